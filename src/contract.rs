@@ -1,0 +1,193 @@
+//! The few words that transports and workloads share, so that neither imports the other.
+//!
+//! A workload asks for a guarantee and never for a transport by name; a transport carries
+//! messages or bulk bytes and never knows what they are for.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Nanos;
+
+/// One of the two ends of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The end that dials and, for round trips, holds the clock.
+    Near,
+    /// The end that listens.
+    Far,
+}
+
+/// Which way application data travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the near end to the far end.
+    Up,
+    /// From the far end to the near end.
+    Down,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        })
+    }
+}
+
+/// An independent sequence of messages inside one connection. Transports without streams have one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Lane(pub u16);
+
+/// What becomes of a message that the network loses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// It is sent again until it arrives or the connection fails.
+    Reliable,
+    /// It is gone.
+    BestEffort,
+}
+
+/// In which order messages arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ordering {
+    /// As sent.
+    Ordered,
+    /// As the network pleases.
+    Unordered,
+}
+
+/// What the transport carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Framing {
+    /// Bytes without boundaries; messages need a length in front.
+    ByteStream,
+    /// Messages that arrive whole or not at all.
+    Messages,
+}
+
+/// Who slows the sender down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Congestion {
+    /// A congestion controller.
+    Controlled,
+    /// The receiver's buffer only, inside one machine.
+    Backpressure,
+    /// Nobody.
+    Uncontrolled,
+}
+
+/// Who answers at the far end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeerKind {
+    /// Our far process.
+    Process,
+    /// The far host's kernel, as for ICMP echo.
+    Kernel,
+}
+
+/// How far a transport reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// Any IP path.
+    Network,
+    /// One machine only.
+    Machine,
+    /// One process only; tests.
+    Process,
+}
+
+/// What a transport promises. Workloads ask for these and never for a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarantees {
+    /// Whether lost messages are sent again.
+    pub delivery: Delivery,
+    /// Whether order is kept.
+    pub ordering: Ordering,
+    /// Whether message boundaries are kept.
+    pub framing: Framing,
+    /// Who slows the sender down.
+    pub congestion: Congestion,
+    /// Whether bytes are encrypted on the path.
+    pub encrypted: bool,
+    /// The largest message in bytes; `None` for a byte stream.
+    pub largest_message: Option<u64>,
+}
+
+/// How a thread waits for the next message or deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitMode {
+    /// Sleeps in the kernel, and spins only for the last stretch before a send is due.
+    Hybrid,
+    /// Never sleeps: polls the socket and the clock.
+    Spin,
+}
+
+/// How long one receive call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Return at once if nothing is there.
+    None,
+    /// Sleep in the kernel until something arrives, at most [`GUARD`].
+    Block,
+}
+
+/// The longest that a blocking call may sleep before the driver looks around again.
+pub const GUARD: Nanos = Nanos::from_millis(100);
+
+/// What the driver does next for one half of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Send the first `len` bytes of the buffer that was handed to `poll`.
+    Send {
+        /// The lane to send on.
+        lane: Lane,
+        /// The message length in bytes.
+        len: usize,
+    },
+    /// Send bulk data from this half's [`Source`] until it says stop.
+    Pump,
+    /// Receive bulk data into this half's [`Sink`].
+    Drain,
+    /// Nothing to send before this time, or before a message arrives (`None`).
+    Wait(Option<Nanos>),
+    /// This half has done its part.
+    Done,
+}
+
+/// Where bulk data comes from. Byte streams ask only for the budget; message transports have each
+/// message stamped.
+pub trait Source {
+    /// Bytes that may still be handed over in this call; zero ends it.
+    fn budget(&self) -> u64;
+    /// The application message size in bytes, for transports that keep boundaries.
+    fn message_size(&self) -> usize;
+    /// How many bytes the application hands over per call.
+    fn call_size(&self) -> usize;
+    /// Writes the workload's header into the next message. Called once per message, in order.
+    fn stamp(&mut self, message: &mut [u8]);
+    /// `bytes` were accepted by the transport.
+    fn accepted(&mut self, bytes: u64);
+}
+
+/// Where bulk data goes.
+pub trait Sink {
+    /// One message, or one chunk of a byte stream, as it arrived.
+    fn take(&mut self, bytes: &[u8]);
+}
+
+/// Where messages go.
+pub trait Inbox {
+    /// One whole message.
+    fn message(&mut self, lane: Lane, bytes: &[u8]);
+}

@@ -1,0 +1,254 @@
+//! Errors, sorted by who must act: the user, this host's set-up, the peer, or a file.
+//!
+//! Each message names the operation, the address or file, and the remedy.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, and whose turn it is.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The user typed something that cannot be meant. Exit code 2.
+    #[error("{0}")]
+    Usage(String),
+
+    /// This host could not do an operation: a system call, a permission, a full disk.
+    #[error("{op}: {source}{}", advice_suffix(.advice))]
+    Setup {
+        /// The operation and its object, such as `connect to 10.0.0.2:5210`.
+        op: String,
+        /// What the system answered.
+        source: io::Error,
+        /// What would help; empty where nothing is known.
+        advice: String,
+    },
+
+    /// The far end refused, vanished, or said something that is not the protocol.
+    #[error("{who}: {what}")]
+    Peer {
+        /// The peer's address or role.
+        who: String,
+        /// What it did, and what would be right.
+        what: String,
+    },
+
+    /// Control works, but the contender's own packets do not get through.
+    #[error("blocked: {evidence}")]
+    Blocked {
+        /// What was sent, what came back, and over which time.
+        evidence: String,
+    },
+
+    /// This host or kernel lacks something; names what, and what works instead.
+    #[error("{what}: {lacks}")]
+    Unsupported {
+        /// The transport, knob or option.
+        what: String,
+        /// What is missing, by name, and what works instead.
+        lacks: String,
+    },
+
+    /// A file's content is not what it should be.
+    #[error("{file}: {what}")]
+    Data {
+        /// The file.
+        file: String,
+        /// What is wrong in it, where, and what would be right.
+        what: String,
+    },
+
+    /// The user interrupted the run (Ctrl-C).
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// A usage error.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Error::Usage(message.into())
+    }
+
+    /// A failed operation on this host.
+    pub fn setup(op: impl Into<String>, source: io::Error) -> Self {
+        Error::Setup {
+            op: op.into(),
+            source,
+            advice: String::new(),
+        }
+    }
+
+    /// A failed operation on this host, with what would help.
+    pub fn setup_advice(
+        op: impl Into<String>,
+        source: io::Error,
+        advice: impl Into<String>,
+    ) -> Self {
+        Error::Setup {
+            op: op.into(),
+            source,
+            advice: advice.into(),
+        }
+    }
+
+    /// A peer that did not keep to the protocol.
+    pub fn peer(who: impl Into<String>, what: impl Into<String>) -> Self {
+        Error::Peer {
+            who: who.into(),
+            what: what.into(),
+        }
+    }
+
+    /// A contender whose packets do not arrive.
+    pub fn blocked(evidence: impl Into<String>) -> Self {
+        Error::Blocked {
+            evidence: evidence.into(),
+        }
+    }
+
+    /// Something this host does not have.
+    pub fn unsupported(what: impl Into<String>, lacks: impl Into<String>) -> Self {
+        Error::Unsupported {
+            what: what.into(),
+            lacks: lacks.into(),
+        }
+    }
+
+    /// A file whose content is wrong.
+    pub fn data(file: impl Into<String>, what: impl Into<String>) -> Self {
+        Error::Data {
+            file: file.into(),
+            what: what.into(),
+        }
+    }
+
+    /// The process exit code for this error: 2 for usage, 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage(_) => 2,
+            _ => 1,
+        }
+    }
+
+    /// The error as it crosses a process boundary.
+    pub fn to_fault(&self) -> Fault {
+        let kind = match self {
+            Error::Usage(_) => FaultKind::Usage,
+            Error::Setup { .. } => FaultKind::Setup,
+            Error::Peer { .. } => FaultKind::Peer,
+            Error::Blocked { .. } => FaultKind::Blocked,
+            Error::Unsupported { .. } => FaultKind::Unsupported,
+            Error::Data { .. } => FaultKind::Data,
+            Error::Interrupted => FaultKind::Interrupted,
+        };
+        let message = match self {
+            Error::Blocked { evidence } => evidence.clone(),
+            other => other.to_string(),
+        };
+        Fault { kind, message }
+    }
+}
+
+/// An [`Error`] in a form that crosses a process boundary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Who must act.
+    pub kind: FaultKind,
+    /// The message as a person reads it.
+    pub message: String,
+}
+
+/// The kinds of [`Error`], without their content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// See [`Error::Usage`].
+    Usage,
+    /// See [`Error::Setup`].
+    Setup,
+    /// See [`Error::Peer`].
+    Peer,
+    /// See [`Error::Blocked`].
+    Blocked,
+    /// See [`Error::Unsupported`].
+    Unsupported,
+    /// See [`Error::Data`].
+    Data,
+    /// See [`Error::Interrupted`].
+    Interrupted,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+fn advice_suffix(advice: &str) -> String {
+    if advice.is_empty() {
+        String::new()
+    } else {
+        format!(" ({advice})")
+    }
+}
+
+/// The name in `known` nearest to `typed`, if it is near enough to be meant.
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = typed.to_lowercase();
+    known
+        .into_iter()
+        .map(|name| {
+            let folded = strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+            (folded, strsim::damerau_levenshtein(typed, name), name)
+        })
+        .filter(|(folded, _, name)| *folded <= 1 + name.len() / 3)
+        .min_by_key(|(folded, exact, _)| (*folded, *exact))
+        .map(|(_, _, name)| name)
+}
+
+/// "unknown X `typed`; did you mean `near`? valid: a, b, c".
+pub fn unknown(what: &str, typed: &str, known: &[&str]) -> Error {
+    let near = nearest(typed, known.iter().copied())
+        .map(|name| format!("; did you mean `{name}`?"))
+        .unwrap_or_default();
+    let list = if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.join(", ")
+    };
+    Error::usage(format!("unknown {what} `{typed}`{near} (valid: {list})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_suggests_the_nearest_name() {
+        let error = unknown("contender", "tpc", &["tcp", "udp"]);
+        assert_eq!(
+            error.to_string(),
+            "unknown contender `tpc`; did you mean `tcp`? (valid: tcp, udp)"
+        );
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn unknown_stays_silent_when_nothing_is_near() {
+        assert_eq!(
+            unknown("contender", "carrier-pigeon", &["tcp", "udp"]).to_string(),
+            "unknown contender `carrier-pigeon` (valid: tcp, udp)"
+        );
+    }
+
+    #[test]
+    fn a_fault_keeps_kind_and_words() {
+        let fault = Error::blocked("no answer to 8 hellos").to_fault();
+        assert_eq!(fault.kind, FaultKind::Blocked);
+        assert_eq!(fault.message, "no answer to 8 hellos");
+    }
+}

@@ -1,0 +1,13 @@
+//! deadheat, the referee for network transports.
+pub mod contract;
+pub mod error;
+pub mod figures;
+pub mod race;
+pub mod spec;
+pub mod stats;
+pub mod time;
+pub mod transport;
+pub mod trial;
+pub mod units;
+pub mod workload;
+pub use error::{Error, Result};

@@ -1,0 +1,4 @@
+//! Blocks of trials until every claim is decided or the budget is spent: plan, schedule, stopping,
+//! running, saving, resuming.
+
+pub mod outcome;

@@ -1,0 +1,294 @@
+//! The result of a race, as it is saved: format 1. `docs/result.schema.json` describes it and a test
+//! holds the two together. Reports are made from this and from nothing else.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::figures::Metric;
+use crate::transport::Effective;
+use crate::trial::host::HostFacts;
+use crate::trial::{PathFacts, Record};
+
+/// The format that this version writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// A race and all that came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The file format: 1.
+    pub format: u32,
+    /// The program that wrote it.
+    pub deadheat: Program,
+    /// A title for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Labels given with `--label`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// When it began: RFC 3339, UTC.
+    pub started: String,
+    /// The seed of order and impairments.
+    pub seed: u64,
+    /// What was asked; enough to run it again.
+    pub asked: Asked,
+    /// What was fixed before the first block.
+    pub plan: Fixed,
+    /// This host.
+    pub host: HostFacts,
+    /// The far host, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_host: Option<HostFacts>,
+    /// The path.
+    pub path: PathFacts,
+    /// The metrics compared, claims first.
+    pub metrics: Vec<Metric>,
+    /// The contenders; the hidden control is not among them.
+    pub contenders: Vec<Entrant>,
+    /// Every trial, in the order run.
+    pub trials: Vec<Trial>,
+    /// One figure per contender and metric.
+    pub summary: Vec<Summary>,
+    /// One verdict per claim.
+    pub verdicts: Vec<Verdict>,
+    /// The first contender against its hidden copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
+    /// What was not equal between contenders.
+    pub differences: Vec<Difference>,
+    /// What to know before believing it.
+    pub warnings: Vec<Warning>,
+    /// How it ended.
+    pub status: Status,
+}
+
+/// A program and its version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+}
+
+/// What the user asked for, as typed, with defaults filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Contenders in order.
+    pub contenders: Vec<String>,
+    /// The workload.
+    pub workload: String,
+    /// `loopback`, or absent with `to`.
+    pub path: String,
+    /// The remote host and port, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// `4` or `6` where an address family was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<u8>,
+    /// Blocks at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u64>,
+    /// Time at most, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_ns: Option<u64>,
+    /// The margin as a fraction, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
+    /// The confidence as a fraction.
+    pub confidence: f64,
+    /// The placement, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<String>,
+}
+
+/// What was fixed before the first block, so that no result could move it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fixed {
+    /// The margin, as a fraction.
+    pub margin: f64,
+    /// Why it is that.
+    pub margin_reason: String,
+    /// The placement.
+    pub placement: String,
+    /// Why it is that.
+    pub placement_reason: String,
+    /// Blocks at most.
+    pub blocks_max: u64,
+    /// The looks: after how many blocks, at which error level.
+    pub looks: Vec<crate::stats::Look>,
+    /// Verdicts to give.
+    pub claims: u64,
+    /// How quantiles are defined.
+    pub quantile_definition: String,
+}
+
+/// One contender of the race.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entrant {
+    /// Its index, from 0.
+    pub id: usize,
+    /// As typed.
+    pub spec: String,
+    /// A name that is unique in this race: `udp`, `udp #2`.
+    pub label: String,
+    /// The transport's id.
+    pub transport: String,
+    /// The transport's colour, `#rrggbb`.
+    pub colour: String,
+    /// Who implements it, as its trials found: `tcp/linux-6.18/cubic`.
+    pub implementation: String,
+    /// Knobs as asked, defaults included.
+    pub asked: BTreeMap<String, String>,
+    /// Options as read back, near end.
+    pub effective: Effective,
+    /// Options as read back, far end.
+    #[serde(default, skip_serializing_if = "Effective::is_empty")]
+    pub far_effective: Effective,
+    /// Why it dropped out, with the evidence, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<String>,
+}
+
+/// One trial of the race.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Its block, from 0.
+    pub block: u64,
+    /// Its place in the block, from 0; repeats of invalid trials come last.
+    pub order: u64,
+    /// The contender's id; the control carries the id of the contender it copies.
+    pub contender: usize,
+    /// Whether it is the hidden copy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
+    /// Its figures.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// One contender's figure for one metric, over its valid trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The contender's id.
+    pub contender: usize,
+    /// The metric's name.
+    pub metric: String,
+    /// The median over trials.
+    pub estimate: f64,
+    /// The lower end of its interval (order statistics); absent with too few trials.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
+    /// Trials it stands on.
+    pub trials: u64,
+    /// Whether any of them is censored at the timeout.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub censored: bool,
+    /// Two regimes, where the trials fall into two clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regimes: Option<[crate::stats::Regime; 2]>,
+}
+
+/// What can be said of two contenders under one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The metric's name.
+    pub metric: String,
+    /// A contender's id.
+    pub a: usize,
+    /// Another's.
+    pub b: usize,
+    /// The verdict.
+    pub outcome: crate::stats::Outcome,
+    /// The id of the one ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<usize>,
+    /// a over b.
+    pub ratio: Option<Ratio>,
+    /// The margin, as a fraction.
+    pub margin: f64,
+    /// The level of the ratio's interval.
+    pub confidence: f64,
+    /// Blocks it stands on.
+    pub blocks: u64,
+    /// About how many more it would take; only for `undecided`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_blocks: Option<u64>,
+    /// The verdict in a sentence.
+    pub note: String,
+}
+
+/// A ratio with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The estimate (Hodges–Lehmann).
+    pub point: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// The hidden A/A comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// The contender that was copied.
+    pub contender: usize,
+    /// One verdict per claimed metric; `a` and `b` are the same id.
+    pub verdicts: Vec<Verdict>,
+    /// Whether the race can be trusted.
+    pub trusted: bool,
+    /// That in a sentence.
+    pub note: String,
+}
+
+/// Something that was not equal between contenders.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// What: `framing`, `congestion control`, `far end`, `encryption`.
+    pub what: String,
+    /// Its value by contender label.
+    pub values: BTreeMap<String, String>,
+    /// Why it matters, in a sentence.
+    pub matters: String,
+}
+
+/// Something to know before believing the result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// A stable word for it: `late_generator`, `two_regimes`.
+    pub code: String,
+    /// What was seen.
+    pub message: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// How a race ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Blocks are still to come, or the process was killed.
+    Running,
+    /// Every claim is decided.
+    Decided,
+    /// The budget of time or blocks is spent.
+    Budget,
+    /// The user stopped it.
+    Interrupted,
+    /// It could not go on.
+    Failed,
+}
+
+impl Outcome {
+    /// Whether the race ran and its control and gates let it be trusted.
+    pub fn trusted(&self) -> bool {
+        self.control.as_ref().is_none_or(|control| control.trusted)
+            && !self
+                .warnings
+                .iter()
+                .any(|warning| warning.code == UNTRUSTED_GATE)
+    }
+}
+
+/// The code of the warning that too many trials failed their gate.
+pub const UNTRUSTED_GATE: &str = "gate_failed_too_often";

@@ -1,0 +1,306 @@
+//! The grammar `NAME[:key=value,…]` that contenders and workloads share, and typed access to it.
+//!
+//! [`Spec::parse`] knows only the shape. [`Settings::check`] holds a spec against the keys that a
+//! transport or workload declares: nothing unknown, nothing twice, nothing silently ignored.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::error::{Error, Result, unknown};
+use crate::time::Nanos;
+use crate::units::{Bare, BitRate, Bytes, parse_bytes, parse_count, parse_rate, parse_span};
+
+/// The longest spec that is read at all.
+const LONGEST: usize = 4096;
+
+/// What was typed: a name and its options in the order given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// The part before the colon.
+    pub name: String,
+    /// The options, keys unique.
+    pub options: Vec<(String, String)>,
+}
+
+impl Spec {
+    /// Reads `NAME` or `NAME:key=value,key=value`.
+    pub fn parse(typed: &str) -> Result<Spec> {
+        if typed.len() > LONGEST {
+            return Err(Error::usage(format!(
+                "a spec of {} bytes; at most {LONGEST}",
+                typed.len()
+            )));
+        }
+        let (name, rest) = typed.split_once(':').unwrap_or((typed, ""));
+        if name.is_empty() {
+            return Err(Error::usage(format!(
+                "`{typed}` has no name; write NAME or NAME:key=value"
+            )));
+        }
+        if typed.ends_with(':') {
+            return Err(Error::usage(format!(
+                "`{typed}` ends in a colon; write NAME or NAME:key=value"
+            )));
+        }
+        let mut options: Vec<(String, String)> = Vec::new();
+        for part in rest.split(',').filter(|_| !rest.is_empty()) {
+            let (key, value) = part.split_once('=').ok_or_else(|| {
+                Error::usage(format!(
+                    "option `{part}` in `{typed}` is not of the form key=value"
+                ))
+            })?;
+            if key.is_empty() || value.is_empty() {
+                return Err(Error::usage(format!(
+                    "option `{part}` in `{typed}` lacks its {}",
+                    if key.is_empty() { "key" } else { "value" }
+                )));
+            }
+            if options.iter().any(|(k, _)| k == key) {
+                return Err(Error::usage(format!(
+                    "key `{key}` is given twice in `{typed}`"
+                )));
+            }
+            options.push((key.to_owned(), value.to_owned()));
+        }
+        Ok(Spec {
+            name: name.to_owned(),
+            options,
+        })
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (i, (key, value)) in self.options.iter().enumerate() {
+            write!(f, "{}{key}={value}", if i == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+/// A key that a transport or workload understands.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// The name before the equals sign.
+    pub name: &'static str,
+    /// What its value looks like.
+    pub kind: Kind,
+    /// The value where none is given, as it would be typed; empty for "not set".
+    pub default: &'static str,
+    /// What it does, in one line.
+    pub doc: &'static str,
+}
+
+/// The shape of a value, with the range that makes sense.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// `on` or `off`.
+    Switch,
+    /// One of a few words.
+    Choice(&'static [&'static str]),
+    /// A free word, such as the name of a congestion control; letters, digits, `_` and `-`.
+    Word,
+    /// A whole number from `.0` to `.1`.
+    Count(u64, u64),
+    /// A size from `.0` to `.1` bytes; a bare number is bytes.
+    Size(u64, u64),
+    /// A rate from `.0` to `.1` bits per second.
+    Rate(u64, u64),
+    /// A duration from `.0` to `.1` nanoseconds.
+    Span(u64, u64),
+}
+
+impl Kind {
+    /// The values as help shows them.
+    pub fn describe(&self) -> String {
+        match self {
+            Kind::Switch => "on|off".into(),
+            Kind::Choice(words) => words.join("|"),
+            Kind::Word => "NAME".into(),
+            Kind::Count(low, high) => format!("{low}..{high}"),
+            Kind::Size(low, high) => format!("{}..{}", Bytes(*low), Bytes(*high)),
+            Kind::Rate(low, high) => format!("{}..{}", BitRate(*low), BitRate(*high)),
+            Kind::Span(low, high) => format!("{}..{}", Nanos(*low), Nanos(*high)),
+        }
+    }
+
+    fn check(&self, value: &str) -> Result<()> {
+        match *self {
+            Kind::Switch => one_of(value, &["on", "off"]),
+            Kind::Choice(words) => one_of(value, words),
+            Kind::Word => {
+                let ok = value.len() <= 32
+                    && value
+                        .chars()
+                        .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+                ok.then_some(()).ok_or_else(|| {
+                    Error::usage(format!(
+                        "`{value}` is not a word of letters, digits, _ and -"
+                    ))
+                })
+            }
+            Kind::Count(low, high) => within(parse_count(value)?, low, high, value, self),
+            Kind::Size(low, high) => {
+                within(parse_bytes(value, Bare::Allowed)?.0, low, high, value, self)
+            }
+            Kind::Rate(low, high) => within(parse_rate(value)?.0, low, high, value, self),
+            Kind::Span(low, high) => within(parse_span(value)?.0, low, high, value, self),
+        }
+    }
+}
+
+fn one_of(value: &str, words: &[&str]) -> Result<()> {
+    if words.contains(&value) {
+        Ok(())
+    } else {
+        Err(unknown("value", value, words))
+    }
+}
+
+fn within(value: u64, low: u64, high: u64, typed: &str, kind: &Kind) -> Result<()> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "`{typed}` is outside {}",
+        kind.describe()
+    )))
+}
+
+/// A checked spec: every declared key has a value of its kind, or is not set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    values: BTreeMap<&'static str, String>,
+    given: Vec<&'static str>,
+}
+
+impl Settings {
+    /// Holds `spec` against the declared `keys`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming the option, what is wrong with it and what would be right.
+    pub fn check(spec: &Spec, keys: &'static [Key]) -> Result<Settings> {
+        let mut settings = Settings::default();
+        for key in keys.iter().filter(|key| !key.default.is_empty()) {
+            settings.values.insert(key.name, key.default.to_owned());
+        }
+        for (name, value) in &spec.options {
+            let Some(key) = keys.iter().find(|key| key.name == name) else {
+                let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
+                return Err(unknown(&format!("key of `{}`", spec.name), name, &names));
+            };
+            key.kind
+                .check(value)
+                .map_err(|e| Error::usage(format!("{}:{name}={value}: {e}", spec.name)))?;
+            settings.values.insert(key.name, value.clone());
+            settings.given.push(key.name);
+        }
+        Ok(settings)
+    }
+
+    /// Whether the user typed this key, as opposed to a default.
+    pub fn given(&self, key: &str) -> bool {
+        self.given.contains(&key)
+    }
+
+    /// The value as typed or as the default says; `None` where neither is.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(String::as_str)
+    }
+
+    /// A switch; `None` where not set.
+    pub fn switch(&self, key: &str) -> Option<bool> {
+        self.text(key).map(|value| value == "on")
+    }
+
+    /// A count; `None` where not set.
+    pub fn count(&self, key: &str) -> Option<u64> {
+        self.text(key).and_then(|value| parse_count(value).ok())
+    }
+
+    /// A size; `None` where not set.
+    pub fn size(&self, key: &str) -> Option<Bytes> {
+        self.text(key)
+            .and_then(|value| parse_bytes(value, Bare::Allowed).ok())
+    }
+
+    /// A rate; `None` where not set.
+    pub fn rate(&self, key: &str) -> Option<BitRate> {
+        self.text(key).and_then(|value| parse_rate(value).ok())
+    }
+
+    /// A duration; `None` where not set.
+    pub fn span(&self, key: &str) -> Option<Nanos> {
+        self.text(key).and_then(|value| parse_span(value).ok())
+    }
+
+    /// Every key with its value, defaults included, in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.values
+            .iter()
+            .map(|(key, value)| (*key, value.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: &[Key] = &[
+        Key {
+            name: "cc",
+            kind: Kind::Word,
+            default: "cubic",
+            doc: "",
+        },
+        Key {
+            name: "nodelay",
+            kind: Kind::Switch,
+            default: "on",
+            doc: "",
+        },
+        Key {
+            name: "sndbuf",
+            kind: Kind::Size(2048, 1 << 30),
+            default: "",
+            doc: "",
+        },
+    ];
+
+    fn check(typed: &str) -> Result<Settings> {
+        Settings::check(&Spec::parse(typed)?, KEYS)
+    }
+
+    #[test]
+    fn a_spec_prints_as_it_was_typed() {
+        for typed in ["tcp", "tcp:cc=bbr", "tcp:cc=bbr,nodelay=off"] {
+            assert_eq!(Spec::parse(typed).unwrap().to_string(), typed);
+        }
+    }
+
+    #[test]
+    fn defaults_stand_where_nothing_is_given() {
+        let settings = check("tcp:sndbuf=64kB").unwrap();
+        assert_eq!(settings.text("cc"), Some("cubic"));
+        assert_eq!(settings.switch("nodelay"), Some(true));
+        assert_eq!(settings.size("sndbuf"), Some(Bytes(64_000)));
+        assert!(settings.given("sndbuf") && !settings.given("cc"));
+    }
+
+    #[test]
+    fn every_mistake_is_named() {
+        let say = |typed: &str| check(typed).unwrap_err().to_string();
+        assert!(say("tcp:nodlay=on").contains("did you mean `nodelay`?"));
+        assert!(say("tcp:cc=bbr,cc=reno").contains("given twice"));
+        assert!(say("tcp:cc").contains("key=value"));
+        assert!(say("tcp:cc=").contains("lacks its value"));
+        assert!(say("tcp:=x").contains("lacks its key"));
+        assert!(say("tcp:").contains("ends in a colon"));
+        assert!(say(":cc=x").contains("has no name"));
+        assert!(say("tcp:nodelay=maybe").contains("valid: on, off"));
+        assert!(say("tcp:sndbuf=1").contains("outside"));
+        assert!(say("tcp:sndbuf=-4").contains("does not start with a number"));
+        assert!(say("tcp:cc=a/b").contains("not a word"));
+    }
+}

@@ -1,0 +1,273 @@
+//! Where a listener's connections come from: its own socket, or a server that owns the port, sees
+//! the hello first, and hands over what belongs to this trial.
+//!
+//! The hand-over runs over a `SOCK_SEQPACKET` Unix socket pair. A stream connection travels as a
+//! descriptor (`SCM_RIGHTS`, unix(7)); a datagram flow as its peer's proved address.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Nanos;
+
+/// Where connections come from.
+#[derive(Debug)]
+pub enum Door {
+    /// The listener binds its own socket and checks hellos itself.
+    Own,
+    /// A server hands over connections whose hello it has read and found right.
+    Handed(HandOver),
+}
+
+/// A connection that a server handed over.
+#[derive(Debug)]
+pub enum Handed {
+    /// A connected stream socket, its hello already read, its welcome not yet sent.
+    Stream {
+        /// The flow from the hello.
+        flow: u16,
+        /// The socket.
+        socket: OwnedFd,
+    },
+    /// A peer whose hello arrived on the server's datagram port `local`; not yet welcomed.
+    Datagrams {
+        /// The flow from the hello.
+        flow: u16,
+        /// The address to bind (with `SO_REUSEADDR`), so that the peer hears from the same port.
+        local: SocketAddr,
+        /// The address to connect to.
+        peer: SocketAddr,
+    },
+}
+
+/// One end of the hand-over channel.
+#[derive(Debug)]
+pub struct HandOver(OwnedFd);
+
+#[derive(Serialize, Deserialize)]
+enum Note {
+    Stream {
+        flow: u16,
+    },
+    Datagrams {
+        flow: u16,
+        local: SocketAddr,
+        peer: SocketAddr,
+    },
+}
+
+const NOTE_MAX: usize = 512;
+
+impl HandOver {
+    /// A connected pair: one end for the server, one for the agent.
+    ///
+    /// # Errors
+    /// Where the kernel gives no socket pair.
+    pub fn pair() -> io::Result<(HandOver, HandOver)> {
+        let mut fds = [0; 2];
+        // SAFETY: `fds` has room for the two descriptors that socketpair writes.
+        let done = unsafe {
+            libc::socketpair(
+                libc::AF_UNIX,
+                libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC,
+                0,
+                fds.as_mut_ptr(),
+            )
+        };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: both descriptors are fresh and owned by nobody else.
+        let [a, b] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok((HandOver(a), HandOver(b)))
+    }
+
+    /// The end that a parent process left at `fd`.
+    pub fn from_fd(fd: OwnedFd) -> HandOver {
+        HandOver(fd)
+    }
+
+    /// Hands over a connected stream socket.
+    ///
+    /// # Errors
+    /// Where the agent is gone.
+    pub fn give_stream(&self, flow: u16, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.write(&Note::Stream { flow }, Some(socket))
+    }
+
+    /// Hands over the proved address of a datagram peer.
+    ///
+    /// # Errors
+    /// Where the agent is gone.
+    pub fn give_datagrams(&self, flow: u16, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
+        self.write(&Note::Datagrams { flow, local, peer }, None)
+    }
+
+    /// Waits for the next hand-over, at most `timeout`; `None` when nothing came.
+    ///
+    /// # Errors
+    /// Where the server is gone or sent something else.
+    pub fn take(&self, timeout: Nanos) -> io::Result<Option<Handed>> {
+        if !readable(self.0.as_fd(), timeout)? {
+            return Ok(None);
+        }
+        let (note, socket) = self.read()?;
+        Ok(Some(match (note, socket) {
+            (Note::Stream { flow }, Some(socket)) => Handed::Stream { flow, socket },
+            (Note::Datagrams { flow, local, peer }, None) => {
+                Handed::Datagrams { flow, local, peer }
+            }
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "hand-over without its socket",
+                ));
+            }
+        }))
+    }
+
+    fn write(&self, note: &Note, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let bytes = serde_json::to_vec(note)?;
+        let mut iov = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        let mut control = Control([0; 64]);
+        // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &mut iov;
+        header.msg_iovlen = 1;
+        if let Some(socket) = socket {
+            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_controllen = SPACE_FOR_FD;
+            // SAFETY: the control buffer has room for one descriptor and is aligned for cmsghdr.
+            unsafe {
+                let cmsg = libc::CMSG_FIRSTHDR(&header);
+                (*cmsg).cmsg_level = libc::SOL_SOCKET;
+                (*cmsg).cmsg_type = libc::SCM_RIGHTS;
+                (*cmsg).cmsg_len = libc::CMSG_LEN(4) as usize;
+                libc::CMSG_DATA(cmsg)
+                    .cast::<i32>()
+                    .write_unaligned(socket.as_raw_fd());
+            }
+        }
+        // SAFETY: `header` points to buffers that outlive the call.
+        let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
+        if sent < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn read(&self) -> io::Result<(Note, Option<OwnedFd>)> {
+        let mut bytes = [0u8; NOTE_MAX];
+        let mut iov = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        let mut control = Control([0; 64]);
+        // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &mut iov;
+        header.msg_iovlen = 1;
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = SPACE_FOR_FD;
+        // SAFETY: `header` points to buffers that outlive the call.
+        let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC) };
+        let Ok(got) = usize::try_from(got) else {
+            return Err(io::Error::last_os_error());
+        };
+        // SAFETY: the kernel filled in the control buffer that `header` describes.
+        let socket = unsafe {
+            let cmsg = libc::CMSG_FIRSTHDR(&header);
+            (!cmsg.is_null() && (*cmsg).cmsg_type == libc::SCM_RIGHTS)
+                .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(cmsg).cast::<i32>().read_unaligned()))
+        };
+        if got == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the server is gone",
+            ));
+        }
+        Ok((serde_json::from_slice(&bytes[..got])?, socket))
+    }
+}
+
+impl AsFd for HandOver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// `CMSG_SPACE` for one descriptor.
+// SAFETY: CMSG_SPACE only computes.
+const SPACE_FOR_FD: usize = unsafe { libc::CMSG_SPACE(4) } as usize;
+
+/// A control buffer with the alignment of `cmsghdr`.
+#[repr(align(8))]
+struct Control([u8; 64]);
+
+/// Whether `fd` becomes readable (or ends) within `timeout`.
+///
+/// # Errors
+/// Where poll(2) fails.
+pub fn readable(fd: BorrowedFd<'_>, timeout: Nanos) -> io::Result<bool> {
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: `poll` is one valid pollfd.
+    match unsafe { libc::poll(&mut poll, 1, ms) } {
+        0 => Ok(false),
+        n if n > 0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            e if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+            e => Err(e),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    #[test]
+    fn a_stream_crosses_and_still_works() {
+        let (server, agent) = HandOver::pair().unwrap();
+        let (mut near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        server.give_stream(3, far.as_fd()).unwrap();
+        drop(far);
+        let Some(Handed::Stream { flow: 3, socket }) = agent.take(Nanos::from_secs(1)).unwrap()
+        else {
+            panic!("no stream of flow 3")
+        };
+        std::os::unix::net::UnixStream::from(socket)
+            .write_all(b"hi")
+            .unwrap();
+        let mut got = String::new();
+        near.read_to_string(&mut got).unwrap();
+        assert_eq!(got, "hi");
+    }
+
+    #[test]
+    fn an_address_crosses_silence_is_none_and_a_gone_server_is_an_error() {
+        let (server, agent) = HandOver::pair().unwrap();
+        assert!(agent.take(Nanos::ZERO).unwrap().is_none());
+        let (local, peer) = ("[::1]:5210".parse().unwrap(), "[::1]:4444".parse().unwrap());
+        server.give_datagrams(1, local, peer).unwrap();
+        let got = agent.take(Nanos::from_secs(1)).unwrap();
+        let want = (1, local, peer);
+        assert!(
+            matches!(got, Some(Handed::Datagrams { flow, local, peer }) if (flow, local, peer) == want)
+        );
+        drop(server);
+        assert!(agent.take(Nanos::from_secs(1)).is_err());
+    }
+}

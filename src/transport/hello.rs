@@ -1,0 +1,169 @@
+//! The first bytes of every data connection: a token that control handed out, so that an address
+//! is proved before anything larger than the request goes to it, and strangers get no answer.
+//!
+//! ```text
+//! 0      4      5      6        8                 24
+//! +------+------+------+--------+-----------------+
+//! | magic| ver. | kind | flow   | token           |     24 bytes, big-endian
+//! +------+------+------+--------+-----------------+
+//! ```
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A hello's length in bytes. The welcome that answers it is exactly as long.
+pub const LEN: usize = 24;
+
+/// The first four bytes. A control connection starts with a length below 2^24, so its first byte
+/// is 0 and the two cannot be confused.
+pub const MAGIC: [u8; 4] = *b"DHT1";
+
+const VERSION: u8 = 1;
+const HELLO: u8 = 1;
+const WELCOME: u8 = 2;
+
+/// 128 random bits that one trial's data connections share.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Token([u8; 16]);
+
+impl Token {
+    /// A fresh one from the kernel's generator.
+    ///
+    /// # Errors
+    /// Where the kernel gives no random bytes.
+    pub fn fresh() -> Result<Token> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)
+            .map_err(|e| Error::setup("read random bytes", std::io::Error::other(e.to_string())))?;
+        Ok(Token(bytes))
+    }
+
+    /// A token for tests.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Token {
+        Token(bytes)
+    }
+
+    /// Four bytes of it that mark each message of the trial, to tell strays apart.
+    pub fn tag(&self) -> u32 {
+        u32::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
+    }
+}
+
+impl fmt::Debug for Token {
+    /// A token is a capability: its first bytes are enough for a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({:08x}…)", self.tag())
+    }
+}
+
+impl From<Token> for String {
+    fn from(token: Token) -> String {
+        token.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl TryFrom<String> for Token {
+    type Error = String;
+    fn try_from(text: String) -> Result<Token, String> {
+        let wrong = || "a token is 32 hexadecimal digits".to_owned();
+        if text.len() != 32 || !text.is_ascii() {
+            return Err(wrong());
+        }
+        let mut bytes = [0; 16];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| wrong())?;
+        }
+        Ok(Token(bytes))
+    }
+}
+
+/// What a near end presents, and a far end echoes as a welcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    /// The trial's token.
+    pub token: Token,
+    /// Which of the trial's flows this connection is.
+    pub flow: u16,
+}
+
+impl Hello {
+    /// The bytes a near end sends first.
+    pub fn encode(&self) -> [u8; LEN] {
+        self.bytes(HELLO)
+    }
+
+    /// The bytes a far end answers with.
+    pub fn encode_welcome(&self) -> [u8; LEN] {
+        self.bytes(WELCOME)
+    }
+
+    /// Reads a hello; `None` for anything else, whatever its length.
+    pub fn decode(bytes: &[u8]) -> Option<Hello> {
+        read(bytes, HELLO)
+    }
+
+    /// Reads a welcome; `None` for anything else, whatever its length.
+    pub fn decode_welcome(bytes: &[u8]) -> Option<Hello> {
+        read(bytes, WELCOME)
+    }
+
+    fn bytes(&self, kind: u8) -> [u8; LEN] {
+        let mut out = [0; LEN];
+        out[..4].copy_from_slice(&MAGIC);
+        out[4] = VERSION;
+        out[5] = kind;
+        out[6..8].copy_from_slice(&self.flow.to_be_bytes());
+        out[8..].copy_from_slice(&self.token.0);
+        out
+    }
+}
+
+fn read(bytes: &[u8], kind: u8) -> Option<Hello> {
+    let bytes: &[u8; LEN] = bytes.try_into().ok()?;
+    if bytes[..4] != MAGIC || bytes[4] != VERSION || bytes[5] != kind {
+        return None;
+    }
+    let mut token = [0; 16];
+    token.copy_from_slice(&bytes[8..]);
+    Some(Hello {
+        token: Token(token),
+        flow: u16::from_be_bytes([bytes[6], bytes[7]]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HI: Hello = Hello {
+        token: Token([7; 16]),
+        flow: 258,
+    };
+
+    #[test]
+    fn golden_bytes() {
+        let mut want = b"DHT1\x01\x01\x01\x02".to_vec();
+        want.extend([7; 16]);
+        assert_eq!(HI.encode().to_vec(), want);
+    }
+
+    #[test]
+    fn a_hello_is_no_welcome_and_a_length_off_by_one_is_neither() {
+        assert_eq!(Hello::decode(&HI.encode()), Some(HI));
+        assert_eq!(Hello::decode_welcome(&HI.encode_welcome()), Some(HI));
+        assert_eq!(Hello::decode(&HI.encode_welcome()), None);
+        assert_eq!(Hello::decode(&HI.encode()[..23]), None);
+    }
+
+    #[test]
+    fn a_token_survives_json_and_hides_in_logs() {
+        let json = serde_json::to_string(&HI.token).unwrap();
+        assert_eq!(serde_json::from_str::<Token>(&json).unwrap(), HI.token);
+        assert!(serde_json::from_str::<Token>("\"zz\"").is_err());
+        assert_eq!(format!("{:?}", HI.token), "Token(07070707…)");
+    }
+}

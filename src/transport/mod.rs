@@ -1,0 +1,258 @@
+//! How bytes travel. One file per transport, both ends in it, with its label, colour, guarantees
+//! and knobs. [`ALL`] is the list; adding a transport is one file and one line here.
+//!
+//! A transport opens connections and moves messages or bulk bytes over them. It knows no workload.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Sink, Source};
+use crate::error::{Result, unknown};
+use crate::figures::ConnStats;
+use crate::spec::{Key, Settings, Spec};
+use crate::time::Nanos;
+
+pub mod door;
+mod frame;
+pub mod hello;
+mod icmp;
+pub mod mem;
+mod tcp;
+mod udp;
+mod unix;
+
+use door::Door;
+use hello::Hello;
+
+/// Every transport, in the order in which lists show them.
+pub const ALL: &[&dyn Transport] = &[
+    &tcp::Tcp,
+    &udp::Udp,
+    &icmp::Icmp,
+    &unix::UnixStream,
+    &unix::UnixDatagram,
+];
+
+/// What a transport says of itself.
+#[derive(Debug)]
+pub struct Info {
+    /// The name on the command line and in results.
+    pub id: &'static str,
+    /// The name for people.
+    pub label: &'static str,
+    /// The colour in plots, as `#rrggbb`.
+    pub colour: &'static str,
+    /// Who implements it, with a version where it is a library: `linux`.
+    pub implementation: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// What it promises.
+    pub guarantees: Guarantees,
+    /// Who answers at the far end.
+    pub peer: PeerKind,
+    /// How far it reaches.
+    pub reach: Reach,
+    /// Bytes it adds to each message so that boundaries survive; 0 where they do by themselves.
+    pub framing_bytes: usize,
+    /// Its knobs.
+    pub keys: &'static [Key],
+}
+
+/// A way for bytes to travel.
+pub trait Transport: Sync {
+    /// What it is and promises.
+    fn info(&self) -> &'static Info;
+
+    /// Whether this host has what it takes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] naming what is missing and what works instead.
+    fn check(&self) -> Result<()>;
+
+    /// Opens a connection to a listener and proves the address with its token.
+    ///
+    /// # Errors
+    /// [`crate::Error::Blocked`] where control works but these packets do not get through, with
+    /// the evidence; otherwise the failed operation with its address.
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>>;
+
+    /// Starts to listen.
+    ///
+    /// # Errors
+    /// The failed operation with its address.
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>>;
+}
+
+/// What a near end needs to open a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Dial<'a> {
+    /// The listener's endpoint.
+    pub to: &'a Endpoint,
+    /// The token and flow to present.
+    pub hello: Hello,
+    /// The contender's knobs.
+    pub knobs: &'a Settings,
+    /// The largest message that will be sent, in bytes.
+    pub largest_message: usize,
+    /// How long to try.
+    pub timeout: Nanos,
+}
+
+/// What a far end needs to listen.
+#[derive(Debug)]
+pub struct Listen<'a> {
+    /// The address to bind; port 0 or an empty name for one of the system's choice.
+    pub at: &'a Endpoint,
+    /// The token every connection must present.
+    pub token: hello::Token,
+    /// The contender's knobs.
+    pub knobs: &'a Settings,
+    /// The largest message that will arrive, in bytes.
+    pub largest_message: usize,
+    /// Where connections come from: the listener's own socket, or a server that owns the port.
+    pub door: Door,
+}
+
+/// Accepts connections that present the token.
+pub trait Listener: Send {
+    /// What a near end must dial.
+    fn endpoint(&self) -> Endpoint;
+
+    /// Waits for the next flow, at most `timeout`. Strangers are turned away without an answer.
+    ///
+    /// # Errors
+    /// [`crate::Error::Blocked`] with what was seen when nothing valid arrived in time.
+    fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)>;
+}
+
+/// Where a listener is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Endpoint {
+    /// An IP address and port.
+    Ip(SocketAddr),
+    /// A name in the abstract Unix socket namespace (unix(7)), without the leading NUL.
+    Unix(String),
+    /// A slot in this process, for [`mem`].
+    Process(u64),
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Endpoint::Ip(address) => address.fmt(f),
+            Endpoint::Unix(name) => write!(f, "unix:@{name}"),
+            Endpoint::Process(slot) => write!(f, "process:{slot}"),
+        }
+    }
+}
+
+/// What a call on a connection came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Something moved.
+    Moved,
+    /// Nothing could move: no room to send, or nothing there to receive.
+    Idle,
+    /// The peer ended its direction; nothing more will come.
+    Closed,
+}
+
+/// What the kernel or library says a connection's options really are: name to value.
+pub type Effective = BTreeMap<String, String>;
+
+/// An open connection, one end of it.
+///
+/// Messages and bulk are two uses of it, never mixed on one connection. No call allocates once
+/// warm. System errors come back as they are; the driver names the operation and the peer.
+pub trait Conn: Send {
+    /// The descriptor to poll; `None` for transports without a kernel.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Sends one message whole, or not at all (`Idle`, no room). Never blocks. A byte stream that
+    /// took part of a message keeps the rest as backlog and answers `Moved`.
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress>;
+
+    /// Makes at most one receiving system call and hands over every whole message it brought.
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress>;
+
+    /// Whether part of a sent message still waits for room.
+    fn has_backlog(&self) -> bool {
+        false
+    }
+
+    /// Sends backlog. Never blocks.
+    fn flush(&mut self) -> io::Result<Progress> {
+        Ok(Progress::Moved)
+    }
+
+    /// Sends from `source` until its budget is used, or, having waited at most
+    /// [`crate::contract::GUARD`] for room, until there is none.
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress>;
+
+    /// Makes at most one receiving system call and hands over what it brought.
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress>;
+
+    /// Ends this direction, so that the peer's `drain` answers `Closed` where the transport can.
+    fn finish(&mut self) -> io::Result<()>;
+
+    /// When a protocol in user space next wants `on_deadline`; kernel transports never do.
+    fn next_deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Lets a protocol in user space act on time passing.
+    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The options as read back.
+    fn effective(&self) -> Effective;
+
+    /// Counters so far.
+    fn stats(&self) -> ConnStats;
+}
+
+/// A transport with its knobs checked: one row of the table.
+#[derive(Clone)]
+pub struct Contender {
+    /// The transport.
+    pub transport: &'static dyn Transport,
+    /// Its knobs, defaults included.
+    pub knobs: Settings,
+    /// What was typed.
+    pub spec: Spec,
+}
+
+impl Contender {
+    /// Reads a contender such as `tcp:cc=bbr`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] naming what is wrong and what would be right.
+    pub fn parse(typed: &str) -> Result<Contender> {
+        let spec = Spec::parse(typed)?;
+        let found = ALL
+            .iter()
+            .find(|transport| transport.info().id == spec.name);
+        let Some(transport) = found else {
+            let ids: Vec<&str> = ALL.iter().map(|transport| transport.info().id).collect();
+            return Err(unknown("contender", &spec.name, &ids));
+        };
+        let knobs = Settings::check(&spec, transport.info().keys)?;
+        Ok(Contender {
+            transport: *transport,
+            knobs,
+            spec,
+        })
+    }
+}
+
+impl std::fmt::Debug for Contender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Contender({})", self.spec)
+    }
+}

@@ -1,0 +1,336 @@
+//! What race, server and agents say to each other: length-prefixed JSON, versioned, golden bytes in
+//! the tests. Control runs over TCP (or a socket pair on one machine), never over the path's UDP.
+//!
+//! ```text
+//! race                        server                       far agent      near agent
+//!  | Greeting ------------------>|
+//!  |<------------------ Welcome  |
+//!  | Proof (if asked for) ------>|
+//!  |<-------------------- Facts  |
+//!  | Open ---------------------->| (Queued*, then relays) ------->|
+//!  |<-------------------------------------------------- Ready     |
+//!  | Open ---------------------------------------------------------------------->|
+//!  |<------------------------------------------------ Connected, Connected       |
+//!  | Start ------------------------------------------------------>| and near --->|
+//!  |<------------------------------------------------- Finished, Finished        |
+//!  | PeerFinished ----------------------------------------------->| and near --->|
+//!  |<------------------------------------------------------ Done, Done           |
+//! ```
+//! An agent ends after `Done` or `Fault`; a server waits for the next `Open`.
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use super::host::HostFacts;
+use crate::contract::{Side, WaitMode};
+use crate::error::Fault;
+use crate::figures::{ConnStats, Cost, Tally};
+use crate::time::Nanos;
+use crate::transport::hello::Token;
+use crate::transport::{Effective, Endpoint};
+use crate::units::BitRate;
+use crate::workload::HalfReport;
+
+/// The protocol that this version speaks.
+pub const PROTOCOL: u32 = 1;
+
+/// The word that a greeting starts with.
+pub const MAGIC: &str = "deadheat";
+
+/// The largest control message in bytes. Below 2^24, so that the first byte on the wire is 0 and a
+/// data connection's hello cannot be taken for one.
+pub const LARGEST: u32 = 1 << 20;
+
+/// The first message from a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Greeting {
+    /// [`MAGIC`].
+    pub magic: String,
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// The client's version.
+    pub version: String,
+}
+
+/// What a server says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromServer {
+    /// Greets back.
+    Welcome {
+        /// The server's protocol.
+        protocol: u32,
+        /// The server's version.
+        version: String,
+        /// Hexadecimal nonce to prove the shared secret with; absent where none is needed.
+        nonce: Option<String>,
+        /// What the server allows.
+        limits: Limits,
+    },
+    /// The server's host, once the client is let in.
+    Facts(HostFacts),
+    /// The trial waits for others to end.
+    Queued {
+        /// How many are before it.
+        ahead: u32,
+    },
+    /// The server will not; why and what would help.
+    Refused(Fault),
+}
+
+/// The proof of a shared secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// HMAC-SHA-256 (RFC 2104) of the nonce's text under the secret, in hexadecimal.
+    pub mac: String,
+}
+
+/// What a server allows one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Its length.
+    pub duration_ns: Nanos,
+    /// Application bytes per direction.
+    pub bytes: u64,
+    /// Mean rate per direction, over any second.
+    pub rate_bps: BitRate,
+    /// Trials that may run at once; further ones wait.
+    pub concurrent: u32,
+}
+
+/// What an agent is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToAgent {
+    /// Get ready: listen (far) or dial (near).
+    Open(Box<AgentPlan>),
+    /// Begin.
+    Start,
+    /// The other end has sent all it will, by flow.
+    PeerFinished {
+        /// What it sent.
+        sent: Vec<Tally>,
+    },
+}
+
+/// What an agent says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromAgent {
+    /// The far end listens here.
+    Ready {
+        /// What to dial.
+        endpoint: Endpoint,
+    },
+    /// Every flow is connected.
+    Connected,
+    /// Every half has sent what it will.
+    Finished {
+        /// What was sent, by flow.
+        sent: Vec<Tally>,
+    },
+    /// The figures; the last word.
+    Done(Box<AgentReport>),
+    /// It could not; the last word.
+    Fault(Fault),
+}
+
+/// One end's part of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentPlan {
+    /// Which end.
+    pub side: Side,
+    /// The contender, as typed.
+    pub contender: String,
+    /// The workload, as typed.
+    pub workload: String,
+    /// Where to dial (near) or bind (far).
+    pub endpoint: Endpoint,
+    /// The trial's token.
+    pub token: Token,
+    /// The trial's seed.
+    pub seed: u64,
+    /// The CPU to run on; absent for any.
+    pub cpu: Option<usize>,
+    /// How to wait.
+    pub wait: WaitMode,
+    /// Where to write raw samples (near only; ignored by servers).
+    pub samples: Option<PathBuf>,
+    /// What the server allows; absent on one's own machine.
+    pub limits: Option<Limits>,
+}
+
+/// One end's figures.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AgentReport {
+    /// By flow.
+    pub halves: Vec<HalfReport>,
+    /// By flow.
+    pub conns: Vec<ConnStats>,
+    /// Options as read back from the first flow.
+    pub effective: Effective,
+    /// What the trial cost this end.
+    pub cost: Cost,
+    /// Share of CPU time that the hypervisor took meanwhile.
+    pub steal_share: f64,
+    /// Load average (1 minute) at the start.
+    pub load: f64,
+}
+
+/// Writes one message: a 32-bit big-endian length, then JSON.
+///
+/// # Errors
+/// What the writer says.
+pub fn write<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    let len = u32::try_from(body.len())
+        .ok()
+        .filter(|len| *len <= LARGEST)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "control message too large"))?;
+    let mut frame = Vec::with_capacity(4 + body.len());
+    frame.extend(len.to_be_bytes());
+    frame.extend(body);
+    writer.write_all(&frame)?;
+    writer.flush()
+}
+
+/// Reads one message.
+///
+/// # Errors
+/// `InvalidData` naming what is wrong with the peer's bytes; `UnexpectedEof` where it stopped in
+/// the middle; otherwise what the reader says.
+pub fn read<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<T> {
+    parse(&read_frame(reader)?)
+}
+
+/// Reads one message's JSON without looking into it, for relays.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_frame(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut len = [0; 4];
+    reader.read_exact(&mut len)?;
+    let len = u32::from_be_bytes(len);
+    if len == 0 || len > LARGEST {
+        return Err(invalid(format!(
+            "a control message of {len} bytes (1 to {LARGEST} expected); not a deadheat peer?"
+        )));
+    }
+    let mut body = Vec::new();
+    reader.take(u64::from(len)).read_to_end(&mut body)?;
+    if body.len() < len as usize {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!(
+                "the peer stopped after {} of {len} bytes of a control message",
+                body.len()
+            ),
+        ));
+    }
+    Ok(body)
+}
+
+/// Writes a message that is already JSON, for relays.
+///
+/// # Errors
+/// What the writer says.
+pub fn write_frame(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
+    let len = u32::try_from(body.len()).map_err(|_| invalid("control message too large".into()))?;
+    writer.write_all(&[&len.to_be_bytes(), body].concat())?;
+    writer.flush()
+}
+
+/// Reads a message from its JSON.
+///
+/// # Errors
+/// `InvalidData` naming what is wrong.
+pub fn parse<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
+    serde_json::from_slice(body)
+        .map_err(|e| invalid(format!("a control message that makes no sense: {e}")))
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// The proof that one knows `secret`, for a server's `nonce`.
+pub fn prove(secret: &str, nonce: &str) -> Proof {
+    let mac = keyed(secret, nonce).finalize().into_bytes();
+    Proof {
+        mac: mac.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+/// Whether `proof` shows knowledge of `secret`. Takes the same time whatever is wrong.
+pub fn proved(secret: &str, nonce: &str, proof: &Proof) -> bool {
+    let bytes: Option<Vec<u8>> = (proof.mac.len() == 64 && proof.mac.is_ascii())
+        .then(|| {
+            (0..32)
+                .map(|i| u8::from_str_radix(&proof.mac[2 * i..2 * i + 2], 16).ok())
+                .collect()
+        })
+        .flatten();
+    bytes.is_some_and(|bytes| keyed(secret, nonce).verify_slice(&bytes).is_ok())
+}
+
+fn keyed(secret: &str, nonce: &str) -> Hmac<Sha256> {
+    // HMAC takes keys of any length, so this cannot fail; an all-zero key would still be safe to refuse.
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes())
+        .unwrap_or_else(|_| Hmac::<Sha256>::new(&Default::default()));
+    mac.update(nonce.as_bytes());
+    mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        let greeting = Greeting {
+            magic: MAGIC.into(),
+            protocol: 1,
+            version: "0.1.0".into(),
+        };
+        let mut wire = Vec::new();
+        write(&mut wire, &greeting).unwrap();
+        let json = br#"{"magic":"deadheat","protocol":1,"version":"0.1.0"}"#;
+        assert_eq!(wire[..4], (json.len() as u32).to_be_bytes());
+        assert_eq!(&wire[4..], json);
+        assert_eq!(read::<Greeting>(&mut wire.as_slice()).unwrap(), greeting);
+    }
+
+    #[test]
+    fn each_kind_of_garbage_is_named() {
+        let say = |bytes: &[u8]| read::<Greeting>(&mut &bytes[..]).unwrap_err().to_string();
+        assert!(say(b"GET / HTTP/1.1\r\n\r\n").contains("not a deadheat peer?"));
+        assert!(say(&[0, 0, 0, 9, b'{']).contains("stopped after 1 of 9 bytes"));
+        assert!(say(&[0, 0, 0, 2, b'{', b'}']).contains("makes no sense: missing field"));
+        assert!(say(&[0, 0, 0, 0]).contains("1 to 1048576 expected"));
+    }
+
+    #[test]
+    fn a_secret_is_proved_without_being_sent() {
+        let proof = prove("open sesame", "00ff");
+        assert!(proved("open sesame", "00ff", &proof));
+        assert!(!proved("open sesame", "00fe", &proof));
+        assert!(!proved("other", "00ff", &proof));
+        assert!(!proved(
+            "open sesame",
+            "00ff",
+            &Proof {
+                mac: "é".repeat(32)
+            }
+        ));
+        // RFC 4231, test case 2.
+        assert_eq!(
+            prove("Jefe", "what do ya want for nothing?").mac,
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! One contender, one workload, one path, once. A trial runs in two fresh processes of this
+//! binary, the agents; this module starts them, drives them and brings their figures together.
+//!
+//! [`Runner`] is the seam to `race`: the real one is [`local::Agents`], the fake is [`fake::Fake`].
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::WaitMode;
+use crate::error::{Error, Fault, Result};
+use crate::figures::{ClockEstimate, Cost, Distribution, Ledger, Metrics};
+use crate::transport::Effective;
+
+pub mod control;
+pub mod fake;
+pub mod host;
+pub mod placement;
+
+use host::HostFacts;
+use placement::Placement;
+
+/// A trial to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// The contender, as typed: `tcp:cc=bbr`.
+    pub contender: String,
+    /// The workload, as typed: `ping:size=64`.
+    pub workload: String,
+    /// Where the two ends run.
+    pub placement: Placement,
+    /// How they wait.
+    pub wait: WaitMode,
+    /// The trial's seed; the same for every contender of a block.
+    pub seed: u64,
+    /// Where raw samples go, if they are kept.
+    pub samples: Option<PathBuf>,
+}
+
+/// How a trial ended.
+#[derive(Debug)]
+pub enum End {
+    /// It ran.
+    Ran(Box<Record>),
+    /// Control works, but the contender's packets do not get through; the evidence.
+    Blocked(String),
+    /// It failed; what and why.
+    Failed(Error),
+}
+
+/// Runs trials. The seam between planning a race and doing it.
+pub trait Runner {
+    /// Runs one trial to its end.
+    fn run(&mut self, order: &Order) -> End;
+
+    /// The facts of both hosts: near, and far where it is another.
+    ///
+    /// # Errors
+    /// Where the far host cannot be asked.
+    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)>;
+
+    /// The path in words and numbers.
+    fn path(&self) -> PathFacts;
+}
+
+/// The path of a race.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathFacts {
+    /// As typed: `loopback`, or the host after `--to`.
+    pub spec: String,
+    /// `loopback` or `remote`.
+    pub kind: String,
+    /// The far end's address.
+    pub address: String,
+}
+
+/// The figures and circumstances of a trial that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Whether it passed its gate.
+    pub valid: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_invalid: Option<String>,
+    /// The transport with its implementation: `tcp/linux-6.18/cubic`.
+    pub implementation: String,
+    /// The figures that contenders are compared by.
+    pub metrics: Metrics,
+    /// Metrics censored at the timeout.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub censored: Vec<String>,
+    /// Round-trip times from the intended send time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ns: Option<Distribution>,
+    /// How late the generator was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_lateness_ns: Option<Distribution>,
+    /// The far clock against the near one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockEstimate>,
+    /// What became of each message.
+    pub ledger: Ledger,
+    /// What it cost the near end.
+    pub cost: Cost,
+    /// What it cost the far end; absent where that is the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_cost: Option<Cost>,
+    /// The near end's options as read back.
+    pub effective: Effective,
+    /// The far end's options as read back.
+    #[serde(default, skip_serializing_if = "Effective::is_empty")]
+    pub far_effective: Effective,
+    /// Longest connection set-up of its flows, in nanoseconds.
+    pub connect_ns: u64,
+    /// Segments sent again by the transport, both ends; absent where unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// Share of CPU time that the hypervisor took from the near host during the trial.
+    pub steal_share: f64,
+    /// The near host's load average (1 minute) at the start.
+    pub load: f64,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_ms: u64,
+    /// How long it took from start to report, in nanoseconds.
+    pub took_ns: u64,
+}
+
+impl From<Fault> for End {
+    fn from(fault: Fault) -> End {
+        match fault.kind {
+            crate::error::FaultKind::Blocked => End::Blocked(fault.message),
+            crate::error::FaultKind::Usage => End::Failed(Error::Usage(fault.message)),
+            crate::error::FaultKind::Interrupted => End::Failed(Error::Interrupted),
+            _ => End::Failed(Error::peer("trial", fault.message)),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Sizes, rates, durations and shares as people type them, and as newtypes from there on.
+//!
+//! `kB MB GB` are powers of ten, `KiB MiB GiB` powers of two, rates are bits per second. A bare
+//! number is refused wherever it could mean two things.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::time::Nanos;
+
+/// A size in bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A rate in bits per second.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct BitRate(pub u64);
+
+const SIZES: &[(&str, f64)] = &[
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("TiB", 1_099_511_627_776.0),
+];
+
+const RATES: &[(&str, f64)] = &[
+    ("bit", 1.0),
+    ("kbit", 1e3),
+    ("mbit", 1e6),
+    ("gbit", 1e9),
+    ("tbit", 1e12),
+];
+
+const SPANS: &[(&str, f64)] = &[
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("m", 60e9),
+    ("h", 3_600e9),
+    ("d", 86_400e9),
+];
+
+/// A size such as `64kB`. A bare number is bytes only where `bare` says that it can mean nothing else.
+pub fn parse_bytes(typed: &str, bare: Bare) -> Result<Bytes> {
+    let (value, unit) = split(typed, "size", "64, 1400B, 64kB, 1MiB")?;
+    if unit.is_empty() && bare == Bare::Refused {
+        return Err(Error::usage(format!(
+            "size `{typed}` has no unit; write {value}B, {value}kB or {value}KiB"
+        )));
+    }
+    let unit = if unit.is_empty() { "B" } else { unit };
+    Ok(Bytes(scaled(typed, "size", value, unit, SIZES)?))
+}
+
+/// A rate such as `20mbit`, in bits per second.
+pub fn parse_rate(typed: &str) -> Result<BitRate> {
+    let (value, unit) = split(typed, "rate", "100kbit, 20mbit, 10gbit")?;
+    if unit.is_empty() {
+        return Err(Error::usage(format!(
+            "rate `{typed}` has no unit; write {value}bit, {value}kbit, {value}mbit or {value}gbit"
+        )));
+    }
+    Ok(BitRate(scaled(typed, "rate", value, unit, RATES)?))
+}
+
+/// A duration such as `10ms`.
+pub fn parse_span(typed: &str) -> Result<Nanos> {
+    let (value, unit) = split(typed, "duration", "500us, 10ms, 5s, 1h")?;
+    if unit.is_empty() && value != 0.0 {
+        return Err(Error::usage(format!(
+            "duration `{typed}` has no unit; write {value}us, {value}ms or {value}s"
+        )));
+    }
+    let unit = if unit.is_empty() { "ns" } else { unit };
+    Ok(Nanos(scaled(typed, "duration", value, unit, SPANS)?))
+}
+
+/// A share such as `5%`, as a fraction: 0.05.
+pub fn parse_share(typed: &str) -> Result<f64> {
+    let number = typed
+        .strip_suffix('%')
+        .ok_or_else(|| Error::usage(format!("share `{typed}` needs a percent sign, such as 5%")))?;
+    let value: f64 = number.trim().parse().map_err(|_| {
+        Error::usage(format!(
+            "share `{typed}` is not a number with %, such as 5%"
+        ))
+    })?;
+    if !(0.0..=100.0).contains(&value) {
+        return Err(Error::usage(format!(
+            "share `{typed}` must lie between 0% and 100%"
+        )));
+    }
+    Ok(value / 100.0)
+}
+
+/// A whole number such as `1000`.
+pub fn parse_count(typed: &str) -> Result<u64> {
+    typed.parse().map_err(|_| {
+        Error::usage(format!(
+            "count `{typed}` is not a whole number such as 1000, at most 2^64-1"
+        ))
+    })
+}
+
+/// Whether a number without a unit is taken as the base unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bare {
+    /// It can only mean bytes here, as in `size=64`.
+    Allowed,
+    /// It could mean two things.
+    Refused,
+}
+
+fn split<'a>(typed: &'a str, what: &str, examples: &str) -> Result<(f64, &'a str)> {
+    let end = typed
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(typed.len());
+    let (number, unit) = typed.split_at(end);
+    let value: f64 = number.parse().map_err(|_| {
+        Error::usage(format!(
+            "{what} `{typed}` does not start with a number; examples: {examples}"
+        ))
+    })?;
+    Ok((value, unit))
+}
+
+fn scaled(typed: &str, what: &str, value: f64, unit: &str, table: &[(&str, f64)]) -> Result<u64> {
+    let factor = table
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .map(|(_, factor)| *factor);
+    let Some(factor) = factor else {
+        let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
+        return Err(crate::error::unknown(&format!("{what} unit"), unit, &names));
+    };
+    let scaled = value * factor;
+    if !scaled.is_finite() || scaled > 9e18 {
+        return Err(Error::usage(format!("{what} `{typed}` is too large")));
+    }
+    let whole = scaled.round();
+    if (whole - scaled).abs() > 1e-6 * scaled.max(1.0) {
+        return Err(Error::usage(format!(
+            "{what} `{typed}` is not a whole number of {}",
+            table[0].0
+        )));
+    }
+    Ok(whole as u64)
+}
+
+impl fmt::Display for Bytes {
+    /// Three significant digits in decimal units.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        decimal(f, self.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+    }
+}
+
+impl fmt::Display for BitRate {
+    /// Three significant digits in decimal units.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        decimal(
+            f,
+            self.0,
+            &[
+                "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", "Pbit/s", "Ebit/s",
+            ],
+        )
+    }
+}
+
+fn decimal(f: &mut fmt::Formatter<'_>, value: u64, units: &[&str]) -> fmt::Result {
+    if value < 1000 {
+        return write!(f, "{value} {}", units[0]);
+    }
+    let mut scaled = value as f64;
+    let mut step = 0;
+    while scaled >= 999.5 && step + 1 < units.len() {
+        scaled /= 1000.0;
+        step += 1;
+    }
+    let digits = if scaled < 9.995 {
+        2
+    } else {
+        usize::from(scaled < 99.95)
+    };
+    write!(f, "{scaled:.digits$} {}", units[step])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_both_bases() {
+        assert_eq!(parse_bytes("64kB", Bare::Refused).unwrap(), Bytes(64_000));
+        assert_eq!(parse_bytes("64KiB", Bare::Refused).unwrap(), Bytes(65_536));
+        assert_eq!(
+            parse_bytes("1.5MB", Bare::Refused).unwrap(),
+            Bytes(1_500_000)
+        );
+        assert_eq!(parse_bytes("64", Bare::Allowed).unwrap(), Bytes(64));
+    }
+
+    #[test]
+    fn each_bad_unit_gets_its_own_answer() {
+        let say = |r: Result<Bytes>| r.unwrap_err().to_string();
+        assert!(say(parse_bytes("64", Bare::Refused)).contains("has no unit; write 64B"));
+        assert!(say(parse_bytes("64KB", Bare::Refused)).contains("did you mean `kB`?"));
+        assert!(say(parse_bytes("-1kB", Bare::Refused)).contains("does not start with a number"));
+        assert!(say(parse_bytes("0.3B", Bare::Refused)).contains("not a whole number"));
+        assert!(say(parse_bytes("99999999999TB", Bare::Refused)).contains("too large"));
+        assert!(
+            parse_rate("20")
+                .unwrap_err()
+                .to_string()
+                .contains("write 20bit")
+        );
+        assert!(parse_rate("20MB").is_err());
+        assert!(
+            parse_span("10")
+                .unwrap_err()
+                .to_string()
+                .contains("write 10us")
+        );
+        assert!(
+            parse_share("5")
+                .unwrap_err()
+                .to_string()
+                .contains("percent sign")
+        );
+        assert!(
+            parse_share("101%")
+                .unwrap_err()
+                .to_string()
+                .contains("between")
+        );
+        assert!(parse_count("1e3").is_err());
+    }
+
+    #[test]
+    fn rates_spans_and_shares() {
+        assert_eq!(parse_rate("1.5mbit").unwrap(), BitRate(1_500_000));
+        assert_eq!(parse_span("500us").unwrap(), Nanos(500_000));
+        assert_eq!(parse_span("0").unwrap(), Nanos::ZERO);
+        assert_eq!(parse_share("5%").unwrap(), 0.05);
+    }
+
+    #[test]
+    fn display_rounds_to_three_digits() {
+        assert_eq!(Bytes(999).to_string(), "999 B");
+        assert_eq!(Bytes(1_400).to_string(), "1.40 kB");
+        assert_eq!(Bytes(999_999).to_string(), "1.00 MB");
+        assert_eq!(BitRate(72_345_000_000).to_string(), "72.3 Gbit/s");
+    }
+}

@@ -1,0 +1,190 @@
+//! What is asked of a transport. One file per workload, both halves in it; no socket and no clock
+//! inside: time is an argument. [`ALL`] is the list; adding a workload is one file and one line here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{Action, Direction, Guarantees, Lane, PeerKind, Side, Sink, Source};
+use crate::error::{Result, unknown};
+use crate::figures::{
+    ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, Recorder, Tally,
+};
+use crate::spec::{Key, Spec};
+use crate::time::Nanos;
+
+mod bulk;
+mod clock_offset;
+mod header;
+mod ping;
+
+/// Every workload, in the order in which lists show them. The first is the default.
+pub const ALL: &[&dyn Workload] = &[&ping::Ping, &bulk::Bulk];
+
+/// What a workload says of itself.
+#[derive(Debug)]
+pub struct Info {
+    /// The name on the command line and in results.
+    pub id: &'static str,
+    /// The name for people.
+    pub label: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+}
+
+/// A kind of work.
+pub trait Workload: Sync {
+    /// What it is.
+    fn info(&self) -> &'static Info;
+
+    /// The work with its settings.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] naming what is wrong and what would be right.
+    fn task(&self, spec: &Spec) -> Result<Box<dyn Task>>;
+}
+
+/// A workload with its settings: what one trial does.
+pub trait Task: Send + Sync {
+    /// The figures that contenders are compared by.
+    fn metrics(&self) -> Vec<Metric>;
+
+    /// Why a transport cannot carry this work, as a sentence; `None` where it can.
+    fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String>;
+
+    /// The connections it needs, one entry each: which way bulk data goes, or `None` for both.
+    fn flows(&self) -> Vec<Option<Direction>>;
+
+    /// The largest message in bytes.
+    fn largest_message(&self) -> usize;
+
+    /// How long a trial lasts at most, waiting for the last answer included.
+    fn longest(&self) -> Nanos;
+
+    /// The most application bytes one direction may carry; `None` for as many as fit in the time.
+    fn most_bytes(&self) -> Option<u64>;
+
+    /// Whether the schedule must be kept to the microsecond, so that waiting may spin.
+    fn is_paced(&self) -> bool;
+
+    /// One half of one flow.
+    fn half(&self, part: Part) -> Box<dyn Half>;
+
+    /// Turns what both ends report into the trial's figures.
+    fn conclude(&self, reports: &Reports<'_>) -> Findings;
+
+    /// The settings as JSON results show them, defaults included.
+    fn spec(&self) -> Spec;
+}
+
+/// Which half of which flow to make.
+pub struct Part {
+    /// The end.
+    pub side: Side,
+    /// The flow's index in [`Task::flows`].
+    pub flow: u16,
+    /// Marks this trial's messages.
+    pub tag: u32,
+    /// The trial's seed.
+    pub seed: u64,
+    /// Where round trips are recorded, if this half measures any.
+    pub recorder: Box<dyn Recorder>,
+}
+
+/// One half of one flow: says what to do next and takes what arrives.
+pub trait Half: Source + Sink + Send {
+    /// What to do at `now`. A message to send is written into `out`.
+    fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action;
+
+    /// The transport took the message of the last `poll`, at `now`.
+    fn on_sent(&mut self, now: Nanos);
+
+    /// A message arrived.
+    fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]);
+
+    /// Bulk bytes arrived at `now`; called after `take` for each receiving call that brought some.
+    fn on_drained(&mut self, _now: Nanos) {}
+
+    /// The peer ended its direction of the connection.
+    fn on_closed(&mut self, now: Nanos);
+
+    /// Control says that the other end has sent all it will: `sent` messages (0 for byte streams)
+    /// and bytes.
+    fn on_peer_finished(&mut self, now: Nanos, sent: Tally);
+
+    /// What this half has to say.
+    fn report(&mut self, now: Nanos) -> HalfReport;
+}
+
+/// What one half of one flow has to say at the end.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HalfReport {
+    /// What it handed to the transport.
+    pub sent: Tally,
+    /// What it received, each message once.
+    pub received: Tally,
+    /// Its first and last receive (or, where it received nothing, send), in nanoseconds since its start.
+    pub span_ns: (u64, u64),
+    /// Round-trip times, if it measured any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ns: Option<Distribution>,
+    /// How late the generator was, if it has a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_lateness_ns: Option<Distribution>,
+    /// Share of sends that were later than a tenth of the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_send_share: Option<f64>,
+    /// RFC 3550 jitter of the round trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_rfc3550_ns: Option<u64>,
+    /// The far clock against the near one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockEstimate>,
+}
+
+/// What both ends of a trial report, by flow.
+pub struct Reports<'a> {
+    /// The near end's halves.
+    pub near: &'a [HalfReport],
+    /// The far end's halves; empty where the peer is the kernel.
+    pub far: &'a [HalfReport],
+    /// The near end's connections.
+    pub near_conns: &'a [ConnStats],
+    /// The far end's connections.
+    pub far_conns: &'a [ConnStats],
+    /// What the transport promises.
+    pub guarantees: &'a Guarantees,
+}
+
+/// The figures of a trial.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Findings {
+    /// By metric name.
+    pub metrics: Metrics,
+    /// Metrics whose value is censored at the timeout, by name.
+    pub censored: Vec<String>,
+    /// Round-trip times.
+    pub rtt_ns: Option<Distribution>,
+    /// How late the generator was.
+    pub send_lateness_ns: Option<Distribution>,
+    /// The far clock against the near one.
+    pub clock: Option<ClockEstimate>,
+    /// What became of each message.
+    pub ledger: Ledger,
+    /// Why the trial fails its gate, if it does. Says nothing about how good the result is.
+    pub why_invalid: Option<String>,
+}
+
+/// Reads a workload such as `ping:size=64,interval=1ms`.
+///
+/// # Errors
+/// [`crate::Error::Usage`] naming what is wrong and what would be right.
+pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
+    let spec = Spec::parse(typed)?;
+    let found = ALL.iter().find(|workload| workload.info().id == spec.name);
+    let Some(workload) = found else {
+        let ids: Vec<&str> = ALL.iter().map(|workload| workload.info().id).collect();
+        return Err(unknown("workload", &spec.name, &ids));
+    };
+    workload.task(&spec)
+}
