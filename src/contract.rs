@@ -191,3 +191,29 @@ pub trait Inbox {
     /// One whole message.
     fn message(&mut self, lane: Lane, bytes: &[u8]);
 }
+
+/// Promises for tests of workloads, so that they need no transport.
+#[cfg(test)]
+pub(crate) mod promises {
+    use super::*;
+
+    /// As of plain datagrams.
+    pub(crate) const DATAGRAMS: Guarantees = Guarantees {
+        delivery: Delivery::BestEffort,
+        ordering: Ordering::Unordered,
+        framing: Framing::Messages,
+        congestion: Congestion::Uncontrolled,
+        encrypted: false,
+        largest_message: Some(65_507),
+    };
+
+    /// As of a byte stream.
+    pub(crate) const BYTE_STREAM: Guarantees = Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::ByteStream,
+        congestion: Congestion::Controlled,
+        encrypted: false,
+        largest_message: None,
+    };
+}

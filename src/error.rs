@@ -75,11 +75,7 @@ impl Error {
 
     /// A failed operation on this host.
     pub fn setup(op: impl Into<String>, source: io::Error) -> Self {
-        Error::Setup {
-            op: op.into(),
-            source,
-            advice: String::new(),
-        }
+        Error::Setup { op: op.into(), source, advice: String::new() }
     }
 
     /// A failed operation on this host, with what would help.
@@ -88,42 +84,27 @@ impl Error {
         source: io::Error,
         advice: impl Into<String>,
     ) -> Self {
-        Error::Setup {
-            op: op.into(),
-            source,
-            advice: advice.into(),
-        }
+        Error::Setup { op: op.into(), source, advice: advice.into() }
     }
 
     /// A peer that did not keep to the protocol.
     pub fn peer(who: impl Into<String>, what: impl Into<String>) -> Self {
-        Error::Peer {
-            who: who.into(),
-            what: what.into(),
-        }
+        Error::Peer { who: who.into(), what: what.into() }
     }
 
     /// A contender whose packets do not arrive.
     pub fn blocked(evidence: impl Into<String>) -> Self {
-        Error::Blocked {
-            evidence: evidence.into(),
-        }
+        Error::Blocked { evidence: evidence.into() }
     }
 
     /// Something this host does not have.
     pub fn unsupported(what: impl Into<String>, lacks: impl Into<String>) -> Self {
-        Error::Unsupported {
-            what: what.into(),
-            lacks: lacks.into(),
-        }
+        Error::Unsupported { what: what.into(), lacks: lacks.into() }
     }
 
     /// A file whose content is wrong.
     pub fn data(file: impl Into<String>, what: impl Into<String>) -> Self {
-        Error::Data {
-            file: file.into(),
-            what: what.into(),
-        }
+        Error::Data { file: file.into(), what: what.into() }
     }
 
     /// The process exit code for this error: 2 for usage, 1 for everything else.
@@ -189,11 +170,7 @@ impl std::fmt::Display for Fault {
 }
 
 fn advice_suffix(advice: &str) -> String {
-    if advice.is_empty() {
-        String::new()
-    } else {
-        format!(" ({advice})")
-    }
+    if advice.is_empty() { String::new() } else { format!(" ({advice})") }
 }
 
 /// The name in `known` nearest to `typed`, if it is near enough to be meant.
@@ -215,11 +192,7 @@ pub fn unknown(what: &str, typed: &str, known: &[&str]) -> Error {
     let near = nearest(typed, known.iter().copied())
         .map(|name| format!("; did you mean `{name}`?"))
         .unwrap_or_default();
-    let list = if known.is_empty() {
-        "none".to_owned()
-    } else {
-        known.join(", ")
-    };
+    let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     Error::usage(format!("unknown {what} `{typed}`{near} (valid: {list})"))
 }
 

@@ -208,13 +208,9 @@ pub struct Ledger {
 impl Ledger {
     /// The accounts that exist, with their names.
     pub fn accounts(&self) -> impl Iterator<Item = (&'static str, &Account)> {
-        [
-            ("up", &self.up),
-            ("down", &self.down),
-            ("round_trip", &self.round_trip),
-        ]
-        .into_iter()
-        .filter_map(|(name, account)| account.as_ref().map(|account| (name, account)))
+        [("up", &self.up), ("down", &self.down), ("round_trip", &self.round_trip)]
+            .into_iter()
+            .filter_map(|(name, account)| account.as_ref().map(|account| (name, account)))
     }
 }
 
@@ -300,10 +296,7 @@ mod tests {
             let json = serde_json::to_string(&quantile).unwrap();
             assert_eq!(serde_json::from_str::<Quantile>(&json).unwrap(), quantile);
         }
-        assert_eq!(
-            serde_json::to_string(&Quantile::Beyond(5)).unwrap(),
-            "\">5\""
-        );
+        assert_eq!(serde_json::to_string(&Quantile::Beyond(5)).unwrap(), "\">5\"");
         assert!(serde_json::from_str::<Quantile>("\"5\"").is_err());
     }
 

@@ -45,9 +45,7 @@ impl Spec {
         let mut options: Vec<(String, String)> = Vec::new();
         for part in rest.split(',').filter(|_| !rest.is_empty()) {
             let (key, value) = part.split_once('=').ok_or_else(|| {
-                Error::usage(format!(
-                    "option `{part}` in `{typed}` is not of the form key=value"
-                ))
+                Error::usage(format!("option `{part}` in `{typed}` is not of the form key=value"))
             })?;
             if key.is_empty() || value.is_empty() {
                 return Err(Error::usage(format!(
@@ -56,16 +54,11 @@ impl Spec {
                 )));
             }
             if options.iter().any(|(k, _)| k == key) {
-                return Err(Error::usage(format!(
-                    "key `{key}` is given twice in `{typed}`"
-                )));
+                return Err(Error::usage(format!("key `{key}` is given twice in `{typed}`")));
             }
             options.push((key.to_owned(), value.to_owned()));
         }
-        Ok(Spec {
-            name: name.to_owned(),
-            options,
-        })
+        Ok(Spec { name: name.to_owned(), options })
     }
 }
 
@@ -131,13 +124,9 @@ impl Kind {
             Kind::Choice(words) => one_of(value, words),
             Kind::Word => {
                 let ok = value.len() <= 32
-                    && value
-                        .chars()
-                        .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+                    && value.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
                 ok.then_some(()).ok_or_else(|| {
-                    Error::usage(format!(
-                        "`{value}` is not a word of letters, digits, _ and -"
-                    ))
+                    Error::usage(format!("`{value}` is not a word of letters, digits, _ and -"))
                 })
             }
             Kind::Count(low, high) => within(parse_count(value)?, low, high, value, self),
@@ -151,21 +140,14 @@ impl Kind {
 }
 
 fn one_of(value: &str, words: &[&str]) -> Result<()> {
-    if words.contains(&value) {
-        Ok(())
-    } else {
-        Err(unknown("value", value, words))
-    }
+    if words.contains(&value) { Ok(()) } else { Err(unknown("value", value, words)) }
 }
 
 fn within(value: u64, low: u64, high: u64, typed: &str, kind: &Kind) -> Result<()> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    Err(Error::usage(format!(
-        "`{typed}` is outside {}",
-        kind.describe()
-    )))
+    Err(Error::usage(format!("`{typed}` is outside {}", kind.describe())))
 }
 
 /// A checked spec: every declared key has a value of its kind, or is not set.
@@ -221,8 +203,7 @@ impl Settings {
 
     /// A size; `None` where not set.
     pub fn size(&self, key: &str) -> Option<Bytes> {
-        self.text(key)
-            .and_then(|value| parse_bytes(value, Bare::Allowed).ok())
+        self.text(key).and_then(|value| parse_bytes(value, Bare::Allowed).ok())
     }
 
     /// A rate; `None` where not set.
@@ -237,9 +218,7 @@ impl Settings {
 
     /// Every key with its value, defaults included, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.values
-            .iter()
-            .map(|(key, value)| (*key, value.as_str()))
+        self.values.iter().map(|(key, value)| (*key, value.as_str()))
     }
 }
 
@@ -248,24 +227,9 @@ mod tests {
     use super::*;
 
     const KEYS: &[Key] = &[
-        Key {
-            name: "cc",
-            kind: Kind::Word,
-            default: "cubic",
-            doc: "",
-        },
-        Key {
-            name: "nodelay",
-            kind: Kind::Switch,
-            default: "on",
-            doc: "",
-        },
-        Key {
-            name: "sndbuf",
-            kind: Kind::Size(2048, 1 << 30),
-            default: "",
-            doc: "",
-        },
+        Key { name: "cc", kind: Kind::Word, default: "cubic", doc: "" },
+        Key { name: "nodelay", kind: Kind::Switch, default: "on", doc: "" },
+        Key { name: "sndbuf", kind: Kind::Size(2048, 1 << 30), default: "", doc: "" },
     ];
 
     fn check(typed: &str) -> Result<Settings> {

@@ -97,11 +97,7 @@ impl fmt::Display for Nanos {
             1_000_000..1_000_000_000 => (ns / 1e6, "ms"),
             _ => (ns / 1e9, "s"),
         };
-        let digits = if value < 10.0 {
-            2
-        } else {
-            usize::from(value < 100.0)
-        };
+        let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
         write!(f, "{value:.digits$} {unit}")
     }
 }
@@ -119,10 +115,7 @@ pub struct Monotonic;
 impl Clock for Monotonic {
     #[inline]
     fn now(&self) -> Nanos {
-        let mut ts = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `ts` is a valid timespec to write to; CLOCK_MONOTONIC always exists on Linux.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts) };
         Nanos(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
@@ -154,12 +147,7 @@ mod tests {
     fn display_keeps_three_digits() {
         let shown = [0, 999, 1_234, 12_345, 123_456, 1_000_000, 2_500_000_000]
             .map(|ns| Nanos(ns).to_string());
-        assert_eq!(
-            shown,
-            [
-                "0 ns", "999 ns", "1.23 µs", "12.3 µs", "123 µs", "1.00 ms", "2.50 s"
-            ]
-        );
+        assert_eq!(shown, ["0 ns", "999 ns", "1.23 µs", "12.3 µs", "123 µs", "1.00 ms", "2.50 s"]);
     }
 
     #[test]

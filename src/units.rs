@@ -36,13 +36,8 @@ const SIZES: &[(&str, f64)] = &[
     ("TiB", 1_099_511_627_776.0),
 ];
 
-const RATES: &[(&str, f64)] = &[
-    ("bit", 1.0),
-    ("kbit", 1e3),
-    ("mbit", 1e6),
-    ("gbit", 1e9),
-    ("tbit", 1e12),
-];
+const RATES: &[(&str, f64)] =
+    &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("tbit", 1e12)];
 
 const SPANS: &[(&str, f64)] = &[
     ("ns", 1.0),
@@ -94,15 +89,12 @@ pub fn parse_share(typed: &str) -> Result<f64> {
     let number = typed
         .strip_suffix('%')
         .ok_or_else(|| Error::usage(format!("share `{typed}` needs a percent sign, such as 5%")))?;
-    let value: f64 = number.trim().parse().map_err(|_| {
-        Error::usage(format!(
-            "share `{typed}` is not a number with %, such as 5%"
-        ))
-    })?;
+    let value: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| Error::usage(format!("share `{typed}` is not a number with %, such as 5%")))?;
     if !(0.0..=100.0).contains(&value) {
-        return Err(Error::usage(format!(
-            "share `{typed}` must lie between 0% and 100%"
-        )));
+        return Err(Error::usage(format!("share `{typed}` must lie between 0% and 100%")));
     }
     Ok(value / 100.0)
 }
@@ -110,9 +102,7 @@ pub fn parse_share(typed: &str) -> Result<f64> {
 /// A whole number such as `1000`.
 pub fn parse_count(typed: &str) -> Result<u64> {
     typed.parse().map_err(|_| {
-        Error::usage(format!(
-            "count `{typed}` is not a whole number such as 1000, at most 2^64-1"
-        ))
+        Error::usage(format!("count `{typed}` is not a whole number such as 1000, at most 2^64-1"))
     })
 }
 
@@ -126,23 +116,16 @@ pub enum Bare {
 }
 
 fn split<'a>(typed: &'a str, what: &str, examples: &str) -> Result<(f64, &'a str)> {
-    let end = typed
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(typed.len());
+    let end = typed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(typed.len());
     let (number, unit) = typed.split_at(end);
     let value: f64 = number.parse().map_err(|_| {
-        Error::usage(format!(
-            "{what} `{typed}` does not start with a number; examples: {examples}"
-        ))
+        Error::usage(format!("{what} `{typed}` does not start with a number; examples: {examples}"))
     })?;
     Ok((value, unit))
 }
 
 fn scaled(typed: &str, what: &str, value: f64, unit: &str, table: &[(&str, f64)]) -> Result<u64> {
-    let factor = table
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .map(|(_, factor)| *factor);
+    let factor = table.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
     let Some(factor) = factor else {
         let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
         return Err(crate::error::unknown(&format!("{what} unit"), unit, &names));
@@ -171,13 +154,7 @@ impl fmt::Display for Bytes {
 impl fmt::Display for BitRate {
     /// Three significant digits in decimal units.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        decimal(
-            f,
-            self.0,
-            &[
-                "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", "Pbit/s", "Ebit/s",
-            ],
-        )
+        decimal(f, self.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", "Pbit/s", "Ebit/s"])
     }
 }
 
@@ -191,11 +168,7 @@ fn decimal(f: &mut fmt::Formatter<'_>, value: u64, units: &[&str]) -> fmt::Resul
         scaled /= 1000.0;
         step += 1;
     }
-    let digits = if scaled < 9.995 {
-        2
-    } else {
-        usize::from(scaled < 99.95)
-    };
+    let digits = if scaled < 9.995 { 2 } else { usize::from(scaled < 99.95) };
     write!(f, "{scaled:.digits$} {}", units[step])
 }
 
@@ -207,10 +180,7 @@ mod tests {
     fn sizes_in_both_bases() {
         assert_eq!(parse_bytes("64kB", Bare::Refused).unwrap(), Bytes(64_000));
         assert_eq!(parse_bytes("64KiB", Bare::Refused).unwrap(), Bytes(65_536));
-        assert_eq!(
-            parse_bytes("1.5MB", Bare::Refused).unwrap(),
-            Bytes(1_500_000)
-        );
+        assert_eq!(parse_bytes("1.5MB", Bare::Refused).unwrap(), Bytes(1_500_000));
         assert_eq!(parse_bytes("64", Bare::Allowed).unwrap(), Bytes(64));
     }
 
@@ -222,31 +192,11 @@ mod tests {
         assert!(say(parse_bytes("-1kB", Bare::Refused)).contains("does not start with a number"));
         assert!(say(parse_bytes("0.3B", Bare::Refused)).contains("not a whole number"));
         assert!(say(parse_bytes("99999999999TB", Bare::Refused)).contains("too large"));
-        assert!(
-            parse_rate("20")
-                .unwrap_err()
-                .to_string()
-                .contains("write 20bit")
-        );
+        assert!(parse_rate("20").unwrap_err().to_string().contains("write 20bit"));
         assert!(parse_rate("20MB").is_err());
-        assert!(
-            parse_span("10")
-                .unwrap_err()
-                .to_string()
-                .contains("write 10us")
-        );
-        assert!(
-            parse_share("5")
-                .unwrap_err()
-                .to_string()
-                .contains("percent sign")
-        );
-        assert!(
-            parse_share("101%")
-                .unwrap_err()
-                .to_string()
-                .contains("between")
-        );
+        assert!(parse_span("10").unwrap_err().to_string().contains("write 10us"));
+        assert!(parse_share("5").unwrap_err().to_string().contains("percent sign"));
+        assert!(parse_share("101%").unwrap_err().to_string().contains("between"));
         assert!(parse_count("1e3").is_err());
     }
 

@@ -283,10 +283,7 @@ impl Outcome {
     /// Whether the race ran and its control and gates let it be trusted.
     pub fn trusted(&self) -> bool {
         self.control.as_ref().is_none_or(|control| control.trusted)
-            && !self
-                .warnings
-                .iter()
-                .any(|warning| warning.code == UNTRUSTED_GATE)
+            && !self.warnings.iter().any(|warning| warning.code == UNTRUSTED_GATE)
     }
 }
 

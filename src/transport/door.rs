@@ -48,14 +48,8 @@ pub struct HandOver(OwnedFd);
 
 #[derive(Serialize, Deserialize)]
 enum Note {
-    Stream {
-        flow: u16,
-    },
-    Datagrams {
-        flow: u16,
-        local: SocketAddr,
-        peer: SocketAddr,
-    },
+    Stream { flow: u16 },
+    Datagrams { flow: u16, local: SocketAddr, peer: SocketAddr },
 }
 
 const NOTE_MAX: usize = 512;
@@ -130,10 +124,8 @@ impl HandOver {
 
     fn write(&self, note: &Note, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let bytes = serde_json::to_vec(note)?;
-        let mut iov = libc::iovec {
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: bytes.len(),
-        };
+        let mut iov =
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let mut control = Control([0; 64]);
         // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -148,26 +140,17 @@ impl HandOver {
                 (*cmsg).cmsg_level = libc::SOL_SOCKET;
                 (*cmsg).cmsg_type = libc::SCM_RIGHTS;
                 (*cmsg).cmsg_len = libc::CMSG_LEN(4) as usize;
-                libc::CMSG_DATA(cmsg)
-                    .cast::<i32>()
-                    .write_unaligned(socket.as_raw_fd());
+                libc::CMSG_DATA(cmsg).cast::<i32>().write_unaligned(socket.as_raw_fd());
             }
         }
         // SAFETY: `header` points to buffers that outlive the call.
         let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
-        if sent < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
-        }
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     fn read(&self) -> io::Result<(Note, Option<OwnedFd>)> {
         let mut bytes = [0u8; NOTE_MAX];
-        let mut iov = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: bytes.len(),
-        };
+        let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         let mut control = Control([0; 64]);
         // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -187,10 +170,7 @@ impl HandOver {
                 .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(cmsg).cast::<i32>().read_unaligned()))
         };
         if got == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the server is gone",
-            ));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server is gone"));
         }
         Ok((serde_json::from_slice(&bytes[..got])?, socket))
     }
@@ -215,11 +195,7 @@ struct Control([u8; 64]);
 /// # Errors
 /// Where poll(2) fails.
 pub fn readable(fd: BorrowedFd<'_>, timeout: Nanos) -> io::Result<bool> {
-    let mut poll = libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
     // SAFETY: `poll` is one valid pollfd.
     match unsafe { libc::poll(&mut poll, 1, ms) } {
@@ -248,9 +224,7 @@ mod tests {
         else {
             panic!("no stream of flow 3")
         };
-        std::os::unix::net::UnixStream::from(socket)
-            .write_all(b"hi")
-            .unwrap();
+        std::os::unix::net::UnixStream::from(socket).write_all(b"hi").unwrap();
         let mut got = String::new();
         near.read_to_string(&mut got).unwrap();
         assert_eq!(got, "hi");

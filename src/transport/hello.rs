@@ -129,20 +129,14 @@ fn read(bytes: &[u8], kind: u8) -> Option<Hello> {
     }
     let mut token = [0; 16];
     token.copy_from_slice(&bytes[8..]);
-    Some(Hello {
-        token: Token(token),
-        flow: u16::from_be_bytes([bytes[6], bytes[7]]),
-    })
+    Some(Hello { token: Token(token), flow: u16::from_be_bytes([bytes[6], bytes[7]]) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HI: Hello = Hello {
-        token: Token([7; 16]),
-        flow: 258,
-    };
+    const HI: Hello = Hello { token: Token([7; 16]), flow: 258 };
 
     #[test]
     fn golden_bytes() {

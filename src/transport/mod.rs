@@ -29,13 +29,8 @@ use door::Door;
 use hello::Hello;
 
 /// Every transport, in the order in which lists show them.
-pub const ALL: &[&dyn Transport] = &[
-    &tcp::Tcp,
-    &udp::Udp,
-    &icmp::Icmp,
-    &unix::UnixStream,
-    &unix::UnixDatagram,
-];
+pub const ALL: &[&dyn Transport] =
+    &[&tcp::Tcp, &udp::Udp, &icmp::Icmp, &unix::UnixStream, &unix::UnixDatagram];
 
 /// What a transport says of itself.
 #[derive(Debug)]
@@ -235,19 +230,13 @@ impl Contender {
     /// [`crate::Error::Usage`] naming what is wrong and what would be right.
     pub fn parse(typed: &str) -> Result<Contender> {
         let spec = Spec::parse(typed)?;
-        let found = ALL
-            .iter()
-            .find(|transport| transport.info().id == spec.name);
+        let found = ALL.iter().find(|transport| transport.info().id == spec.name);
         let Some(transport) = found else {
             let ids: Vec<&str> = ALL.iter().map(|transport| transport.info().id).collect();
             return Err(unknown("contender", &spec.name, &ids));
         };
         let knobs = Settings::check(&spec, transport.info().keys)?;
-        Ok(Contender {
-            transport: *transport,
-            knobs,
-            spec,
-        })
+        Ok(Contender { transport: *transport, knobs, spec })
     }
 }
 

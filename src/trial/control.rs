@@ -226,10 +226,7 @@ pub fn read_frame(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     if body.len() < len as usize {
         return Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
-            format!(
-                "the peer stopped after {} of {len} bytes of a control message",
-                body.len()
-            ),
+            format!("the peer stopped after {} of {len} bytes of a control message", body.len()),
         ));
     }
     Ok(body)
@@ -261,18 +258,14 @@ fn invalid(what: String) -> io::Error {
 /// The proof that one knows `secret`, for a server's `nonce`.
 pub fn prove(secret: &str, nonce: &str) -> Proof {
     let mac = keyed(secret, nonce).finalize().into_bytes();
-    Proof {
-        mac: mac.iter().map(|byte| format!("{byte:02x}")).collect(),
-    }
+    Proof { mac: mac.iter().map(|byte| format!("{byte:02x}")).collect() }
 }
 
 /// Whether `proof` shows knowledge of `secret`. Takes the same time whatever is wrong.
 pub fn proved(secret: &str, nonce: &str, proof: &Proof) -> bool {
     let bytes: Option<Vec<u8>> = (proof.mac.len() == 64 && proof.mac.is_ascii())
         .then(|| {
-            (0..32)
-                .map(|i| u8::from_str_radix(&proof.mac[2 * i..2 * i + 2], 16).ok())
-                .collect()
+            (0..32).map(|i| u8::from_str_radix(&proof.mac[2 * i..2 * i + 2], 16).ok()).collect()
         })
         .flatten();
     bytes.is_some_and(|bytes| keyed(secret, nonce).verify_slice(&bytes).is_ok())
@@ -292,11 +285,7 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let greeting = Greeting {
-            magic: MAGIC.into(),
-            protocol: 1,
-            version: "0.1.0".into(),
-        };
+        let greeting = Greeting { magic: MAGIC.into(), protocol: 1, version: "0.1.0".into() };
         let mut wire = Vec::new();
         write(&mut wire, &greeting).unwrap();
         let json = br#"{"magic":"deadheat","protocol":1,"version":"0.1.0"}"#;
@@ -320,13 +309,7 @@ mod tests {
         assert!(proved("open sesame", "00ff", &proof));
         assert!(!proved("open sesame", "00fe", &proof));
         assert!(!proved("other", "00ff", &proof));
-        assert!(!proved(
-            "open sesame",
-            "00ff",
-            &Proof {
-                mac: "é".repeat(32)
-            }
-        ));
+        assert!(!proved("open sesame", "00ff", &Proof { mac: "é".repeat(32) }));
         // RFC 4231, test case 2.
         assert_eq!(
             prove("Jefe", "what do ya want for nothing?").mac,

@@ -15,21 +15,11 @@ impl<F: FnMut(&Order) -> End> Runner for Fake<F> {
     }
 
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
-        Ok((
-            HostFacts {
-                hostname: "fake".into(),
-                ..HostFacts::default()
-            },
-            None,
-        ))
+        Ok((HostFacts { hostname: "fake".into(), ..HostFacts::default() }, None))
     }
 
     fn path(&self) -> PathFacts {
-        PathFacts {
-            spec: "loopback".into(),
-            kind: "loopback".into(),
-            address: "127.0.0.1".into(),
-        }
+        PathFacts { spec: "loopback".into(), kind: "loopback".into(), address: "127.0.0.1".into() }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod control;
 pub mod fake;
 pub mod host;
 pub mod placement;
+pub mod samples;
 
 use host::HostFacts;
 use placement::Placement;

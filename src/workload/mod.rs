@@ -87,12 +87,14 @@ pub struct Part {
     pub tag: u32,
     /// The trial's seed.
     pub seed: u64,
+    /// What the transport promises.
+    pub guarantees: Guarantees,
     /// Where round trips are recorded, if this half measures any.
     pub recorder: Box<dyn Recorder>,
 }
 
 /// One half of one flow: says what to do next and takes what arrives.
-pub trait Half: Source + Sink + Send {
+pub trait Half: Send {
     /// What to do at `now`. A message to send is written into `out`.
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action;
 
@@ -101,6 +103,16 @@ pub trait Half: Source + Sink + Send {
 
     /// A message arrived.
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]);
+
+    /// Where bulk data comes from; asked for after [`Action::Pump`].
+    fn source(&mut self) -> Option<&mut dyn Source> {
+        None
+    }
+
+    /// Where bulk data goes; asked for after [`Action::Drain`].
+    fn sink(&mut self) -> Option<&mut dyn Sink> {
+        None
+    }
 
     /// Bulk bytes arrived at `now`; called after `take` for each receiving call that brought some.
     fn on_drained(&mut self, _now: Nanos) {}
@@ -123,8 +135,12 @@ pub struct HalfReport {
     pub sent: Tally,
     /// What it received, each message once.
     pub received: Tally,
-    /// Its first and last receive (or, where it received nothing, send), in nanoseconds since its start.
-    pub span_ns: (u64, u64),
+    /// Bulk data only: from the first receive to the last, on this end's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_span: Option<ReceiveSpan>,
+    /// Bulk data only: from the first send to the last, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_span_ns: Option<u64>,
     /// Round-trip times, if it measured any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Distribution>,
@@ -140,6 +156,17 @@ pub struct HalfReport {
     /// The far clock against the near one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
+}
+
+/// From the first receive of a flow to its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveSpan {
+    /// The first receive, in nanoseconds on the receiver's monotonic clock.
+    pub first_ns: u64,
+    /// The last.
+    pub last_ns: u64,
+    /// Bytes that the first receive brought; they arrived before the span began.
+    pub first_bytes: u64,
 }
 
 /// What both ends of a trial report, by flow.

@@ -1,0 +1,530 @@
+//! Where round trips go as they are measured: into histograms of fixed size, and, if they are kept,
+//! compactly into a file. A day of pings takes no more memory than a second of them.
+//!
+//! The file, version 1: the magic `DHSAMP1\n`, then one chunk per trial, all little-endian:
+//!
+//! ```text
+//! u32 payload length | u64 block | u32 order | u32 contender | u8 flags (bit 0: control)
+//! u64 samples | u64 timeout in ns | payload
+//! ```
+//! The payload holds four LEB128 varints per sample: the sequence number less the one before, the
+//! intended time less the one before (zigzag), the lateness, and the round trip plus one, where 0
+//! stands for no answer within the timeout. Times are in nanoseconds.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use hdrhistogram::Histogram;
+
+use crate::error::{Error, Result};
+use crate::figures::{Distribution, Quantile, Recorder, Sample};
+
+/// What a samples file starts with.
+pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";
+
+const CHUNK_HEADER: usize = 4 + 8 + 4 + 4 + 1 + 8 + 8;
+const SPILL_AT: usize = 64 << 10;
+/// The longest time a histogram tells apart; longer ones count as this. One hour, the longest timeout.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+/// Significant decimal digits: a quantile is right to one part in ten thousand.
+const DIGITS: u8 = 4;
+
+/// Samples of one trial.
+pub struct Samples {
+    rtt: Moments,
+    lateness: Moments,
+    censored: u64,
+    last_rtt: Option<u64>,
+    /// RFC 3550, section 6.4.1, scaled by 16 as its appendix A.8 does.
+    jitter_16: u64,
+    encoder: Encoder,
+    keep: Option<File>,
+    /// The first error while keeping samples; the trial goes on without them.
+    keep_error: Option<io::Error>,
+    timeout_ns: u64,
+}
+
+impl Samples {
+    /// Samples that are summed up, and kept in a chunk at `keep` if given.
+    ///
+    /// # Errors
+    /// Where the file cannot be made.
+    pub fn new(keep: Option<&Path>, timeout_ns: u64) -> Result<Samples> {
+        let keep = keep.map(|path| {
+            let op = || format!("write samples to {}", path.display());
+            let mut file = File::create(path).map_err(|e| Error::setup(op(), e))?;
+            file.write_all(&[0; CHUNK_HEADER]).map_err(|e| Error::setup(op(), e))?;
+            Ok::<File, Error>(file)
+        });
+        Ok(Samples {
+            rtt: Moments::new()?,
+            lateness: Moments::new()?,
+            censored: 0,
+            last_rtt: None,
+            jitter_16: 0,
+            encoder: Encoder::default(),
+            keep: keep.transpose()?,
+            keep_error: None,
+            timeout_ns,
+        })
+    }
+
+    fn spill(&mut self) {
+        if let Some(file) = &mut self.keep {
+            if let Err(error) = file.write_all(&self.encoder.bytes) {
+                self.keep_error = Some(error);
+                self.keep = None;
+            }
+        }
+        self.encoder.spilled += self.encoder.bytes.len() as u64;
+        self.encoder.bytes.clear();
+    }
+
+    /// Writes what is left and the chunk's header, its place in the race still blank.
+    fn finish(&mut self) -> io::Result<()> {
+        self.spill();
+        if let Some(error) = self.keep_error.take() {
+            return Err(error);
+        }
+        let Some(file) = &mut self.keep else {
+            return Ok(());
+        };
+        let payload = u32::try_from(self.encoder.spilled)
+            .map_err(|_| io::Error::other("more than 4 GiB of samples in one trial"))?;
+        let n = self.rtt.histogram.len() + self.censored;
+        let mut head = Vec::with_capacity(CHUNK_HEADER);
+        head.extend(payload.to_le_bytes());
+        head.extend([0; 17]);
+        head.extend(n.to_le_bytes());
+        head.extend(self.timeout_ns.to_le_bytes());
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&head)
+    }
+}
+
+impl Drop for Samples {
+    fn drop(&mut self) {
+        // A chunk without its header is refused by `append`, which reports it.
+        let _ = self.finish();
+    }
+}
+
+impl Recorder for Samples {
+    fn record(&mut self, sample: Sample) {
+        self.lateness.add(sample.lateness_ns);
+        match sample.rtt_ns {
+            Some(rtt) => {
+                self.rtt.add(rtt);
+                if let Some(last) = self.last_rtt.replace(rtt) {
+                    let jitter = self.jitter_16;
+                    self.jitter_16 = jitter + rtt.abs_diff(last) - ((jitter + 8) >> 4).min(jitter);
+                }
+            }
+            None => self.censored += 1,
+        }
+        if self.keep.is_some() {
+            self.encoder.push(&sample);
+            if self.encoder.bytes.len() >= SPILL_AT {
+                self.spill();
+            }
+        }
+    }
+
+    fn rtt(&self, timeout_ns: u64) -> Distribution {
+        self.rtt.distribution(self.censored, timeout_ns)
+    }
+
+    fn lateness(&self) -> Distribution {
+        self.lateness.distribution(0, 0)
+    }
+
+    fn jitter_rfc3550_ns(&self) -> Option<u64> {
+        (self.rtt.histogram.len() >= 2).then_some(self.jitter_16 >> 4)
+    }
+}
+
+/// A histogram with exact extremes and moments (Welford 1962).
+struct Moments {
+    histogram: Histogram<u64>,
+    min: u64,
+    max: u64,
+    mean: f64,
+    m2: f64,
+}
+
+impl Moments {
+    fn new() -> Result<Moments> {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
+            .map_err(|e| Error::setup("make a histogram", io::Error::other(e.to_string())))?;
+        Ok(Moments { histogram, min: u64::MAX, max: 0, mean: 0.0, m2: 0.0 })
+    }
+
+    #[inline]
+    fn add(&mut self, ns: u64) {
+        self.histogram.saturating_record(ns);
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+        let delta = ns as f64 - self.mean;
+        self.mean += delta / self.histogram.len() as f64;
+        self.m2 += delta * (ns as f64 - self.mean);
+    }
+
+    /// Sums up, with `censored` more samples known only to exceed `timeout_ns`.
+    fn distribution(&self, censored: u64, timeout_ns: u64) -> Distribution {
+        let seen = self.histogram.len();
+        let n = seen + censored;
+        let whole = censored == 0 && seen > 0;
+        let quantile = |per_mille: u64| {
+            // Nearest rank: the value at rank ceil(q n), given at least ten samples beyond it.
+            let rank = (n * per_mille).div_ceil(1000).max(1);
+            if n.saturating_sub(rank) < 10 {
+                return None;
+            }
+            Some(if rank > seen {
+                Quantile::Beyond(timeout_ns)
+            } else {
+                Quantile::Ns(self.at_rank(rank))
+            })
+        };
+        Distribution {
+            n,
+            censored,
+            min: (seen > 0).then_some(self.min),
+            max: (seen > 0).then_some(self.max),
+            mean: whole.then_some(self.mean),
+            stddev: (whole && seen > 1).then(|| (self.m2 / (seen - 1) as f64).sqrt()),
+            p50: quantile(500),
+            p90: quantile(900),
+            p99: quantile(990),
+            p999: quantile(999),
+        }
+    }
+
+    fn at_rank(&self, rank: u64) -> u64 {
+        let share = (rank as f64 - 0.5) / self.histogram.len() as f64;
+        self.histogram.value_at_quantile(share).clamp(self.min, self.max)
+    }
+}
+
+#[derive(Default)]
+struct Encoder {
+    bytes: Vec<u8>,
+    spilled: u64,
+    seq: u64,
+    intended_ns: u64,
+}
+
+impl Encoder {
+    fn push(&mut self, sample: &Sample) {
+        let step = sample.intended_ns.wrapping_sub(self.intended_ns) as i64;
+        for value in [
+            sample.seq.wrapping_sub(self.seq),
+            ((step << 1) ^ (step >> 63)) as u64,
+            sample.lateness_ns,
+            sample.rtt_ns.map_or(0, |rtt| rtt.saturating_add(1)),
+        ] {
+            self.varint(value);
+        }
+        (self.seq, self.intended_ns) = (sample.seq, sample.intended_ns);
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+}
+
+/// Which trial of a race a chunk belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its block.
+    pub block: u64,
+    /// Its place in the block.
+    pub order: u32,
+    /// The contender's id.
+    pub contender: u32,
+    /// Whether it is the hidden copy.
+    pub control: bool,
+}
+
+/// One trial's samples, read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// The trial.
+    pub place: Place,
+    /// After how many nanoseconds a sample counts as lost.
+    pub timeout_ns: u64,
+    /// In order of sequence number.
+    pub samples: Vec<Sample>,
+}
+
+/// Moves the chunk that an agent left at `part` to the end of the race's file at `main`.
+///
+/// # Errors
+/// Where a file cannot be read or written, or the chunk is not whole.
+pub fn append(main: &Path, part: &Path, place: Place) -> Result<()> {
+    let read = |e| Error::setup(format!("read samples from {}", part.display()), e);
+    let mut chunk = std::fs::read(part).map_err(read)?;
+    let _ = std::fs::remove_file(part);
+    let whole = chunk
+        .first_chunk::<4>()
+        .is_some_and(|len| chunk.len() == CHUNK_HEADER + u32::from_le_bytes(*len) as usize);
+    if !whole {
+        return Err(Error::data(
+            part.display().to_string(),
+            "a trial's samples are not whole; disk full?",
+        ));
+    }
+    chunk[4..12].copy_from_slice(&place.block.to_le_bytes());
+    chunk[12..16].copy_from_slice(&place.order.to_le_bytes());
+    chunk[16..20].copy_from_slice(&place.contender.to_le_bytes());
+    chunk[20] = u8::from(place.control);
+    let write = |e| Error::setup(format!("write samples to {}", main.display()), e);
+    let mut file = File::options().create(true).append(true).open(main).map_err(write)?;
+    if file.metadata().map_err(write)?.len() == 0 {
+        file.write_all(MAGIC).map_err(write)?;
+    }
+    file.write_all(&chunk).map_err(write)
+}
+
+/// Reads the chunks of a samples file one by one; stops after the first error.
+///
+/// # Errors
+/// Where the file cannot be opened or does not start with [`MAGIC`].
+pub fn open(path: &Path) -> Result<Chunks<BufReader<File>>> {
+    let file = File::open(path)
+        .map_err(|e| Error::setup(format!("read samples from {}", path.display()), e))?;
+    Chunks::new(BufReader::new(file), &path.display().to_string())
+}
+
+/// An iterator over the chunks of a samples file.
+pub struct Chunks<R> {
+    reader: R,
+    name: String,
+    number: u64,
+    ended: bool,
+}
+
+impl<R: Read> Chunks<R> {
+    /// Reads from anything; `name` stands in messages.
+    ///
+    /// # Errors
+    /// Where the first bytes are not [`MAGIC`].
+    pub fn new(mut reader: R, name: &str) -> Result<Chunks<R>> {
+        let mut magic = [0; 8];
+        let got = reader.read_exact(&mut magic);
+        if got.is_err() || magic != *MAGIC {
+            return Err(Error::data(
+                name,
+                "not a samples file of format 1 (it does not start with DHSAMP1)",
+            ));
+        }
+        Ok(Chunks { reader, name: name.to_owned(), number: 0, ended: false })
+    }
+
+    fn chunk(&mut self) -> Result<Option<Chunk>, String> {
+        let mut head = Vec::with_capacity(CHUNK_HEADER);
+        let got = (&mut self.reader).take(CHUNK_HEADER as u64).read_to_end(&mut head);
+        got.map_err(|e| e.to_string())?;
+        if head.is_empty() {
+            return Ok(None);
+        }
+        let mut head = Fields(&head);
+        let cut = "the file ends in the middle of a chunk's header";
+        let len = head.u32().ok_or(cut)?;
+        let block = head.u64().ok_or(cut)?;
+        let (order, contender) = head.u32().zip(head.u32()).ok_or(cut)?;
+        let control = head.u8().ok_or(cut)? & 1 == 1;
+        let (n, timeout_ns) = head.u64().zip(head.u64()).ok_or(cut)?;
+        let mut payload = Vec::new();
+        let got = (&mut self.reader).take(u64::from(len)).read_to_end(&mut payload);
+        got.map_err(|e| e.to_string())?;
+        if payload.len() < len as usize {
+            return Err(format!("the file ends after {} of {len} bytes of samples", payload.len()));
+        }
+        let samples = decode(&payload, n)?;
+        Ok(Some(Chunk { place: Place { block, order, contender, control }, timeout_ns, samples }))
+    }
+}
+
+impl<R: Read> Iterator for Chunks<R> {
+    type Item = Result<Chunk>;
+
+    fn next(&mut self) -> Option<Result<Chunk>> {
+        if self.ended {
+            return None;
+        }
+        self.number += 1;
+        let chunk = self.chunk();
+        self.ended = !matches!(chunk, Ok(Some(_)));
+        chunk
+            .map_err(|what| Error::data(&self.name, format!("chunk {}: {what}", self.number)))
+            .transpose()
+    }
+}
+
+fn decode(payload: &[u8], n: u64) -> Result<Vec<Sample>, String> {
+    let mut fields = Fields(payload);
+    // Four bytes a sample at least: a forged count cannot ask for memory that the payload is not.
+    let mut samples = Vec::with_capacity((payload.len() / 4).min(n as usize));
+    let (mut seq, mut intended_ns) = (0u64, 0u64);
+    while !fields.0.is_empty() {
+        let mut next = || fields.varint().ok_or("a number is cut off or too long".to_owned());
+        let (seq_step, step, lateness_ns, rtt) = (next()?, next()?, next()?, next()?);
+        seq = seq.wrapping_add(seq_step);
+        intended_ns = intended_ns.wrapping_add(((step >> 1) as i64 ^ -((step & 1) as i64)) as u64);
+        samples.push(Sample { seq, intended_ns, lateness_ns, rtt_ns: rtt.checked_sub(1) });
+    }
+    if samples.len() as u64 != n {
+        return Err(format!("{} samples where the header says {n}", samples.len()));
+    }
+    Ok(samples)
+}
+
+/// Reads numbers off the front of a slice.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (front, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*front)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(seq: u64, rtt_ns: Option<u64>) -> Sample {
+        Sample { seq, intended_ns: 1_000_000 * seq + 77, lateness_ns: seq % 3, rtt_ns }
+    }
+
+    fn filled(rtts: impl IntoIterator<Item = Option<u64>>) -> Samples {
+        let mut samples = Samples::new(None, 3_000_000_000).unwrap();
+        for (seq, rtt) in rtts.into_iter().enumerate() {
+            samples.record(sample(seq as u64, rtt));
+        }
+        samples
+    }
+
+    #[test]
+    fn quantiles_are_nearest_rank_and_need_ten_samples_beyond() {
+        let rtt = filled((1..=1000).map(Some)).rtt(3_000_000_000);
+        assert_eq!(
+            (rtt.p50, rtt.p90, rtt.p99),
+            (Some(Quantile::Ns(500)), Some(Quantile::Ns(900)), Some(Quantile::Ns(990)))
+        );
+        assert_eq!(rtt.p999, None, "one sample beyond");
+        assert_eq!((rtt.n, rtt.min, rtt.max, rtt.mean), (1000, Some(1), Some(1000), Some(500.5)));
+        assert!((rtt.stddev.unwrap() - 288.8194).abs() < 1e-3);
+        assert_eq!(filled((1..=19).map(Some)).rtt(1).p50, None);
+        assert_eq!(filled((1..=20).map(Some)).rtt(1).p50, Some(Quantile::Ns(10)));
+    }
+
+    #[test]
+    fn lost_samples_push_percentiles_beyond_the_timeout() {
+        let rtt = filled((0..1000).map(|i| (i >= 20).then_some(100))).rtt(5);
+        assert_eq!((rtt.n, rtt.censored), (1000, 20));
+        assert_eq!(rtt.p90, Some(Quantile::Ns(100)));
+        assert_eq!(rtt.p99, Some(Quantile::Beyond(5)));
+        assert_eq!(
+            (rtt.mean, rtt.stddev),
+            (None, None),
+            "a mean without the lost ones would flatter"
+        );
+    }
+
+    #[test]
+    fn jitter_follows_rfc_3550() {
+        // A.8: J += |D| - ((J + 8) >> 4), reported >> 4; here D alternates between 0 and 1600.
+        let mut jitter = 0u64;
+        let rtts = [1000, 2600, 2600, 1000, 1000u64];
+        for pair in rtts.windows(2) {
+            jitter = jitter + pair[0].abs_diff(pair[1]) - ((jitter + 8) >> 4);
+        }
+        assert_eq!(filled(rtts.map(Some)).jitter_rfc3550_ns(), Some(jitter >> 4));
+        assert_eq!(filled([Some(1)]).jitter_rfc3550_ns(), None);
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_trial_by_trial() {
+        let dir = tempfile::tempdir().unwrap();
+        let (main, part) = (dir.path().join("r.samples"), dir.path().join("part"));
+        let want: Vec<Sample> =
+            (0..50_000).map(|i| sample(i, (i % 10 != 0).then_some(i * 1_000_003))).collect();
+        for block in 0..2 {
+            let mut samples = Samples::new(Some(&part), 9).unwrap();
+            want.iter().for_each(|sample| samples.record(*sample));
+            drop(samples);
+            let place = Place { block, order: 1, contender: 2, control: block == 1 };
+            append(&main, &part, place).unwrap();
+            assert!(!part.exists());
+        }
+        let chunks: Vec<Chunk> = open(&main).unwrap().collect::<Result<_>>().unwrap();
+        assert_eq!(chunks.len(), 2);
+        assert_eq!(chunks[1].place, Place { block: 1, order: 1, contender: 2, control: true });
+        assert!(chunks.iter().all(|chunk| chunk.samples == want && chunk.timeout_ns == 9));
+    }
+
+    #[test]
+    fn broken_files_say_where() {
+        let say = |bytes: &[u8]| match Chunks::new(bytes, "x.samples") {
+            Err(e) => e.to_string(),
+            Ok(mut chunks) => {
+                chunks.find_map(|chunk| chunk.err()).map(|e| e.to_string()).unwrap_or_default()
+            }
+        };
+        assert!(say(b"{}").contains("does not start with DHSAMP1"));
+        let mut cut = MAGIC.to_vec();
+        cut.extend([5, 0, 0]);
+        assert!(say(&cut).contains("chunk 1: the file ends in the middle"));
+        let mut short = MAGIC.to_vec();
+        short.extend(9u32.to_le_bytes());
+        short.extend([0; CHUNK_HEADER - 4]);
+        assert!(say(&short).contains("ends after 0 of 9 bytes"));
+        let mut long_number = MAGIC.to_vec();
+        long_number.extend(10u32.to_le_bytes());
+        long_number.extend([0; CHUNK_HEADER - 4]);
+        long_number.extend([0xff; 10]);
+        assert!(say(&long_number).contains("cut off or too long"));
+        let mut forged = MAGIC.to_vec();
+        forged.extend(4u32.to_le_bytes());
+        forged.extend([0; 17]);
+        forged.extend(u64::MAX.to_le_bytes());
+        forged.extend([0; 12]);
+        assert!(say(&forged).contains("1 samples where the header says"));
+    }
+}

@@ -1,0 +1,158 @@
+//! The far half: answers each question with itself, its own two clock stamps filled in, after the
+//! time it was told to think.
+
+use std::collections::VecDeque;
+
+use crate::contract::{Action, Lane};
+use crate::figures::Tally;
+use crate::time::Nanos;
+
+use super::super::header::{Arrival, FarStamps, Header, SeqWindow, count};
+use super::super::{Half, HalfReport};
+
+/// An answer that waits for its time.
+struct Answer {
+    lane: Lane,
+    received: Nanos,
+    due: Nanos,
+    bytes: Vec<u8>,
+}
+
+pub(super) struct Echoer {
+    size: usize,
+    think: Nanos,
+    tag: u32,
+    queue: VecDeque<Answer>,
+    /// Buffers of answers that are gone, so that a warm echoer allocates nothing.
+    spare: Vec<Vec<u8>>,
+    seen: SeqWindow,
+    sent: Tally,
+    received: Tally,
+    peer_finished: bool,
+}
+
+/// The most bytes that may wait. A peer that sends faster than this end answers loses the rest,
+/// here and in the open, rather than this process its memory.
+const MOST_WAITING: usize = 64 << 20;
+
+impl Echoer {
+    pub(super) fn new(size: usize, think: Nanos, tag: u32) -> Echoer {
+        Echoer {
+            size,
+            think,
+            tag,
+            queue: VecDeque::with_capacity(64),
+            spare: (0..64).map(|_| Vec::with_capacity(size)).collect(),
+            seen: SeqWindow::new(),
+            sent: Tally::default(),
+            received: Tally::default(),
+            peer_finished: false,
+        }
+    }
+}
+
+impl Half for Echoer {
+    fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
+        match self.queue.front() {
+            Some(answer) if answer.due <= now => {
+                let message = &mut out[..answer.bytes.len()];
+                message.copy_from_slice(&answer.bytes);
+                FarStamps { received_ns: answer.received.0, sent_ns: now.0 }.write(message);
+                Action::Send { lane: answer.lane, len: answer.bytes.len() }
+            }
+            Some(answer) => Action::Wait(Some(answer.due)),
+            None if self.peer_finished => Action::Done,
+            None => Action::Wait(None),
+        }
+    }
+
+    fn on_sent(&mut self, _now: Nanos) {
+        if let Some(mut answer) = self.queue.pop_front() {
+            self.sent.messages += 1;
+            self.sent.bytes += answer.bytes.len() as u64;
+            answer.bytes.clear();
+            self.spare.push(answer.bytes);
+        }
+    }
+
+    fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) {
+        let Some(Header { tag, seq }) = Header::read(bytes) else {
+            self.received.foreign += 1;
+            return;
+        };
+        if tag != self.tag || bytes.len() > self.size {
+            self.received.foreign += 1;
+            return;
+        }
+        let arrival = self.seen.note(seq);
+        count(&mut self.received, arrival, bytes.len());
+        let full = self.queue.len().saturating_mul(self.size) > MOST_WAITING;
+        // A copy gets no second answer: the path's duplicates must not be multiplied here.
+        if arrival == Arrival::Duplicate || full {
+            return;
+        }
+        let mut kept = self.spare.pop().unwrap_or_default();
+        kept.extend_from_slice(bytes);
+        self.queue.push_back(Answer { lane, received: now, due: now + self.think, bytes: kept });
+    }
+
+    fn on_closed(&mut self, _now: Nanos) {
+        self.peer_finished = true;
+        self.queue.clear();
+    }
+
+    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {
+        self.peer_finished = true;
+    }
+
+    fn report(&mut self, _now: Nanos) -> HalfReport {
+        HalfReport { sent: self.sent, received: self.received, ..HalfReport::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(seq: u64) -> [u8; 64] {
+        let mut message = [0; 64];
+        Header { tag: 7, seq }.write(&mut message);
+        message
+    }
+
+    #[test]
+    fn an_answer_carries_both_stamps_and_waits_for_its_time() {
+        let mut echoer = Echoer::new(64, Nanos(500), 7);
+        let mut out = [0; 64];
+        assert_eq!(echoer.poll(Nanos(1), &mut out), Action::Wait(None));
+        echoer.on_message(Nanos(100), Lane(0), &question(0));
+        assert_eq!(echoer.poll(Nanos(100), &mut out), Action::Wait(Some(Nanos(600))));
+        assert_eq!(echoer.poll(Nanos(601), &mut out), Action::Send { lane: Lane(0), len: 64 });
+        assert_eq!(FarStamps::read(&out), Some(FarStamps { received_ns: 100, sent_ns: 601 }));
+        echoer.on_sent(Nanos(601));
+        assert_eq!(echoer.report(Nanos(700)).sent.messages, 1);
+    }
+
+    #[test]
+    fn copies_and_strangers_get_no_answer() {
+        let mut echoer = Echoer::new(64, Nanos::ZERO, 7);
+        for message in [&question(0)[..], &question(0), b"x", &[0; 64], &[7; 100]] {
+            echoer.on_message(Nanos(1), Lane(0), message);
+        }
+        assert_eq!(echoer.queue.len(), 1);
+        let got = echoer.report(Nanos(2)).received;
+        assert_eq!((got.messages, got.duplicates, got.foreign), (1, 1, 3));
+    }
+
+    #[test]
+    fn it_is_done_when_the_near_end_is_and_nothing_waits() {
+        let mut echoer = Echoer::new(64, Nanos(10), 7);
+        let mut out = [0; 64];
+        echoer.on_message(Nanos(0), Lane(0), &question(0));
+        echoer.on_peer_finished(Nanos(1), Tally::default());
+        assert_eq!(echoer.poll(Nanos(1), &mut out), Action::Wait(Some(Nanos(10))));
+        assert!(matches!(echoer.poll(Nanos(10), &mut out), Action::Send { .. }));
+        echoer.on_sent(Nanos(10));
+        assert_eq!(echoer.poll(Nanos(11), &mut out), Action::Done);
+    }
+}
