@@ -20,10 +20,13 @@ pub mod door;
 mod frame;
 pub mod hello;
 mod icmp;
+mod lobby;
 pub mod mem;
+mod stream;
 mod tcp;
 mod udp;
 mod unix;
+mod unixgram;
 
 use door::Door;
 use hello::Hello;
@@ -34,7 +37,7 @@ pub const ALL: &[&dyn Transport] = &[
     &udp::Udp,
     &icmp::Icmp,
     &unix::UnixStream,
-    &unix::UnixDatagram,
+    &unixgram::UnixDatagram,
 ];
 
 /// What a transport says of itself.
