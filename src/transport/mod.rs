@@ -20,17 +20,20 @@ pub mod door;
 mod frame;
 pub mod hello;
 mod icmp;
+mod lobby;
 pub mod mem;
+mod stream;
 mod tcp;
 mod udp;
 mod unix;
+mod unixgram;
 
 use door::Door;
 use hello::Hello;
 
 /// Every transport, in the order in which lists show them.
 pub const ALL: &[&dyn Transport] =
-    &[&tcp::Tcp, &udp::Udp, &icmp::Icmp, &unix::UnixStream, &unix::UnixDatagram];
+    &[&tcp::Tcp, &udp::Udp, &icmp::Icmp, &unix::UnixStream, &unixgram::UnixDatagram];
 
 /// What a transport says of itself.
 #[derive(Debug)]

@@ -1,17 +1,367 @@
-//! stub
-use super::*;
-pub struct Tcp;
+//! TCP (RFC 9293) as the kernel has it. Options after tcp(7) and socket(7).
+
+use std::io;
+use std::net::SocketAddr;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use super::door::Door;
+use super::lobby::{StreamListener, present};
+use super::stream::{Flavour, StreamConn};
+use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
+use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind, Settings};
+use crate::time::{Clock, Monotonic};
+
+/// TCP over IPv4 and IPv6.
+pub(super) struct Tcp;
+
+static INFO: Info = Info {
+    id: "tcp",
+    label: "TCP",
+    colour: "#0072b2",
+    implementation: "linux",
+    summary: "the kernel's TCP: one reliable, ordered, congestion-controlled byte stream",
+    guarantees: Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::ByteStream,
+        congestion: Congestion::Controlled,
+        encrypted: false,
+        largest_message: None,
+    },
+    peer: PeerKind::Process,
+    reach: Reach::Network,
+    framing_bytes: frame::PREFIX,
+    keys: KEYS,
+};
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "cc",
+        kind: Kind::Word,
+        default: "cubic",
+        doc: "congestion control; `host` leaves the host's default",
+    },
+    Key {
+        name: "nodelay",
+        kind: Kind::Switch,
+        default: "on",
+        doc: "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
+    },
+    Key {
+        name: "sndbuf",
+        kind: Kind::Size(2048, 1 << 30),
+        default: "",
+        doc: "send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it",
+    },
+    Key {
+        name: "rcvbuf",
+        kind: Kind::Size(2048, 1 << 30),
+        default: "",
+        doc: "receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it",
+    },
+    Key {
+        name: "mss",
+        kind: Kind::Size(88, 32_767),
+        default: "",
+        doc: "largest segment (TCP_MAXSEG); not set: what the path allows",
+    },
+    Key {
+        name: "quickack",
+        kind: Kind::Switch,
+        default: "",
+        doc: "acknowledge at once (TCP_QUICKACK), set again after each receive; not set: the kernel decides",
+    },
+    Key {
+        name: "notsent_lowat",
+        kind: Kind::Size(1, 1 << 30),
+        default: "",
+        doc: "unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)",
+    },
+];
+
 impl Transport for Tcp {
     fn info(&self) -> &'static Info {
-        todo!()
+        &INFO
     }
+
     fn check(&self) -> Result<()> {
-        todo!()
+        let open = |domain| Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
+        open(Domain::IPV4)
+            .or_else(|_| open(Domain::IPV6))
+            .map(drop)
+            .map_err(|e| Error::unsupported("tcp", format!("this host gives no socket: {e}")))
     }
-    fn dial(&self, _: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        todo!()
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let address = ip(dial.to)?;
+        let options = Options::from(dial.knobs);
+        let socket = open(address)?;
+        options.apply(&socket)?;
+        let began = Monotonic.now();
+        let deadline = began + dial.timeout;
+        socket
+            .connect_timeout(&SockAddr::from(address), dial.timeout.into())
+            .map_err(|e| unreached(dial, e))?;
+        let connect_ns = (Monotonic.now() - began).0;
+        options.connected(&socket)?;
+        present(&socket, &dial.hello, dial.to, deadline)?;
+        StreamConn::new(socket, options, dial.largest_message, connect_ns)
+            .map(|conn| Box::new(conn) as Box<dyn Conn>)
+            .map_err(|e| Error::setup(format!("set up a connection to {address}"), e))
     }
-    fn listen(&self, _: Listen<'_>) -> Result<Box<dyn Listener>> {
-        todo!()
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let address = ip(listen.at)?;
+        let options = Options::from(listen.knobs);
+        let largest = listen.largest_message;
+        let door = match listen.door {
+            Door::Own => None,
+            Door::Handed(door) => Some(door),
+        };
+        if let Some(door) = door {
+            let at = listen.at.clone();
+            let listener = StreamListener::handed(door, at, listen.token, options, largest);
+            return Ok(Box::new(listener));
+        }
+        let socket = open(address)?;
+        options.apply(&socket)?;
+        let bound = socket
+            .set_reuse_address(true)
+            .and_then(|()| socket.bind(&address.into()))
+            .and_then(|()| socket.local_addr())
+            .map_err(|e| bind_failed(address, e))?;
+        let at = Endpoint::Ip(bound.as_socket().unwrap_or(address));
+        let listener = StreamListener::own(socket, at, listen.token, options, largest)?;
+        Ok(Box::new(listener))
     }
+}
+
+fn ip(endpoint: &Endpoint) -> Result<SocketAddr> {
+    match endpoint {
+        Endpoint::Ip(address) => Ok(*address),
+        other => Err(Error::usage(format!(
+            "tcp needs an IP address and a port, not {other}"
+        ))),
+    }
+}
+
+fn open(address: SocketAddr) -> Result<Socket> {
+    Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )
+    .map_err(|e| Error::setup(format!("open a tcp socket for {address}"), e))
+}
+
+fn bind_failed(address: SocketAddr, error: io::Error) -> Error {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => "another program has this port; port 0 takes a free one",
+        io::ErrorKind::AddrNotAvailable => "no interface of this host has this address",
+        io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        _ => "",
+    };
+    Error::setup_advice(format!("bind tcp to {address}"), error, advice)
+}
+
+fn unreached(dial: &Dial<'_>, error: io::Error) -> Error {
+    let to = dial.to;
+    match error.kind() {
+        io::ErrorKind::TimedOut => Error::blocked(format!(
+            "sent SYNs to tcp {to} for {}; nothing came back",
+            dial.timeout
+        )),
+        io::ErrorKind::HostUnreachable => Error::blocked(format!(
+            "sent a SYN to tcp {to}; the network answered: {error}"
+        )),
+        io::ErrorKind::ConnectionRefused => Error::setup_advice(
+            format!("connect to tcp {to}"),
+            error,
+            "is `deadheat serve` running there?",
+        ),
+        _ => Error::setup(format!("connect to tcp {to}"), error),
+    }
+}
+
+/// The knobs as the socket takes them.
+#[derive(Debug, Clone)]
+struct Options {
+    cc: ControlledBy,
+    nodelay: bool,
+    sndbuf: Option<usize>,
+    rcvbuf: Option<usize>,
+    mss: Option<u32>,
+    quickack: Option<bool>,
+    notsent_lowat: Option<u32>,
+}
+
+#[derive(Debug, Clone)]
+enum ControlledBy {
+    /// The host's default.
+    Host,
+    /// This one, or the host's default where the kernel lacks it: nobody asked for it by name.
+    Preferred(String),
+    /// This one, or it is an error.
+    Asked(String),
+}
+
+impl From<&Settings> for Options {
+    fn from(knobs: &Settings) -> Options {
+        // The keys' ranges keep every size within 32 bits.
+        let size = |key| knobs.size(key).and_then(|size| u32::try_from(size.0).ok());
+        Options {
+            cc: match knobs.text("cc") {
+                None | Some("host") => ControlledBy::Host,
+                Some(name) if knobs.given("cc") => ControlledBy::Asked(name.to_owned()),
+                Some(name) => ControlledBy::Preferred(name.to_owned()),
+            },
+            nodelay: knobs.switch("nodelay").unwrap_or(true),
+            sndbuf: size("sndbuf").map(|size| size as usize),
+            rcvbuf: size("rcvbuf").map(|size| size as usize),
+            mss: size("mss"),
+            quickack: knobs.switch("quickack"),
+            notsent_lowat: size("notsent_lowat"),
+        }
+    }
+}
+
+impl Options {
+    fn set_congestion_control(&self, socket: &Socket) -> Result<()> {
+        match &self.cc {
+            ControlledBy::Host => Ok(()),
+            ControlledBy::Preferred(name) => {
+                // Where this fails the host's default stays, and `effective` tells which that is.
+                let _ = socket.set_tcp_congestion(name.as_bytes());
+                Ok(())
+            }
+            ControlledBy::Asked(name) => socket
+                .set_tcp_congestion(name.as_bytes())
+                .map_err(|e| no_congestion_control(name, &e)),
+        }
+    }
+}
+
+fn no_congestion_control(name: &str, error: &io::Error) -> Error {
+    let list = |file| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{file}"));
+    let (lacks, file) = match error.kind() {
+        io::ErrorKind::PermissionDenied => (
+            "only root may choose it (sysctl net.ipv4.tcp_allowed_congestion_control)",
+            "tcp_allowed_congestion_control",
+        ),
+        _ => (
+            "the kernel has no such congestion control",
+            "tcp_available_congestion_control",
+        ),
+    };
+    let valid = list(file).unwrap_or_default();
+    let valid: Vec<&str> = valid.split_whitespace().chain(["host"]).collect();
+    Error::unsupported(
+        format!("tcp:cc={name}"),
+        format!("{lacks}: {error}; available here: {}", valid.join(", ")),
+    )
+}
+
+fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>) -> Result<()> {
+    value
+        .map_or(Ok(()), setter)
+        .map_err(|e| Error::setup(format!("set {key} on a tcp socket"), e))
+}
+
+impl Flavour for Options {
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        self.set_congestion_control(socket)?;
+        set("nodelay", Some(self.nodelay), |on| {
+            socket.set_tcp_nodelay(on)
+        })?;
+        set("sndbuf", self.sndbuf, |size| {
+            socket.set_send_buffer_size(size)
+        })?;
+        set("rcvbuf", self.rcvbuf, |size| {
+            socket.set_recv_buffer_size(size)
+        })?;
+        set("mss", self.mss, |size| socket.set_tcp_mss(size))?;
+        set("notsent_lowat", self.notsent_lowat, |size| {
+            socket.set_tcp_notsent_lowat(size)
+        })
+    }
+
+    /// The handshake itself changes the mode, so this one waits for it.
+    fn connected(&self, socket: &Socket) -> Result<()> {
+        set("quickack", self.quickack, |on| socket.set_tcp_quickack(on))
+    }
+
+    /// TCP_QUICKACK is not permanent: the kernel may leave the mode at any time (tcp(7)).
+    fn rearms(&self) -> bool {
+        self.quickack == Some(true)
+    }
+
+    fn rearm(&self, socket: &Socket) -> io::Result<()> {
+        socket.set_tcp_quickack(true)
+    }
+
+    fn effective(&self, socket: &Socket) -> Effective {
+        let word = |on| if on { "on" } else { "off" }.to_owned();
+        let name = |bytes: Vec<u8>| {
+            String::from_utf8_lossy(&bytes)
+                .trim_end_matches('\0')
+                .to_owned()
+        };
+        let read = [
+            ("cc", socket.tcp_congestion().ok().map(name)),
+            ("nodelay", socket.tcp_nodelay().ok().map(word)),
+            (
+                "sndbuf",
+                socket.send_buffer_size().ok().map(|n| n.to_string()),
+            ),
+            (
+                "rcvbuf",
+                socket.recv_buffer_size().ok().map(|n| n.to_string()),
+            ),
+            ("mss", socket.tcp_mss().ok().map(|n| n.to_string())),
+            ("quickack", socket.tcp_quickack().ok().map(word)),
+            // The kernel answers 0 for "not set: net.ipv4.tcp_notsent_lowat decides".
+            (
+                "notsent_lowat",
+                socket
+                    .tcp_notsent_lowat()
+                    .ok()
+                    .filter(|n| *n > 0)
+                    .map(|n| n.to_string()),
+            ),
+        ];
+        read.into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+            .collect()
+    }
+
+    fn retransmits(&self, socket: &Socket) -> Option<u64> {
+        tcp_info(socket)
+            .ok()
+            .map(|info| u64::from(info.tcpi_total_retrans))
+    }
+}
+
+/// `TCP_INFO` of tcp(7).
+fn tcp_info(socket: &Socket) -> io::Result<libc::tcp_info> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: tcp_info is plain numbers, for which all-zero is valid.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `info`.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &mut len,
+        )
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(info)
 }

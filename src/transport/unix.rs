@@ -1,32 +1,211 @@
-//! stub
-use super::*;
-pub struct UnixStream;
+//! Unix stream sockets in the abstract namespace (unix(7)): what a byte stream costs without a
+//! network protocol.
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::door::Door;
+use super::hello::Token;
+use super::lobby::{StreamListener, present};
+use super::stream::{Flavour, StreamConn};
+use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
+use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind, Settings};
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// Unix stream sockets.
+pub(super) struct UnixStream;
+
+static INFO: Info = Info {
+    id: "unix",
+    label: "Unix stream",
+    colour: "#009e73",
+    implementation: "linux",
+    summary: "Unix stream socket: a byte stream inside one machine, no network protocol at all",
+    guarantees: Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::ByteStream,
+        congestion: Congestion::Backpressure,
+        encrypted: false,
+        largest_message: None,
+    },
+    peer: PeerKind::Process,
+    reach: Reach::Machine,
+    framing_bytes: frame::PREFIX,
+    keys: KEYS,
+};
+
+/// The knobs of Unix sockets, streams and datagrams alike.
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "sndbuf",
+        kind: Kind::Size(2048, 1 << 30),
+        default: "",
+        doc: "send buffer (SO_SNDBUF, which Linux doubles); it bounds what is under way",
+    },
+    Key {
+        name: "rcvbuf",
+        kind: Kind::Size(2048, 1 << 30),
+        default: "",
+        doc: "receive buffer (SO_RCVBUF); settable, but without effect on Unix sockets, unix(7)",
+    },
+];
+
 impl Transport for UnixStream {
     fn info(&self) -> &'static Info {
-        todo!()
+        &INFO
     }
+
     fn check(&self) -> Result<()> {
-        todo!()
+        check(INFO.id, Type::STREAM)
     }
-    fn dial(&self, _: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        todo!()
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let address = address(dial.to)?;
+        let options = Options::from(dial.knobs);
+        let socket = open(Type::STREAM)?;
+        options.apply(&socket)?;
+        let began = Monotonic.now();
+        let deadline = began + dial.timeout;
+        // A connect(2) waits for room in the listener's queue as long as a send may (socket(7)).
+        // Zero would mean for ever.
+        socket
+            .set_write_timeout(Some(dial.timeout.max(Nanos::from_millis(1)).into()))
+            .and_then(|()| socket.connect(&address))
+            .map_err(|e| unreached(dial, e))?;
+        let connect_ns = (Monotonic.now() - began).0;
+        present(&socket, &dial.hello, dial.to, deadline)?;
+        StreamConn::new(socket, options, dial.largest_message, connect_ns)
+            .map(|conn| Box::new(conn) as Box<dyn Conn>)
+            .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
     }
-    fn listen(&self, _: Listen<'_>) -> Result<Box<dyn Listener>> {
-        todo!()
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        refuse_handed(INFO.id, &listen.door)?;
+        let at = named(listen.at)?;
+        let options = Options::from(listen.knobs);
+        let socket = open(Type::STREAM)?;
+        options.apply(&socket)?;
+        bind(&socket, &at)?;
+        let largest = listen.largest_message;
+        let listener = StreamListener::own(socket, at, listen.token, options, largest)?;
+        Ok(Box::new(listener))
     }
 }
-pub struct UnixDatagram;
-impl Transport for UnixDatagram {
-    fn info(&self) -> &'static Info {
-        todo!()
+
+/// Whether this host has Unix sockets of this kind.
+pub(super) fn check(id: &str, kind: Type) -> Result<()> {
+    Socket::new(Domain::UNIX, kind, None)
+        .map(drop)
+        .map_err(|e| Error::unsupported(id, format!("this host gives no Unix socket: {e}")))
+}
+
+/// Refuses connections from a server, which come from another host.
+pub(super) fn refuse_handed(id: &str, door: &Door) -> Result<()> {
+    match door {
+        Door::Own => Ok(()),
+        Door::Handed(_) => Err(Error::unsupported(
+            id,
+            "unix sockets reach one machine only; leave unix out of a race to another host",
+        )),
     }
-    fn check(&self) -> Result<()> {
-        todo!()
+}
+
+/// The endpoint with a name: a random one where it has none.
+pub(super) fn named(endpoint: &Endpoint) -> Result<Endpoint> {
+    match endpoint {
+        Endpoint::Unix(name) if name.is_empty() => {
+            let token = String::from(Token::fresh()?);
+            Ok(Endpoint::Unix(format!("deadheat-{token}")))
+        }
+        other => Ok(other.clone()),
     }
-    fn dial(&self, _: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        todo!()
+}
+
+/// The socket address of an endpoint in the abstract namespace.
+pub(super) fn address(endpoint: &Endpoint) -> Result<SockAddr> {
+    let Endpoint::Unix(name) = endpoint else {
+        return Err(Error::usage(format!(
+            "a unix socket needs a name, not {endpoint}"
+        )));
+    };
+    SockAddr::unix(format!("\0{name}"))
+        .map_err(|e| Error::setup_advice(format!("name {endpoint}"), e, "at most 107 bytes"))
+}
+
+/// A new socket of this kind.
+pub(super) fn open(kind: Type) -> Result<Socket> {
+    Socket::new(Domain::UNIX, kind, None).map_err(|e| Error::setup("open a unix socket", e))
+}
+
+/// Binds `socket` to a name.
+pub(super) fn bind(socket: &Socket, at: &Endpoint) -> Result<()> {
+    socket
+        .bind(&address(at)?)
+        .map_err(|e| Error::setup(format!("bind {at}"), e))
+}
+
+/// Why `dial` failed to reach its listener.
+pub(super) fn unreached(dial: &Dial<'_>, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => Error::setup_advice(
+            format!("connect to {}", dial.to),
+            error,
+            "nobody listens under this name in this network namespace; has the far end ended?",
+        ),
+        std::io::ErrorKind::WouldBlock => Error::blocked(format!(
+            "the queue of {} had no room for {}",
+            dial.to, dial.timeout
+        )),
+        _ => Error::setup(format!("connect to {}", dial.to), error),
     }
-    fn listen(&self, _: Listen<'_>) -> Result<Box<dyn Listener>> {
-        todo!()
+}
+
+/// The knobs as a Unix socket takes them.
+#[derive(Debug, Clone)]
+pub(super) struct Options {
+    sndbuf: Option<usize>,
+    rcvbuf: Option<usize>,
+}
+
+impl From<&Settings> for Options {
+    fn from(knobs: &Settings) -> Options {
+        let size = |key| {
+            knobs
+                .size(key)
+                .and_then(|size| usize::try_from(size.0).ok())
+        };
+        Options {
+            sndbuf: size("sndbuf"),
+            rcvbuf: size("rcvbuf"),
+        }
+    }
+}
+
+impl Flavour for Options {
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        let failed = |key| move |e| Error::setup(format!("set {key} on a unix socket"), e);
+        if let Some(size) = self.sndbuf {
+            socket
+                .set_send_buffer_size(size)
+                .map_err(failed("sndbuf"))?;
+        }
+        if let Some(size) = self.rcvbuf {
+            socket
+                .set_recv_buffer_size(size)
+                .map_err(failed("rcvbuf"))?;
+        }
+        Ok(())
+    }
+
+    fn effective(&self, socket: &Socket) -> Effective {
+        [
+            ("sndbuf", socket.send_buffer_size()),
+            ("rcvbuf", socket.recv_buffer_size()),
+        ]
+        .into_iter()
+        .filter_map(|(key, size)| Some((key.to_owned(), size.ok()?.to_string())))
+        .collect()
     }
 }

@@ -1,0 +1,7 @@
+//! Sockets at the limit of what the kernel gives: system calls, batches, buffers and waiting.
+//!
+//! Nothing in here knows a protocol, a message or a trial. Every call is counted, and none
+//! allocates.
+
+pub mod buffer;
+pub mod stream;

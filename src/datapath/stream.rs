@@ -1,0 +1,184 @@
+//! A connected socket, one system call per call, each counted.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use socket2::Socket;
+
+use crate::contract::{GUARD, Patience};
+
+/// A connected socket that counts its system calls. It is in blocking mode, with [`GUARD`] as the
+/// longest that a call may sleep; [`Patience::None`] makes single calls return at once.
+#[derive(Debug)]
+pub struct Counted {
+    socket: Socket,
+    send_calls: u64,
+    receive_calls: u64,
+}
+
+impl Counted {
+    /// Takes a connected socket over and sets how long its calls may sleep.
+    ///
+    /// # Errors
+    /// What fcntl(2) or setsockopt(2) says.
+    pub fn new(socket: Socket) -> io::Result<Counted> {
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(GUARD.into()))?;
+        socket.set_write_timeout(Some(GUARD.into()))?;
+        Ok(Counted {
+            socket,
+            send_calls: 0,
+            receive_calls: 0,
+        })
+    }
+
+    /// The socket, for options.
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// System calls that sent.
+    pub fn send_calls(&self) -> u64 {
+        self.send_calls
+    }
+
+    /// System calls that received.
+    pub fn receive_calls(&self) -> u64 {
+        self.receive_calls
+    }
+
+    /// Counts a system call made on [`Counted::socket`] because something was received.
+    pub fn count_receive_call(&mut self) {
+        self.receive_calls += 1;
+    }
+
+    /// One send(2): how many bytes went, `None` where there was no room or a signal came first.
+    ///
+    /// # Errors
+    /// What send(2) says otherwise. A peer that is gone is an error, never a signal.
+    #[inline]
+    pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
+        self.send_calls += 1;
+        // SAFETY: the pointer and length are those of a live slice.
+        let sent = unsafe {
+            libc::send(
+                self.socket.as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                libc::MSG_NOSIGNAL | flag(patience),
+            )
+        };
+        done(sent)
+    }
+
+    /// One recv(2): how many bytes came, `None` where there were none or a signal came first.
+    /// Zero means that the peer ended its direction (or, from a datagram socket, an empty datagram).
+    ///
+    /// # Errors
+    /// What recv(2) says otherwise.
+    #[inline]
+    pub fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Option<usize>> {
+        self.recv(room, flag(patience))
+    }
+
+    /// One recv(2) of a datagram. The length is that of the datagram even where it is larger than
+    /// `room` (`MSG_TRUNC`), so that truncation cannot go unnoticed.
+    ///
+    /// # Errors
+    /// As [`Counted::receive`].
+    #[inline]
+    pub fn receive_datagram(
+        &mut self,
+        room: &mut [u8],
+        patience: Patience,
+    ) -> io::Result<Option<usize>> {
+        self.recv(room, libc::MSG_TRUNC | flag(patience))
+    }
+
+    #[inline]
+    fn recv(&mut self, room: &mut [u8], flags: libc::c_int) -> io::Result<Option<usize>> {
+        self.receive_calls += 1;
+        // SAFETY: the pointer and length are those of a live slice that nobody else reads.
+        let got = unsafe {
+            libc::recv(
+                self.socket.as_raw_fd(),
+                room.as_mut_ptr().cast(),
+                room.len(),
+                flags,
+            )
+        };
+        done(got)
+    }
+}
+
+impl AsFd for Counted {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[inline]
+fn flag(patience: Patience) -> libc::c_int {
+    match patience {
+        Patience::None => libc::MSG_DONTWAIT,
+        Patience::Block => 0,
+    }
+}
+
+#[inline]
+fn done(result: isize) -> io::Result<Option<usize>> {
+    usize::try_from(result).map(Some).or_else(|_| nothing())
+}
+
+#[cold]
+fn nothing() -> io::Result<Option<usize>> {
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+        _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Type};
+
+    use super::*;
+
+    fn pair(kind: Type) -> (Counted, Counted) {
+        let (a, b) = Socket::pair(Domain::UNIX, kind, None).unwrap();
+        (Counted::new(a).unwrap(), Counted::new(b).unwrap())
+    }
+
+    #[test]
+    fn bytes_cross_and_calls_are_counted() {
+        let (mut a, mut b) = pair(Type::STREAM);
+        let mut room = [0; 8];
+        assert_eq!(b.receive(&mut room, Patience::None).unwrap(), None);
+        assert_eq!(a.send(b"abc", Patience::None).unwrap(), Some(3));
+        assert_eq!(b.receive(&mut room, Patience::Block).unwrap(), Some(3));
+        assert_eq!(&room[..3], b"abc");
+        assert_eq!((a.send_calls(), b.receive_calls()), (1, 2));
+    }
+
+    #[test]
+    fn a_full_socket_is_none_and_a_gone_peer_is_an_error() {
+        let (mut a, b) = pair(Type::STREAM);
+        let bytes = [7; 65536];
+        while a.send(&bytes, Patience::None).unwrap().is_some() {}
+        drop(b);
+        let error = a.send(&bytes, Patience::None).unwrap_err();
+        assert!(matches!(
+            error.kind(),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+        ));
+    }
+
+    #[test]
+    fn a_datagram_larger_than_the_room_tells_its_length() {
+        let (mut a, mut b) = pair(Type::DGRAM);
+        assert_eq!(a.send(&[1; 100], Patience::None).unwrap(), Some(100));
+        let got = b.receive_datagram(&mut [0; 10], Patience::None).unwrap();
+        assert_eq!(got, Some(100));
+    }
+}

@@ -1,0 +1,384 @@
+//! Unix datagram sockets in the abstract namespace. Unlike UDP they are reliable and ordered on
+//! Linux, and a full receiver makes the sender wait (unix(7)).
+//!
+//! Each connection has a socket of its own at both ends, connected to each other, so that the
+//! kernel turns strangers away. An empty datagram ends a direction, as unix(7) knows no half-close
+//! for datagrams.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use socket2::{SockAddr, Socket, Type};
+
+use super::door::readable;
+use super::hello::{Hello, LEN, Token};
+use super::stream::Flavour;
+use super::unix::{KEYS, Options, address, bind, check, named, open, refuse_handed, unreached};
+use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Progress, Transport};
+use crate::contract::{
+    Congestion, Delivery, Framing, Guarantees, Inbox, Lane, Ordering, Patience, PeerKind, Reach,
+    Sink, Source,
+};
+use crate::datapath::buffer::prefaulted;
+use crate::datapath::stream::Counted;
+use crate::error::{Error, Result};
+use crate::figures::ConnStats;
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// Unix datagram sockets.
+pub(super) struct UnixDatagram;
+
+/// The largest message in bytes. The kernel's bound is the send buffer less 32 bytes, by default
+/// 212,960 (net.core.wmem_default).
+const LARGEST: usize = 128 * 1024;
+
+/// What the kernel keeps of the send buffer for itself (unix_dgram_sendmsg in net/unix/af_unix.c).
+const SPARE: usize = 32;
+
+static INFO: Info = Info {
+    id: "unixgram",
+    label: "Unix datagram",
+    colour: "#56b4e9",
+    implementation: "linux",
+    summary: "Unix datagram socket: whole messages inside one machine, reliable and in order",
+    guarantees: Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::Messages,
+        congestion: Congestion::Backpressure,
+        encrypted: false,
+        largest_message: Some(LARGEST as u64),
+    },
+    peer: PeerKind::Process,
+    reach: Reach::Machine,
+    framing_bytes: 0,
+    keys: KEYS,
+};
+
+impl Transport for UnixDatagram {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        check(INFO.id, Type::DGRAM)
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let listener = address(dial.to)?;
+        let options = Options::from(dial.knobs);
+        let socket = open_for(dial.largest_message, &options)?;
+        bind(&socket, &named(&Endpoint::Unix(String::new()))?)?;
+        let began = Monotonic.now();
+        let deadline = began + dial.timeout;
+        socket
+            .set_write_timeout(Some(dial.timeout.max(Nanos::from_millis(1)).into()))
+            .and_then(|()| socket.send_to(&dial.hello.encode(), &listener))
+            .map_err(|e| unreached(dial, e))?;
+        let far = welcomed(&socket, dial, deadline)?;
+        socket.connect(&far).map_err(|e| unreached(dial, e))?;
+        let connect_ns = (Monotonic.now() - began).0;
+        Ok(Box::new(DatagramConn::new(socket, options, connect_ns)?))
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        refuse_handed(INFO.id, &listen.door)?;
+        let endpoint = named(listen.at)?;
+        let options = Options::from(listen.knobs);
+        // Refuses sizes now rather than at the first connection.
+        open_for(listen.largest_message, &options)?;
+        let socket = open(Type::DGRAM)?;
+        bind(&socket, &endpoint)?;
+        Ok(Box::new(DatagramListener {
+            socket,
+            endpoint,
+            token: listen.token,
+            options,
+            largest_message: listen.largest_message,
+            strangers: 0,
+        }))
+    }
+}
+
+/// A socket whose send buffer takes a message of `largest` bytes.
+fn open_for(largest: usize, options: &Options) -> Result<Socket> {
+    let socket = open(Type::DGRAM)?;
+    options.apply(&socket)?;
+    let sndbuf = socket
+        .send_buffer_size()
+        .map_err(|e| Error::setup("read SO_SNDBUF of a unix socket", e))?;
+    let fits = sndbuf.saturating_sub(SPARE).min(LARGEST);
+    if largest > fits {
+        return Err(Error::unsupported(
+            format!("unixgram with messages of {largest} bytes"),
+            format!(
+                "at most {fits} fit (send buffer {sndbuf}, never more than {LARGEST}); raise \
+                 sndbuf, or take smaller messages"
+            ),
+        ));
+    }
+    Ok(socket)
+}
+
+/// Waits for the welcome: the address it came from.
+fn welcomed(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<SockAddr> {
+    let failed = |e| Error::setup(format!("receive a welcome from {}", dial.to), e);
+    let mut strangers = 0;
+    loop {
+        let now = Monotonic.now();
+        if now >= deadline {
+            return Err(Error::blocked(format!(
+                "sent a hello of {LEN} bytes to {}; no welcome came in {} ({strangers} other \
+                 datagrams did)",
+                dial.to, dial.timeout
+            )));
+        }
+        if !readable(socket.as_fd(), deadline - now).map_err(failed)? {
+            continue;
+        }
+        let Some((bytes, far)) = receive_from(socket).map_err(failed)? else {
+            continue;
+        };
+        if Hello::decode_welcome(&bytes) == Some(dial.hello) {
+            return Ok(far);
+        }
+        strangers += 1;
+    }
+}
+
+/// One datagram of exactly a hello's length, with its sender's address; `None` for any other.
+fn receive_from(socket: &Socket) -> io::Result<Option<([u8; LEN], SockAddr)>> {
+    // One byte more, so that a longer datagram shows as longer.
+    let mut room = [std::mem::MaybeUninit::<u8>::uninit(); LEN + 1];
+    let flags = libc::MSG_DONTWAIT;
+    let (got, from) = match socket.recv_from_with_flags(&mut room, flags) {
+        Ok(got) => got,
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    if got != LEN || from.as_abstract_namespace().is_none() {
+        return Ok(None);
+    }
+    // SAFETY: the kernel wrote the first LEN bytes.
+    let bytes = std::array::from_fn(|i| unsafe { room[i].assume_init() });
+    Ok(Some((bytes, from)))
+}
+
+struct DatagramListener {
+    socket: Socket,
+    endpoint: Endpoint,
+    token: Token,
+    options: Options,
+    largest_message: usize,
+    strangers: u64,
+}
+
+impl Listener for DatagramListener {
+    fn endpoint(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+
+    fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
+        let failed = |e| Error::setup(format!("accept on {}", self.endpoint), e);
+        let deadline = Monotonic.now() + timeout;
+        loop {
+            let now = Monotonic.now();
+            if readable(self.socket.as_fd(), deadline - now).map_err(failed)? {
+                match receive_from(&self.socket).map_err(failed)? {
+                    Some((bytes, near)) => match Hello::decode(&bytes) {
+                        Some(hello) if hello.token == self.token => {
+                            if let Some(conn) = self.welcome(hello, &near)? {
+                                return Ok((hello.flow, Box::new(conn)));
+                            }
+                        }
+                        _ => self.strangers += 1,
+                    },
+                    None => self.strangers += 1,
+                }
+            }
+            if now >= deadline {
+                return Err(Error::blocked(format!(
+                    "listened on {} for {timeout}: {} datagrams came, none with this trial's token",
+                    self.endpoint, self.strangers
+                )));
+            }
+        }
+    }
+}
+
+impl DatagramListener {
+    /// A connection back to `near`; `None` where it is gone already.
+    fn welcome(&self, hello: Hello, near: &SockAddr) -> Result<Option<DatagramConn>> {
+        let socket = open_for(self.largest_message, &self.options)?;
+        bind(&socket, &named(&Endpoint::Unix(String::new()))?)?;
+        let welcome = hello.encode_welcome();
+        let sent = socket.connect(near).and_then(|()| {
+            socket.send_with_flags(&welcome, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+        });
+        if sent.is_err() {
+            return Ok(None);
+        }
+        DatagramConn::new(socket, self.options.clone(), 0).map(Some)
+    }
+}
+
+/// One end of a pair of datagram sockets that are connected to each other.
+struct DatagramConn {
+    socket: Counted,
+    options: Options,
+    incoming: Box<[u8]>,
+    bulk: Box<[u8]>,
+    /// Length of a stamped bulk message in `bulk` that found no room yet.
+    stamped: Option<usize>,
+    /// Whether the empty datagram that ends this direction found no room yet.
+    ending: bool,
+    connect_ns: u64,
+}
+
+impl DatagramConn {
+    fn new(socket: Socket, options: Options, connect_ns: u64) -> Result<DatagramConn> {
+        Ok(DatagramConn {
+            socket: Counted::new(socket)
+                .map_err(|e| Error::setup("set up a unix datagram connection", e))?,
+            options,
+            incoming: prefaulted(LARGEST),
+            bulk: prefaulted(LARGEST),
+            stamped: None,
+            ending: false,
+            connect_ns,
+        })
+    }
+
+    /// Makes one receiving call: the length of the message now in `incoming`.
+    fn next(&mut self, patience: Patience) -> io::Result<Option<usize>> {
+        let got = self.socket.receive_datagram(&mut self.incoming, patience)?;
+        match got {
+            Some(len) if len > LARGEST => Err(wrong_length(io::ErrorKind::InvalidData, len)),
+            got => Ok(got),
+        }
+    }
+}
+
+impl Conn for DatagramConn {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        if lane != Lane(0) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("a datagram socket has lane 0 only, not {}", lane.0),
+            ));
+        }
+        if message.is_empty() || message.len() > LARGEST {
+            return Err(wrong_length(io::ErrorKind::InvalidInput, message.len()));
+        }
+        Ok(match self.socket.send(message, Patience::None)? {
+            Some(_) => Progress::Moved,
+            None => Progress::Idle,
+        })
+    }
+
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        Ok(match self.next(patience)? {
+            None => Progress::Idle,
+            Some(0) => Progress::Closed,
+            Some(len) => {
+                inbox.message(Lane(0), &self.incoming[..len]);
+                Progress::Moved
+            }
+        })
+    }
+
+    fn has_backlog(&self) -> bool {
+        self.ending
+    }
+
+    fn flush(&mut self) -> io::Result<Progress> {
+        if self.ending && self.socket.send(&[], Patience::None)?.is_none() {
+            return Ok(Progress::Idle);
+        }
+        self.ending = false;
+        Ok(Progress::Moved)
+    }
+
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        let mut progress = Progress::Idle;
+        loop {
+            let len = match self.stamped {
+                Some(len) => len,
+                None => {
+                    let size = source.message_size() as u64;
+                    let len = size.min(source.budget()) as usize;
+                    if len == 0 {
+                        return Ok(Progress::Moved);
+                    }
+                    if len > LARGEST {
+                        return Err(wrong_length(io::ErrorKind::InvalidInput, len));
+                    }
+                    source.stamp(&mut self.bulk[..len]);
+                    self.stamped = Some(len);
+                    len
+                }
+            };
+            if self
+                .socket
+                .send(&self.bulk[..len], Patience::Block)?
+                .is_none()
+            {
+                return Ok(progress);
+            }
+            self.stamped = None;
+            source.accepted(len as u64);
+            progress = Progress::Moved;
+        }
+    }
+
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        Ok(match self.next(patience)? {
+            None => Progress::Idle,
+            Some(0) => Progress::Closed,
+            Some(len) => {
+                sink.take(&self.incoming[..len]);
+                Progress::Moved
+            }
+        })
+    }
+
+    /// Where the empty datagram finds no room, it is backlog.
+    fn finish(&mut self) -> io::Result<()> {
+        self.ending = true;
+        match self.flush() {
+            Ok(_) => Ok(()),
+            // The peer is gone, and this direction with it.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                self.ending = false;
+                Ok(())
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn effective(&self) -> Effective {
+        self.options.effective(self.socket.socket())
+    }
+
+    fn stats(&self) -> ConnStats {
+        ConnStats {
+            connect_ns: self.connect_ns,
+            send_calls: self.socket.send_calls(),
+            receive_calls: self.socket.receive_calls(),
+            ..ConnStats::default()
+        }
+    }
+}
+
+#[cold]
+fn wrong_length(kind: io::ErrorKind, len: usize) -> io::Error {
+    io::Error::new(
+        kind,
+        format!("a datagram of {len} bytes where 1 to {LARGEST} fit"),
+    )
+}
