@@ -1,5 +1,6 @@
 //! deadheat, the referee for network transports.
 pub mod contract;
+pub mod datapath;
 pub mod error;
 pub mod figures;
 pub mod race;
