@@ -20,6 +20,7 @@ pub mod door;
 mod frame;
 pub mod hello;
 mod icmp;
+mod knock;
 pub mod mem;
 mod tcp;
 mod udp;
