@@ -4,4 +4,6 @@
 //! allocates.
 
 pub mod buffer;
+pub mod datagram;
 pub mod stream;
+pub mod wait;

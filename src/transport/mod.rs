@@ -20,6 +20,7 @@ pub mod door;
 mod frame;
 pub mod hello;
 mod icmp;
+mod knock;
 mod lobby;
 pub mod mem;
 mod stream;

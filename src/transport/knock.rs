@@ -1,0 +1,689 @@
+//! How a flow of datagrams is opened, where nothing is lost for good: the near end repeats its
+//! hello until the welcome comes, and confirms it; the far end repeats its welcome until it is
+//! confirmed.
+//!
+//! ```text
+//! near  hello ──▶        hello ──▶          welcome ──▶ (confirms)   data …
+//! far            (new socket)      ◀── welcome
+//! ```
+//!
+//! Each flow gets a far socket of its own, bound to the address its hello came to and connected to
+//! the peer. The kernel prefers a connected socket to an unconnected one on the same port
+//! (`compute_score` in net/ipv4/udp.c), so the port stays free for further flows.
+
+use std::io;
+use std::mem::size_of;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd};
+
+use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
+
+use super::door::{Door, HandOver, Handed, readable};
+use super::hello::{self, Hello, Token};
+use crate::datapath::datagram::{is_full, is_network_error, set_int};
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// How long the far end waits in silence for a welcome to be confirmed. A near end that has not
+/// heard it says hello again every 400 ms, so two in a row must be lost to be mistaken for a
+/// lost confirmation.
+const SETTLE: Nanos = Nanos::from_secs(1);
+
+/// When the hello after `sent` others is due, from the start: 0, 50, 100, 200, 400 ms, then every
+/// 400 ms.
+fn due(sent: u32) -> Nanos {
+    Nanos::from_millis(match sent {
+        0 => 0,
+        1..=4 => 50 << (sent - 1),
+        more => 400 * (u64::from(more) - 3),
+    })
+}
+
+/// What a near end did in vain.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    /// Hellos sent.
+    pub(super) sent: u32,
+    /// Errors the network answered with.
+    pub(super) errors: u32,
+    /// The last of them.
+    pub(super) last: Option<io::Error>,
+    /// For how long.
+    pub(super) waited: Nanos,
+}
+
+impl Silence {
+    /// The evidence, as the start of a sentence.
+    pub(super) fn tell(&self, what: &str, to: &str) -> String {
+        let (sent, waited) = (self.sent, self.waited);
+        let errors = match &self.last {
+            Some(last) => format!("{} network errors, the last: {last}", self.errors),
+            None => "no network error either".to_owned(),
+        };
+        format!("sent {sent} {what} to {to} over {waited}, no answer came back, {errors}")
+    }
+}
+
+/// Why nobody answered.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// Nothing came back.
+    Silent(Silence),
+    /// This host could not even ask.
+    Failed(io::Error),
+}
+
+/// Says hello, at most `most` times, until it is heard back or `timeout` passes; how long it took.
+/// `hear` reads one datagram without waiting, and says whether it was the answer.
+pub(super) fn knock(
+    socket: &Socket,
+    most: u32,
+    timeout: Nanos,
+    mut say: impl FnMut() -> io::Result<()>,
+    mut hear: impl FnMut() -> io::Result<bool>,
+) -> Result<Nanos, Unanswered> {
+    let start = Monotonic.now();
+    let deadline = start + timeout;
+    let mut silence = Silence::default();
+    loop {
+        let now = Monotonic.now();
+        let next = start + due(silence.sent);
+        let spoke = if now >= deadline {
+            silence.waited = now - start;
+            return Err(Unanswered::Silent(silence));
+        } else if silence.sent < most && now >= next {
+            silence.sent += 1;
+            say()
+        } else {
+            let until = if silence.sent < most {
+                next.min(deadline)
+            } else {
+                deadline
+            };
+            let there = readable(socket.as_fd(), until - now).map_err(Unanswered::Failed)?;
+            match if there { hear() } else { Ok(false) } {
+                Ok(true) => return Ok(Monotonic.now() - start),
+                Ok(false) => Ok(()),
+                Err(error) => Err(error),
+            }
+        };
+        match spoke {
+            Err(error) if is_network_error(&error) => {
+                silence.errors += 1;
+                silence.last = Some(error);
+            }
+            Err(error) if !is_full(&error) => return Err(Unanswered::Failed(error)),
+            _ => {}
+        }
+    }
+}
+
+/// Opens a connection of UDP datagrams to `to`: a fresh socket, prepared by `prepare`, and how long
+/// the welcome took.
+///
+/// # Errors
+/// [`Error::Blocked`] with the evidence where no welcome came, or the failed operation.
+pub(super) fn dial(
+    to: SocketAddr,
+    hello: Hello,
+    timeout: Nanos,
+    prepare: &dyn Fn(&Socket) -> Result<()>,
+) -> Result<(Socket, Nanos)> {
+    let to = canonical(to);
+    let failed = |source| Error::setup(format!("open a UDP socket to {to}"), source);
+    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP));
+    let socket = socket.map_err(failed)?;
+    prepare(&socket)?;
+    socket.connect(&to.into()).map_err(failed)?;
+    let (question, answer) = (hello.encode(), hello.encode_welcome());
+    let welcomed = knock(
+        &socket,
+        u32::MAX,
+        timeout,
+        || {
+            socket
+                .send_with_flags(&question, libc::MSG_DONTWAIT)
+                .map(|_| ())
+        },
+        || Ok(read(&socket, 0)? == Heard::Exactly(answer)),
+    );
+    match welcomed {
+        Ok(took) => {
+            // Not to be waited for, and the far end gets on without it.
+            let _ = socket.send_with_flags(&answer, libc::MSG_DONTWAIT);
+            Ok((socket, took))
+        }
+        Err(Unanswered::Failed(source)) => Err(Error::setup(format!("say hello to {to}"), source)),
+        Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
+            "{}; control over TCP works, so a firewall or NAT drops UDP",
+            silence.tell(&format!("UDP hellos of {} B", hello::LEN), &to.to_string())
+        ))),
+    }
+}
+
+/// What one datagram was, as far as opening a flow goes.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    /// A datagram as long as a hello.
+    Exactly([u8; hello::LEN]),
+    /// Anything else.
+    Other,
+}
+
+fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
+    let mut bytes = [0u8; hello::LEN + 1];
+    // SAFETY: the pointer and length describe `bytes`.
+    let got = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            bytes.as_mut_ptr().cast(),
+            bytes.len(),
+            flags | libc::MSG_DONTWAIT,
+        )
+    };
+    match usize::try_from(got) {
+        Err(_) => Err(io::Error::last_os_error()),
+        Ok(hello::LEN) => {
+            let mut exact = [0; hello::LEN];
+            exact.copy_from_slice(&bytes[..hello::LEN]);
+            Ok(Heard::Exactly(exact))
+        }
+        Ok(_) => Ok(Heard::Other),
+    }
+}
+
+/// What a datagram on an open connection still has to do with opening it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Late {
+    /// A repeated hello.
+    Hello,
+    /// A repeated welcome, or its confirmation.
+    Welcome,
+}
+
+/// Whether a datagram is the connection's own hello or welcome, come late, and not a message.
+#[inline]
+pub(super) fn late(
+    bytes: &[u8],
+    question: &[u8; hello::LEN],
+    answer: &[u8; hello::LEN],
+) -> Option<Late> {
+    if bytes.len() != hello::LEN {
+        None
+    } else if bytes == question {
+        Some(Late::Hello)
+    } else {
+        (bytes == answer).then_some(Late::Welcome)
+    }
+}
+
+/// A flow that was let in.
+#[derive(Debug)]
+pub(super) struct Guest {
+    /// What it presented.
+    pub(super) hello: Hello,
+    /// A socket connected to it.
+    pub(super) socket: Socket,
+}
+
+/// Lets flows of UDP datagrams in that present the token.
+#[derive(Debug)]
+pub(super) struct Gate {
+    from: Way,
+    at: SocketAddr,
+    token: Token,
+    /// Who was let in already: their late hellos are no further flows.
+    met: Vec<(u16, SocketAddr)>,
+    strangers: u64,
+}
+
+#[derive(Debug)]
+enum Way {
+    Own(Socket),
+    Handed(HandOver),
+}
+
+/// A hello that arrived.
+#[derive(Debug)]
+struct Call {
+    flow: u16,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+impl Gate {
+    /// Listens at `at`, or takes over what a server hands over.
+    ///
+    /// # Errors
+    /// The failed operation with its address.
+    pub(super) fn open(at: SocketAddr, token: Token, door: Door) -> Result<Gate> {
+        let (from, at) = match door {
+            Door::Handed(hand_over) => (Way::Handed(hand_over), at),
+            Door::Own => {
+                let failed = |source| Error::setup(format!("listen on {at} (UDP)"), source);
+                let socket = bound(at).map_err(failed)?;
+                announce_destination(&socket, at).map_err(failed)?;
+                let at = local_of(&socket).map_err(failed)?;
+                (Way::Own(socket), at)
+            }
+        };
+        Ok(Gate {
+            from,
+            at,
+            token,
+            met: Vec::new(),
+            strangers: 0,
+        })
+    }
+
+    /// The address to dial.
+    pub(super) fn at(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// Waits for the next flow, at most `timeout`; its socket is prepared by `prepare` before
+    /// anything can arrive on it.
+    ///
+    /// # Errors
+    /// [`Error::Blocked`] with what was seen where none came, or the failed operation.
+    pub(super) fn accept(
+        &mut self,
+        timeout: Nanos,
+        prepare: &dyn Fn(&Socket) -> Result<()>,
+    ) -> Result<Guest> {
+        let start = Monotonic.now();
+        let deadline = start + timeout;
+        loop {
+            let now = Monotonic.now();
+            let call = self.listen(deadline - now).map_err(|source| {
+                Error::setup(format!("wait for hellos on {} (UDP)", self.at), source)
+            })?;
+            let Some(Call { flow, local, peer }) = call else {
+                if Monotonic.now() < deadline {
+                    continue;
+                }
+                return Err(Error::blocked(format!(
+                    "no UDP hello with this trial's token reached {} within {timeout}; {} other \
+                     datagrams did",
+                    self.at, self.strangers
+                )));
+            };
+            if self.met.contains(&(flow, peer)) {
+                continue;
+            }
+            let hello = Hello {
+                token: self.token,
+                flow,
+            };
+            let socket = answer(local, peer, prepare)?;
+            self.met.push((flow, peer));
+            settle(&socket, &hello, deadline).map_err(|source| {
+                Error::setup(format!("welcome {peer} from {local} (UDP)"), source)
+            })?;
+            return Ok(Guest { hello, socket });
+        }
+    }
+
+    /// The next hello with the right token, if one comes in time. Returns early with `None`, too.
+    fn listen(&mut self, patience: Nanos) -> io::Result<Option<Call>> {
+        match &self.from {
+            Way::Handed(hand_over) => match hand_over.take(patience)? {
+                Some(Handed::Datagrams { flow, local, peer }) => {
+                    let (local, peer) = (canonical(local), canonical(peer));
+                    Ok(Some(Call { flow, local, peer }))
+                }
+                Some(Handed::Stream { .. }) => Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the server handed over a stream",
+                )),
+                None => Ok(None),
+            },
+            Way::Own(socket) => {
+                if !readable(socket.as_fd(), patience)? {
+                    return Ok(None);
+                }
+                let mut bytes = [0; hello::LEN + 1];
+                let (len, peer, to) = match receive_from(socket, &mut bytes) {
+                    Ok(got) => got,
+                    Err(error) if is_full(&error) || is_network_error(&error) => return Ok(None),
+                    Err(error) => return Err(error),
+                };
+                let hello = Hello::decode(&bytes[..len]).filter(|hello| hello.token == self.token);
+                let (Some(hello), Some(peer)) = (hello, peer) else {
+                    self.strangers += 1;
+                    return Ok(None);
+                };
+                Ok(Some(Call {
+                    flow: hello.flow,
+                    local: canonical(to.map_or(self.at, |to| at_port(to, self.at.port()))),
+                    peer: canonical(peer),
+                }))
+            }
+        }
+    }
+}
+
+/// A socket for one flow, on the address its hello came to.
+fn answer(
+    local: SocketAddr,
+    peer: SocketAddr,
+    prepare: &dyn Fn(&Socket) -> Result<()>,
+) -> Result<Socket> {
+    let failed = |source| Error::setup(format!("open a UDP socket from {local} to {peer}"), source);
+    let socket = bound(local).map_err(failed)?;
+    prepare(&socket)?;
+    socket.connect(&peer.into()).map_err(failed)?;
+    // Between bind and connect, hellos of other flows may have come here; they will be repeated.
+    while !matches!(read(&socket, 0), Err(error) if is_full(&error)) {}
+    Ok(socket)
+}
+
+/// Welcomes the peer until it confirms, sends data, or has been silent for so long that it must
+/// have heard.
+fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
+    let (question, welcome) = (hello.encode(), hello.encode_welcome());
+    let mut since = Monotonic.now();
+    let send = || match socket.send_with_flags(&welcome, libc::MSG_DONTWAIT) {
+        Err(error) if !is_full(&error) && !is_network_error(&error) => Err(error),
+        _ => Ok(()),
+    };
+    send()?;
+    loop {
+        let now = Monotonic.now();
+        let until = (since + SETTLE).min(deadline);
+        if now >= until {
+            return Ok(());
+        }
+        if !readable(socket.as_fd(), until - now)? {
+            continue;
+        }
+        match read(socket, libc::MSG_PEEK) {
+            Ok(Heard::Exactly(bytes)) if bytes == welcome => {
+                read(socket, 0)?;
+                return Ok(());
+            }
+            Ok(Heard::Exactly(bytes)) if bytes == question => {
+                read(socket, 0)?;
+                send()?;
+                since = now;
+            }
+            Ok(_) => return Ok(()),
+            Err(error) if is_full(&error) || is_network_error(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A bound socket that shares its address with the sockets of its flows (socket(7),
+/// `SO_REUSEADDR`; every one of them must have it).
+fn bound(at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&at.into())?;
+    Ok(socket)
+}
+
+/// Has the kernel say to which address each datagram was sent (ip(7) `IP_PKTINFO`, RFC 3542).
+fn announce_destination(socket: &Socket, at: SocketAddr) -> io::Result<()> {
+    match at {
+        SocketAddr::V4(_) => set_int(socket.as_fd(), libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
+        SocketAddr::V6(_) => set_int(
+            socket.as_fd(),
+            libc::IPPROTO_IPV6,
+            libc::IPV6_RECVPKTINFO,
+            1,
+        ),
+    }
+}
+
+fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
+    socket
+        .local_addr()?
+        .as_socket()
+        .ok_or_else(|| io::Error::other("a socket without IP address"))
+}
+
+/// IPv4 as IPv4, also where an IPv6 socket saw it (RFC 4291, section 2.5.5.2).
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
+/// The address a datagram was sent to, and the interface it came by.
+#[derive(Debug, Clone, Copy)]
+struct Destination {
+    ip: IpAddr,
+    interface: u32,
+}
+
+fn at_port(to: Destination, port: u16) -> SocketAddr {
+    match to.ip {
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => {
+            SocketAddrV6::new(ip, port, 0, to.interface).into()
+        }
+        ip => SocketAddr::new(ip, port),
+    }
+}
+
+#[repr(align(8))]
+struct Control([u8; 128]);
+
+/// Receives one datagram: its length, where it came from, and where it was sent to.
+fn receive_from(
+    socket: &Socket,
+    into: &mut [u8],
+) -> io::Result<(usize, Option<SocketAddr>, Option<Destination>)> {
+    let mut iov = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let mut control = Control([0; 128]);
+    let mut from = SockAddrStorage::zeroed();
+    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_name = (&raw mut from).cast();
+    header.msg_namelen = size_of::<SockAddrStorage>() as libc::socklen_t;
+    header.msg_iov = &mut iov;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = control.0.len() as _;
+    // SAFETY: `header` points to buffers that outlive the call.
+    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, libc::MSG_DONTWAIT) };
+    let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the kernel wrote an address of `msg_namelen` bytes into `from`.
+    let from = unsafe { SockAddr::new(from, header.msg_namelen) }.as_socket();
+    Ok((got, from, destination(&header)))
+}
+
+fn destination(header: &libc::msghdr) -> Option<Destination> {
+    // SAFETY: the kernel filled in the control buffer that `header` describes; the messages carry
+    // an in_pktinfo (ip(7)) or in6_pktinfo (RFC 3542) each.
+    unsafe {
+        let cmsg = libc::CMSG_FIRSTHDR(header);
+        if cmsg.is_null() {
+            return None;
+        }
+        match ((*cmsg).cmsg_level, (*cmsg).cmsg_type) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                let info = libc::CMSG_DATA(cmsg)
+                    .cast::<libc::in_pktinfo>()
+                    .read_unaligned();
+                Some(Destination {
+                    ip: IpAddr::V4(u32::from_be(info.ipi_addr.s_addr).into()),
+                    interface: u32::try_from(info.ipi_ifindex).unwrap_or(0),
+                })
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                let info = libc::CMSG_DATA(cmsg)
+                    .cast::<libc::in6_pktinfo>()
+                    .read_unaligned();
+                Some(Destination {
+                    ip: IpAddr::V6(info.ipi6_addr.s6_addr.into()),
+                    interface: info.ipi6_ifindex as u32,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    const HELLO: Hello = Hello {
+        token: Token::from_bytes([3; 16]),
+        flow: 2,
+    };
+    const SECOND: Nanos = Nanos::from_secs(1);
+
+    fn gate(at: &str) -> Gate {
+        Gate::open(at.parse().unwrap(), HELLO.token, Door::Own).unwrap()
+    }
+
+    fn accept(gate: &mut Gate) -> Result<Guest> {
+        gate.accept(SECOND, &|_| Ok(()))
+    }
+
+    #[test]
+    fn hellos_back_off_and_then_keep_a_pace() {
+        let ms: Vec<u64> = (0..8).map(|n| due(n).0 / 1_000_000).collect();
+        assert_eq!(ms, [0, 50, 100, 200, 400, 800, 1_200, 1_600]);
+    }
+
+    #[test]
+    fn a_flow_opens_on_the_address_its_hello_came_to() {
+        for (listen, dialed) in [
+            ("127.0.0.1:0", "127.0.0.1"),
+            ("[::1]:0", "::1"),
+            ("0.0.0.0:0", "127.0.0.7"),
+            ("[::]:0", "::1"),
+            ("[::]:0", "127.0.0.9"),
+        ] {
+            let mut gate = gate(listen);
+            let to = SocketAddr::new(dialed.parse().unwrap(), gate.at().port());
+            let near = std::thread::spawn(move || dial(to, HELLO, SECOND, &|_| Ok(())).unwrap());
+            let far = accept(&mut gate).unwrap();
+            let (near, took) = near.join().unwrap();
+            assert_eq!(far.hello, HELLO);
+            assert_eq!(local_of(&far.socket).unwrap(), to);
+            assert!(took < SECOND);
+            near.send(b"data").unwrap();
+            assert!(readable(far.socket.as_fd(), SECOND).unwrap());
+            assert_eq!(read(&far.socket, 0).unwrap(), Heard::Other);
+        }
+    }
+
+    #[test]
+    fn a_repeated_hello_is_welcomed_again_and_is_no_second_flow() {
+        let mut gate = gate("127.0.0.1:0");
+        let at = gate.at();
+        let far = std::thread::spawn(move || {
+            let guest = accept(&mut gate);
+            (gate, guest)
+        });
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.set_read_timeout(Some(SECOND.into())).unwrap();
+        near.connect(at).unwrap();
+        let mut bytes = [0; 100];
+        for _ in 0..3 {
+            near.send(&HELLO.encode()).unwrap();
+            let len = near.recv(&mut bytes).unwrap();
+            assert_eq!(Hello::decode_welcome(&bytes[..len]), Some(HELLO));
+        }
+        near.send(&HELLO.encode_welcome()).unwrap();
+        let (mut gate, guest) = far.join().unwrap();
+        assert_eq!(guest.unwrap().hello, HELLO);
+        let again = gate.accept(Nanos::from_millis(20), &|_| Ok(()));
+        assert!(matches!(again, Err(Error::Blocked { .. })));
+    }
+
+    #[test]
+    fn data_that_overtakes_the_confirmation_is_kept() {
+        let mut gate = gate("127.0.0.1:0");
+        let at = gate.at();
+        let far = std::thread::spawn(move || accept(&mut gate).unwrap().socket);
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.connect(at).unwrap();
+        near.send(&HELLO.encode()).unwrap();
+        near.recv(&mut [0; 100]).unwrap();
+        near.send(&[9; 24]).unwrap();
+        let far = far.join().unwrap();
+        assert_eq!(read(&far, 0).unwrap(), Heard::Exactly([9; 24]));
+    }
+
+    #[test]
+    fn strangers_are_counted_and_get_no_answer() {
+        let mut gate = gate("[::1]:0");
+        let stranger = UdpSocket::bind("[::1]:0").unwrap();
+        stranger.set_nonblocking(true).unwrap();
+        stranger.connect(gate.at()).unwrap();
+        let wrong = Hello {
+            token: Token::from_bytes([4; 16]),
+            flow: 2,
+        };
+        let mut long = HELLO.encode().to_vec();
+        long.push(0);
+        for bytes in [&wrong.encode()[..], &HELLO.encode_welcome(), &long, b""] {
+            stranger.send(bytes).unwrap();
+        }
+        for _ in 0..4 {
+            assert!(gate.listen(SECOND).unwrap().is_none());
+        }
+        let error = gate.accept(Nanos::ZERO, &|_| Ok(())).unwrap_err();
+        assert!(
+            error.to_string().contains("4 other datagrams did"),
+            "{error}"
+        );
+        assert_eq!(
+            stranger.recv(&mut [0; 9]).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
+    }
+
+    #[test]
+    fn a_handed_over_flow_shares_the_servers_port() {
+        let server = bound("127.0.0.1:0".parse().unwrap()).unwrap();
+        let local = local_of(&server).unwrap();
+        let (give, take) = HandOver::pair().unwrap();
+        let mut gate = Gate::open(local, HELLO.token, Door::Handed(take)).unwrap();
+        let near = std::thread::spawn(move || dial(local, HELLO, SECOND, &|_| Ok(())).unwrap().0);
+        let mut bytes = [0; 24];
+        assert!(readable(server.as_fd(), SECOND).unwrap());
+        let (_, peer, _) = receive_from(&server, &mut bytes).unwrap();
+        give.give_datagrams(HELLO.flow, local, peer.unwrap())
+            .unwrap();
+        give.give_datagrams(HELLO.flow, local, peer.unwrap())
+            .unwrap();
+        let far = accept(&mut gate).unwrap();
+        let near = near.join().unwrap();
+        far.socket.send(b"to the dialing port").unwrap();
+        assert!(readable(near.as_fd(), SECOND).unwrap());
+        let once = gate.accept(Nanos::ZERO, &|_| Ok(()));
+        assert!(matches!(once, Err(Error::Blocked { .. })));
+    }
+
+    #[test]
+    fn silence_is_told_with_its_evidence() {
+        let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = deaf.local_addr().unwrap();
+        let short = Nanos::from_millis(120);
+        let error = dial(to, HELLO, short, &|_| Ok(())).unwrap_err().to_string();
+        assert!(error.starts_with("blocked: sent "), "{error}");
+        assert!(
+            error.contains(&format!("UDP hellos of 24 B to {to} over 1")),
+            "{error}"
+        );
+        assert!(error.contains("no network error either"), "{error}");
+        drop(deaf);
+        let error = dial(to, HELLO, short, &|_| Ok(())).unwrap_err().to_string();
+        assert!(
+            error.contains("network errors, the last: Connection refused"),
+            "{error}"
+        );
+    }
+}
