@@ -1,4 +1,5 @@
 //! deadheat, the referee for network transports.
+pub mod cli;
 pub mod contract;
 pub mod datapath;
 pub mod error;

@@ -13,10 +13,17 @@ use crate::figures::{ClockEstimate, Cost, Distribution, Ledger, Metrics};
 use crate::transport::Effective;
 
 pub mod control;
+pub mod doctor;
 pub mod fake;
+pub mod findings;
 pub mod host;
+pub mod noise;
 pub mod placement;
+pub mod probe;
 pub mod samples;
+pub mod timing;
+pub mod topology;
+pub mod usage;
 
 use host::HostFacts;
 use placement::Placement;

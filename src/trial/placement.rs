@@ -2,9 +2,13 @@
 //! protocol does, so it is the same for every contender, and printed.
 
 use std::fmt;
+use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use super::probe::{Echo, Probe};
+use super::topology::{Cpu, MASK_WORDS, Topology};
+use crate::contract::WaitMode;
 use crate::error::{Error, Result, unknown};
 
 /// Where the two ends run.
@@ -76,9 +80,382 @@ impl TryFrom<String> for Placement {
     }
 }
 
+/// Whether both ends share a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// Loopback, or an emulated path inside this machine.
+    OneMachine,
+    /// The far end is a server elsewhere.
+    TwoMachines,
+}
+
+/// What a workload asks of the CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Messages on a schedule: the time to wake up counts.
+    Paced,
+    /// As much as there is room for: the time to compute counts.
+    Bulk,
+}
+
+/// A placement on real CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assigned {
+    /// The near end's CPU; absent for any.
+    pub near: Option<usize>,
+    /// The far end's CPU; absent for any, or where the far host decides.
+    pub far: Option<usize>,
+    /// How both ends wait.
+    pub wait: WaitMode,
+}
+
+impl Placement {
+    /// Turns the placement into CPU numbers.
+    ///
+    /// The first choice is the quietest CPU (see [`Topology::by_quiet`]), because each device
+    /// interrupt during a trial is noise in one contender only. The second is the quietest on
+    /// another core, in the same package where there is one.
+    ///
+    /// With [`Ends::TwoMachines`] only the near end is placed. Held on one CPU it cannot land, trial
+    /// by trial, now beside the network card's interrupts and now a wake-up away from them, which
+    /// shows as two regimes some 20 µs apart. The far end is its host's affair: its CPUs are not
+    /// known here, and others may use them.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the CPUs do not suffice, [`Error::Usage`] where the placement
+    /// names a CPU that this process may not use or makes no sense; each with what would do.
+    pub fn assign(&self, ends: Ends, topology: &Topology) -> Result<Assigned> {
+        let quiet = topology.by_quiet();
+        let first = quiet.first().map(|cpu| cpu.id);
+        let wait = match self {
+            Placement::Busy => WaitMode::Spin,
+            _ => WaitMode::Hybrid,
+        };
+        let (near, far) = match (self, ends) {
+            (Placement::Host, _) => (None, None),
+            (Placement::Cpus(near, far), Ends::OneMachine) => (
+                Some(self.allowed(*near, topology)?),
+                Some(self.allowed(*far, topology)?),
+            ),
+            (Placement::Cpus(near, far), Ends::TwoMachines) => {
+                (Some(self.allowed(*near, topology)?), Some(*far))
+            }
+            (Placement::SameCore, Ends::OneMachine) => (first, first),
+            (Placement::SameCore, Ends::TwoMachines) => {
+                return Err(Error::usage(
+                    "placement same-core: the ends are on two machines; use cross-core, busy or host",
+                ));
+            }
+            (Placement::CrossCore | Placement::Busy, Ends::TwoMachines) => (first, None),
+            (Placement::CrossCore | Placement::Busy, Ends::OneMachine) => {
+                let (near, far) = self.two_cores(&quiet)?;
+                (Some(near), Some(far))
+            }
+        };
+        Ok(Assigned { near, far, wait })
+    }
+
+    fn allowed(&self, cpu: usize, topology: &Topology) -> Result<usize> {
+        let ids = topology.ids();
+        if ids.contains(&cpu) {
+            return Ok(cpu);
+        }
+        Err(Error::usage(format!(
+            "placement {self}: CPU {cpu} is not one that this process may use (valid: {})",
+            listed(&ids)
+        )))
+    }
+
+    fn two_cores(&self, quiet: &[Cpu]) -> Result<(usize, usize)> {
+        let other = |near: &Cpu| {
+            let elsewhere = |cpu: &&Cpu| cpu.core != near.core;
+            let beside = |cpu: &&Cpu| elsewhere(cpu) && cpu.package == near.package;
+            let near_by = quiet.iter().find(beside);
+            near_by.or_else(|| quiet.iter().find(elsewhere))
+        };
+        if let Some(pair) = quiet
+            .first()
+            .and_then(|near| other(near).map(|far| (near.id, far.id)))
+        {
+            return Ok(pair);
+        }
+        let lacks = match quiet {
+            [one, two, ..] => format!(
+                "CPUs {} and {} are hardware threads of one core; --placement {},{} takes them \
+                 all the same",
+                one.id, two.id, one.id, two.id
+            ),
+            _ => "this process may use only one CPU; --placement same-core works, or give it \
+                  a second CPU (taskset, cpuset, docker --cpuset-cpus)"
+                .to_owned(),
+        };
+        Err(Error::unsupported(format!("placement {self}"), lacks))
+    }
+}
+
+/// Holds the calling thread, and the threads and processes it starts later, on `cpu`
+/// (sched_setaffinity(2)).
+///
+/// # Errors
+/// [`Error::Setup`] where the CPU is not there or not allowed.
+pub fn pin(cpu: usize) -> Result<()> {
+    let op = || format!("pin to CPU {cpu}");
+    let mut mask = [0u64; MASK_WORDS];
+    let Some(word) = mask.get_mut(cpu / 64) else {
+        let source = io::Error::from(io::ErrorKind::InvalidInput);
+        return Err(Error::setup(op(), source));
+    };
+    *word = 1 << (cpu % 64);
+    // SAFETY: `mask` is readable for the length given; process 0 is the calling thread.
+    let done = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
+    if done == 0 {
+        return Ok(());
+    }
+    Err(Error::setup_advice(
+        op(),
+        io::Error::last_os_error(),
+        "the CPU is offline or outside this process's cpuset; --placement host pins nothing",
+    ))
+}
+
+/// How much steadier cross-core must be to be preferred: noise must not flip the choice between
+/// races, and same-core, which wakes no other CPU, is the one that varies less from host to host.
+const CLEARLY_STEADIER: f64 = 0.8;
+
+/// Picks the placement of a race whose user asked for none, and says why.
+///
+/// It looks at measured facts of the machine and the kind of work, never at a contender, so it is
+/// the same for all of them.
+/// - Paced work on one machine: the placement in which an echo repeats itself best, because the
+///   smallest difference that a race can tell is a multiple of that spread. In most virtual
+///   machines it is `same-core`: to wake another CPU there costs an exit to the hypervisor, some
+///   20 µs that vary with the neighbours. `busy` is never picked unasked: it burns two CPUs and
+///   hides the wake-ups that most programs pay.
+/// - Bulk work on one machine: two CPUs where there are two, since sender and receiver would
+///   otherwise take turns and the transport that needs less CPU time would look like the faster
+///   network. Two threads of one core still overlap, so they come before one.
+/// - Two machines: `cross-core`, which is true of them by itself and holds the near end on one CPU.
+pub fn choose(probe: &Probe, ends: Ends, load: Load) -> (Placement, String) {
+    let cores = probe.topology.cores();
+    let cpus = probe.topology.by_quiet();
+    match (ends, load) {
+        (Ends::TwoMachines, _) => (
+            Placement::CrossCore,
+            "two machines; the near end keeps to one CPU, the far host places its own".to_owned(),
+        ),
+        (Ends::OneMachine, Load::Bulk) => match cpus.as_slice() {
+            [] | [_] => (
+                Placement::SameCore,
+                "this process may use only one CPU".to_owned(),
+            ),
+            [near, far, ..] if cores < 2 => (
+                Placement::Cpus(near.id, far.id),
+                "the only two CPUs are hardware threads of one core".to_owned(),
+            ),
+            _ => (
+                Placement::CrossCore,
+                format!("{cores} cores, so that sender and receiver work at once"),
+            ),
+        },
+        (Ends::OneMachine, Load::Paced) => steadier(probe, cores),
+    }
+}
+
+fn steadier(probe: &Probe, cores: usize) -> (Placement, String) {
+    let same = probe.echo(Placement::SameCore).and_then(Echo::spread);
+    let cross = probe.echo(Placement::CrossCore).and_then(Echo::spread);
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    match (same, cross) {
+        (Some(same), Some(cross)) if cross < CLEARLY_STEADIER * same => (
+            Placement::CrossCore,
+            format!(
+                "echo spread {} across cores, {} on one",
+                percent(cross),
+                percent(same)
+            ),
+        ),
+        (Some(same), Some(cross)) => (
+            Placement::SameCore,
+            format!(
+                "echo spread {} on one core, {} across",
+                percent(same),
+                percent(cross)
+            ),
+        ),
+        _ if cores < 2 => (
+            Placement::SameCore,
+            "this process may use only one core".to_owned(),
+        ),
+        _ => (
+            Placement::SameCore,
+            "no echo could be measured; one core wakes no other".to_owned(),
+        ),
+    }
+}
+
+fn listed(cpus: &[usize]) -> String {
+    let texts: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    texts.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// CPUs given as (core, package), all equally fast; interrupts fall with the number.
+    fn topology(cpus: &[(usize, i64)]) -> Topology {
+        let cpu = |(id, (core, package)): (usize, &(usize, i64))| Cpu {
+            id,
+            core: *core,
+            package: *package,
+            capacity: 1024,
+            interrupts: 100 - id as u64,
+        };
+        Topology {
+            cpus: cpus.iter().enumerate().map(cpu).collect(),
+        }
+    }
+
+    fn on_one_machine(placement: &str, cpus: &[(usize, i64)]) -> Result<Assigned> {
+        Placement::parse(placement)?.assign(Ends::OneMachine, &topology(cpus))
+    }
+
+    const TWO_CORES: &[(usize, i64)] = &[(0, 0), (1, 0)];
+    const ONE_CORE: &[(usize, i64)] = &[(0, 0), (0, 0)];
+
+    fn placed(near: usize, far: usize, wait: WaitMode) -> Assigned {
+        Assigned {
+            near: Some(near),
+            far: Some(far),
+            wait,
+        }
+    }
+
+    #[test]
+    fn each_placement_gets_its_cpus() {
+        let assign = |placement| on_one_machine(placement, TWO_CORES).unwrap();
+        assert_eq!(assign("same-core"), placed(1, 1, WaitMode::Hybrid));
+        assert_eq!(assign("cross-core"), placed(1, 0, WaitMode::Hybrid));
+        assert_eq!(assign("busy"), placed(1, 0, WaitMode::Spin));
+        assert_eq!(assign("0,1"), placed(0, 1, WaitMode::Hybrid));
+        assert_eq!(assign("1,1"), placed(1, 1, WaitMode::Hybrid));
+        let free = Assigned {
+            near: None,
+            far: None,
+            wait: WaitMode::Hybrid,
+        };
+        assert_eq!(assign("host"), free);
+    }
+
+    #[test]
+    fn two_cores_are_two_physical_cores_of_one_package() {
+        // Threads 0/2 and 1/3 share cores 0 and 1 in package 0; CPU 4 is another package.
+        let cpus = [(0, 0), (1, 0), (0, 0), (1, 0), (4, 1)];
+        let mut topology = topology(&cpus);
+        topology.cpus[4].interrupts = 98; // quiet, but less so than CPU 3
+        let assigned = Placement::CrossCore
+            .assign(Ends::OneMachine, &topology)
+            .unwrap();
+        assert_eq!(assigned, placed(3, 2, WaitMode::Hybrid));
+        topology.cpus[4].interrupts = 0; // the quietest, and alone in its package
+        let assigned = Placement::CrossCore
+            .assign(Ends::OneMachine, &topology)
+            .unwrap();
+        assert_eq!(assigned, placed(4, 3, WaitMode::Hybrid));
+    }
+
+    #[test]
+    fn too_few_cpus_are_named_with_a_remedy() {
+        let say = |placement, cpus| on_one_machine(placement, cpus).unwrap_err().to_string();
+        let one = say("cross-core", &[(0, 0)]);
+        assert!(one.contains("placement cross-core: this process may use only one CPU"));
+        assert!(one.contains("--placement same-core"));
+        let threads = say("busy", ONE_CORE);
+        assert!(threads.contains("CPUs 1 and 0 are hardware threads of one core"));
+        assert!(threads.contains("--placement 1,0"));
+        let outside = on_one_machine("0,7", TWO_CORES).unwrap_err();
+        assert!(outside.to_string().contains("CPU 7 is not one"));
+        assert!(outside.to_string().contains("(valid: 0, 1)"));
+        assert_eq!(outside.exit_code(), 2);
+    }
+
+    #[test]
+    fn on_two_machines_only_the_near_end_is_placed() {
+        let assign = |placement: &str| {
+            Placement::parse(placement)
+                .unwrap()
+                .assign(Ends::TwoMachines, &topology(&[(0, 0)]))
+        };
+        let near = |wait| Assigned {
+            near: Some(0),
+            far: None,
+            wait,
+        };
+        assert_eq!(assign("cross-core").unwrap(), near(WaitMode::Hybrid));
+        assert_eq!(assign("busy").unwrap(), near(WaitMode::Spin));
+        assert_eq!(assign("0,31").unwrap(), placed(0, 31, WaitMode::Hybrid));
+        assert_eq!(assign("same-core").unwrap_err().exit_code(), 2);
+    }
+
+    fn probe(cpus: &[(usize, i64)], spreads: &[(Placement, u64)]) -> Probe {
+        let echo = |(placement, p90_ns): &(Placement, u64)| Echo {
+            placement: *placement,
+            n: 100,
+            unanswered: 0,
+            p10_ns: 10_000,
+            p50_ns: 10_000,
+            p90_ns: *p90_ns,
+        };
+        Probe {
+            topology: topology(cpus),
+            echoes: spreads.iter().map(echo).collect(),
+        }
+    }
+
+    #[test]
+    fn paced_work_goes_where_the_echo_is_steady() {
+        use Placement::{CrossCore, SameCore};
+        let pick = |same, cross| {
+            let probe = probe(TWO_CORES, &[(SameCore, same), (CrossCore, cross)]);
+            choose(&probe, Ends::OneMachine, Load::Paced)
+        };
+        let (placement, why) = pick(11_000, 15_000);
+        assert_eq!(placement, SameCore);
+        assert_eq!(why, "echo spread 10 % on one core, 50 % across");
+        assert_eq!(pick(15_000, 11_000).0, CrossCore);
+        assert_eq!(pick(11_000, 10_900).0, SameCore, "a tie does not move");
+    }
+
+    #[test]
+    fn other_work_needs_no_echo() {
+        let pick = |cpus, ends, load| choose(&probe(cpus, &[]), ends, load).0;
+        use Ends::{OneMachine, TwoMachines};
+        assert_eq!(
+            pick(TWO_CORES, OneMachine, Load::Bulk),
+            Placement::CrossCore
+        );
+        assert_eq!(
+            pick(ONE_CORE, OneMachine, Load::Bulk),
+            Placement::Cpus(1, 0)
+        );
+        assert_eq!(pick(&[(0, 0)], OneMachine, Load::Bulk), Placement::SameCore);
+        assert_eq!(pick(ONE_CORE, OneMachine, Load::Paced), Placement::SameCore);
+        assert_eq!(
+            pick(&[(0, 0)], TwoMachines, Load::Paced),
+            Placement::CrossCore
+        );
+    }
+
+    #[test]
+    fn a_pinned_thread_runs_there_and_nowhere_else() {
+        let last = *Topology::here().ids().last().unwrap();
+        let seen = std::thread::spawn(move || {
+            pin(last).unwrap();
+            super::super::topology::allowed_cpus()
+        });
+        assert_eq!(seen.join().unwrap(), [last]);
+        assert!(pin(1 << 40).unwrap_err().to_string().contains("pin to CPU"));
+    }
 
     #[test]
     fn what_is_printed_can_be_read_back() {
