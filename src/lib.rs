@@ -1,5 +1,4 @@
 //! deadheat, the referee for network transports.
-pub mod cli;
 pub mod contract;
 pub mod datapath;
 pub mod error;

@@ -1,3 +1,138 @@
-//! The subcommands, one file each.
+//! The command line: one file per subcommand. What was typed becomes a request here; what it means
+//! is decided in the library. Only this module and `report` write to a terminal.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // A command line prints.
 
-pub mod doctor;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::{Error, Result};
+use crate::report::{Colour, Style};
+
+mod compare;
+mod doctor;
+mod interrupt;
+mod list;
+mod progress;
+mod race;
+mod report;
+mod secret;
+mod serve;
+
+/// Races network transports on equal terms, and knows when it is a tie.
+#[derive(Debug, Parser)]
+#[command(name = "deadheat", version, max_term_width = 100, subcommand_required = true)]
+#[command(after_help = "A first race: deadheat race tcp udp icmp")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Race contenders under one workload on one path
+    Race(Box<race::Args>),
+    /// Be the far end for races from other hosts
+    Serve(serve::Args),
+    /// Show a saved race again, in any format
+    Report(report::Args),
+    /// Compare two saved races: did anything change?
+    Compare(compare::Args),
+    /// List transports, workloads and paths, and what works on this host
+    List(list::Args),
+    /// Examine how far this machine can be trusted
+    Doctor(doctor::Args),
+    #[command(hide = true)]
+    Study(Absent),
+    #[command(hide = true)]
+    Path(Absent),
+}
+
+/// A subcommand of a later version: whatever follows is not looked at.
+#[derive(Debug, clap::Args)]
+struct Absent {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _rest: Vec<String>,
+}
+
+/// How a command ended, short of failing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It ran, and its result can be trusted.
+    Fine,
+    /// It ran, but its result is not to be trusted, or a gate found something worse.
+    Doubtful,
+}
+
+/// Parses the command line, runs the command, and answers the exit code: 0 ran and is trusted,
+/// 1 failed, 2 usage, 3 ran but is not trusted or a gate found something worse.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Race(args) => race::run(*args),
+        Command::Serve(args) => serve::run(args).map(|()| Verdict::Fine),
+        Command::Report(args) => report::run(args).map(|()| Verdict::Fine),
+        Command::Compare(args) => compare::run(args),
+        Command::List(args) => list::run(args).map(|()| Verdict::Fine),
+        Command::Doctor(args) => doctor::run(args).map(|()| Verdict::Fine),
+        Command::Study(_) => Err(absent("study", "published experiments as files")),
+        Command::Path(_) => Err(absent("path", "emulated networks")),
+    };
+    match done {
+        Ok(Verdict::Fine) => ExitCode::SUCCESS,
+        Ok(Verdict::Doubtful) => ExitCode::from(3),
+        Err(error) => {
+            eprintln!("deadheat: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn absent(command: &str, what: &str) -> Error {
+    Error::usage(format!(
+        "`{command}` ({what}) is not in this version, {}; `deadheat race` is",
+        env!("CARGO_PKG_VERSION")
+    ))
+}
+
+/// Colour and width for text on `stream`: none and 80 where it is not a terminal, or where
+/// `NO_COLOR` is set (no-color.org).
+fn style(is_terminal: bool) -> Style {
+    let colour = if is_terminal && std::env::var_os("NO_COLOR").is_none() {
+        Colour::Always
+    } else {
+        Colour::Never
+    };
+    let width = if is_terminal { terminal_width().unwrap_or(80) } else { 80 };
+    Style { colour, width }
+}
+
+fn terminal_width() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCGWINSZ writes one winsize, which `size` is.
+    let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
+    (done == 0 && size.ws_col >= 40).then(|| usize::from(size.ws_col).min(120))
+}
+
+/// Writes to stdout; a reader that has gone away (`| head`) is no error.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done.map_err(|e| Error::setup("write to standard output", e)),
+    }
+}
+
+/// Writes to a file, or to stdout where none is given.
+fn deliver(text: &str, file: Option<&std::path::Path>) -> Result<()> {
+    match file {
+        None => print(text),
+        Some(file) => std::fs::write(file, text)
+            .map_err(|e| Error::setup(format!("write {}", file.display()), e)),
+    }
+}
+
+fn stdout_style() -> Style {
+    style(io::stdout().is_terminal())
+}

@@ -25,11 +25,7 @@ impl Counted {
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(GUARD.into()))?;
         socket.set_write_timeout(Some(GUARD.into()))?;
-        Ok(Counted {
-            socket,
-            send_calls: 0,
-            receive_calls: 0,
-        })
+        Ok(Counted { socket, send_calls: 0, receive_calls: 0 })
     }
 
     /// The socket, for options.
@@ -100,12 +96,7 @@ impl Counted {
         self.receive_calls += 1;
         // SAFETY: the pointer and length are those of a live slice that nobody else reads.
         let got = unsafe {
-            libc::recv(
-                self.socket.as_raw_fd(),
-                room.as_mut_ptr().cast(),
-                room.len(),
-                flags,
-            )
+            libc::recv(self.socket.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), flags)
         };
         done(got)
     }
@@ -168,10 +159,7 @@ mod tests {
         while a.send(&bytes, Patience::None).unwrap().is_some() {}
         drop(b);
         let error = a.send(&bytes, Patience::None).unwrap_err();
-        assert!(matches!(
-            error.kind(),
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-        ));
+        assert!(matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset));
     }
 
     #[test]

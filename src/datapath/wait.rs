@@ -99,11 +99,7 @@ impl Waiter {
     /// sends shows.
     pub fn new(mode: WaitMode) -> Waiter {
         set_timer_slack(Nanos(1));
-        Waiter {
-            mode,
-            calls: Cell::new(0),
-            this_thread: PhantomData,
-        }
+        Waiter { mode, calls: Cell::new(0), this_thread: PhantomData }
     }
 
     /// System calls made so far.
@@ -220,25 +216,14 @@ mod tests {
             }
         }
         assert_eq!(clock.now(), due);
-        assert_eq!(
-            seen,
-            [
-                Plan::Sleep(due - SPIN_WINDOW),
-                Plan::Poll,
-                Plan::ClockOnly,
-                Plan::Due
-            ]
-        );
+        assert_eq!(seen, [Plan::Sleep(due - SPIN_WINDOW), Plan::Poll, Plan::ClockOnly, Plan::Due]);
     }
 
     #[test]
     fn the_edges_belong_to_the_nearer_plan() {
         let due = Nanos::from_millis(5);
         let at = |now| plan(now, Some(due), WaitMode::Hybrid);
-        assert_eq!(
-            at(due - SPIN_WINDOW - Nanos(1)),
-            Plan::Sleep(due - SPIN_WINDOW)
-        );
+        assert_eq!(at(due - SPIN_WINDOW - Nanos(1)), Plan::Sleep(due - SPIN_WINDOW));
         assert_eq!(at(due - SPIN_WINDOW), Plan::Poll);
         assert_eq!(at(due - CLOCK_ONLY - Nanos(1)), Plan::Poll);
         assert_eq!(at(due - CLOCK_ONLY), Plan::ClockOnly);
@@ -254,10 +239,7 @@ mod tests {
             assert_eq!(plan(now, Some(due), WaitMode::Spin), Plan::Poll);
         }
         assert_eq!(plan(Nanos::ZERO, None, WaitMode::Spin), Plan::Poll);
-        assert_eq!(
-            plan(due - Nanos(9), Some(due), WaitMode::Spin),
-            Plan::ClockOnly
-        );
+        assert_eq!(plan(due - Nanos(9), Some(due), WaitMode::Spin), Plan::ClockOnly);
     }
 
     #[test]
@@ -274,11 +256,7 @@ mod tests {
         for mode in [WaitMode::Hybrid, WaitMode::Spin] {
             let waiter = Waiter::new(mode);
             let due = Monotonic.now() + Nanos::from_micros(300);
-            while waiter
-                .wait(&Monotonic, None, Some(due), Interest::Read)
-                .unwrap()
-                != Woke::Due
-            {}
+            while waiter.wait(&Monotonic, None, Some(due), Interest::Read).unwrap() != Woke::Due {}
             assert!(Monotonic.now() >= due);
             assert_eq!(waiter.calls() == 0, mode == WaitMode::Spin);
         }

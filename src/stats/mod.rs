@@ -1,20 +1,38 @@
-//! Placeholder while the statistics are written elsewhere.
-use serde::{Deserialize, Serialize};
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    Ahead,
-    DeadHeat,
-    Undecided,
-}
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Look {
-    pub blocks: usize,
-    pub alpha: f64,
-}
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Regime {
-    pub centre: f64,
-    pub share: f64,
-    pub count: usize,
-}
+//! Statistics: from one figure per trial to a verdict that can be trusted.
+//!
+//! The way through, top-down:
+//!
+//! | file | question it answers |
+//! |---|---|
+//! | [`sequential`] | after which blocks may we look, and how much error does each look spend? |
+//! | [`verdict`] | given the log-ratios so far, is it `ahead`, `dead_heat` or `undecided`? |
+//! | [`holm`] | how do several claims of one race share that error? |
+//! | [`signed_rank`] | paired blocks: estimate, interval and p-value |
+//! | [`mann_whitney`] | two saved races: the same three for independent samples |
+//! | [`regimes`] | do the trials fall into two clusters that one figure would hide? |
+//! | [`quantile`] | percentiles, their definition, and when one may be printed |
+//!
+//! The replicate is the block, never the packet: everything here works on one figure per trial
+//! or one log-ratio per block. Ranks are used throughout because trials have outliers that must
+//! not be deleted; with fresh processes in random order, identical contenders are exchangeable
+//! within a block, so the signed-rank test is exact for them whatever the noise looks like.
+//!
+//! Everything is pure: no I/O, no clock, no global state. A sample that is too small, empty or
+//! not finite gives `None`, never a panic and never a NaN.
+
+mod estimate;
+pub mod holm;
+pub mod mann_whitney;
+mod normal;
+pub mod quantile;
+pub mod regimes;
+pub mod sequential;
+pub mod signed_rank;
+pub mod verdict;
+
+pub use crate::figures::Better;
+pub use estimate::Estimate;
+pub use regimes::{Regime, regimes};
+pub use sequential::{Look, Plan};
+pub use signed_rank::Tail;
+pub use verdict::{Claim, Outcome, Ruling, Winner, rule};

@@ -29,11 +29,7 @@ pub(super) struct Encoder {
 impl Encoder {
     /// For messages up to `largest` bytes.
     pub(super) fn new(largest: usize) -> Encoder {
-        Encoder {
-            bytes: prefaulted(PREFIX + largest),
-            start: 0,
-            end: 0,
-        }
+        Encoder { bytes: prefaulted(PREFIX + largest), start: 0, end: 0 }
     }
 
     /// Puts `message` into a frame. What was pending is forgotten.
@@ -44,11 +40,7 @@ impl Encoder {
     pub(super) fn put(&mut self, message: &[u8]) -> io::Result<()> {
         let largest = self.bytes.len() - PREFIX;
         if message.is_empty() || message.len() > largest {
-            return Err(wrong_length(
-                io::ErrorKind::InvalidInput,
-                message.len(),
-                largest,
-            ));
+            return Err(wrong_length(io::ErrorKind::InvalidInput, message.len(), largest));
         }
         self.bytes[..PREFIX].copy_from_slice(&(message.len() as u32).to_be_bytes());
         self.bytes[PREFIX..PREFIX + message.len()].copy_from_slice(message);
@@ -86,12 +78,7 @@ pub(super) struct Decoder {
 impl Decoder {
     /// For messages up to `largest` bytes.
     pub(super) fn new(largest: usize) -> Decoder {
-        Decoder {
-            bytes: prefaulted(LEAST_ROOM.max(PREFIX + largest)),
-            start: 0,
-            end: 0,
-            largest,
-        }
+        Decoder { bytes: prefaulted(LEAST_ROOM.max(PREFIX + largest)), start: 0, end: 0, largest }
     }
 
     /// Where the next bytes go; never empty, because a frame that is still incomplete is smaller
@@ -149,10 +136,7 @@ impl Decoder {
 
 #[cold]
 fn wrong_length(kind: io::ErrorKind, len: usize, largest: usize) -> io::Error {
-    io::Error::new(
-        kind,
-        format!("a message of {len} bytes where 1 to {largest} were agreed"),
-    )
+    io::Error::new(kind, format!("a message of {len} bytes where 1 to {largest} were agreed"))
 }
 
 #[cfg(test)]
@@ -217,12 +201,9 @@ mod tests {
 
     #[test]
     fn a_length_that_was_not_agreed_is_refused_by_name() {
-        for (prefix, len) in [
-            (0u32, "0"),
-            (101, "101"),
-            (u32::MAX, "4294967295"),
-            (0x4745_5420, "1195725856"),
-        ] {
+        for (prefix, len) in
+            [(0u32, "0"), (101, "101"), (u32::MAX, "4294967295"), (0x4745_5420, "1195725856")]
+        {
             let mut decoder = Decoder::new(100);
             let error = feed(&mut decoder, &prefix.to_be_bytes(), &mut Kept::default());
             let error = error.unwrap_err();

@@ -95,11 +95,7 @@ pub(super) fn knock(
             silence.sent += 1;
             say()
         } else {
-            let until = if silence.sent < most {
-                next.min(deadline)
-            } else {
-                deadline
-            };
+            let until = if silence.sent < most { next.min(deadline) } else { deadline };
             let there = readable(socket.as_fd(), until - now).map_err(Unanswered::Failed)?;
             match if there { hear() } else { Ok(false) } {
                 Ok(true) => return Ok(Monotonic.now() - start),
@@ -140,11 +136,7 @@ pub(super) fn dial(
         &socket,
         u32::MAX,
         timeout,
-        || {
-            socket
-                .send_with_flags(&question, libc::MSG_DONTWAIT)
-                .map(|_| ())
-        },
+        || socket.send_with_flags(&question, libc::MSG_DONTWAIT).map(|_| ()),
         || Ok(read(&socket, 0)? == Heard::Exactly(answer)),
     );
     match welcomed {
@@ -267,13 +259,7 @@ impl Gate {
                 (Way::Own(socket), at)
             }
         };
-        Ok(Gate {
-            from,
-            at,
-            token,
-            met: Vec::new(),
-            strangers: 0,
-        })
+        Ok(Gate { from, at, token, met: Vec::new(), strangers: 0 })
     }
 
     /// The address to dial.
@@ -311,10 +297,7 @@ impl Gate {
             if self.met.contains(&(flow, peer)) {
                 continue;
             }
-            let hello = Hello {
-                token: self.token,
-                flow,
-            };
+            let hello = Hello { token: self.token, flow };
             let socket = answer(local, peer, prepare)?;
             self.met.push((flow, peer));
             settle(&socket, &hello, deadline).map_err(|source| {
@@ -427,20 +410,12 @@ fn bound(at: SocketAddr) -> io::Result<Socket> {
 fn announce_destination(socket: &Socket, at: SocketAddr) -> io::Result<()> {
     match at {
         SocketAddr::V4(_) => set_int(socket.as_fd(), libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
-        SocketAddr::V6(_) => set_int(
-            socket.as_fd(),
-            libc::IPPROTO_IPV6,
-            libc::IPV6_RECVPKTINFO,
-            1,
-        ),
+        SocketAddr::V6(_) => set_int(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
     }
 }
 
 fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
-    socket
-        .local_addr()?
-        .as_socket()
-        .ok_or_else(|| io::Error::other("a socket without IP address"))
+    socket.local_addr()?.as_socket().ok_or_else(|| io::Error::other("a socket without IP address"))
 }
 
 /// IPv4 as IPv4, also where an IPv6 socket saw it (RFC 4291, section 2.5.5.2).
@@ -475,10 +450,7 @@ fn receive_from(
     socket: &Socket,
     into: &mut [u8],
 ) -> io::Result<(usize, Option<SocketAddr>, Option<Destination>)> {
-    let mut iov = libc::iovec {
-        iov_base: into.as_mut_ptr().cast(),
-        iov_len: into.len(),
-    };
+    let mut iov = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let mut control = Control([0; 128]);
     let mut from = SockAddrStorage::zeroed();
     // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
@@ -507,18 +479,14 @@ fn destination(header: &libc::msghdr) -> Option<Destination> {
         }
         match ((*cmsg).cmsg_level, (*cmsg).cmsg_type) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                let info = libc::CMSG_DATA(cmsg)
-                    .cast::<libc::in_pktinfo>()
-                    .read_unaligned();
+                let info = libc::CMSG_DATA(cmsg).cast::<libc::in_pktinfo>().read_unaligned();
                 Some(Destination {
                     ip: IpAddr::V4(u32::from_be(info.ipi_addr.s_addr).into()),
                     interface: u32::try_from(info.ipi_ifindex).unwrap_or(0),
                 })
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                let info = libc::CMSG_DATA(cmsg)
-                    .cast::<libc::in6_pktinfo>()
-                    .read_unaligned();
+                let info = libc::CMSG_DATA(cmsg).cast::<libc::in6_pktinfo>().read_unaligned();
                 Some(Destination {
                     ip: IpAddr::V6(info.ipi6_addr.s6_addr.into()),
                     interface: info.ipi6_ifindex as u32,
@@ -535,10 +503,7 @@ mod tests {
 
     use super::*;
 
-    const HELLO: Hello = Hello {
-        token: Token::from_bytes([3; 16]),
-        flow: 2,
-    };
+    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 2 };
     const SECOND: Nanos = Nanos::from_secs(1);
 
     fn gate(at: &str) -> Gate {
@@ -622,10 +587,7 @@ mod tests {
         let stranger = UdpSocket::bind("[::1]:0").unwrap();
         stranger.set_nonblocking(true).unwrap();
         stranger.connect(gate.at()).unwrap();
-        let wrong = Hello {
-            token: Token::from_bytes([4; 16]),
-            flow: 2,
-        };
+        let wrong = Hello { token: Token::from_bytes([4; 16]), flow: 2 };
         let mut long = HELLO.encode().to_vec();
         long.push(0);
         for bytes in [&wrong.encode()[..], &HELLO.encode_welcome(), &long, b""] {
@@ -635,14 +597,8 @@ mod tests {
             assert!(gate.listen(SECOND).unwrap().is_none());
         }
         let error = gate.accept(Nanos::ZERO, &|_| Ok(())).unwrap_err();
-        assert!(
-            error.to_string().contains("4 other datagrams did"),
-            "{error}"
-        );
-        assert_eq!(
-            stranger.recv(&mut [0; 9]).unwrap_err().kind(),
-            io::ErrorKind::WouldBlock
-        );
+        assert!(error.to_string().contains("4 other datagrams did"), "{error}");
+        assert_eq!(stranger.recv(&mut [0; 9]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
@@ -655,10 +611,8 @@ mod tests {
         let mut bytes = [0; 24];
         assert!(readable(server.as_fd(), SECOND).unwrap());
         let (_, peer, _) = receive_from(&server, &mut bytes).unwrap();
-        give.give_datagrams(HELLO.flow, local, peer.unwrap())
-            .unwrap();
-        give.give_datagrams(HELLO.flow, local, peer.unwrap())
-            .unwrap();
+        give.give_datagrams(HELLO.flow, local, peer.unwrap()).unwrap();
+        give.give_datagrams(HELLO.flow, local, peer.unwrap()).unwrap();
         let far = accept(&mut gate).unwrap();
         let near = near.join().unwrap();
         far.socket.send(b"to the dialing port").unwrap();
@@ -674,16 +628,10 @@ mod tests {
         let short = Nanos::from_millis(120);
         let error = dial(to, HELLO, short, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.starts_with("blocked: sent "), "{error}");
-        assert!(
-            error.contains(&format!("UDP hellos of 24 B to {to} over 1")),
-            "{error}"
-        );
+        assert!(error.contains(&format!("UDP hellos of 24 B to {to} over 1")), "{error}");
         assert!(error.contains("no network error either"), "{error}");
         drop(deaf);
         let error = dial(to, HELLO, short, &|_| Ok(())).unwrap_err().to_string();
-        assert!(
-            error.contains("network errors, the last: Connection refused"),
-            "{error}"
-        );
+        assert!(error.contains("network errors, the last: Connection refused"), "{error}");
     }
 }

@@ -48,13 +48,8 @@ pub(super) fn present(
                 now - began
             )));
         }
-        let wait = readable(socket.as_fd(), deadline - now).and_then(|ready| {
-            if ready {
-                read(socket, &mut welcome[have..])
-            } else {
-                Ok(None)
-            }
-        });
+        let wait = readable(socket.as_fd(), deadline - now)
+            .and_then(|ready| if ready { read(socket, &mut welcome[have..]) } else { Ok(None) });
         match wait {
             Ok(None) => {}
             Ok(Some(0)) => return Err(turned_away(to)),
@@ -276,11 +271,7 @@ impl Lobby {
         let sockets = self.visitors.iter().map(|visitor| &visitor.socket);
         let mut polls: Vec<libc::pollfd> = sockets
             .chain([&self.socket])
-            .map(|socket| libc::pollfd {
-                fd: socket.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            })
+            .map(|socket| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 })
             .collect();
         let ms = i32::try_from(wait.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
         // SAFETY: `polls` is a live array of as many pollfds as are named.
@@ -291,9 +282,7 @@ impl Lobby {
                 e => Err(e),
             };
         }
-        Ok((0..self.visitors.len())
-            .filter(|&index| polls[index].revents != 0)
-            .collect())
+        Ok((0..self.visitors.len()).filter(|&index| polls[index].revents != 0).collect())
     }
 
     /// Lets one new visitor in, if there is one.
@@ -322,11 +311,7 @@ impl Lobby {
     }
 
     fn nobody(&self, endpoint: &Endpoint, timeout: Nanos) -> Error {
-        let Seen {
-            came,
-            wrong,
-            silent,
-        } = self.seen;
+        let Seen { came, wrong, silent } = self.seen;
         Error::blocked(format!(
             "listened on {endpoint} for {timeout}: {came} connections came, {wrong} of them with \
              something other than this trial's token, {silent} without a hello in {PATIENCE}"
@@ -360,14 +345,8 @@ mod tests {
     use super::*;
     use crate::transport::Effective;
 
-    const RIGHT: Hello = Hello {
-        token: Token::from_bytes([1; 16]),
-        flow: 5,
-    };
-    const WRONG: Hello = Hello {
-        token: Token::from_bytes([2; 16]),
-        flow: 5,
-    };
+    const RIGHT: Hello = Hello { token: Token::from_bytes([1; 16]), flow: 5 };
+    const WRONG: Hello = Hello { token: Token::from_bytes([2; 16]), flow: 5 };
 
     #[derive(Clone)]
     struct Plain;
@@ -393,12 +372,7 @@ mod tests {
     fn presented(far: impl FnOnce(UnixStream)) -> Result<()> {
         let (socket, peer) = pair();
         far(peer);
-        present(
-            &socket,
-            &RIGHT,
-            &endpoint(),
-            Monotonic.now() + Nanos::from_millis(20),
-        )
+        present(&socket, &RIGHT, &endpoint(), Monotonic.now() + Nanos::from_millis(20))
     }
 
     #[test]

@@ -142,19 +142,13 @@ impl Transport for Tcp {
 fn ip(endpoint: &Endpoint) -> Result<SocketAddr> {
     match endpoint {
         Endpoint::Ip(address) => Ok(*address),
-        other => Err(Error::usage(format!(
-            "tcp needs an IP address and a port, not {other}"
-        ))),
+        other => Err(Error::usage(format!("tcp needs an IP address and a port, not {other}"))),
     }
 }
 
 fn open(address: SocketAddr) -> Result<Socket> {
-    Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )
-    .map_err(|e| Error::setup(format!("open a tcp socket for {address}"), e))
+    Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+        .map_err(|e| Error::setup(format!("open a tcp socket for {address}"), e))
 }
 
 fn bind_failed(address: SocketAddr, error: io::Error) -> Error {
@@ -170,13 +164,12 @@ fn bind_failed(address: SocketAddr, error: io::Error) -> Error {
 fn unreached(dial: &Dial<'_>, error: io::Error) -> Error {
     let to = dial.to;
     match error.kind() {
-        io::ErrorKind::TimedOut => Error::blocked(format!(
-            "sent SYNs to tcp {to} for {}; nothing came back",
-            dial.timeout
-        )),
-        io::ErrorKind::HostUnreachable => Error::blocked(format!(
-            "sent a SYN to tcp {to}; the network answered: {error}"
-        )),
+        io::ErrorKind::TimedOut => {
+            Error::blocked(format!("sent SYNs to tcp {to} for {}; nothing came back", dial.timeout))
+        }
+        io::ErrorKind::HostUnreachable => {
+            Error::blocked(format!("sent a SYN to tcp {to}; the network answered: {error}"))
+        }
         io::ErrorKind::ConnectionRefused => Error::setup_advice(
             format!("connect to tcp {to}"),
             error,
@@ -251,10 +244,7 @@ fn no_congestion_control(name: &str, error: &io::Error) -> Error {
             "only root may choose it (sysctl net.ipv4.tcp_allowed_congestion_control)",
             "tcp_allowed_congestion_control",
         ),
-        _ => (
-            "the kernel has no such congestion control",
-            "tcp_available_congestion_control",
-        ),
+        _ => ("the kernel has no such congestion control", "tcp_available_congestion_control"),
     };
     let valid = list(file).unwrap_or_default();
     let valid: Vec<&str> = valid.split_whitespace().chain(["host"]).collect();
@@ -265,27 +255,17 @@ fn no_congestion_control(name: &str, error: &io::Error) -> Error {
 }
 
 fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>) -> Result<()> {
-    value
-        .map_or(Ok(()), setter)
-        .map_err(|e| Error::setup(format!("set {key} on a tcp socket"), e))
+    value.map_or(Ok(()), setter).map_err(|e| Error::setup(format!("set {key} on a tcp socket"), e))
 }
 
 impl Flavour for Options {
     fn apply(&self, socket: &Socket) -> Result<()> {
         self.set_congestion_control(socket)?;
-        set("nodelay", Some(self.nodelay), |on| {
-            socket.set_tcp_nodelay(on)
-        })?;
-        set("sndbuf", self.sndbuf, |size| {
-            socket.set_send_buffer_size(size)
-        })?;
-        set("rcvbuf", self.rcvbuf, |size| {
-            socket.set_recv_buffer_size(size)
-        })?;
+        set("nodelay", Some(self.nodelay), |on| socket.set_tcp_nodelay(on))?;
+        set("sndbuf", self.sndbuf, |size| socket.set_send_buffer_size(size))?;
+        set("rcvbuf", self.rcvbuf, |size| socket.set_recv_buffer_size(size))?;
         set("mss", self.mss, |size| socket.set_tcp_mss(size))?;
-        set("notsent_lowat", self.notsent_lowat, |size| {
-            socket.set_tcp_notsent_lowat(size)
-        })
+        set("notsent_lowat", self.notsent_lowat, |size| socket.set_tcp_notsent_lowat(size))
     }
 
     /// The handshake itself changes the mode, so this one waits for it.
@@ -304,43 +284,26 @@ impl Flavour for Options {
 
     fn effective(&self, socket: &Socket) -> Effective {
         let word = |on| if on { "on" } else { "off" }.to_owned();
-        let name = |bytes: Vec<u8>| {
-            String::from_utf8_lossy(&bytes)
-                .trim_end_matches('\0')
-                .to_owned()
-        };
+        let name =
+            |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
         let read = [
             ("cc", socket.tcp_congestion().ok().map(name)),
             ("nodelay", socket.tcp_nodelay().ok().map(word)),
-            (
-                "sndbuf",
-                socket.send_buffer_size().ok().map(|n| n.to_string()),
-            ),
-            (
-                "rcvbuf",
-                socket.recv_buffer_size().ok().map(|n| n.to_string()),
-            ),
+            ("sndbuf", socket.send_buffer_size().ok().map(|n| n.to_string())),
+            ("rcvbuf", socket.recv_buffer_size().ok().map(|n| n.to_string())),
             ("mss", socket.tcp_mss().ok().map(|n| n.to_string())),
             ("quickack", socket.tcp_quickack().ok().map(word)),
             // The kernel answers 0 for "not set: net.ipv4.tcp_notsent_lowat decides".
             (
                 "notsent_lowat",
-                socket
-                    .tcp_notsent_lowat()
-                    .ok()
-                    .filter(|n| *n > 0)
-                    .map(|n| n.to_string()),
+                socket.tcp_notsent_lowat().ok().filter(|n| *n > 0).map(|n| n.to_string()),
             ),
         ];
-        read.into_iter()
-            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-            .collect()
+        read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
     fn retransmits(&self, socket: &Socket) -> Option<u64> {
-        tcp_info(socket)
-            .ok()
-            .map(|info| u64::from(info.tcpi_total_retrans))
+        tcp_info(socket).ok().map(|info| u64::from(info.tcpi_total_retrans))
     }
 }
 

@@ -126,9 +126,7 @@ pub(super) fn named(endpoint: &Endpoint) -> Result<Endpoint> {
 /// The socket address of an endpoint in the abstract namespace.
 pub(super) fn address(endpoint: &Endpoint) -> Result<SockAddr> {
     let Endpoint::Unix(name) = endpoint else {
-        return Err(Error::usage(format!(
-            "a unix socket needs a name, not {endpoint}"
-        )));
+        return Err(Error::usage(format!("a unix socket needs a name, not {endpoint}")));
     };
     SockAddr::unix(format!("\0{name}"))
         .map_err(|e| Error::setup_advice(format!("name {endpoint}"), e, "at most 107 bytes"))
@@ -141,9 +139,7 @@ pub(super) fn open(kind: Type) -> Result<Socket> {
 
 /// Binds `socket` to a name.
 pub(super) fn bind(socket: &Socket, at: &Endpoint) -> Result<()> {
-    socket
-        .bind(&address(at)?)
-        .map_err(|e| Error::setup(format!("bind {at}"), e))
+    socket.bind(&address(at)?).map_err(|e| Error::setup(format!("bind {at}"), e))
 }
 
 /// Why `dial` failed to reach its listener.
@@ -154,10 +150,9 @@ pub(super) fn unreached(dial: &Dial<'_>, error: std::io::Error) -> Error {
             error,
             "nobody listens under this name in this network namespace; has the far end ended?",
         ),
-        std::io::ErrorKind::WouldBlock => Error::blocked(format!(
-            "the queue of {} had no room for {}",
-            dial.to, dial.timeout
-        )),
+        std::io::ErrorKind::WouldBlock => {
+            Error::blocked(format!("the queue of {} had no room for {}", dial.to, dial.timeout))
+        }
         _ => Error::setup(format!("connect to {}", dial.to), error),
     }
 }
@@ -171,15 +166,8 @@ pub(super) struct Options {
 
 impl From<&Settings> for Options {
     fn from(knobs: &Settings) -> Options {
-        let size = |key| {
-            knobs
-                .size(key)
-                .and_then(|size| usize::try_from(size.0).ok())
-        };
-        Options {
-            sndbuf: size("sndbuf"),
-            rcvbuf: size("rcvbuf"),
-        }
+        let size = |key| knobs.size(key).and_then(|size| usize::try_from(size.0).ok());
+        Options { sndbuf: size("sndbuf"), rcvbuf: size("rcvbuf") }
     }
 }
 
@@ -187,25 +175,18 @@ impl Flavour for Options {
     fn apply(&self, socket: &Socket) -> Result<()> {
         let failed = |key| move |e| Error::setup(format!("set {key} on a unix socket"), e);
         if let Some(size) = self.sndbuf {
-            socket
-                .set_send_buffer_size(size)
-                .map_err(failed("sndbuf"))?;
+            socket.set_send_buffer_size(size).map_err(failed("sndbuf"))?;
         }
         if let Some(size) = self.rcvbuf {
-            socket
-                .set_recv_buffer_size(size)
-                .map_err(failed("rcvbuf"))?;
+            socket.set_recv_buffer_size(size).map_err(failed("rcvbuf"))?;
         }
         Ok(())
     }
 
     fn effective(&self, socket: &Socket) -> Effective {
-        [
-            ("sndbuf", socket.send_buffer_size()),
-            ("rcvbuf", socket.recv_buffer_size()),
-        ]
-        .into_iter()
-        .filter_map(|(key, size)| Some((key.to_owned(), size.ok()?.to_string())))
-        .collect()
+        [("sndbuf", socket.send_buffer_size()), ("rcvbuf", socket.recv_buffer_size())]
+            .into_iter()
+            .filter_map(|(key, size)| Some((key.to_owned(), size.ok()?.to_string())))
+            .collect()
     }
 }

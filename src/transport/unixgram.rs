@@ -323,11 +323,7 @@ impl Conn for DatagramConn {
                     len
                 }
             };
-            if self
-                .socket
-                .send(&self.bulk[..len], Patience::Block)?
-                .is_none()
-            {
+            if self.socket.send(&self.bulk[..len], Patience::Block)?.is_none() {
                 return Ok(progress);
             }
             self.stamped = None;
@@ -377,8 +373,5 @@ impl Conn for DatagramConn {
 
 #[cold]
 fn wrong_length(kind: io::ErrorKind, len: usize) -> io::Error {
-    io::Error::new(
-        kind,
-        format!("a datagram of {len} bytes where 1 to {LARGEST} fit"),
-    )
+    io::Error::new(kind, format!("a datagram of {len} bytes where 1 to {LARGEST} fit"))
 }

@@ -118,10 +118,7 @@ impl Doctor {
             Some(p99) => format!(", {} (p99)", Nanos(p99)),
             None => String::new(),
         };
-        format!(
-            "{resolves}; messages are sent {} late (p50){tail}",
-            Nanos(self.sends.p50_ns)
-        )
+        format!("{resolves}; messages are sent {} late (p50){tail}", Nanos(self.sends.p50_ns))
     }
 }
 
@@ -141,11 +138,7 @@ impl Timers {
 fn measure_floors(topology: &Topology) -> Result<Vec<Floor>> {
     let mut echoes = vec![probe::floor(Placement::SameCore, topology)?];
     let others = [Placement::CrossCore, Placement::Busy];
-    echoes.extend(
-        others
-            .iter()
-            .filter_map(|placement| probe::floor(*placement, topology).ok()),
-    );
+    echoes.extend(others.iter().filter_map(|placement| probe::floor(*placement, topology).ok()));
     Ok(with_wake_ups(&echoes))
 }
 
@@ -175,11 +168,7 @@ pub fn percent(share: f64) -> String {
 /// An examination with nothing wrong, for tests to spoil.
 #[cfg(test)]
 pub(crate) fn healthy() -> Doctor {
-    let lateness = |p50_ns, p99_ns| Lateness {
-        n: 1000,
-        p50_ns,
-        p99_ns: Some(p99_ns),
-    };
+    let lateness = |p50_ns, p99_ns| Lateness { n: 1000, p50_ns, p99_ns: Some(p99_ns) };
     let echo = |placement, p50_ns: u64| Echo {
         placement,
         n: 2000,
@@ -211,10 +200,7 @@ pub(crate) fn healthy() -> Doctor {
             ..HostFacts::default()
         },
         cores: 2,
-        clock: ClockFacts {
-            read_ns: 21.0,
-            step_ns: 10,
-        },
+        clock: ClockFacts { read_ns: 21.0, step_ns: 10 },
         timers: Timers {
             plain: lateness(55_000, 60_000),
             fine: lateness(4_000, 9_000),
@@ -281,9 +267,6 @@ mod tests {
 
     #[test]
     fn shares_keep_two_digits() {
-        assert_eq!(
-            [0.0042, 0.042, 0.42].map(percent),
-            ["0.42 %", "4.2 %", "42 %"]
-        );
+        assert_eq!([0.0042, 0.042, 0.42].map(percent), ["0.42 %", "4.2 %", "42 %"]);
     }
 }

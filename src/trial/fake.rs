@@ -1,6 +1,7 @@
 //! A runner without sockets or processes: tests say what each trial yields.
 
 use super::host::HostFacts;
+use super::placement::{Load, Placement};
 use super::{End, Order, PathFacts, Record, Runner};
 use crate::error::Result;
 use crate::figures::{Cost, Ledger, Metrics};
@@ -12,6 +13,10 @@ pub struct Fake<F>(pub F);
 impl<F: FnMut(&Order) -> End> Runner for Fake<F> {
     fn run(&mut self, order: &Order) -> End {
         (self.0)(order)
+    }
+
+    fn placement(&mut self, asked: Option<Placement>, _load: Load) -> Result<(Placement, String)> {
+        Ok((asked.unwrap_or(Placement::CrossCore), "as the test says".into()))
     }
 
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {

@@ -59,11 +59,7 @@ pub fn of(doctor: &Doctor) -> Vec<Finding> {
 }
 
 fn finding(code: &str, message: String, advice: &str) -> Option<Finding> {
-    Some(Finding {
-        code: code.to_owned(),
-        message,
-        advice: advice.to_owned(),
-    })
+    Some(Finding { code: code.to_owned(), message, advice: advice.to_owned() })
 }
 
 fn steal(doctor: &Doctor) -> Option<Finding> {
@@ -90,9 +86,7 @@ fn load(doctor: &Doctor) -> Option<Finding> {
 }
 
 fn noise(doctor: &Doctor) -> Option<Finding> {
-    let noise = doctor
-        .noise
-        .filter(|noise| noise.half_width > DEFAULT_MARGIN / 2.0)?;
+    let noise = doctor.noise.filter(|noise| noise.half_width > DEFAULT_MARGIN / 2.0)?;
     finding(
         "noise",
         format!(
@@ -105,9 +99,7 @@ fn noise(doctor: &Doctor) -> Option<Finding> {
 }
 
 fn regimes(doctor: &Doctor) -> Option<Finding> {
-    let noise = doctor
-        .noise
-        .filter(|noise| noise.worst_ratio > REGIMES_APART)?;
+    let noise = doctor.noise.filter(|noise| noise.worst_ratio > REGIMES_APART)?;
     finding(
         "regimes",
         format!(
@@ -190,16 +182,9 @@ fn one_core(doctor: &Doctor) -> Option<Finding> {
 
 /// A wake-up that costs more than the whole round trip does otherwise hides what is raced.
 fn wake_ups(doctor: &Doctor) -> Option<Finding> {
-    let floor = |placement| {
-        doctor
-            .floors
-            .iter()
-            .find(move |f| f.echo.placement == placement)
-    };
+    let floor = |placement| doctor.floors.iter().find(move |f| f.echo.placement == placement);
     let busy = floor(Placement::Busy)?.echo.p50_ns;
-    let cost = floor(Placement::CrossCore)?
-        .wake_up_ns
-        .filter(|cost| *cost > busy)?;
+    let cost = floor(Placement::CrossCore)?.wake_up_ns.filter(|cost| *cost > busy)?;
     finding(
         "wake_ups",
         format!(
@@ -246,10 +231,8 @@ fn default_congestion_control(doctor: &Doctor) -> Option<Finding> {
 
 fn closed_ping(doctor: &Doctor) -> Option<Finding> {
     let range = doctor.host.sysctls.get("net.ipv4.ping_group_range")?;
-    let bounds: Vec<i64> = range
-        .split_whitespace()
-        .filter_map(|bound| bound.parse().ok())
-        .collect();
+    let bounds: Vec<i64> =
+        range.split_whitespace().filter_map(|bound| bound.parse().ok()).collect();
     let [low, high] = bounds[..] else { return None };
     if low <= high {
         return None;
@@ -285,10 +268,7 @@ mod tests {
     fn codes(spoil: impl FnOnce(&mut Doctor)) -> Vec<String> {
         let mut doctor = healthy();
         spoil(&mut doctor);
-        of(&doctor)
-            .into_iter()
-            .map(|finding| finding.code)
-            .collect()
+        of(&doctor).into_iter().map(|finding| finding.code).collect()
     }
 
     /// A machine on which even wake-ups are cheap.
@@ -320,9 +300,7 @@ mod tests {
             ("congestion_control", |d| {
                 d.host.congestion_control = Some("bbr".into());
             }),
-            ("closed_ping", |d| {
-                set(d, "net.ipv4.ping_group_range", "1 0")
-            }),
+            ("closed_ping", |d| set(d, "net.ipv4.ping_group_range", "1 0")),
             ("small_buffers", |d| set(d, "net.core.rmem_max", "212992")),
         ];
         for (code, spoil) in cases {

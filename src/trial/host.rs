@@ -116,9 +116,7 @@ impl HostFacts {
             congestion_controls: text("/proc/sys/net/ipv4/tcp_available_congestion_control")
                 .map(|names| names.split_whitespace().map(str::to_owned).collect())
                 .unwrap_or_default(),
-            memory_bytes: text("/proc/meminfo")
-                .and_then(|text| memory_bytes(&text))
-                .unwrap_or(0),
+            memory_bytes: text("/proc/meminfo").and_then(|text| memory_bytes(&text)).unwrap_or(0),
             deadheat: env!("CARGO_PKG_VERSION").to_owned(),
             cpus,
         }
@@ -172,16 +170,9 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
             (name.trim() == key && !value.is_empty()).then(|| value.to_owned())
         })
     };
-    let named = [
-        "model name",
-        "Model",
-        "cpu model",
-        "uarch",
-        "cpu",
-        "Hardware",
-    ]
-    .iter()
-    .find_map(|key| value(key));
+    let named = ["model name", "Model", "cpu model", "uarch", "cpu", "Hardware"]
+        .iter()
+        .find_map(|key| value(key));
     named.or_else(|| {
         let (implementer, part) = (value("CPU implementer")?, value("CPU part")?);
         Some(format!("ARM implementer {implementer} part {part}"))
@@ -193,9 +184,7 @@ fn governor(cpus: &[usize]) -> Option<String> {
     let mut names: Vec<String> = cpus
         .iter()
         .filter_map(|cpu| {
-            line(&format!(
-                "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"
-            ))
+            line(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"))
         })
         .collect();
     names.sort();
@@ -221,10 +210,8 @@ struct Hints {
 impl Hints {
     fn gather(cpuinfo: &str) -> Hints {
         let dmi = |name: &str| line(&format!("/sys/class/dmi/id/{name}"));
-        let firmware: Vec<String> = [dmi("sys_vendor"), dmi("product_name")]
-            .into_iter()
-            .flatten()
-            .collect();
+        let firmware: Vec<String> =
+            [dmi("sys_vendor"), dmi("product_name")].into_iter().flatten().collect();
         Hints {
             hypervisor_flag: has_hypervisor_flag(cpuinfo),
             firmware: (!firmware.is_empty()).then(|| firmware.join(" ")),
@@ -299,10 +286,8 @@ fn virtualisation(hints: &Hints) -> Option<String> {
     let is_guest = hints.hypervisor_flag || by_clock.is_some() || by_kernel.is_some();
     let emulated = matches!(by_firmware, Some("QEMU" | "KVM" | "VirtualBox" | "VMware"));
     let machine = (is_guest || emulated).then(|| {
-        let mut names: Vec<&str> = [by_clock.or(by_kernel), by_firmware]
-            .into_iter()
-            .flatten()
-            .collect();
+        let mut names: Vec<&str> =
+            [by_clock.or(by_kernel), by_firmware].into_iter().flatten().collect();
         names.dedup();
         if names.is_empty() {
             "virtual machine".to_owned()
@@ -310,10 +295,7 @@ fn virtualisation(hints: &Hints) -> Option<String> {
             format!("virtual machine ({})", names.join(", "))
         }
     });
-    let container = hints
-        .container
-        .as_ref()
-        .map(|name| format!("container ({name})"));
+    let container = hints.container.as_ref().map(|name| format!("container ({name})"));
     let both: Vec<String> = [machine, container].into_iter().flatten().collect();
     (!both.is_empty()).then(|| both.join(", "))
 }
@@ -357,9 +339,7 @@ fn one_space(value: &str) -> String {
 }
 
 fn memory_bytes(meminfo: &str) -> Option<u64> {
-    let rest = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let rest = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
@@ -383,15 +363,10 @@ mod tests {
     #[test]
     fn guests_are_told_from_machines() {
         assert!(has_hypervisor_flag("flags\t\t: fpu hypervisor lahf_lm\n"));
-        assert!(!has_hypervisor_flag(
-            "flags\t\t: fpu hypervisors\nbugs\t: hypervisor\n"
-        ));
+        assert!(!has_hypervisor_flag("flags\t\t: fpu hypervisors\nbugs\t: hypervisor\n"));
         let say = |hints: Hints| virtualisation(&hints);
         assert_eq!(say(Hints::default()), None);
-        let flag = || Hints {
-            hypervisor_flag: true,
-            ..Hints::default()
-        };
+        let flag = || Hints { hypervisor_flag: true, ..Hints::default() };
         assert_eq!(say(flag()).unwrap(), "virtual machine");
         let nitro = Hints {
             firmware: Some("Amazon EC2 c7i.large".into()),
@@ -410,10 +385,7 @@ mod tests {
             container: Some("docker".into()),
             ..Hints::default()
         };
-        assert_eq!(
-            say(arm_guest).unwrap(),
-            "virtual machine (QEMU), container (docker)"
-        );
+        assert_eq!(say(arm_guest).unwrap(), "virtual machine (QEMU), container (docker)");
     }
 
     #[test]
@@ -421,10 +393,7 @@ mod tests {
         let name = |text| container_in_cgroup(text);
         assert_eq!(name("0::/\n"), None);
         assert_eq!(name("4:memory:/docker/3f1a\n").unwrap(), "docker");
-        assert_eq!(
-            name("0::/kubepods.slice/cri-containerd-1.scope\n").unwrap(),
-            "kubernetes"
-        );
+        assert_eq!(name("0::/kubepods.slice/cri-containerd-1.scope\n").unwrap(), "kubernetes");
     }
 
     #[test]
@@ -457,12 +426,7 @@ mod tests {
         let facts = HostFacts::gather();
         assert!(facts.kernel.starts_with("Linux "));
         assert!(!facts.arch.is_empty() && !facts.cpus.is_empty());
-        assert!(
-            facts
-                .sysctls
-                .keys()
-                .all(|name| SYSCTLS.contains(&name.as_str()))
-        );
+        assert!(facts.sysctls.keys().all(|name| SYSCTLS.contains(&name.as_str())));
         let json = serde_json::to_string(&facts).unwrap();
         assert_eq!(serde_json::from_str::<HostFacts>(&json).unwrap(), facts);
     }

@@ -1,7 +1,7 @@
 //! One contender, one workload, one path, once. A trial runs in two fresh processes of this
 //! binary, the agents; this module starts them, drives them and brings their figures together.
 //!
-//! [`Runner`] is the seam to `race`: the real one is [`local::Agents`], the fake is [`fake::Fake`].
+//! [`Runner`] is the seam to `race`: the real one is [`agents::Agents`], the fake is [`fake::Fake`].
 
 use std::path::PathBuf;
 
@@ -12,21 +12,27 @@ use crate::error::{Error, Fault, Result};
 use crate::figures::{ClockEstimate, Cost, Distribution, Ledger, Metrics};
 use crate::transport::Effective;
 
+mod agent;
+pub mod agents;
 pub mod control;
 pub mod doctor;
+pub mod driver;
 pub mod fake;
 pub mod findings;
 pub mod host;
+pub mod link;
 pub mod noise;
 pub mod placement;
 pub mod probe;
+pub mod process;
+pub mod remote;
 pub mod samples;
 pub mod timing;
 pub mod topology;
 pub mod usage;
 
 use host::HostFacts;
-use placement::Placement;
+use placement::{Load, Placement};
 
 /// A trial to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +66,13 @@ pub enum End {
 pub trait Runner {
     /// Runs one trial to its end.
     fn run(&mut self, order: &Order) -> End;
+
+    /// Where the ends run: as asked if that is possible here, or what this machine's facts speak
+    /// for; with the reason.
+    ///
+    /// # Errors
+    /// Where the placement asked for is not possible, saying what is.
+    fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)>;
 
     /// The facts of both hosts: near, and far where it is another.
     ///

@@ -106,11 +106,7 @@ mod tests {
     fn the_left_out_tail_is_below_two_and_a_half_percent() {
         // The null distribution of the signed-rank sum: each rank from 1 to 12 is in or out.
         let sums: Vec<u32> = (0u32..1 << PAIRS)
-            .map(|subset| {
-                (1..=PAIRS as u32)
-                    .filter(|rank| subset >> (rank - 1) & 1 == 1)
-                    .sum()
-            })
+            .map(|subset| (1..=PAIRS as u32).filter(|rank| subset >> (rank - 1) & 1 == 1).sum())
             .collect();
         let tail = |most: usize| {
             let within = sums.iter().filter(|sum| **sum as usize <= most).count();
@@ -124,10 +120,7 @@ mod tests {
     fn drift_cancels_and_noise_does_not() {
         let steady = [100.0; 2 * PAIRS];
         let noise = sum_up(Placement::SameCore, &steady).unwrap();
-        assert_eq!(
-            (noise.pairs, noise.half_width, noise.worst_ratio),
-            (12, 0.0, 1.0)
-        );
+        assert_eq!((noise.pairs, noise.half_width, noise.worst_ratio), (12, 0.0, 1.0));
         let mut unsteady = steady;
         for (i, median) in unsteady.iter_mut().enumerate() {
             *median += [0.0, 20.0, 5.0][i % 3];

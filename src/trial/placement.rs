@@ -133,10 +133,9 @@ impl Placement {
         };
         let (near, far) = match (self, ends) {
             (Placement::Host, _) => (None, None),
-            (Placement::Cpus(near, far), Ends::OneMachine) => (
-                Some(self.allowed(*near, topology)?),
-                Some(self.allowed(*far, topology)?),
-            ),
+            (Placement::Cpus(near, far), Ends::OneMachine) => {
+                (Some(self.allowed(*near, topology)?), Some(self.allowed(*far, topology)?))
+            }
             (Placement::Cpus(near, far), Ends::TwoMachines) => {
                 (Some(self.allowed(*near, topology)?), Some(*far))
             }
@@ -173,9 +172,7 @@ impl Placement {
             let near_by = quiet.iter().find(beside);
             near_by.or_else(|| quiet.iter().find(elsewhere))
         };
-        if let Some(pair) = quiet
-            .first()
-            .and_then(|near| other(near).map(|far| (near.id, far.id)))
+        if let Some(pair) = quiet.first().and_then(|near| other(near).map(|far| (near.id, far.id)))
         {
             return Ok(pair);
         }
@@ -244,10 +241,7 @@ pub fn choose(probe: &Probe, ends: Ends, load: Load) -> (Placement, String) {
             "two machines; the near end keeps to one CPU, the far host places its own".to_owned(),
         ),
         (Ends::OneMachine, Load::Bulk) => match cpus.as_slice() {
-            [] | [_] => (
-                Placement::SameCore,
-                "this process may use only one CPU".to_owned(),
-            ),
+            [] | [_] => (Placement::SameCore, "this process may use only one CPU".to_owned()),
             [near, far, ..] if cores < 2 => (
                 Placement::Cpus(near.id, far.id),
                 "the only two CPUs are hardware threads of one core".to_owned(),
@@ -268,28 +262,14 @@ fn steadier(probe: &Probe, cores: usize) -> (Placement, String) {
     match (same, cross) {
         (Some(same), Some(cross)) if cross < CLEARLY_STEADIER * same => (
             Placement::CrossCore,
-            format!(
-                "echo spread {} across cores, {} on one",
-                percent(cross),
-                percent(same)
-            ),
+            format!("echo spread {} across cores, {} on one", percent(cross), percent(same)),
         ),
         (Some(same), Some(cross)) => (
             Placement::SameCore,
-            format!(
-                "echo spread {} on one core, {} across",
-                percent(same),
-                percent(cross)
-            ),
+            format!("echo spread {} on one core, {} across", percent(same), percent(cross)),
         ),
-        _ if cores < 2 => (
-            Placement::SameCore,
-            "this process may use only one core".to_owned(),
-        ),
-        _ => (
-            Placement::SameCore,
-            "no echo could be measured; one core wakes no other".to_owned(),
-        ),
+        _ if cores < 2 => (Placement::SameCore, "this process may use only one core".to_owned()),
+        _ => (Placement::SameCore, "no echo could be measured; one core wakes no other".to_owned()),
     }
 }
 
@@ -311,9 +291,7 @@ mod tests {
             capacity: 1024,
             interrupts: 100 - id as u64,
         };
-        Topology {
-            cpus: cpus.iter().enumerate().map(cpu).collect(),
-        }
+        Topology { cpus: cpus.iter().enumerate().map(cpu).collect() }
     }
 
     fn on_one_machine(placement: &str, cpus: &[(usize, i64)]) -> Result<Assigned> {
@@ -324,11 +302,7 @@ mod tests {
     const ONE_CORE: &[(usize, i64)] = &[(0, 0), (0, 0)];
 
     fn placed(near: usize, far: usize, wait: WaitMode) -> Assigned {
-        Assigned {
-            near: Some(near),
-            far: Some(far),
-            wait,
-        }
+        Assigned { near: Some(near), far: Some(far), wait }
     }
 
     #[test]
@@ -339,11 +313,7 @@ mod tests {
         assert_eq!(assign("busy"), placed(1, 0, WaitMode::Spin));
         assert_eq!(assign("0,1"), placed(0, 1, WaitMode::Hybrid));
         assert_eq!(assign("1,1"), placed(1, 1, WaitMode::Hybrid));
-        let free = Assigned {
-            near: None,
-            far: None,
-            wait: WaitMode::Hybrid,
-        };
+        let free = Assigned { near: None, far: None, wait: WaitMode::Hybrid };
         assert_eq!(assign("host"), free);
     }
 
@@ -353,14 +323,10 @@ mod tests {
         let cpus = [(0, 0), (1, 0), (0, 0), (1, 0), (4, 1)];
         let mut topology = topology(&cpus);
         topology.cpus[4].interrupts = 98; // quiet, but less so than CPU 3
-        let assigned = Placement::CrossCore
-            .assign(Ends::OneMachine, &topology)
-            .unwrap();
+        let assigned = Placement::CrossCore.assign(Ends::OneMachine, &topology).unwrap();
         assert_eq!(assigned, placed(3, 2, WaitMode::Hybrid));
         topology.cpus[4].interrupts = 0; // the quietest, and alone in its package
-        let assigned = Placement::CrossCore
-            .assign(Ends::OneMachine, &topology)
-            .unwrap();
+        let assigned = Placement::CrossCore.assign(Ends::OneMachine, &topology).unwrap();
         assert_eq!(assigned, placed(4, 3, WaitMode::Hybrid));
     }
 
@@ -382,15 +348,9 @@ mod tests {
     #[test]
     fn on_two_machines_only_the_near_end_is_placed() {
         let assign = |placement: &str| {
-            Placement::parse(placement)
-                .unwrap()
-                .assign(Ends::TwoMachines, &topology(&[(0, 0)]))
+            Placement::parse(placement).unwrap().assign(Ends::TwoMachines, &topology(&[(0, 0)]))
         };
-        let near = |wait| Assigned {
-            near: Some(0),
-            far: None,
-            wait,
-        };
+        let near = |wait| Assigned { near: Some(0), far: None, wait };
         assert_eq!(assign("cross-core").unwrap(), near(WaitMode::Hybrid));
         assert_eq!(assign("busy").unwrap(), near(WaitMode::Spin));
         assert_eq!(assign("0,31").unwrap(), placed(0, 31, WaitMode::Hybrid));
@@ -406,10 +366,7 @@ mod tests {
             p50_ns: 10_000,
             p90_ns: *p90_ns,
         };
-        Probe {
-            topology: topology(cpus),
-            echoes: spreads.iter().map(echo).collect(),
-        }
+        Probe { topology: topology(cpus), echoes: spreads.iter().map(echo).collect() }
     }
 
     #[test]
@@ -430,20 +387,11 @@ mod tests {
     fn other_work_needs_no_echo() {
         let pick = |cpus, ends, load| choose(&probe(cpus, &[]), ends, load).0;
         use Ends::{OneMachine, TwoMachines};
-        assert_eq!(
-            pick(TWO_CORES, OneMachine, Load::Bulk),
-            Placement::CrossCore
-        );
-        assert_eq!(
-            pick(ONE_CORE, OneMachine, Load::Bulk),
-            Placement::Cpus(1, 0)
-        );
+        assert_eq!(pick(TWO_CORES, OneMachine, Load::Bulk), Placement::CrossCore);
+        assert_eq!(pick(ONE_CORE, OneMachine, Load::Bulk), Placement::Cpus(1, 0));
         assert_eq!(pick(&[(0, 0)], OneMachine, Load::Bulk), Placement::SameCore);
         assert_eq!(pick(ONE_CORE, OneMachine, Load::Paced), Placement::SameCore);
-        assert_eq!(
-            pick(&[(0, 0)], TwoMachines, Load::Paced),
-            Placement::CrossCore
-        );
+        assert_eq!(pick(&[(0, 0)], TwoMachines, Load::Paced), Placement::CrossCore);
     }
 
     #[test]

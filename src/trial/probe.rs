@@ -50,10 +50,7 @@ impl Probe {
             _ => &[],
         };
         let echo = |placement: &Placement| paced_echo(*placement, topology).ok();
-        Probe {
-            topology: topology.clone(),
-            echoes: candidates.iter().filter_map(echo).collect(),
-        }
+        Probe { topology: topology.clone(), echoes: candidates.iter().filter_map(echo).collect() }
     }
 
     /// The echo under `placement`.
@@ -187,10 +184,7 @@ impl Course {
                 answer(&far, self.at.wait, &over).map_err(broken)
             });
             let measuring = scope.spawn(|| -> Result<Run> {
-                let _end = End {
-                    over: &over,
-                    socket: &near,
-                };
+                let _end = End { over: &over, socket: &near };
                 placed(self.at.near)?;
                 match self.rhythm {
                     Rhythm::BackToBack => self.back_to_back(&near),
@@ -209,10 +203,7 @@ impl Course {
 
     fn back_to_back(&self, socket: &UdpSocket) -> io::Result<Run> {
         prepare(socket, self.at.wait)?;
-        let mut run = Run {
-            rtt_ns: Vec::with_capacity(self.count),
-            ..Run::default()
-        };
+        let mut run = Run { rtt_ns: Vec::with_capacity(self.count), ..Run::default() };
         let mut message = [0; SIZE];
         for seq in 0..(self.warmup + self.count) as u64 {
             let sent = Monotonic.now();
@@ -255,12 +246,7 @@ impl Course {
                 true => due(sent),
                 false => due(total) + PATIENCE,
             };
-            match waiter.wait(
-                &Monotonic,
-                Some(socket.as_fd()),
-                Some(until),
-                Interest::Read,
-            )? {
+            match waiter.wait(&Monotonic, Some(socket.as_fd()), Some(until), Interest::Read)? {
                 Woke::Due if sent == total => break,
                 Woke::Due => {
                     message[..8].copy_from_slice(&(sent as u64).to_be_bytes());
@@ -337,10 +323,7 @@ fn receive(socket: &UdpSocket) -> io::Result<Option<u64>> {
 /// Whether an error is only "nothing yet", or an ICMP report that belongs to an end that is gone.
 fn passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
-    matches!(
-        error.kind(),
-        WouldBlock | TimedOut | Interrupted | ConnectionRefused
-    )
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted | ConnectionRefused)
 }
 
 fn prepare(socket: &UdpSocket, wait: WaitMode) -> io::Result<()> {
@@ -386,17 +369,8 @@ mod tests {
     use super::*;
 
     fn course(rhythm: Rhythm, wait: WaitMode) -> Course {
-        let anywhere = Assigned {
-            near: None,
-            far: None,
-            wait,
-        };
-        Course {
-            at: anywhere,
-            rhythm,
-            warmup: 3,
-            count: 20,
-        }
+        let anywhere = Assigned { near: None, far: None, wait };
+        Course { at: anywhere, rhythm, warmup: 3, count: 20 }
     }
 
     #[test]
@@ -425,11 +399,7 @@ mod tests {
     #[test]
     fn the_probe_measures_only_what_the_choice_needs() {
         assert!(Probe::take(Ends::OneMachine, Load::Bulk).echoes.is_empty());
-        assert!(
-            Probe::take(Ends::TwoMachines, Load::Paced)
-                .echoes
-                .is_empty()
-        );
+        assert!(Probe::take(Ends::TwoMachines, Load::Paced).echoes.is_empty());
         let probe = Probe::take(Ends::OneMachine, Load::Paced);
         for echo in &probe.echoes {
             assert_eq!(echo.n + echo.unanswered, 120);

@@ -170,12 +170,7 @@ mod tests {
 
     #[test]
     fn each_scheduled_send_is_reported() {
-        let late = sends(
-            Placement::SameCore,
-            Nanos::from_millis(1),
-            5,
-            Topology::here(),
-        );
+        let late = sends(Placement::SameCore, Nanos::from_millis(1), 5, Topology::here());
         assert_eq!(late.unwrap().n, 5);
     }
 

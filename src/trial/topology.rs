@@ -46,9 +46,7 @@ impl Topology {
             capacity: number(id, "cpu_capacity").unwrap_or(1024),
             interrupts: interrupts.get(&id).copied().unwrap_or(0),
         });
-        Topology {
-            cpus: cpus.collect(),
-        }
+        Topology { cpus: cpus.collect() }
     }
 
     /// The CPU numbers.
@@ -83,9 +81,7 @@ pub fn allowed_cpus() -> Vec<usize> {
         let count = std::thread::available_parallelism().map_or(1, |count| count.get());
         return (0..count).collect();
     }
-    (0..64 * MASK_WORDS)
-        .filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1)
-        .collect()
+    (0..64 * MASK_WORDS).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
 }
 
 /// Words of a CPU mask: 8192 CPUs, the most that Linux is built for, where `cpu_set_t` ends at 1024.
@@ -125,10 +121,8 @@ fn cpu_list(text: &str) -> Vec<usize> {
 fn device_interrupts(text: &str) -> BTreeMap<usize, u64> {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();
-    let cpus: Vec<usize> = head
-        .split_whitespace()
-        .filter_map(|name| name.strip_prefix("CPU")?.parse().ok())
-        .collect();
+    let cpus: Vec<usize> =
+        head.split_whitespace().filter_map(|name| name.strip_prefix("CPU")?.parse().ok()).collect();
     let mut sums: BTreeMap<usize, u64> = cpus.iter().map(|cpu| (*cpu, 0)).collect();
     for line in lines {
         let Some((name, counts)) = line.split_once(':') else {
@@ -177,20 +171,9 @@ mod tests {
 
     #[test]
     fn fast_comes_before_quiet_and_quiet_before_high() {
-        let cpu = |id, capacity, interrupts| Cpu {
-            id,
-            core: id,
-            package: 0,
-            capacity,
-            interrupts,
-        };
+        let cpu = |id, capacity, interrupts| Cpu { id, core: id, package: 0, capacity, interrupts };
         let topology = Topology {
-            cpus: vec![
-                cpu(0, 1024, 9),
-                cpu(1, 1024, 3),
-                cpu(2, 1024, 3),
-                cpu(3, 512, 0),
-            ],
+            cpus: vec![cpu(0, 1024, 9), cpu(1, 1024, 3), cpu(2, 1024, 3), cpu(3, 512, 0)],
         };
         let order: Vec<usize> = topology.by_quiet().iter().map(|cpu| cpu.id).collect();
         assert_eq!(order, [2, 1, 0, 3]);

@@ -16,10 +16,7 @@ pub struct CpuTimes {
 impl CpuTimes {
     /// The present reading; zero where the kernel shows none.
     pub fn read() -> CpuTimes {
-        fs::read_to_string("/proc/stat")
-            .ok()
-            .and_then(|text| cpu_times(&text))
-            .unwrap_or_default()
+        fs::read_to_string("/proc/stat").ok().and_then(|text| cpu_times(&text)).unwrap_or_default()
     }
 
     /// The share of CPU time stolen since an `earlier` reading, from 0 to 1. The clock ticks at
@@ -36,17 +33,12 @@ impl CpuTimes {
 
 fn cpu_times(text: &str) -> Option<CpuTimes> {
     let line = text.lines().find(|line| line.starts_with("cpu "))?;
-    let fields: Vec<u64> = line
-        .split_whitespace()
-        .skip(1)
-        .map_while(|field| field.parse().ok())
-        .collect();
+    let fields: Vec<u64> =
+        line.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal; guest time after that is part of user.
     let counted = fields.get(..8)?;
     Some(CpuTimes {
-        total: counted
-            .iter()
-            .fold(0, |sum, field| sum.saturating_add(*field)),
+        total: counted.iter().fold(0, |sum, field| sum.saturating_add(*field)),
         steal: counted[7],
     })
 }

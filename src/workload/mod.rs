@@ -61,6 +61,11 @@ pub trait Task: Send + Sync {
     /// How long a trial lasts at most, waiting for the last answer included.
     fn longest(&self) -> Nanos;
 
+    /// After how long a sample counts as lost.
+    fn timeout(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// The most application bytes one direction may carry; `None` for as many as fit in the time.
     fn most_bytes(&self) -> Option<u64>;
 
@@ -123,6 +128,9 @@ pub trait Half: Send {
     /// Control says that the other end has sent all it will: `sent` messages (0 for byte streams)
     /// and bytes.
     fn on_peer_finished(&mut self, now: Nanos, sent: Tally);
+
+    /// Whether it will send no more, as far as it can know.
+    fn has_sent_all(&self) -> bool;
 
     /// What this half has to say.
     fn report(&mut self, now: Nanos) -> HalfReport;

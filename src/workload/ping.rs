@@ -243,6 +243,10 @@ impl Task for PingTask {
         self.asking_time() + self.timeout + Nanos::from_secs(1)
     }
 
+    fn timeout(&self) -> Nanos {
+        self.timeout
+    }
+
     fn most_bytes(&self) -> Option<u64> {
         let messages = match (self.stop, self.pace) {
             (Stop::After { count }, _) => count,

@@ -84,6 +84,10 @@ impl Half for Sender {
 
     fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
 
+    fn has_sent_all(&self) -> bool {
+        self.start.is_some() && self.left_in_stretch == 0
+    }
+
     fn report(&mut self, _now: Nanos) -> HalfReport {
         let span = self.start.map(|start| (self.last - start).0);
         HalfReport { sent: self.sent, send_span_ns: span, ..HalfReport::default() }

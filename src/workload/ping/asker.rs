@@ -43,12 +43,12 @@ pub(super) struct Asker {
     /// When the next question is due: its slot on the grid, and with dither.
     slot: Nanos,
     due: Nanos,
-    last_poll: Nanos,
     pattern: Vec<u8>,
     seen: SeqWindow,
     sent: Tally,
     received: Tally,
     late_sends: u64,
+    asked_all: bool,
     clock: ClockOffset,
 }
 
@@ -76,12 +76,12 @@ impl Asker {
             start: None,
             slot: Nanos::ZERO,
             due: Nanos::ZERO,
-            last_poll: Nanos::ZERO,
             pattern,
             seen: SeqWindow::new(),
             sent: Tally::default(),
             received: Tally::default(),
             late_sends: 0,
+            asked_all: false,
             clock: ClockOffset::new(),
         }
     }
@@ -194,7 +194,8 @@ impl Half for Asker {
             out[..self.size].copy_from_slice(&self.pattern);
         }
         self.settle(now);
-        if !self.goes_on(now) {
+        if self.asked_all || !self.goes_on(now) {
+            self.asked_all = true;
             return self.give_up_at().map_or(Action::Done, |at| Action::Wait(Some(at)));
         }
         let wait_until = match self.pace {
@@ -209,7 +210,6 @@ impl Half for Asker {
         // The far stamps of a message must start out unset.
         FarStamps { received_ns: 0, sent_ns: 0 }.write(&mut out[..self.size]);
         Header { tag: self.tag, seq: self.next }.write(&mut out[..self.size]);
-        self.last_poll = now;
         Action::Send { lane: Lane(0), len: self.size }
     }
 
@@ -240,7 +240,8 @@ impl Half for Asker {
     }
 
     fn on_closed(&mut self, now: Nanos) {
-        // Nothing more will come: whatever is open is lost.
+        // Nothing more will come: whatever is open is lost, and asking is pointless.
+        self.asked_all = true;
         for seq in self.oldest..self.next {
             let place = self.place(seq);
             if self.ring[place].fate == Fate::Open {
@@ -251,6 +252,11 @@ impl Half for Asker {
     }
 
     fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
+
+    fn has_sent_all(&self) -> bool {
+        // Answers are still awaited, but the far end need not stay up once they are all settled.
+        self.asked_all && self.oldest == self.next
+    }
 
     fn report(&mut self, _now: Nanos) -> HalfReport {
         let paced = matches!(self.pace, Pace::Open { .. });

@@ -105,6 +105,10 @@ impl Half for Echoer {
         self.peer_finished = true;
     }
 
+    fn has_sent_all(&self) -> bool {
+        self.peer_finished && self.queue.is_empty()
+    }
+
     fn report(&mut self, _now: Nanos) -> HalfReport {
         HalfReport { sent: self.sent, received: self.received, ..HalfReport::default() }
     }

@@ -1,0 +1,29 @@
+//! `deadheat compare`: two saved races, and whether anything changed between them.
+
+use std::path::PathBuf;
+
+use crate::error::Result;
+use crate::race::compare::compare;
+use crate::race::save;
+
+use super::{Verdict, print, stdout_style};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The earlier race
+    #[arg(value_name = "OLD.json")]
+    old: PathBuf,
+    /// The later one
+    #[arg(value_name = "NEW.json")]
+    new: PathBuf,
+    /// Exit with 3 if a contender got worse beyond the margin
+    #[arg(long)]
+    gate: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<Verdict> {
+    let comparison = compare(&save::load(&args.old)?, &save::load(&args.new)?);
+    print(&crate::report::compare::render(&comparison, &stdout_style()))?;
+    let worse = comparison.rows.iter().any(|row| row.change.is_worse());
+    Ok(if args.gate && worse { Verdict::Doubtful } else { Verdict::Fine })
+}

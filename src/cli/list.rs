@@ -1,0 +1,98 @@
+//! `deadheat list`: what exists, what works on this host, and why not.
+
+use std::fmt::Write;
+
+use clap::ValueEnum;
+
+use crate::error::Result;
+use crate::report::words::wrap;
+use crate::spec::Key;
+use crate::{transport, workload};
+
+use super::{print, stdout_style};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Only one kind
+    kind: Option<Kind>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Transports,
+    Workloads,
+    Paths,
+    Studies,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let width = stdout_style().width;
+    let sections: [(Kind, fn(usize) -> String); 4] = [
+        (Kind::Transports, transports),
+        (Kind::Workloads, workloads),
+        (Kind::Paths, paths),
+        (Kind::Studies, studies),
+    ];
+    let wanted = sections.iter().filter(|(kind, _)| args.kind.is_none_or(|only| only == *kind));
+    let texts: Vec<String> = wanted.map(|(_, text)| text(width)).collect();
+    print(&texts.join("\n"))
+}
+
+fn transports(width: usize) -> String {
+    let mut out = String::from("TRANSPORTS\n");
+    for transport in transport::ALL {
+        let info = transport.info();
+        let works = match transport.check() {
+            Ok(()) => "works here".to_owned(),
+            Err(why) => format!("does not work here: {why}"),
+        };
+        put(&mut out, &format!("{:<10}{}; {works}", info.id, info.summary), 2, 12, width);
+        put_keys(&mut out, info.keys, width);
+    }
+    out
+}
+
+fn workloads(width: usize) -> String {
+    let mut out = String::from("WORKLOADS\n");
+    for workload in workload::ALL {
+        let info = workload.info();
+        put(&mut out, &format!("{:<10}{}", info.id, info.summary), 2, 12, width);
+        put_keys(&mut out, info.keys, width);
+    }
+    out
+}
+
+fn paths(width: usize) -> String {
+    let mut out = String::from("PATHS\n");
+    for (name, what) in [
+        ("loopback", "the far end is another process on this machine (-4 or -6 for the IP version)"),
+        ("--to HOST", "the far end is `deadheat serve` on another host"),
+        ("emulated", "not in this version: delay, loss, rate and queues in a network of its own"),
+    ] {
+        put(&mut out, &format!("{name:<10}{what}"), 2, 12, width);
+    }
+    out
+}
+
+fn studies(_width: usize) -> String {
+    "STUDIES\n  none in this version\n".to_owned()
+}
+
+fn put_keys(out: &mut String, keys: &[Key], width: usize) {
+    for key in keys {
+        let default = match key.default {
+            "" => String::new(),
+            default => format!(" [{default}]"),
+        };
+        let head = format!("{}={}{default}", key.name, key.kind.describe());
+        put(out, &format!("{head:<34}{}", key.doc), 6, 40, width);
+    }
+}
+
+/// One entry, its first line at `indent`, the others at `hang`.
+fn put(out: &mut String, text: &str, indent: usize, hang: usize, width: usize) {
+    for (i, line) in wrap(text, width.saturating_sub(hang).max(30)).iter().enumerate() {
+        let indent = if i == 0 { indent } else { hang };
+        let _ = writeln!(out, "{:indent$}{line}", "");
+    }
+}

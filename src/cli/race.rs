@@ -1,0 +1,227 @@
+//! `deadheat race`: from what was typed to a race, its file, and the answer.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::error::{Error, Result};
+use crate::race::outcome::Outcome;
+use crate::race::stage::Stage;
+use crate::race::{Request, resume, save};
+use crate::trial::agents::{Agents, Far};
+use crate::trial::remote::{Family, RemoteServer};
+use crate::trial::samples::SamplesFile;
+use crate::units;
+
+use super::progress::Progress;
+use super::{Verdict, deliver, interrupt, secret, stdout_style};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Contenders are NAME or NAME:key=value,…, workloads likewise; `deadheat list` shows them all.
+  deadheat race tcp udp icmp
+  deadheat race tcp tcp:cc=bbr -w bulk:time=2s
+  deadheat race udp udp --quick                 two identical ones: a dead heat, or do not trust it
+  deadheat race tcp udp --to host.example       against `deadheat serve` on that host")]
+pub(super) struct Args {
+    /// What to race: NAME or NAME:key=value,…
+    #[arg(required_unless_present_any = ["resume", "replay"], value_name = "CONTENDER")]
+    contenders: Vec<String>,
+    /// What to ask of each contender
+    #[arg(short, long, value_name = "WORKLOAD")]
+    workload: Option<String>,
+    /// What lies between the two ends
+    #[arg(long, value_name = "PATH", default_value = "loopback")]
+    path: String,
+    /// Race against `deadheat serve` on another host (port 5210 unless given)
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "path")]
+    to: Option<String>,
+    /// Use IPv4 only
+    #[arg(short = '4', conflicts_with = "v6")]
+    v4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6')]
+    v6: bool,
+    /// Blocks at most; without --budget, time is then no limit
+    #[arg(long, value_name = "N")]
+    blocks: Option<u64>,
+    /// Time at most [default: 50s]
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Differences up to this do not matter [default: 5 %, or more where the machine is noisier]
+    #[arg(long, value_name = "SHARE")]
+    margin: Option<String>,
+    /// How sure the race as a whole has to be
+    #[arg(long, value_name = "SHARE", default_value = "95%")]
+    confidence: String,
+    /// Fixes the order of trials and everything else that is drawn
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Where the ends run: same-core, cross-core, busy, host, or CPUs as A,B
+    #[arg(long, value_name = "PLACEMENT")]
+    placement: Option<String>,
+    /// A screening in seconds: 8 blocks at most, and short trials unless -w says otherwise
+    #[arg(long, conflicts_with_all = ["blocks", "resume", "replay"])]
+    quick: bool,
+    /// A title for the result
+    #[arg(long)]
+    title: Option<String>,
+    /// A label for the result; may be given again
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Vec<String>,
+    /// The result's file [default: deadheat-DATE-TIME.json]; saved after every block
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How to show the result: terminal, json, csv, markdown
+    #[arg(long, default_value = "terminal")]
+    format: String,
+    /// No progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Do not keep raw samples beside the result
+    #[arg(long)]
+    no_samples: bool,
+    /// Go on with a race that was broken off
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["contenders", "replay", "output"])]
+    resume: Option<PathBuf>,
+    /// Run the race of a result file again, with its plan and seed
+    #[arg(long, value_name = "FILE", conflicts_with = "contenders")]
+    replay: Option<PathBuf>,
+    /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// A second, instrumented pass that splits the round trip
+    #[arg(long, hide = true)]
+    explain: bool,
+}
+
+/// What `--quick` asks of each contender.
+const QUICK_WORKLOAD: &str = "ping:count=250";
+const QUICK_BLOCKS: u64 = 8;
+
+pub(super) fn run(args: Args) -> Result<Verdict> {
+    // A format that does not exist is refused before anything runs.
+    let report = crate::report::find(&args.format)?;
+    if args.explain {
+        return Err(Error::unsupported("--explain", "not in this version"));
+    }
+    let outcome = match &args.resume {
+        Some(file) => go_on(&args, file)?,
+        None => start(&args)?,
+    };
+    deliver(&report.render(&outcome, &stdout_style())?, None)?;
+    if let Some(failure) = failure(&outcome) {
+        return Err(failure);
+    }
+    Ok(if outcome.trusted() { Verdict::Fine } else { Verdict::Doubtful })
+}
+
+fn start(args: &Args) -> Result<Outcome> {
+    let request = match &args.replay {
+        Some(file) => crate::race::replay(&save::load(file)?),
+        None => request(args)?,
+    };
+    request.check()?;
+    let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
+    with_stage(args, &request, &file, |stage| request.run_with(stage))
+}
+
+fn go_on(args: &Args, file: &Path) -> Result<Outcome> {
+    let before = save::load(file)?;
+    let budget = args.budget.as_deref().map(units::parse_span).transpose()?;
+    let request = crate::race::replay(&before);
+    with_stage(args, &request, file, |stage| resume(before, budget, stage))
+}
+
+/// Sets up everything a race touches, and lets `race` have it.
+fn with_stage(
+    args: &Args,
+    request: &Request,
+    file: &Path,
+    race: impl FnOnce(Stage<'_>) -> Result<Outcome>,
+) -> Result<Outcome> {
+    let asked = request.asked();
+    let family = match asked.family {
+        Some(4) => Family::V4,
+        Some(6) => Family::V6,
+        _ => Family::Any,
+    };
+    let far = match &asked.to {
+        None => Far::Loopback(family),
+        Some(host) => {
+            let secret = secret::find(args.secret_file.as_deref())?;
+            let server = RemoteServer::connect(host, family, secret.as_deref())?;
+            Far::Server { host: host.clone(), server: Box::new(server) }
+        }
+    };
+    let stop = interrupt::flag()?;
+    let tell = std::io::stderr().is_terminal() && !args.quiet;
+    let mut progress = Progress::new(tell);
+    let queued = progress.line();
+    let mut agents = Agents::new(far)
+        .on_queued(move |ahead| queued.show(&format!("the server is busy; {ahead} before us")))
+        .stop_on(std::sync::Arc::clone(&stop));
+    let mut samples = SamplesFile;
+    let mut stage = Stage::new(&mut agents, &mut progress).stop(stop).save(file);
+    if !args.no_samples {
+        stage = stage.keep(&mut samples);
+    }
+    let outcome = race(stage)?;
+    progress.line().clear();
+    eprintln!("saved: {}", file.display());
+    Ok(outcome)
+}
+
+fn request(args: &Args) -> Result<Request> {
+    let mut request = Request::new(args.contenders.iter().cloned()).path(&args.path);
+    match (&args.workload, args.quick) {
+        (Some(workload), _) => request = request.workload(workload),
+        (None, true) => request = request.workload(QUICK_WORKLOAD),
+        (None, false) => {}
+    }
+    if let Some(host) = &args.to {
+        request = request.to(host);
+    }
+    for (given, family) in [(args.v4, 4), (args.v6, 6)] {
+        if given {
+            request = request.family(family);
+        }
+    }
+    if let Some(blocks) = args.blocks.or(args.quick.then_some(QUICK_BLOCKS)) {
+        request = request.blocks(blocks);
+    }
+    if let Some(budget) = &args.budget {
+        request = request.budget(units::parse_span(budget)?);
+    }
+    if let Some(margin) = &args.margin {
+        request = request.margin(units::parse_share(margin)?);
+    }
+    request = request.confidence(units::parse_share(&args.confidence)?);
+    if let Some(seed) = args.seed {
+        request = request.seed(seed);
+    }
+    if let Some(placement) = &args.placement {
+        request = request.placement(placement);
+    }
+    if let Some(title) = &args.title {
+        request = request.title(title);
+    }
+    for label in &args.label {
+        let (key, value) = label.split_once('=').ok_or_else(|| {
+            Error::usage(format!("label `{label}` is not of the form key=value"))
+        })?;
+        request = request.label(key, value);
+    }
+    Ok(request)
+}
+
+/// What ended a race that failed, as an error for the exit code; the blocks done are saved and shown.
+fn failure(outcome: &Outcome) -> Option<Error> {
+    use crate::race::outcome::Status;
+    if outcome.status != Status::Failed {
+        return None;
+    }
+    let why = outcome.warnings.iter().find(|warning| warning.code.ends_with("_failed"));
+    let what = why.map_or("it could not go on", |warning| &warning.message);
+    Some(Error::peer("race", what.to_owned()))
+}

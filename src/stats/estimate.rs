@@ -1,0 +1,94 @@
+//! A number with its interval.
+
+use serde::{Deserialize, Serialize};
+
+/// A point estimate with a confidence interval, in the unit of whatever was estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Best single value.
+    pub point: f64,
+    /// Lower end of the interval, included.
+    pub low: f64,
+    /// Upper end of the interval, included.
+    pub high: f64,
+    /// Two-sided level of the interval, in `[0, 1)`. The coverage is at least this, because the
+    /// exact tests behind it are discrete.
+    pub confidence: f64,
+}
+
+impl Estimate {
+    /// The same estimate on another scale. `f` must not decrease, or the ends would swap.
+    pub fn map(self, f: impl Fn(f64) -> f64) -> Estimate {
+        Estimate {
+            point: f(self.point),
+            low: f(self.low),
+            high: f(self.high),
+            confidence: self.confidence,
+        }
+    }
+
+    /// Whether `value` lies outside the interval.
+    pub fn excludes(&self, value: f64) -> bool {
+        value < self.low || value > self.high
+    }
+
+    /// Whether the whole interval lies strictly between `low` and `high`.
+    pub fn within(&self, low: f64, high: f64) -> bool {
+        self.low > low && self.high < high
+    }
+
+    /// The interval between two symmetric order statistics, the `rank`-th smallest and the
+    /// `rank`-th largest (from 1), around the median: the shape of both Hodges–Lehmann intervals.
+    pub(super) fn from_order(sorted: &[f64], rank: usize, confidence: f64) -> Option<Estimate> {
+        let low = *sorted.get(rank.checked_sub(1)?)?;
+        let high = *sorted.get(sorted.len().checked_sub(rank)?)?;
+        let point = super::quantile::median_sorted(sorted)?;
+        (low <= high).then_some(Estimate { point, low, high, confidence })
+    }
+}
+
+/// The largest `c` with `P(T < c) <= tail`: how many of the smallest pairwise averages (or
+/// differences) a two-sided interval with `tail` on each side leaves out, plus one.
+///
+/// `distribution[t]` is `P(T = t)`. `None` when even `P(T = 0)` is more than `tail`: no interval
+/// of that level exists for so few samples.
+pub(super) fn order_rank(distribution: &[f64], tail: f64) -> Option<usize> {
+    // `1 - confidence` carries rounding; a p-value that equals the level on paper must count.
+    let tail = tail * (1.0 + 1e-9);
+    let mut sum = 0.0;
+    let rank = distribution
+        .iter()
+        .take_while(|p| {
+            sum += **p;
+            sum <= tail
+        })
+        .count();
+    (rank > 0).then_some(rank)
+}
+
+/// `values` in ascending order, or `None` if there are none or one is not finite.
+pub(super) fn sorted_finite(mut values: Vec<f64>) -> Option<Vec<f64>> {
+    if values.is_empty() || !values.iter().all(|v| v.is_finite()) {
+        return None;
+    }
+    values.sort_unstable_by(f64::total_cmp);
+    Some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_part_of_the_interval() {
+        let e = Estimate { point: 1.0, low: 0.5, high: 2.0, confidence: 0.95 };
+        assert!(!e.excludes(0.5) && !e.excludes(2.0) && e.excludes(2.1));
+        assert!(e.within(0.4, 2.1) && !e.within(0.5, 2.1));
+    }
+
+    #[test]
+    fn order_rank_counts_the_tail() {
+        assert_eq!(order_rank(&[0.25, 0.25, 0.25, 0.25], 0.5), Some(2));
+        assert_eq!(order_rank(&[0.25, 0.25, 0.25, 0.25], 0.2), None);
+    }
+}

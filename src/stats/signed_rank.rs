@@ -1,0 +1,248 @@
+//! Paired blocks: the Wilcoxon signed-rank test and the estimate that belongs to it.
+//!
+//! The statistic is `T(θ)`, the number of Walsh averages `(d_i + d_j) / 2`, `i <= j`, above `θ`
+//! (half a point where equal). The estimate of Hodges & Lehmann (1963, Ann. Math. Statist. 34) is
+//! their median, the interval those `θ` that the test does not reject (Lehmann 1975,
+//! *Nonparametrics*, §4.4). It assumes that differences scatter symmetrically about their centre;
+//! between identical contenders in random order that is a fact and not an assumption.
+//!
+//! Differences equal to the hypothesised centre ("zeros") are ranked and then dropped (Pratt 1959,
+//! JASA 54), equal distances share the mean of their ranks, and the null distribution is that of
+//! all sign patterns of the ranks at hand: exact, given the ties. The interval uses the
+//! distribution without ties and includes its ends, which is conservative with ties.
+
+use super::Estimate;
+use super::estimate::{order_rank, sorted_finite};
+use super::normal;
+use super::quantile::median_sorted;
+
+/// Up to this many differences the null distribution is exact; beyond, the normal approximation
+/// with continuity correction is within 1 % of a 5 % level.
+const EXACT_UP_TO: usize = 60;
+
+/// The alternative to "the centre is `shift`".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// The centre is elsewhere.
+    Two,
+    /// The centre is above `shift`.
+    Greater,
+    /// The centre is below `shift`.
+    Less,
+}
+
+/// Median of the Walsh averages, in the unit of the differences.
+///
+/// 95.5 % as efficient as the mean on normal data, and never below 86.4 % on any symmetric
+/// distribution. `None` without data or with values that are not finite.
+pub fn hodges_lehmann(diffs: &[f64]) -> Option<f64> {
+    median_sorted(&walsh_averages(diffs)?)
+}
+
+/// The Hodges–Lehmann estimate with the interval at `confidence` (two-sided, in (0, 1)).
+///
+/// `None` where no interval from so few differences has that confidence: five allow 93.75 % at
+/// most, six 96.9 %.
+pub fn interval(diffs: &[f64], confidence: f64) -> Option<Estimate> {
+    let tail = 0.5 * (1.0 - confidence);
+    if !(tail > 0.0 && tail < 0.5) {
+        return None;
+    }
+    let averages = walsh_averages(diffs)?;
+    let rank = if diffs.len() <= EXACT_UP_TO {
+        let ranks: Vec<usize> = (1..=diffs.len()).collect();
+        order_rank(&null_distribution(&ranks), tail)?
+    } else {
+        normal_rank(diffs.len(), tail)?
+    };
+    Estimate::from_order(&averages, rank, confidence)
+}
+
+/// The whole span of the differences, with the confidence that it has: `1 - 2 / 2^n`. The widest
+/// interval there is, for when [`interval`] has none at the level wished for.
+pub fn widest_interval(diffs: &[f64]) -> Option<Estimate> {
+    let confidence = (1.0 - smallest_p(diffs.len())).max(0.0);
+    Estimate::from_order(&walsh_averages(diffs)?, 1, confidence)
+}
+
+/// p-value of "the centre of the differences is `shift`" against `tail`.
+///
+/// Exact up to 60 differences, ties and zeros included. `None` without data or with values that
+/// are not finite; 1 if every difference equals `shift`.
+pub fn p_value(diffs: &[f64], shift: f64, tail: Tail) -> Option<f64> {
+    if diffs.is_empty() || !shift.is_finite() || !diffs.iter().all(|d| d.is_finite()) {
+        return None;
+    }
+    let ranks = SignedRanks::of(diffs, shift);
+    if ranks.doubled.is_empty() {
+        return Some(1.0);
+    }
+    let (at_least, at_most) =
+        if diffs.len() <= EXACT_UP_TO { ranks.exact_tails() } else { ranks.normal_tails() };
+    Some(match tail {
+        Tail::Greater => at_least,
+        Tail::Less => at_most,
+        Tail::Two => (2.0 * at_least.min(at_most)).min(1.0),
+    })
+}
+
+/// Smallest two-sided p-value that `n` differences can give: `2 / 2^n`, all on one side.
+pub fn smallest_p(n: usize) -> f64 {
+    let exponent = i32::try_from(n).unwrap_or(i32::MAX);
+    (2.0 * 0.5f64.powi(exponent)).min(1.0)
+}
+
+/// Fewest differences whose two-sided p-value can be as small as `level`; `None` if no number can.
+pub fn fewest(level: f64) -> Option<usize> {
+    (1..=1_000).find(|n| smallest_p(*n) <= level * (1.0 + 1e-9))
+}
+
+/// Ranks of the distances from the hypothesised centre, doubled so that mid-ranks are whole.
+struct SignedRanks {
+    /// Of the differences that are not at the centre.
+    doubled: Vec<usize>,
+    /// Sum of those above the centre.
+    above: usize,
+}
+
+impl SignedRanks {
+    fn of(diffs: &[f64], shift: f64) -> SignedRanks {
+        let mut moved: Vec<f64> = diffs.iter().map(|d| d - shift).collect();
+        moved.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+        let (mut doubled, mut above, mut start) = (Vec::new(), 0, 0);
+        for group in moved.chunk_by(|a, b| a.abs() == b.abs()) {
+            // First and last rank of the group, from 1; their sum is twice the mean.
+            let rank = (start + 1) + (start + group.len());
+            start += group.len();
+            for value in group.iter().filter(|v| **v != 0.0) {
+                doubled.push(rank);
+                above += if *value > 0.0 { rank } else { 0 };
+            }
+        }
+        SignedRanks { doubled, above }
+    }
+
+    /// `P(T >= t)` and `P(T <= t)` over all sign patterns.
+    fn exact_tails(&self) -> (f64, f64) {
+        // Without ties all doubled ranks are even, and half the work is enough.
+        let unit = if self.doubled.iter().all(|rank| rank % 2 == 0) { 2 } else { 1 };
+        let ranks: Vec<usize> = self.doubled.iter().map(|rank| rank / unit).collect();
+        let distribution = null_distribution(&ranks);
+        let (above, total) = (self.above / unit, distribution.len() - 1);
+        let lower = |upto: usize| distribution[..=upto].iter().sum::<f64>().min(1.0);
+        // The distribution is symmetric: the upper tail is the lower one of the mirror image.
+        (lower(total - above), lower(above))
+    }
+
+    fn normal_tails(&self) -> (f64, f64) {
+        let sum: f64 = self.doubled.iter().map(|r| *r as f64).sum();
+        let squares: f64 = self.doubled.iter().map(|r| (*r as f64).powi(2)).sum();
+        let deviation = 0.5 * squares.sqrt();
+        let excess = self.above as f64 - 0.5 * sum;
+        // Half a rank of continuity correction is one in doubled ranks.
+        let tail = |excess: f64| normal::upper_tail((excess - 1.0) / deviation);
+        (tail(excess), tail(-excess))
+    }
+}
+
+/// Probability of every sum of a random half of the ranks: each in or out with probability ½.
+fn null_distribution(ranks: &[usize]) -> Vec<f64> {
+    let mut distribution = vec![1.0];
+    for rank in ranks {
+        let mut next = vec![0.0; distribution.len() + rank];
+        for (sum, p) in distribution.iter().enumerate() {
+            next[sum] += 0.5 * p;
+            next[sum + rank] += 0.5 * p;
+        }
+        distribution = next;
+    }
+    distribution
+}
+
+fn normal_rank(n: usize, tail: f64) -> Option<usize> {
+    let n = n as f64;
+    let mean = n * (n + 1.0) / 4.0;
+    let deviation = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+    let rank = (mean + 0.5 - normal::upper_quantile(tail) * deviation + 1e-9).floor();
+    (rank >= 1.0).then_some(rank as usize)
+}
+
+fn walsh_averages(diffs: &[f64]) -> Option<Vec<f64>> {
+    let mut averages = Vec::with_capacity(diffs.len() * (diffs.len() + 1) / 2);
+    for (i, a) in diffs.iter().enumerate() {
+        averages.extend(diffs[i..].iter().map(|b| 0.5 * a + 0.5 * b));
+    }
+    sorted_finite(averages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hollander & Wolfe, *Nonparametric Statistical Methods*, example 3.1 (depression scores):
+    /// T+ = 5, one-sided P = 0.0195 for n = 9, estimate -0.46, 95 % interval (-0.786, -0.010).
+    #[test]
+    fn textbook_example() {
+        let d = [-0.952, 0.147, -1.022, -0.430, -0.620, -0.590, -0.490, 0.080, -0.010];
+        assert!((p_value(&d, 0.0, Tail::Less).unwrap() - 10.0 / 512.0).abs() < 1e-15);
+        assert!((hodges_lehmann(&d).unwrap() + 0.46).abs() < 1e-12);
+        let e = interval(&d, 0.95).unwrap();
+        assert!((e.low + 0.786).abs() < 1e-12 && (e.high + 0.010).abs() < 1e-12, "{e:?}");
+    }
+
+    #[test]
+    fn interval_needs_enough_blocks() {
+        let d = [0.1, 0.2, 0.3, 0.4, 0.55, 0.7];
+        assert_eq!(interval(&d[..5], 0.95), None);
+        let e = interval(&d, 0.95).unwrap();
+        assert_eq!((e.low, e.high), (0.1, 0.7));
+        assert_eq!(interval(&d, 1.0 - smallest_p(6)).unwrap().low, 0.1);
+        assert_eq!(interval(&d, 1.0), None);
+        assert_eq!(interval(&d, f64::NAN), None);
+        assert_eq!(widest_interval(&d[..1]).unwrap().confidence, 0.0);
+    }
+
+    #[test]
+    fn smallest_p_is_reached_and_planned_for() {
+        for n in 1..20 {
+            let d: Vec<f64> = (1..=n).map(f64::from).collect();
+            assert_eq!(p_value(&d, 0.0, Tail::Two).unwrap(), smallest_p(d.len()));
+        }
+        assert_eq!(fewest(0.05), Some(6));
+        assert_eq!(fewest(0.01), Some(8));
+        assert_eq!(fewest(0.0), None);
+        assert_eq!(smallest_p(0), 1.0);
+    }
+
+    #[test]
+    fn zeros_and_ties() {
+        assert_eq!(p_value(&[0.0; 8], 0.0, Tail::Two), Some(1.0));
+        // Three zeros keep ranks 1 to 3; of the rest all are positive: 1 pattern of 2^5.
+        let d = [0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 3.0, 3.0];
+        assert_eq!(p_value(&d, 0.0, Tail::Greater), Some(1.0 / 32.0));
+        assert_eq!(p_value(&[], 0.0, Tail::Two), None);
+        assert_eq!(p_value(&[1.0, f64::INFINITY], 0.0, Tail::Two), None);
+        assert_eq!(hodges_lehmann(&[]), None);
+    }
+
+    /// The interval is the test turned round: `θ` is outside exactly when its p-value says so.
+    #[test]
+    fn interval_and_test_agree() {
+        let mut rng = crate::rng::SplitMix64::new(5);
+        for n in [6, 9, 14, 31, 75] {
+            let d: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
+            for confidence in [0.9, 0.95] {
+                let e = interval(&d, confidence).unwrap();
+                for step in -60..60 {
+                    let shift = f64::from(step) / 20.0 + 1e-5;
+                    let p = p_value(&d, shift, Tail::Two).unwrap();
+                    assert_eq!(
+                        e.excludes(shift),
+                        p <= 1.0 - confidence + 1e-12,
+                        "{n} {shift} {p} {e:?}"
+                    );
+                }
+            }
+        }
+    }
+}

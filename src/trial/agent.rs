@@ -1,0 +1,349 @@
+//! One end of a trial, in a process of its own: listens or dials, runs its flows, reports.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::thread::JoinHandle;
+
+use crate::contract::Side;
+use crate::error::{Error, Result};
+use crate::figures::{ConnStats, Tally};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::door::Door;
+use crate::transport::hello::Hello;
+use crate::transport::{Conn, Contender, Dial, Effective, Listen};
+use crate::workload::{HalfReport, Part, Task};
+
+use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
+use super::driver::{Flow, Signal};
+use super::placement::pin;
+use super::samples::Samples;
+use super::usage::{CpuTimes, ProcessCost, load_average};
+
+/// How long a near end tries to get through.
+const DIAL_TIMEOUT: Nanos = Nanos::from_secs(3);
+/// How long a far end waits for each flow; longer than a near end tries, so that the near end,
+/// which knows more, speaks first.
+const ACCEPT_TIMEOUT: Nanos = Nanos::from_secs(5);
+/// Between two nudges of a thread that sleeps in a receiving call.
+const NUDGE: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// Runs an agent on its control channel; answers the process's exit code.
+pub(super) fn run(control: UnixStream, door: Door) -> i32 {
+    let mut words = match control.try_clone() {
+        Ok(words) => words,
+        Err(_) => return 1,
+    };
+    match trial(control, door) {
+        Ok(report) => i32::from(say(&mut words, &FromAgent::Done(Box::new(report))).is_err()),
+        Err(error) => {
+            let _ = say(&mut words, &FromAgent::Fault(error.to_fault()));
+            1
+        }
+    }
+}
+
+/// What reaches the agent's main thread.
+enum Event {
+    /// A word from control, or its end.
+    Control(io::Result<ToAgent>),
+    /// A flow's half will send no more.
+    SentAll { flow: usize, sent: Tally },
+    /// A flow's thread has ended.
+    Ended { flow: usize, end: Result<FlowEnd> },
+}
+
+/// What remains of a flow. The connection stays open until the report is out, so that the end of
+/// one flow disturbs nothing.
+struct FlowEnd {
+    report: HalfReport,
+    stats: ConnStats,
+    effective: Effective,
+    _conn: Box<dyn Conn>,
+}
+
+fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
+    let ToAgent::Open(plan) = control::read(&mut control).map_err(control_failed)? else {
+        return Err(Error::peer("control", "an agent is told to open first"));
+    };
+    if let Some(cpu) = plan.cpu {
+        pin(cpu)?;
+    }
+    let contender = Contender::parse(&plan.contender)?;
+    let task = crate::workload::parse(&plan.workload)?;
+    let info = contender.transport.info();
+    if let Some(why) = task.misfit(&info.guarantees, info.peer) {
+        return Err(Error::usage(format!(
+            "{} cannot carry {}: {why}",
+            plan.contender, plan.workload
+        )));
+    }
+    let conns = connect(&plan, &contender, &*task, door, &mut control)?;
+    let flows = conns
+        .into_iter()
+        .enumerate()
+        .map(|(flow, conn)| make_flow(&plan, &contender, &*task, flow as u16, conn))
+        .collect::<Result<Vec<Flow>>>()?;
+    say(&mut control, &FromAgent::Connected)?;
+    Session::start(control, flows)?.finish()
+}
+
+/// The connections of all flows, by flow.
+fn connect(
+    plan: &AgentPlan,
+    contender: &Contender,
+    task: &dyn Task,
+    door: Door,
+    control: &mut UnixStream,
+) -> Result<Vec<Box<dyn Conn>>> {
+    let flows = task.flows().len();
+    let largest_message = task.largest_message();
+    let knobs = &contender.knobs;
+    if plan.side == Side::Near {
+        let dial = |flow| {
+            let hello = Hello { token: plan.token, flow };
+            let to = &plan.endpoint;
+            contender.transport.dial(&Dial {
+                to,
+                hello,
+                knobs,
+                largest_message,
+                timeout: DIAL_TIMEOUT,
+            })
+        };
+        return (0..flows as u16).map(dial).collect();
+    }
+    let at = &plan.endpoint;
+    let listen = Listen { at, token: plan.token, knobs, largest_message, door };
+    let mut listener = contender.transport.listen(listen)?;
+    say(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
+    let mut conns: Vec<Option<Box<dyn Conn>>> = (0..flows).map(|_| None).collect();
+    while let Some(missing) = conns.iter().position(Option::is_none) {
+        let (flow, conn) = listener.accept(ACCEPT_TIMEOUT)?;
+        match conns.get_mut(usize::from(flow)) {
+            Some(slot @ None) => *slot = Some(conn),
+            _ => {
+                return Err(Error::peer(
+                    "near end",
+                    format!("it opened flow {flow} where flow {missing} of {flows} was missing"),
+                ));
+            }
+        }
+    }
+    Ok(conns.into_iter().flatten().collect())
+}
+
+fn make_flow(
+    plan: &AgentPlan,
+    contender: &Contender,
+    task: &dyn Task,
+    flow: u16,
+    conn: Box<dyn Conn>,
+) -> Result<Flow> {
+    // One file holds one flow's samples; workloads that measure round trips have one flow.
+    let keep = plan.samples.as_deref().filter(|_| plan.side == Side::Near && flow == 0);
+    let part = Part {
+        side: plan.side,
+        flow,
+        tag: plan.token.tag(),
+        seed: plan.seed,
+        guarantees: contender.transport.info().guarantees,
+        recorder: Box::new(Samples::new(keep, task.timeout().0)?),
+    };
+    Ok(Flow {
+        conn,
+        half: task.half(part),
+        wait: plan.wait,
+        limits: plan.limits,
+        largest_message: task.largest_message(),
+    })
+}
+
+/// A trial under way at this end.
+struct Session {
+    control: UnixStream,
+    events: Receiver<Event>,
+    signals: Vec<Arc<Signal>>,
+    threads: Vec<JoinHandle<()>>,
+    sent: Vec<Option<Tally>>,
+    ended: Vec<Option<FlowEnd>>,
+    peer_finished: bool,
+    cpu: CpuTimes,
+    cost: ProcessCost,
+    load: f64,
+}
+
+impl Session {
+    /// Starts a thread per flow, waits for the word, and lets them go at once.
+    fn start(mut control: UnixStream, flows: Vec<Flow>) -> Result<Session> {
+        take_nudges();
+        let n = flows.len();
+        let (events_in, events) = channel();
+        let go = Arc::new(Barrier::new(n + 1));
+        let called_off = Arc::new(AtomicBool::new(false));
+        let signals: Vec<Arc<Signal>> = (0..n).map(|_| Arc::default()).collect();
+        let mut threads = Vec::with_capacity(n);
+        for (index, flow) in flows.into_iter().enumerate() {
+            let signal = Arc::clone(&signals[index]);
+            let (go, called_off, events) =
+                (Arc::clone(&go), Arc::clone(&called_off), events_in.clone());
+            threads.push(std::thread::spawn(move || {
+                go.wait();
+                if !called_off.load(Ordering::Acquire) {
+                    run_flow(index, flow, &signal, &events);
+                }
+            }));
+        }
+        let word = control::read(&mut control);
+        called_off.store(!matches!(word, Ok(ToAgent::Start)), Ordering::Release);
+        let (cpu, cost) = (CpuTimes::read(), ProcessCost::read());
+        let load = load_average().unwrap_or_default();
+        go.wait();
+        match word.map_err(control_failed)? {
+            ToAgent::Start => {}
+            _ => return Err(Error::peer("control", "a connected agent is told to start")),
+        }
+        listen_to_control(&control, events_in)?;
+        let (sent, ended) = (vec![None; n], (0..n).map(|_| None).collect());
+        let peer_finished = false;
+        Ok(Session {
+            control,
+            events,
+            signals,
+            threads,
+            sent,
+            ended,
+            peer_finished,
+            cpu,
+            cost,
+            load,
+        })
+    }
+
+    /// Sees the flows through to their end.
+    fn finish(mut self) -> Result<AgentReport> {
+        let mut announced = false;
+        while self.ended.iter().any(Option::is_none) {
+            match self.events.recv_timeout(NUDGE) {
+                Ok(event) => self.on_event(event)?,
+                Err(RecvTimeoutError::Timeout) if self.peer_finished => self.nudge(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::peer("agent", "its threads are gone"));
+                }
+            }
+            if !announced && self.sent.iter().all(Option::is_some) {
+                announced = true;
+                let sent = self.sent.iter().flatten().copied().collect();
+                say(&mut self.control, &FromAgent::Finished { sent })?;
+            }
+        }
+        Ok(self.report())
+    }
+
+    fn on_event(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::SentAll { flow, sent } => self.sent[flow] = Some(sent),
+            Event::Ended { flow, end } => {
+                let end = end?;
+                self.sent[flow].get_or_insert(end.report.sent);
+                self.ended[flow] = Some(end);
+            }
+            Event::Control(Ok(ToAgent::PeerFinished { sent })) => {
+                self.peer_finished = true;
+                for (signal, sent) in self.signals.iter().zip(sent) {
+                    signal.peer_finished(sent);
+                }
+                self.nudge();
+            }
+            Event::Control(Ok(_)) => {
+                return Err(Error::peer(
+                    "control",
+                    "a running agent is only told that its peer has finished",
+                ));
+            }
+            Event::Control(Err(error)) => return Err(control_failed(error)),
+        }
+        Ok(())
+    }
+
+    /// Wakes threads that sleep in a receiving call, so that they look at their signal. One that is
+    /// just about to sleep misses it and is nudged again.
+    fn nudge(&self) {
+        for (thread, _) in self.threads.iter().zip(&self.ended).filter(|(_, end)| end.is_none()) {
+            // SAFETY: the thread has not been joined, so its handle is valid.
+            unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR1) };
+        }
+    }
+
+    fn report(self) -> AgentReport {
+        let mut report = AgentReport {
+            cost: ProcessCost::read().since(&self.cost),
+            steal_share: CpuTimes::read().steal_share_since(&self.cpu),
+            load: self.load,
+            ..AgentReport::default()
+        };
+        for end in self.ended.into_iter().flatten() {
+            report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls;
+            if report.effective.is_empty() {
+                report.effective = end.effective;
+            }
+            report.halves.push(end.report);
+            report.conns.push(end.stats);
+        }
+        report
+    }
+}
+
+fn run_flow(index: usize, mut flow: Flow, signal: &Signal, events: &Sender<Event>) {
+    let clock = Monotonic;
+    let end = flow.run(&clock, signal, &mut |sent| {
+        let _ = events.send(Event::SentAll { flow: index, sent });
+    });
+    let end = end.map(|()| FlowEnd {
+        report: flow.half.report(clock.now()),
+        stats: flow.conn.stats(),
+        effective: flow.conn.effective(),
+        _conn: flow.conn,
+    });
+    // The half, and the samples file with it, is closed before the report goes out.
+    drop(flow.half);
+    let _ = events.send(Event::Ended { flow: index, end });
+}
+
+fn listen_to_control(control: &UnixStream, events: Sender<Event>) -> Result<()> {
+    let mut reader = control.try_clone().map_err(control_failed)?;
+    std::thread::spawn(move || {
+        loop {
+            let word = control::read(&mut reader);
+            let last = word.is_err();
+            if events.send(Event::Control(word)).is_err() || last {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Lets `SIGUSR1` interrupt system calls and do nothing else.
+fn take_nudges() {
+    extern "C" fn ignore(_: libc::c_int) {}
+    // SAFETY: an all-zero sigaction is valid, without SA_RESTART, so that calls are interrupted; the
+    // handler does nothing, which is async-signal-safe.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+    }
+}
+
+fn say(control: &mut UnixStream, word: &FromAgent) -> Result<()> {
+    control::write(control, word).map_err(control_failed)
+}
+
+fn control_failed(source: io::Error) -> Error {
+    Error::setup("talk to the process that started this agent", source)
+}

@@ -1,0 +1,136 @@
+//! A line to an agent, wherever it runs: in a child process here, or behind a server elsewhere.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::time::Nanos;
+use crate::transport::door::readable;
+
+use super::control::{self, FromAgent, FromServer, ToAgent};
+use super::process::AgentProcess;
+
+/// How long a peer may take between the first and the last byte of a message.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A line to an agent. Dropping it ends a local agent.
+pub struct Link {
+    who: String,
+    line: Line,
+}
+
+enum Line {
+    Process(AgentProcess),
+    Server(TcpStream),
+}
+
+impl Link {
+    /// A line to an agent in a child process.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn to_process(who: &str) -> Result<Link> {
+        let process = AgentProcess::spawn(None)?;
+        let timeout = process.control().set_read_timeout(Some(MESSAGE_TIMEOUT));
+        timeout.map_err(|e| Error::setup("set a timeout", e))?;
+        Ok(Link { who: who.to_owned(), line: Line::Process(process) })
+    }
+
+    /// A line through a server, on its control connection.
+    ///
+    /// # Errors
+    /// Where the connection cannot be shared.
+    pub fn to_server(who: &str, control: &TcpStream) -> Result<Link> {
+        let failed = |e| Error::setup(format!("share the control connection to {who}"), e);
+        let stream = control.try_clone().map_err(failed)?;
+        stream.set_read_timeout(Some(MESSAGE_TIMEOUT)).map_err(failed)?;
+        Ok(Link { who: who.to_owned(), line: Line::Server(stream) })
+    }
+
+    /// Tells the agent.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn tell(&mut self, word: &ToAgent) -> Result<()> {
+        let done = match &mut self.line {
+            Line::Process(process) => control::write(&mut process.control(), word),
+            Line::Server(stream) => control::write(stream, word),
+        };
+        done.map_err(|e| self.gone(e))
+    }
+
+    /// The agent's next word, or a server's in its place.
+    ///
+    /// # Errors
+    /// Where it is gone, or what it says makes no sense.
+    pub fn hear(&mut self) -> Result<Word> {
+        let frame = match &mut self.line {
+            Line::Process(process) => control::read_frame(&mut process.control()),
+            Line::Server(stream) => control::read_frame(stream),
+        };
+        let frame = frame.map_err(|e| self.gone(e))?;
+        let word = control::parse::<FromAgent>(&frame).map(Word::Agent);
+        word.or_else(|_| control::parse::<FromServer>(&frame).map(Word::Server))
+            .map_err(|e| Error::peer(&self.who, e.to_string()))
+    }
+
+    /// What to wait on for the next word.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match &self.line {
+            Line::Process(process) => process.control().as_fd(),
+            Line::Server(stream) => stream.as_fd(),
+        }
+    }
+
+    /// Whether there is a word to hear within `timeout`.
+    ///
+    /// # Errors
+    /// Where the line cannot be waited on.
+    pub fn has_word(&self, timeout: Nanos) -> Result<bool> {
+        readable(self.fd(), timeout).map_err(|e| Error::setup(format!("wait for {}", self.who), e))
+    }
+
+    /// Who is at the other end.
+    pub fn who(&self) -> &str {
+        &self.who
+    }
+
+    /// Whether the agent is reached through a server, which outlives the trial.
+    pub fn is_through_server(&self) -> bool {
+        matches!(self.line, Line::Server(_))
+    }
+
+    fn gone(&self, error: io::Error) -> Error {
+        let last_words = match &self.line {
+            Line::Process(process) => process.last_words(),
+            Line::Server(_) => None,
+        };
+        let what = match (error.kind(), last_words) {
+            (_, Some(words)) => {
+                format!("it ended in the middle of the trial; its last words: {words}")
+            }
+            (
+                io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe,
+                _,
+            ) => "it vanished in the middle of the trial".to_owned(),
+            (io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut, _) => {
+                format!("it stopped in the middle of a message for {} s", MESSAGE_TIMEOUT.as_secs())
+            }
+            _ => error.to_string(),
+        };
+        Error::peer(&self.who, what)
+    }
+}
+
+/// What came over a line.
+#[derive(Debug)]
+pub enum Word {
+    /// From the agent.
+    Agent(FromAgent),
+    /// From the server before it.
+    Server(FromServer),
+}

@@ -1,0 +1,140 @@
+//! Agents as processes: each end of a trial is a fresh process of this program.
+//!
+//! A program that runs races calls [`enter`] first thing in `main`; a child that was started as an
+//! agent then becomes one and never returns.
+
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use crate::error::{Error, Result};
+use crate::transport::door::{Door, HandOver};
+
+/// Set in an agent's environment.
+const AGENT: &str = "DEADHEAT_AGENT";
+/// Names the program to start as an agent, where that is not the running one (tests).
+const PROGRAM: &str = "DEADHEAT_PROGRAM";
+/// Where an agent finds its hand-over channel.
+const DOOR_FD: RawFd = 3;
+/// How much of an agent's last words is kept, in bytes.
+const LAST_WORDS: usize = 4096;
+
+/// Becomes an agent if this process was started as one; returns otherwise.
+pub fn enter() {
+    let Some(door) = std::env::var_os(AGENT) else { return };
+    // SAFETY: the parent put one end of a socket pair on descriptor 0 and nothing else owns it.
+    let control = unsafe { UnixStream::from_raw_fd(0) };
+    let door = if door == "door" {
+        // SAFETY: with this value the parent left the hand-over channel at this descriptor.
+        Door::Handed(HandOver::from_fd(unsafe { OwnedFd::from_raw_fd(DOOR_FD) }))
+    } else {
+        Door::Own
+    };
+    die_with_parent();
+    std::process::exit(super::agent::run(control, door));
+}
+
+/// An agent, seen from the process that started it. Dropping it kills it.
+#[derive(Debug)]
+pub struct AgentProcess {
+    child: Child,
+    control: UnixStream,
+    last_words: Arc<Mutex<Vec<u8>>>,
+}
+
+impl AgentProcess {
+    /// Starts an agent; `door` is where its connections will come from, if not its own socket.
+    ///
+    /// # Errors
+    /// Where the process cannot be started.
+    pub fn spawn(door: Option<HandOver>) -> Result<AgentProcess> {
+        let failed = |e| Error::setup("start an agent process", e);
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let program = std::env::var_os(PROGRAM).map_or("/proc/self/exe".into(), PathBuf::from);
+        let mut command = Command::new(program);
+        command
+            .arg0("deadheat-agent")
+            .env(AGENT, if door.is_some() { "door" } else { "own" })
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        if let Some(door) = &door {
+            let fd = std::os::fd::AsFd::as_fd(door).as_raw_fd();
+            // SAFETY: the closure only makes async-signal-safe calls, on a descriptor that `door`
+            // keeps open until after the fork.
+            unsafe { command.pre_exec(move || leave_at(fd, DOOR_FD)) };
+        }
+        let mut child = command.spawn().map_err(failed)?;
+        drop(door);
+        let last_words = Arc::default();
+        if let Some(stderr) = child.stderr.take() {
+            keep_last_words(stderr, Arc::clone(&last_words));
+        }
+        Ok(AgentProcess { child, control: ours, last_words })
+    }
+
+    /// The control channel.
+    pub fn control(&self) -> &UnixStream {
+        &self.control
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What it wrote to stderr last, if anything: the message of a crash.
+    pub fn last_words(&self) -> Option<String> {
+        let words = self.last_words.lock().ok()?;
+        let text = String::from_utf8_lossy(&words).trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+impl Drop for AgentProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Puts `fd` at `place` in the child, there to survive exec.
+fn leave_at(fd: RawFd, place: RawFd) -> io::Result<()> {
+    // SAFETY: both calls take plain descriptors; dup2 onto itself would keep close-on-exec, so
+    // that case clears the flag by hand.
+    let done = unsafe {
+        if fd == place { libc::fcntl(fd, libc::F_SETFD, 0) } else { libc::dup2(fd, place) }
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn keep_last_words(mut from: impl Read + Send + 'static, words: Arc<Mutex<Vec<u8>>>) {
+    std::thread::spawn(move || {
+        let mut chunk = [0; 1024];
+        while let Ok(n @ 1..) = from.read(&mut chunk) {
+            let Ok(mut words) = words.lock() else { return };
+            words.extend_from_slice(&chunk[..n]);
+            let excess = words.len().saturating_sub(LAST_WORDS);
+            words.drain(..excess);
+        }
+    });
+}
+
+/// An agent must not outlive the race or server that started it, and Ctrl-C on the terminal is for
+/// the race to handle, which then ends its agents.
+fn die_with_parent() {
+    // SAFETY: these calls take integers and touch no memory of ours.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0);
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+    }
+}
