@@ -175,7 +175,7 @@ fn cells(out: &mut String, cells: [String; 6]) {
 fn verdict_rows(doctor: &Doctor) -> Vec<(&'static str, String)> {
     let noise = match &doctor.noise {
         Some(noise) => format!(
-            "identical runs differ by ±{} after {} pairs, at most {:.2} times",
+            "identical runs differ by ±{} ({} pairs; medians at most {:.2} times apart)",
             percent(noise.half_width),
             noise.pairs,
             noise.worst_ratio

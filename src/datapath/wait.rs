@@ -1,10 +1,10 @@
 //! Waiting for a message or for a point in time, whichever is first.
 //!
-//! No sleep ends on time: on a 2-vCPU guest a timer with the least slack fires about 27 µs late at
-//! the median, with the default slack 78 µs. So a paced sender sleeps only until [`SPIN_WINDOW`]
-//! before its next send, then looks at socket and clock in turn, and for the last [`CLOCK_ONLY`]
-//! at the clock alone, because a receiving call that finds a message takes about that long and
-//! would make the send late. That puts the median lateness at 0.0 µs.
+//! No sleep ends on time: in a 2-vCPU KVM guest a timer with the least slack fires 22 to 27 µs late
+//! at the median, with the default slack 73 to 78 µs. So a paced sender sleeps only until
+//! [`SPIN_WINDOW`] before its next send, then looks at socket and clock in turn, and for the last
+//! [`CLOCK_ONLY`] at the clock alone, because a receiving call that finds a message takes about that
+//! long and would make the send late. That leaves a median lateness of 0.05 µs.
 //!
 //! [`plan`] is the policy, a pure function; [`Waiter`] is the mechanism.
 
@@ -18,9 +18,9 @@ use crate::time::{Clock, Nanos};
 
 /// How long before a due time a hybrid wait stops to sleep.
 ///
-/// Twice the median lateness of a 1 ns slack timer (27 µs in a KVM guest that leaves HLT to wake
-/// up, the worst common case; a few µs on bare metal). `deadheat doctor` measures it: where the
-/// kernel wakes later than this, sends are late, and a trial's gate says so.
+/// The 99th percentile of the lateness of a 1 ns slack timer, 59 µs in a KVM guest that has to
+/// leave HLT to wake up, the worst common case; on bare metal it is a few µs. `deadheat doctor`
+/// measures it: where the kernel wakes later than this, sends are late, and a trial's gate says so.
 pub const SPIN_WINDOW: Nanos = Nanos::from_micros(60);
 
 /// How long before a due time even the socket is left alone: a receiving call that finds a

@@ -49,8 +49,7 @@ impl Probe {
             }
             _ => &[],
         };
-        let echo = |placement: &Placement| paced_echo(*placement, topology).ok();
-        Probe { topology: topology.clone(), echoes: candidates.iter().filter_map(echo).collect() }
+        Probe { topology: topology.clone(), echoes: paced_echoes(candidates, topology) }
     }
 
     /// The echo under `placement`.
@@ -101,15 +100,22 @@ impl Echo {
     }
 }
 
-/// An echo with the pauses of paced work.
-fn paced_echo(placement: Placement, topology: &Topology) -> Result<Echo> {
-    let course = Course {
-        at: placement.assign(Ends::OneMachine, topology)?,
-        rhythm: Rhythm::Every(PAUSE),
-        warmup: 10,
-        count: 120,
-    };
-    Echo::of(placement, &course.run()?).ok_or_else(no_answers)
+/// Echoes with the pauses of paced work, each placement twice and in the order A B B A, so that a
+/// disturbance or drift does not fall on one alone.
+fn paced_echoes(placements: &[Placement], topology: &Topology) -> Vec<Echo> {
+    let mut runs: Vec<Run> = vec![Run::default(); placements.len()];
+    let there = 0..placements.len();
+    for i in there.clone().chain(there.rev()) {
+        let again = placements[i].assign(Ends::OneMachine, topology).and_then(|at| {
+            let course = Course { at, rhythm: Rhythm::Every(PAUSE), warmup: 10, count: 60 };
+            course.run()
+        });
+        if let Ok(again) = again {
+            runs[i].add(&again);
+        }
+    }
+    let echoes = placements.iter().zip(&runs);
+    echoes.filter_map(|(placement, run)| Echo::of(*placement, run)).collect()
 }
 
 /// An echo without pauses, each sent when the last one is back: the floor that no protocol gets
@@ -161,6 +167,16 @@ pub(super) struct Run {
     pub(super) lateness_ns: Vec<u64>,
     /// Echoes without an answer.
     pub(super) unanswered: u64,
+}
+
+impl Run {
+    fn add(&mut self, other: &Run) {
+        self.rtt_ns.extend(&other.rtt_ns);
+        self.rtt_ns.sort_unstable();
+        self.lateness_ns.extend(&other.lateness_ns);
+        self.lateness_ns.sort_unstable();
+        self.unanswered += other.unanswered;
+    }
 }
 
 impl Course {
@@ -242,10 +258,7 @@ impl Course {
         let mut answers = 0;
         loop {
             let sent = lateness.len();
-            let until = match sent < total {
-                true => due(sent),
-                false => due(total) + PATIENCE,
-            };
+            let until = if sent < total { due(sent) } else { due(total) + PATIENCE };
             match waiter.wait(&Monotonic, Some(socket.as_fd()), Some(until), Interest::Read)? {
                 Woke::Due if sent == total => break,
                 Woke::Due => {
