@@ -117,11 +117,7 @@ impl Transport for Tcp {
         let address = ip(listen.at)?;
         let options = Options::from(listen.knobs);
         let largest = listen.largest_message;
-        let door = match listen.door {
-            Door::Own => None,
-            Door::Handed(door) => Some(door),
-        };
-        if let Some(door) = door {
+        if let Door::Handed(door) = listen.door {
             let at = listen.at.clone();
             let listener = StreamListener::handed(door, at, listen.token, options, largest);
             return Ok(Box::new(listener));
