@@ -117,11 +117,7 @@ impl Transport for Tcp {
         let address = ip(listen.at)?;
         let options = Options::from(listen.knobs);
         let largest = listen.largest_message;
-        let door = match listen.door {
-            Door::Own => None,
-            Door::Handed(door) => Some(door),
-        };
-        if let Some(door) = door {
+        if let Door::Handed(door) = listen.door {
             let at = listen.at.clone();
             let listener = StreamListener::handed(door, at, listen.token, options, largest);
             return Ok(Box::new(listener));
@@ -327,4 +323,179 @@ fn tcp_info(socket: &Socket) -> io::Result<libc::tcp_info> {
         return Err(io::Error::last_os_error());
     }
     Ok(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::os::fd::AsFd;
+    use std::thread;
+
+    use super::*;
+    use crate::spec::Spec;
+    use crate::time::Nanos;
+    use crate::transport::door::HandOver;
+    use crate::transport::hello::{Hello, LEN, Token};
+
+    const HELLO: Hello = Hello {
+        token: Token::from_bytes([3; 16]),
+        flow: 7,
+    };
+    const LONG: Nanos = Nanos::from_secs(10);
+    const SHORT: Nanos = Nanos::from_millis(50);
+
+    fn knobs(typed: &str) -> Settings {
+        Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()
+    }
+
+    fn anywhere() -> Endpoint {
+        Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into())
+    }
+
+    fn dial(to: &Endpoint, knobs: &Settings, timeout: Nanos) -> Result<Box<dyn Conn>> {
+        Tcp.dial(&Dial {
+            to,
+            hello: HELLO,
+            knobs,
+            largest_message: 100,
+            timeout,
+        })
+    }
+
+    fn listen(at: &Endpoint, knobs: &Settings, door: Door) -> Result<Box<dyn Listener>> {
+        Tcp.listen(Listen {
+            at,
+            token: HELLO.token,
+            knobs,
+            largest_message: 100,
+            door,
+        })
+    }
+
+    /// What both ends say of a connection with these knobs.
+    fn effective(typed: &str) -> [Effective; 2] {
+        let knobs = &knobs(typed);
+        let mut listener = listen(&anywhere(), knobs, Door::Own).unwrap();
+        let to = listener.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG).unwrap().1.effective());
+            let near = dial(&to, knobs, LONG).unwrap();
+            let near_says = near.effective();
+            [near_says, far.join().unwrap()]
+        })
+    }
+
+    #[test]
+    fn knobs_take_effect_at_both_ends() {
+        let typed = "tcp:cc=reno,nodelay=off,sndbuf=20000,rcvbuf=30000,mss=1000,notsent_lowat=5000";
+        for end in effective(typed) {
+            assert_eq!(end["cc"], "reno");
+            assert_eq!(end["nodelay"], "off");
+            assert_eq!(end["sndbuf"], "40000");
+            assert_eq!(end["rcvbuf"], "60000");
+            // Timestamps (RFC 7323) take 12 of them where both hosts have them on.
+            assert!(["1000", "988"].contains(&end["mss"].as_str()), "{end:?}");
+            assert_eq!(end["notsent_lowat"], "5000");
+        }
+        for end in effective("tcp") {
+            assert_eq!(end["nodelay"], "on");
+            assert!(!end.contains_key("notsent_lowat"));
+        }
+    }
+
+    #[test]
+    fn the_default_congestion_control_gives_way_and_an_asked_one_does_not() {
+        let socket = open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let host = socket.tcp_congestion().unwrap();
+        let mut options = Options::from(&knobs("tcp"));
+        assert!(matches!(&options.cc, ControlledBy::Preferred(name) if name == "cubic"));
+        options.cc = ControlledBy::Preferred("no_such_cc".into());
+        options.apply(&socket).unwrap();
+        assert_eq!(socket.tcp_congestion().unwrap(), host);
+
+        let error = dial(&anywhere(), &knobs("tcp:cc=no_such_cc"), SHORT)
+            .err()
+            .unwrap();
+        assert!(matches!(error, Error::Unsupported { .. }));
+        let text = error.to_string();
+        assert!(text.starts_with("tcp:cc=no_such_cc: "), "{text}");
+        assert!(text.contains("reno") && text.ends_with("host"), "{text}");
+    }
+
+    #[test]
+    fn each_way_not_to_be_reached_is_told_apart() {
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = Endpoint::Ip(silent.local_addr().unwrap());
+        let say = |to: &Endpoint| dial(to, &knobs("tcp"), SHORT).err().unwrap();
+        let error = say(&to);
+        assert!(matches!(error, Error::Blocked { .. }), "{error}");
+        assert!(
+            error.to_string().contains("came 0 of the 24 bytes"),
+            "{error}"
+        );
+
+        drop(silent);
+        let text = say(&to).to_string();
+        assert!(text.contains(&to.to_string()), "{text}");
+        assert!(
+            text.contains("is `deadheat serve` running there?"),
+            "{text}"
+        );
+
+        assert!(matches!(say(&Endpoint::Process(1)), Error::Usage(_)));
+    }
+
+    #[test]
+    fn syns_into_the_void_are_blocked_with_the_evidence() {
+        // A listener whose queue of one is full drops every further SYN.
+        let full = open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        full.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
+            .unwrap();
+        full.listen(0).unwrap();
+        let address = full.local_addr().unwrap().as_socket().unwrap();
+        let _first = std::net::TcpStream::connect(address).unwrap();
+        let error = dial(&Endpoint::Ip(address), &knobs("tcp"), SHORT)
+            .err()
+            .unwrap();
+        assert_eq!(
+            error.to_string(),
+            format!("blocked: sent SYNs to tcp {address} for 50.0 ms; nothing came back")
+        );
+    }
+
+    #[test]
+    fn a_connection_from_a_server_gets_its_knobs_and_its_welcome() {
+        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = Endpoint::Ip(server.local_addr().unwrap());
+        let knobs = &knobs("tcp:cc=reno");
+        let (give, door) = HandOver::pair().unwrap();
+        let mut listener = listen(&to, knobs, Door::Handed(door)).unwrap();
+        assert_eq!(listener.endpoint(), to);
+        thread::scope(|scope| {
+            let near = scope.spawn(|| dial(&to, knobs, LONG).map(|conn| conn.stats()));
+            let (mut stream, _) = server.accept().unwrap();
+            let mut hello = [0; LEN];
+            stream.read_exact(&mut hello).unwrap();
+            assert_eq!(Hello::decode(&hello), Some(HELLO));
+            give.give_stream(HELLO.flow, stream.as_fd()).unwrap();
+            let (flow, far) = listener.accept(LONG).unwrap();
+            assert_eq!((flow, far.effective()["cc"].as_str()), (HELLO.flow, "reno"));
+            let near = near.join().unwrap().unwrap();
+            assert!(near.connect_ns > 0);
+            assert_eq!(near.retransmits, Some(0));
+        });
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_named() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = Endpoint::Ip(taken.local_addr().unwrap());
+        let text = listen(&at, &knobs("tcp"), Door::Own)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(text.contains(&at.to_string()), "{text}");
+        assert!(text.contains("another program has this port"), "{text}");
+    }
 }

@@ -375,3 +375,109 @@ impl Conn for DatagramConn {
 fn wrong_length(kind: io::ErrorKind, len: usize) -> io::Error {
     io::Error::new(kind, format!("a datagram of {len} bytes where 1 to {LARGEST} fit"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::spec::{Settings, Spec};
+    use crate::transport::door::Door;
+
+    const HELLO: Hello = Hello {
+        token: Token::from_bytes([4; 16]),
+        flow: 2,
+    };
+    const LONG: Nanos = Nanos::from_secs(10);
+
+    fn knobs(typed: &str) -> Settings {
+        Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()
+    }
+
+    fn listen(knobs: &Settings, largest_message: usize) -> Result<Box<dyn Listener>> {
+        UnixDatagram.listen(Listen {
+            at: &Endpoint::Unix(String::new()),
+            token: HELLO.token,
+            knobs,
+            largest_message,
+            door: Door::Own,
+        })
+    }
+
+    #[test]
+    fn strangers_are_turned_away_before_and_after_the_handshake() {
+        let knobs = &knobs("unixgram");
+        let mut listener = listen(knobs, 100).unwrap();
+        let to = &listener.endpoint();
+        let stranger = open(Type::DGRAM).unwrap();
+        bind(&stranger, &named(&Endpoint::Unix(String::new())).unwrap()).unwrap();
+        for junk in [
+            &b"junk"[..],
+            &[0; LEN],
+            &[0; LEN + 1],
+            &HELLO.encode_welcome(),
+        ] {
+            stranger.send_to(junk, &address(to).unwrap()).unwrap();
+        }
+        let (mut near, far) = thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG).unwrap());
+            let near = UnixDatagram.dial(&Dial {
+                to,
+                hello: HELLO,
+                knobs,
+                largest_message: 100,
+                timeout: LONG,
+            });
+            (near.unwrap(), far.join().unwrap())
+        });
+        assert_eq!(far.0, HELLO.flow);
+        let near_name = {
+            let fd = near.fd().unwrap().try_clone_to_owned().unwrap();
+            Socket::from(fd).local_addr().unwrap()
+        };
+        let refused = stranger.send_to(b"junk", &near_name).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        let mut nothing = Nothing;
+        assert_eq!(
+            near.receive(Patience::None, &mut nothing).unwrap(),
+            Progress::Idle
+        );
+    }
+
+    #[test]
+    fn a_send_buffer_too_small_for_the_messages_is_refused_by_its_size() {
+        let error = listen(&knobs("unixgram:sndbuf=4000"), 9000).err().unwrap();
+        let text = error.to_string();
+        assert!(matches!(error, Error::Unsupported { .. }));
+        assert!(
+            text.contains("messages of 9000 bytes") && text.contains("raise sndbuf"),
+            "{text}"
+        );
+        assert!(listen(&knobs("unixgram"), LARGEST + 1).is_err());
+    }
+
+    #[test]
+    fn an_end_that_found_no_room_is_backlog() {
+        let (a, b) = Socket::pair(socket2::Domain::UNIX, Type::DGRAM, None).unwrap();
+        let options = Options::from(&knobs("unixgram"));
+        let mut a = DatagramConn::new(a, options.clone(), 0).unwrap();
+        let mut b = DatagramConn::new(b, options, 0).unwrap();
+        while a.send(Lane(0), &[1; 1000]).unwrap() == Progress::Moved {}
+        a.finish().unwrap();
+        assert!(a.has_backlog());
+        assert_eq!(a.flush().unwrap(), Progress::Idle);
+        while b.receive(Patience::None, &mut Nothing).unwrap() == Progress::Moved {}
+        assert_eq!(a.flush().unwrap(), Progress::Moved);
+        assert!(!a.has_backlog());
+        assert_eq!(
+            b.receive(Patience::None, &mut Nothing).unwrap(),
+            Progress::Closed
+        );
+    }
+
+    struct Nothing;
+
+    impl Inbox for Nothing {
+        fn message(&mut self, _: Lane, _: &[u8]) {}
+    }
+}

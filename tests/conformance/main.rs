@@ -1,0 +1,335 @@
+//! One body of tests for every transport: what it promises in its guarantees, it keeps, over every
+//! kind of address it reaches. Uses the public interface only.
+
+// Clippy takes only functions marked #[test] for tests; the helpers fail tests the same way.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+use std::io;
+use std::net::TcpStream;
+use std::thread;
+
+use deadheat::Error;
+use deadheat::contract::{Delivery, Framing, Lane, Ordering, Patience, PeerKind, Reach};
+use deadheat::time::{Clock, Monotonic, Nanos};
+use deadheat::transport::door::{Door, HandOver};
+use deadheat::transport::hello::Hello;
+use deadheat::transport::{Contender, Endpoint, Progress};
+
+mod rig;
+
+use rig::*;
+
+#[test]
+fn a_wrong_token_gets_nothing_and_the_right_one_still_gets_in() {
+    for (contender, at) in every(PeerKind::Process) {
+        let mut listener = listen(&contender, &at, Door::Own).unwrap();
+        let to = listener.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG));
+            let hello = |token| Hello {
+                token,
+                flow: 0x0102,
+            };
+            let refused = dial(&contender, &to, hello(WRONG), SHORT);
+            assert!(refused.is_err(), "{contender:?} let a stranger in at {to}");
+            let near = dial(&contender, &to, hello(RIGHT), LONG);
+            assert!(
+                near.is_ok(),
+                "{contender:?} at {to}: {}",
+                near.err().unwrap()
+            );
+            assert_eq!(far.join().unwrap().unwrap().0, 0x0102, "{contender:?}");
+        });
+    }
+}
+
+#[test]
+fn messages_of_all_sizes_come_back_as_they_went() {
+    for (contender, at) in everyone() {
+        let mut ends = connect(&contender, &at);
+        let most = largest(contender.transport.info());
+        let sizes = [1, 2, 3, 4, 5, 63, 64, 65, 1400, 1500, 9000, 32_768, most];
+        for (n, size) in sizes.into_iter().filter(|size| *size <= most).enumerate() {
+            let back = ends.echo(&content(n as u64, size));
+            assert_eq!(back.len(), size, "{contender:?}");
+            assert!(
+                back == content(n as u64, size),
+                "{contender:?}: {size} bytes changed"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_window_of_messages_arrives_whole_and_in_order() {
+    const COUNT: u64 = 3000;
+    const WINDOW: u64 = 24;
+    for (contender, at) in everyone() {
+        let promised = contender.transport.info().guarantees;
+        let mut ends = connect(&contender, &at);
+        let (mut sent, mut back) = (0, Vec::new());
+        let mut quiet = 0;
+        let patience = Deadline::new(&contender);
+        while (back.len() as u64) < COUNT && quiet < 3 {
+            patience.check();
+            while sent < COUNT && sent - (back.len() as u64) < WINDOW {
+                if send(&mut *ends.near, &content(sent, 200)) == Progress::Idle {
+                    break;
+                }
+                sent += 1;
+            }
+            ends.answer();
+            let got = receive(&mut *ends.near, Patience::Block);
+            quiet = if got.is_empty() { quiet + 1 } else { 0 };
+            back.extend(got);
+        }
+        let numbers: Vec<u64> = back.iter().map(|message| number(message, 200)).collect();
+        if promised.delivery == Delivery::Reliable {
+            let mut sorted = numbers.clone();
+            sorted.sort_unstable();
+            assert_eq!(
+                sorted,
+                (0..COUNT).collect::<Vec<_>>(),
+                "{contender:?} lost messages"
+            );
+        }
+        if promised.ordering == Ordering::Ordered {
+            assert!(numbers.is_sorted(), "{contender:?} changed the order");
+        }
+    }
+}
+
+#[test]
+fn what_a_full_transport_took_arrives_once_there_is_room() {
+    for (contender, at) in every(PeerKind::Process) {
+        if contender.transport.info().guarantees.delivery != Delivery::Reliable {
+            continue;
+        }
+        let mut ends = connect(&contender, &at);
+        let size = largest(contender.transport.info());
+        let patience = Deadline::new(&contender);
+        let mut taken = 0;
+        while ends.near.send(Lane(0), &content(taken, size)).unwrap() == Progress::Moved {
+            taken += 1;
+            patience.check();
+        }
+        assert!(taken > 0, "{contender:?} took nothing");
+        let far = ends.far.as_mut().unwrap();
+        let mut arrived = Vec::new();
+        while (arrived.len() as u64) < taken {
+            patience.check();
+            tend(&mut *ends.near);
+            arrived.extend(receive(&mut **far, Patience::Block));
+        }
+        assert!(!ends.near.has_backlog(), "{contender:?}");
+        for (n, message) in arrived.iter().enumerate() {
+            assert_eq!(number(message, size), n as u64, "{contender:?}");
+        }
+        assert_eq!(ends.echo(b"still there"), b"still there", "{contender:?}");
+    }
+}
+
+#[test]
+fn bulk_arrives_as_sent_both_ways() {
+    for (contender, at) in every(PeerKind::Process) {
+        let Ends { near, far } = connect(&contender, &at);
+        let mut far = far.unwrap();
+        let mut near = near;
+        bulk(&contender, &mut *near, &mut *far);
+        bulk(&contender, &mut *far, &mut *near);
+    }
+}
+
+#[test]
+fn an_ended_direction_shows_and_the_other_one_still_works() {
+    for (contender, at) in every(PeerKind::Process) {
+        if contender.transport.info().guarantees.delivery != Delivery::Reliable {
+            continue;
+        }
+        let mut ends = connect(&contender, &at);
+        let far = ends.far.as_mut().unwrap();
+        assert_eq!(send(&mut *ends.near, b"last words"), Progress::Moved);
+        ends.near.finish().unwrap();
+        let mut inbox = Kept::default();
+        let patience = Deadline::new(&contender);
+        while far.receive(Patience::Block, &mut inbox).unwrap() != Progress::Closed {
+            tend(&mut *ends.near);
+            patience.check();
+        }
+        assert_eq!(inbox.0, [b"last words"], "{contender:?}");
+        assert_eq!(send(&mut **far, b"answer"), Progress::Moved);
+        assert_eq!(ends.hear(), b"answer", "{contender:?}");
+    }
+}
+
+#[test]
+fn knobs_that_were_asked_for_are_read_back_at_both_ends() {
+    for (plain, at) in every(PeerKind::Process) {
+        let info = plain.transport.info();
+        for key in info.keys {
+            for value in values(&key.kind) {
+                let typed = format!("{}:{}={value}", info.id, key.name);
+                let contender = Contender::parse(&typed).unwrap();
+                let ends = connect_with(&contender, &at, 1000);
+                let far = ends.far.as_ref().unwrap();
+                for (end, effective) in [("near", ends.near.effective()), ("far", far.effective())]
+                {
+                    assert!(
+                        effective.contains_key(key.name),
+                        "{typed}, {end}: {effective:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_are_counted() {
+    for (contender, at) in everyone() {
+        let mut ends = connect(&contender, &at);
+        ends.echo(b"ping");
+        for conn in [Some(&ends.near), ends.far.as_ref()].into_iter().flatten() {
+            let stats = conn.stats();
+            if conn.fd().is_some() {
+                assert!(stats.send_calls > 0, "{contender:?}: {stats:?}");
+                assert!(stats.receive_calls > 0, "{contender:?}: {stats:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_vanishes_hangs_nobody() {
+    for (contender, at) in every(PeerKind::Process) {
+        let promised = contender.transport.info().guarantees;
+        let mut ends = connect(&contender, &at);
+        ends.echo(b"ping");
+        drop(ends.far.take());
+        let patience = Deadline::new(&contender);
+        let mut noticed = false;
+        for _ in 0..5 {
+            patience.check();
+            noticed |= !matches!(
+                ends.near.receive(Patience::Block, &mut Kept::default()),
+                Ok(Progress::Moved | Progress::Idle)
+            );
+            noticed |= ends.near.send(Lane(0), &content(0, 1000)).is_err();
+        }
+        if promised.delivery == Delivery::Reliable {
+            assert!(noticed, "{contender:?} noticed nothing");
+        }
+        // Whatever comes of it, it comes back.
+        let _ = ends.near.finish();
+    }
+}
+
+#[test]
+fn nobody_at_home_is_an_error_in_time() {
+    for (contender, at) in every(PeerKind::Process) {
+        let mut listener = listen(&contender, &at, Door::Own).unwrap();
+        let error = listener.accept(Nanos::from_millis(20)).err().unwrap();
+        assert!(
+            matches!(error, Error::Blocked { .. }),
+            "{contender:?}: {error}"
+        );
+        let to = listener.endpoint();
+        drop(listener);
+        let began = Monotonic.now();
+        let hello = Hello {
+            token: RIGHT,
+            flow: 0,
+        };
+        let error = dial(&contender, &to, hello, SHORT).err().unwrap();
+        assert!(
+            error.to_string().contains(&to.to_string()),
+            "{contender:?}: {error}"
+        );
+        assert!(Monotonic.now() - began < LONG, "{contender:?}");
+    }
+}
+
+#[test]
+fn messages_that_cannot_be_are_refused() {
+    for (contender, at) in everyone() {
+        let info = contender.transport.info();
+        let mut ends = connect(&contender, &at);
+        let most = info
+            .guarantees
+            .largest_message
+            .map_or(LARGEST, |most| most as usize);
+        let error = ends.near.send(Lane(0), &vec![0; most + 1]).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            io::ErrorKind::InvalidInput,
+            "{contender:?}: {error}"
+        );
+        assert_eq!(ends.echo(b"fine"), b"fine", "{contender:?}");
+    }
+}
+
+#[test]
+fn a_silent_stranger_holds_nobody_up() {
+    for (contender, at) in every(PeerKind::Process) {
+        let info = contender.transport.info();
+        if (info.reach, info.guarantees.framing) != (Reach::Network, Framing::ByteStream) {
+            continue;
+        }
+        let mut listener = listen(&contender, &at, Door::Own).unwrap();
+        let to = listener.endpoint();
+        let Endpoint::Ip(address) = to else {
+            panic!("{to}")
+        };
+        let silent: Vec<TcpStream> = (0..3)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        let began = Monotonic.now();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG));
+            let hello = Hello {
+                token: RIGHT,
+                flow: 9,
+            };
+            dial(&contender, &to, hello, LONG).unwrap();
+            assert_eq!(far.join().unwrap().unwrap().0, 9);
+        });
+        assert!(
+            Monotonic.now() - began < Nanos::from_millis(1900),
+            "{contender:?}"
+        );
+        drop(silent);
+    }
+}
+
+#[test]
+fn a_transport_of_one_machine_takes_nothing_from_a_server() {
+    for (contender, at) in every(PeerKind::Process) {
+        if contender.transport.info().reach == Reach::Network {
+            continue;
+        }
+        let (_server, agent) = HandOver::pair().unwrap();
+        let error = listen(&contender, &at, Door::Handed(agent)).err().unwrap();
+        assert!(
+            matches!(error, Error::Unsupported { .. }),
+            "{contender:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn knobs_that_make_no_sense_are_refused_by_name() {
+    let say = |typed: &str| Contender::parse(typed).unwrap_err().to_string();
+    assert!(say("tpc").contains("did you mean `tcp`?"));
+    assert!(say("tcp:nodlay=on").contains("did you mean `nodelay`?"));
+    assert!(say("tcp:nodelay=yes").contains("valid: on, off"));
+    assert!(say("tcp:cc=cubic/reno").contains("not a word"));
+    assert!(say("tcp:mss=40").contains("`40` is outside 88 B..32.8 kB"));
+    assert!(say("tcp:mss=64kB").contains("outside"));
+    assert!(say("tcp:sndbuf=1").contains("outside"));
+    assert!(say("tcp:sndbuf=4KB").contains("did you mean `kB`?"));
+    assert!(say("tcp:quickack=1").contains("valid: on, off"));
+    assert!(say("tcp:notsent_lowat=0").contains("outside"));
+    assert!(say("unix:nodelay=on").contains("unknown key of `unix` `nodelay`"));
+    assert!(say("unix:rcvbuf=2TB").contains("outside"));
+    assert!(say("unixgram:cc=reno").contains("valid: sndbuf, rcvbuf"));
+}

@@ -1,0 +1,383 @@
+//! Both ends of a connection in one place, messages that show every change, and bulk that counts.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+use std::thread;
+
+use deadheat::Error;
+use deadheat::contract::{
+    Delivery, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Sink, Source,
+};
+use deadheat::spec::Kind;
+use deadheat::time::{Clock, Monotonic, Nanos};
+use deadheat::transport::door::Door;
+use deadheat::transport::hello::{Hello, Token};
+use deadheat::transport::{Conn, Contender, Dial, Endpoint, Info, Listen, Listener, Progress};
+
+/// The transports under test.
+pub(crate) fn ids() -> Vec<&'static str> {
+    vec!["tcp", "unix", "unixgram"]
+}
+
+pub(crate) const RIGHT: Token = Token::from_bytes([0x11; 16]);
+pub(crate) const WRONG: Token = Token::from_bytes([0x22; 16]);
+
+/// Long enough for a busy machine; nothing that works comes near it.
+pub(crate) const LONG: Nanos = Nanos::from_secs(10);
+
+/// How long a dial that must fail is given.
+pub(crate) const SHORT: Nanos = Nanos::from_millis(200);
+
+/// The largest message in these tests.
+pub(crate) const LARGEST: usize = 60_000;
+
+/// Every transport that works here, with each kind of address it reaches.
+pub(crate) fn everyone() -> Vec<(Contender, Endpoint)> {
+    let mut all = Vec::new();
+    for id in ids() {
+        let contender = Contender::parse(id).unwrap();
+        match contender.transport.check() {
+            Ok(()) => {}
+            Err(why @ Error::Unsupported { .. }) => {
+                println!("skipped: {why}");
+                continue;
+            }
+            Err(other) => panic!("{id}: {other}"),
+        }
+        let any: &[Endpoint] = &match contender.transport.info().reach {
+            Reach::Network => vec![
+                Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into()),
+                Endpoint::Ip((Ipv6Addr::LOCALHOST, 0).into()),
+            ],
+            Reach::Machine => vec![Endpoint::Unix(String::new())],
+            Reach::Process => vec![Endpoint::Process(0)],
+        };
+        all.extend(any.iter().map(|at| (contender.clone(), at.clone())));
+    }
+    all
+}
+
+/// Those of [`everyone`] whose far end is this.
+pub(crate) fn every(peer: PeerKind) -> impl Iterator<Item = (Contender, Endpoint)> {
+    everyone()
+        .into_iter()
+        .filter(move |(contender, _)| contender.transport.info().peer == peer)
+}
+
+pub(crate) fn largest(info: &Info) -> usize {
+    info.guarantees
+        .largest_message
+        .map_or(LARGEST, |most| LARGEST.min(most as usize))
+}
+
+/// Values to try for a knob. Words mean something on their host only, so their own file tests them.
+pub(crate) fn values(kind: &Kind) -> Vec<String> {
+    match *kind {
+        Kind::Switch => vec!["on".into(), "off".into()],
+        Kind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+        Kind::Word => Vec::new(),
+        Kind::Count(low, high) => vec![16.clamp(low, high).to_string()],
+        Kind::Size(low, high) => vec![40_000.clamp(low, high).to_string()],
+        Kind::Rate(low, high) => vec![format!("{}bit", 1_000_000_000.clamp(low, high))],
+        Kind::Span(low, high) => vec![format!("{}ns", 1_000_000.clamp(low, high))],
+    }
+}
+
+pub(crate) fn listen(
+    contender: &Contender,
+    at: &Endpoint,
+    door: Door,
+) -> deadheat::Result<Box<dyn Listener>> {
+    listen_for(contender, at, door, largest(contender.transport.info()))
+}
+
+pub(crate) fn listen_for(
+    contender: &Contender,
+    at: &Endpoint,
+    door: Door,
+    largest_message: usize,
+) -> deadheat::Result<Box<dyn Listener>> {
+    contender.transport.listen(Listen {
+        at,
+        token: RIGHT,
+        knobs: &contender.knobs,
+        largest_message,
+        door,
+    })
+}
+
+pub(crate) fn dial(
+    contender: &Contender,
+    to: &Endpoint,
+    hello: Hello,
+    timeout: Nanos,
+) -> deadheat::Result<Box<dyn Conn>> {
+    dial_for(
+        contender,
+        to,
+        hello,
+        timeout,
+        largest(contender.transport.info()),
+    )
+}
+
+pub(crate) fn dial_for(
+    contender: &Contender,
+    to: &Endpoint,
+    hello: Hello,
+    timeout: Nanos,
+    largest_message: usize,
+) -> deadheat::Result<Box<dyn Conn>> {
+    contender.transport.dial(&Dial {
+        to,
+        hello,
+        knobs: &contender.knobs,
+        largest_message,
+        timeout,
+    })
+}
+
+/// Both ends of a connection; the far one is absent where the kernel answers.
+pub(crate) struct Ends {
+    pub(crate) near: Box<dyn Conn>,
+    pub(crate) far: Option<Box<dyn Conn>>,
+}
+
+pub(crate) fn connect(contender: &Contender, at: &Endpoint) -> Ends {
+    connect_with(contender, at, largest(contender.transport.info()))
+}
+
+pub(crate) fn connect_with(contender: &Contender, at: &Endpoint, largest: usize) -> Ends {
+    let hello = Hello {
+        token: RIGHT,
+        flow: 0,
+    };
+    if contender.transport.info().peer == PeerKind::Kernel {
+        let near = dial_for(contender, at, hello, LONG, largest).unwrap();
+        return Ends { near, far: None };
+    }
+    let mut listener = listen_for(contender, at, Door::Own, largest).unwrap();
+    let to = listener.endpoint();
+    thread::scope(|scope| {
+        let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
+        let near = dial_for(contender, &to, hello, LONG, largest).unwrap();
+        Ends {
+            near,
+            far: Some(far.join().unwrap()),
+        }
+    })
+}
+
+impl Ends {
+    /// The far end sends back what has arrived so far.
+    pub(crate) fn answer(&mut self) {
+        let Some(far) = &mut self.far else { return };
+        for message in receive(&mut **far, Patience::None) {
+            let progress = send(&mut **far, &message);
+            assert_eq!(progress, Progress::Moved, "no room within a small window");
+        }
+    }
+
+    pub(crate) fn echo(&mut self, message: &[u8]) -> Vec<u8> {
+        assert_eq!(send(&mut *self.near, message), Progress::Moved);
+        let began = Monotonic.now();
+        if let Some(far) = &mut self.far {
+            let heard = loop {
+                assert!(Monotonic.now() - began < LONG, "the far end heard nothing");
+                tend(&mut *self.near);
+                if let Some(heard) = receive(&mut **far, Patience::Block).pop() {
+                    break heard;
+                }
+            };
+            assert_eq!(send(&mut **far, &heard), Progress::Moved);
+        }
+        self.hear()
+    }
+
+    /// The next message at the near end.
+    pub(crate) fn hear(&mut self) -> Vec<u8> {
+        let began = Monotonic.now();
+        loop {
+            assert!(Monotonic.now() - began < LONG, "the near end heard nothing");
+            if let Some(far) = &mut self.far {
+                tend(&mut **far);
+            }
+            if let Some(heard) = receive(&mut *self.near, Patience::None).pop() {
+                return heard;
+            }
+        }
+    }
+}
+
+/// Lets a connection do what is due: backlog, and the timers of protocols in user space.
+pub(crate) fn tend(conn: &mut dyn Conn) {
+    if conn.has_backlog() {
+        conn.flush().unwrap();
+    }
+    let now = Monotonic.now();
+    if conn.next_deadline().is_some_and(|due| due <= now) {
+        conn.on_deadline(now).unwrap();
+    }
+}
+
+pub(crate) fn send(conn: &mut dyn Conn, message: &[u8]) -> Progress {
+    tend(conn);
+    conn.send(Lane(0), message).unwrap()
+}
+
+pub(crate) fn receive(conn: &mut dyn Conn, patience: Patience) -> Vec<Vec<u8>> {
+    tend(conn);
+    let mut inbox = Kept::default();
+    conn.receive(patience, &mut inbox).unwrap();
+    inbox.0
+}
+
+#[derive(Default)]
+pub(crate) struct Kept(pub(crate) Vec<Vec<u8>>);
+
+impl Inbox for Kept {
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        assert_eq!(lane, Lane(0));
+        self.0.push(bytes.to_vec());
+    }
+}
+
+/// `len` bytes that no other number has; the number itself stands in front where there is room.
+pub(crate) fn content(number: u64, len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len as u64)
+        .map(|i| (i.wrapping_mul(31) ^ number.wrapping_mul(197) ^ (i >> 8)) as u8)
+        .collect();
+    if len >= 8 {
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+    }
+    bytes
+}
+
+/// The number of a message, all of whose bytes are checked.
+pub(crate) fn number(message: &[u8], len: usize) -> u64 {
+    let number = u64::from_be_bytes(message[..8].try_into().unwrap());
+    assert!(
+        message == content(number, len),
+        "message {number} changed on its way"
+    );
+    number
+}
+
+/// Panics where a loop goes on for longer than anything that works.
+pub(crate) struct Deadline(Nanos, String);
+
+impl Deadline {
+    pub(crate) fn new(contender: &Contender) -> Deadline {
+        Deadline(Monotonic.now() + LONG, format!("{contender:?}"))
+    }
+
+    pub(crate) fn check(&self) {
+        assert!(Monotonic.now() < self.0, "{} hangs", self.1);
+    }
+}
+
+/// Bulk data that numbers its messages.
+pub(crate) struct Feed {
+    left: u64,
+    stamped: u64,
+}
+
+pub(crate) const BULK: u64 = 20_000_000;
+pub(crate) const BULK_MESSAGE: usize = 1000;
+
+impl Source for Feed {
+    fn budget(&self) -> u64 {
+        self.left
+    }
+    fn message_size(&self) -> usize {
+        BULK_MESSAGE
+    }
+    fn call_size(&self) -> usize {
+        64_000
+    }
+    fn stamp(&mut self, message: &mut [u8]) {
+        message[..8].copy_from_slice(&self.stamped.to_be_bytes());
+        self.stamped += 1;
+    }
+    fn accepted(&mut self, bytes: u64) {
+        self.left = self.left.checked_sub(bytes).unwrap();
+    }
+}
+
+pub(crate) struct Basin {
+    framing: Framing,
+    bytes: u64,
+    numbers: Vec<u64>,
+}
+
+impl Sink for Basin {
+    fn take(&mut self, bytes: &[u8]) {
+        assert!(!bytes.is_empty());
+        self.bytes += bytes.len() as u64;
+        if self.framing == Framing::Messages {
+            assert_eq!(bytes.len(), BULK_MESSAGE);
+            self.numbers
+                .push(u64::from_be_bytes(bytes[..8].try_into().unwrap()));
+        }
+    }
+}
+
+pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn) {
+    let promised = contender.transport.info().guarantees;
+    let patience = Deadline::new(contender);
+    let sent_all = AtomicBool::new(false);
+    let mut feed = Feed {
+        left: BULK,
+        stamped: 0,
+    };
+    let mut basin = Basin {
+        framing: promised.framing,
+        bytes: 0,
+        numbers: Vec::new(),
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while feed.left > 0 {
+                patience.check();
+                tend(from);
+                from.pump(&mut feed).unwrap();
+            }
+            sent_all.store(true, Atomic::Release);
+            from.finish().unwrap();
+            while from.has_backlog() {
+                patience.check();
+                tend(from);
+            }
+        });
+        let mut quiet = 0;
+        // A datagram flow has no end of its own: it is over when it stays quiet after the last send.
+        while quiet < 3 {
+            patience.check();
+            tend(to);
+            let over = sent_all.load(Atomic::Acquire);
+            match to.drain(Patience::Block, &mut basin).unwrap() {
+                Progress::Moved => quiet = 0,
+                Progress::Idle => quiet += u32::from(over),
+                Progress::Closed => break,
+            }
+        }
+    });
+    if promised.delivery == Delivery::Reliable {
+        assert_eq!(basin.bytes, BULK, "{contender:?}");
+    }
+    assert!(
+        basin.bytes > 0 && basin.bytes <= BULK,
+        "{contender:?}: {}",
+        basin.bytes
+    );
+    if promised.framing == Framing::Messages {
+        assert_eq!(feed.stamped * BULK_MESSAGE as u64, BULK, "{contender:?}");
+        assert!(
+            basin.numbers.iter().all(|n| *n < feed.stamped),
+            "{contender:?}"
+        );
+        if promised.ordering == Ordering::Ordered {
+            assert!(basin.numbers.is_sorted_by(|a, b| a < b), "{contender:?}");
+        }
+    }
+}
