@@ -12,12 +12,13 @@
 //!   (`__udp_enqueue_schedule_skb`), so a receiver with `UDP_GRO` has to scale that count.
 
 use std::io;
-use std::mem::{size_of, size_of_val};
+use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use socket2::Socket;
 
+use super::option::{drops, set_int};
 use crate::contract::{GUARD, Patience};
 
 /// The most datagrams in one send with [`Segmentation::Kernel`]: what every kernel takes.
@@ -495,84 +496,11 @@ pub fn is_segmentation_refused(error: &io::Error) -> bool {
     )
 }
 
-/// Sets an integer option.
-///
-/// # Errors
-/// What setsockopt(2) says.
-pub fn set_int(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
-    // SAFETY: the pointer and length describe `value`.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// The path MTU in bytes that the kernel knows for a connected socket (`IP_MTU`, `IPV6_MTU`).
-pub fn path_mtu(socket: &Socket) -> Option<usize> {
-    let (level, name) = if is_ipv6(socket) {
-        (libc::IPPROTO_IPV6, libc::IPV6_MTU)
-    } else {
-        (libc::IPPROTO_IP, libc::IP_MTU)
-    };
-    let mut value: [u32; 1] = [0];
-    get(socket.as_fd(), level, name, &mut value)?;
-    usize::try_from(value[0]).ok()
-}
-
-/// Whether a socket is of the IPv6 family.
-pub fn is_ipv6(socket: &Socket) -> bool {
-    socket
-        .local_addr()
-        .is_ok_and(|address| address.family() == libc::AF_INET6 as libc::sa_family_t)
-}
-
-/// `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12, commit a2d133b1d465).
-fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
-    let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
-    let words = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
-    (words == info.len()).then(|| info[libc::SK_MEMINFO_DROPS as usize])
-}
-
-/// Reads an option of 32-bit words; how many came.
-fn get(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    into: &mut [u32],
-) -> Option<usize> {
-    let mut len = size_of_val(into) as libc::socklen_t;
-    // SAFETY: the pointer and length describe `into`, and any bits are valid words.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            into.as_mut_ptr().cast(),
-            &mut len,
-        )
-    };
-    (done == 0).then_some(len as usize / size_of::<u32>())
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{SocketAddr, UdpSocket};
 
+    use super::super::option::{is_ipv6, path_mtu};
     use super::*;
 
     fn pair(address: &str) -> (DatagramSocket, DatagramSocket) {

@@ -2,3 +2,4 @@
 //! and each of them counted. This layer knows bytes and descriptors, and no transport.
 
 pub mod datagram;
+pub mod option;

@@ -10,18 +10,18 @@
 //! (Documentation/networking/ip-sysctl.rst). Other systems, firewalls and routers may limit them.
 
 use std::io;
-use std::mem::size_of_val;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use super::hello::{self, Hello};
 use super::knock::{self, Unanswered, knock};
-use super::udp::{Buffer, RCVBUF, not_ip};
+use super::udp::{RCVBUF, not_ip};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering};
 use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error};
+use crate::datapath::option::{Buffer, set_words};
 use crate::error::Error;
 use crate::spec::Kind;
 use crate::units::Bytes;
@@ -286,13 +286,13 @@ impl Echo {
         match self.family {
             Family::V4 => {
                 let blocked = [!(1u32 << Family::V4.reply())];
-                set(socket.as_fd(), libc::SOL_RAW, ICMP_FILTER, &blocked)?;
+                set_words(socket.as_fd(), libc::SOL_RAW, ICMP_FILTER, &blocked)?;
             }
             Family::V6 => {
                 let reply = Family::V6.reply();
                 let mut blocked = [u32::MAX; 8];
                 blocked[usize::from(reply / 32)] &= !(1 << (reply % 32));
-                set(socket.as_fd(), libc::IPPROTO_ICMPV6, ICMP6_FILTER, &blocked)?;
+                set_words(socket.as_fd(), libc::IPPROTO_ICMPV6, ICMP6_FILTER, &blocked)?;
             }
         }
         socket.attach_filter(&self.program())
@@ -326,29 +326,6 @@ impl Echo {
 const ICMP_FILTER: libc::c_int = 1;
 /// linux/icmpv6.h, RFC 3542 section 3.2.
 const ICMP6_FILTER: libc::c_int = 1;
-
-fn set(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    words: &[u32],
-) -> io::Result<()> {
-    // SAFETY: the pointer and length describe `words`.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            words.as_ptr().cast(),
-            size_of_val(words) as libc::socklen_t,
-        )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
 
 /// The Internet checksum (RFC 1071): the ones' complement of the ones' complement sum of 16-bit
 /// words, an odd last byte padded with zero.
@@ -566,6 +543,8 @@ fn no_bulk() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     const HELLO: Hello = Hello {

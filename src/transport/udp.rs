@@ -15,6 +15,7 @@ use crate::datapath::datagram::{
     self, Coalescing, DatagramSocket, ReceiveBatch, Segmentation, SendBatch, is_full,
     is_network_error, is_segmentation_refused,
 };
+use crate::datapath::option::{self, Buffer};
 use crate::error::Error;
 use crate::spec::Kind;
 use crate::units::Bytes;
@@ -201,48 +202,6 @@ impl Knobs {
     }
 }
 
-/// One of a socket's two buffers.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Buffer {
-    /// What arrived and was not read.
-    Receive,
-    /// What was sent and has not left.
-    Send,
-}
-
-impl Buffer {
-    /// Asks for a size, past the host's limit where the process may (`CAP_NET_ADMIN`, socket(7)).
-    ///
-    /// # Errors
-    /// Where the kernel refuses; being given less is no error, and seen in [`Buffer::tell`].
-    pub(super) fn ask(self, socket: &socket2::Socket, size: Option<Bytes>) -> Result<()> {
-        let Some(size) = size else { return Ok(()) };
-        let value = libc::c_int::try_from(size.0).unwrap_or(libc::c_int::MAX);
-        let (forced, plain, name) = match self {
-            Buffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, "SO_RCVBUF"),
-            Buffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, "SO_SNDBUF"),
-        };
-        datagram::set_int(socket.as_fd(), libc::SOL_SOCKET, forced, value)
-            .or_else(|_| datagram::set_int(socket.as_fd(), libc::SOL_SOCKET, plain, value))
-            .map_err(|e| Error::setup(format!("set {name} to {size}"), e))
-    }
-
-    /// The size as the kernel has it (double of what was asked), and why it is less where it is.
-    pub(super) fn tell(self, socket: &socket2::Socket, asked: Option<Bytes>) -> String {
-        let (size, limit) = match self {
-            Buffer::Receive => (socket.recv_buffer_size(), "net.core.rmem_max"),
-            Buffer::Send => (socket.send_buffer_size(), "net.core.wmem_max"),
-        };
-        match (size, asked) {
-            (Ok(size), Some(asked)) if (size as u64) < 2 * asked.0 => {
-                format!("{size} ({limit} allows no more)")
-            }
-            (Ok(size), _) => size.to_string(),
-            (Err(error), _) => format!("unknown ({error})"),
-        }
-    }
-}
-
 /// Whether an offload is in use, and why not where it was asked for.
 #[derive(Debug)]
 struct Offload<T> {
@@ -334,13 +293,13 @@ impl UdpConn {
     fn start_pumping(&mut self, source: &dyn Source) -> io::Result<SendBatch> {
         let size = source.message_size().max(1);
         let per_call = (source.call_size() / size).max(1);
-        let headers = if datagram::is_ipv6(self.socket.socket()) {
+        let headers = if option::is_ipv6(self.socket.socket()) {
             48
         } else {
             28
         };
         if self.segmentation.mode == Segmentation::Kernel
-            && let Some(mtu) = datagram::path_mtu(self.socket.socket())
+            && let Some(mtu) = option::path_mtu(self.socket.socket())
             && size + headers > mtu
         {
             self.segmentation = Offload {
