@@ -2,10 +2,10 @@
 //!
 //! Code that reasons about time takes it as an argument; only the driver and `cli` own a [`Clock`].
 
-use std::cell::Cell;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -124,18 +124,18 @@ impl Clock for Monotonic {
 
 /// Virtual time: moves only when told to. Clones share the same present.
 #[derive(Debug, Clone, Default)]
-pub struct Manual(Rc<Cell<u64>>);
+pub struct Manual(Arc<AtomicU64>);
 
 impl Manual {
     /// Moves the present forward to `to`; a clock never steps back.
     pub fn advance_to(&self, to: Nanos) {
-        self.0.set(self.0.get().max(to.0));
+        self.0.fetch_max(to.0, Ordering::Relaxed);
     }
 }
 
 impl Clock for Manual {
     fn now(&self) -> Nanos {
-        Nanos(self.0.get())
+        Nanos(self.0.load(Ordering::Relaxed))
     }
 }
 

@@ -12,12 +12,13 @@
 //!   (`__udp_enqueue_schedule_skb`), so a receiver with `UDP_GRO` has to scale that count.
 
 use std::io;
-use std::mem::{size_of, size_of_val};
+use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use socket2::Socket;
 
+use super::option::{drops, set_int};
 use crate::contract::{GUARD, Patience};
 
 /// The most datagrams in one send with [`Segmentation::Kernel`]: what every kernel takes.
@@ -52,7 +53,12 @@ impl DatagramSocket {
         socket.set_read_timeout(guard)?;
         socket.set_write_timeout(guard)?;
         let drops_before = drops(socket.as_fd());
-        Ok(DatagramSocket { socket, drops_before, send_calls: 0, receive_calls: 0 })
+        Ok(DatagramSocket {
+            socket,
+            drops_before,
+            send_calls: 0,
+            receive_calls: 0,
+        })
     }
 
     /// The socket, for its options.
@@ -163,10 +169,21 @@ impl SendBatch {
         let mut bytes = filled(size * capacity);
         let mut iovecs: Box<[libc::iovec]> = bytes
             .chunks_exact_mut(size)
-            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: size })
+            .map(|slot| libc::iovec {
+                iov_base: slot.as_mut_ptr().cast(),
+                iov_len: size,
+            })
             .collect();
         let headers = iovecs.iter_mut().map(header).collect();
-        Ok(SendBatch { bytes, headers, _iovecs: iovecs, size, segmentation, first: 0, filled: 0 })
+        Ok(SendBatch {
+            bytes,
+            headers,
+            _iovecs: iovecs,
+            size,
+            segmentation,
+            first: 0,
+            filled: 0,
+        })
     }
 
     /// The message size in bytes.
@@ -291,7 +308,10 @@ impl ReceiveBatch {
         let mut bytes = filled(slot * slots);
         let mut iovecs: Box<[libc::iovec]> = bytes
             .chunks_exact_mut(slot)
-            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() })
+            .map(|slot| libc::iovec {
+                iov_base: slot.as_mut_ptr().cast(),
+                iov_len: slot.len(),
+            })
             .collect();
         let mut headers: Box<[libc::mmsghdr]> = iovecs.iter_mut().map(header).collect();
         let room = match coalescing {
@@ -444,7 +464,10 @@ fn set_segment(socket: BorrowedFd<'_>, size: usize) -> io::Result<()> {
 /// Whether a failed call only means that there is no room, or nothing there, for now.
 pub fn is_full(error: &io::Error) -> bool {
     // The comparison of EAGAIN with EWOULDBLOCK would never match: on Linux they are one number.
-    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR)
+    )
 }
 
 /// Whether the network refused: an ICMP error that an earlier datagram brought back (icmp(7)), no
@@ -467,75 +490,17 @@ pub fn is_network_error(error: &io::Error) -> bool {
 
 /// Whether a device or path cannot take segmented buffers, though the kernel can.
 pub fn is_segmentation_refused(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE))
-}
-
-/// Sets an integer option.
-///
-/// # Errors
-/// What setsockopt(2) says.
-pub fn set_int(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
-    // SAFETY: the pointer and length describe `value`.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// The path MTU in bytes that the kernel knows for a connected socket (`IP_MTU`, `IPV6_MTU`).
-pub fn path_mtu(socket: &Socket) -> Option<usize> {
-    let (level, name) = if is_ipv6(socket) {
-        (libc::IPPROTO_IPV6, libc::IPV6_MTU)
-    } else {
-        (libc::IPPROTO_IP, libc::IP_MTU)
-    };
-    let mut value: [u32; 1] = [0];
-    get(socket.as_fd(), level, name, &mut value)?;
-    usize::try_from(value[0]).ok()
-}
-
-/// Whether a socket is of the IPv6 family.
-pub fn is_ipv6(socket: &Socket) -> bool {
-    socket.local_addr().is_ok_and(|address| address.family() == libc::AF_INET6 as libc::sa_family_t)
-}
-
-/// `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12, commit a2d133b1d465).
-fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
-    let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
-    let words = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
-    (words == info.len()).then(|| info[libc::SK_MEMINFO_DROPS as usize])
-}
-
-/// Reads an option of 32-bit words; how many came.
-fn get(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    into: &mut [u32],
-) -> Option<usize> {
-    let mut len = size_of_val(into) as libc::socklen_t;
-    // SAFETY: the pointer and length describe `into`, and any bits are valid words.
-    let done = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), level, name, into.as_mut_ptr().cast(), &mut len)
-    };
-    (done == 0).then_some(len as usize / size_of::<u32>())
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE)
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{SocketAddr, UdpSocket};
 
+    use super::super::option::{is_ipv6, path_mtu};
     use super::*;
 
     fn pair(address: &str) -> (DatagramSocket, DatagramSocket) {
@@ -543,7 +508,10 @@ mod tests {
         let b = UdpSocket::bind(address).unwrap();
         a.connect(b.local_addr().unwrap()).unwrap();
         b.connect(a.local_addr().unwrap()).unwrap();
-        (DatagramSocket::new(a.into()).unwrap(), DatagramSocket::new(b.into()).unwrap())
+        (
+            DatagramSocket::new(a.into()).unwrap(),
+            DatagramSocket::new(b.into()).unwrap(),
+        )
     }
 
     /// Writes `number` at both ends of a message, so that a cut in the wrong place shows.
@@ -690,7 +658,10 @@ mod tests {
 
     #[test]
     fn a_closed_port_is_a_network_error() {
-        let gone: SocketAddr = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let gone: SocketAddr = UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let a = UdpSocket::bind("127.0.0.1:0").unwrap();
         a.connect(gone).unwrap();
         let mut a = DatagramSocket::new(a.into()).unwrap();

@@ -5,5 +5,6 @@
 
 pub mod buffer;
 pub mod datagram;
+pub mod option;
 pub mod stream;
 pub mod wait;

@@ -20,7 +20,8 @@ use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
 
 use super::door::{Door, HandOver, Handed, readable};
 use super::hello::{self, Hello, Token};
-use crate::datapath::datagram::{is_full, is_network_error, set_int};
+use crate::datapath::datagram::{is_full, is_network_error};
+use crate::datapath::option::set_int;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 

@@ -1,0 +1,139 @@
+//! Socket options that the standard library does not reach (setsockopt(2), socket(7), ip(7)).
+
+use std::io;
+use std::mem::{size_of, size_of_val};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use socket2::Socket;
+
+use crate::error::{Error, Result};
+use crate::units::Bytes;
+
+/// One of a socket's two buffers.
+#[derive(Debug, Clone, Copy)]
+pub enum Buffer {
+    /// What arrived and was not read.
+    Receive,
+    /// What was sent and has not left.
+    Send,
+}
+
+impl Buffer {
+    /// Asks for a size, past the host's limit where the process may (`CAP_NET_ADMIN`, socket(7)).
+    ///
+    /// # Errors
+    /// Where the kernel refuses; being given less is no error, and seen in [`Buffer::tell`].
+    pub fn ask(self, socket: &Socket, size: Option<Bytes>) -> Result<()> {
+        let Some(size) = size else { return Ok(()) };
+        let value = libc::c_int::try_from(size.0).unwrap_or(libc::c_int::MAX);
+        let (forced, plain, name) = match self {
+            Buffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, "SO_RCVBUF"),
+            Buffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, "SO_SNDBUF"),
+        };
+        set_int(socket.as_fd(), libc::SOL_SOCKET, forced, value)
+            .or_else(|_| set_int(socket.as_fd(), libc::SOL_SOCKET, plain, value))
+            .map_err(|e| Error::setup(format!("set {name} to {size}"), e))
+    }
+
+    /// The size as the kernel has it (double of what was asked), and why it is less where it is.
+    pub fn tell(self, socket: &Socket, asked: Option<Bytes>) -> String {
+        let (size, limit) = match self {
+            Buffer::Receive => (socket.recv_buffer_size(), "net.core.rmem_max"),
+            Buffer::Send => (socket.send_buffer_size(), "net.core.wmem_max"),
+        };
+        match (size, asked) {
+            (Ok(size), Some(asked)) if (size as u64) < 2 * asked.0 => {
+                format!("{size} ({limit} allows no more)")
+            }
+            (Ok(size), _) => size.to_string(),
+            (Err(error), _) => format!("unknown ({error})"),
+        }
+    }
+}
+
+/// Sets an integer option.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn set_int(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    set_words(socket, level, name, &[value.cast_unsigned()])
+}
+
+/// Sets an option of 32-bit words.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn set_words(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    words: &[u32],
+) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `words`.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            words.as_ptr().cast(),
+            size_of_val(words) as libc::socklen_t,
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The path MTU in bytes that the kernel knows for a connected socket (`IP_MTU`, `IPV6_MTU`).
+pub fn path_mtu(socket: &Socket) -> Option<usize> {
+    let (level, name) = if is_ipv6(socket) {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_MTU)
+    };
+    let mut value: [u32; 1] = [0];
+    get(socket.as_fd(), level, name, &mut value)?;
+    usize::try_from(value[0]).ok()
+}
+
+/// Whether a socket is of the IPv6 family.
+pub fn is_ipv6(socket: &Socket) -> bool {
+    socket
+        .local_addr()
+        .is_ok_and(|address| address.family() == libc::AF_INET6 as libc::sa_family_t)
+}
+
+/// How often a socket dropped what arrived: `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12, commit a2d133b1d465).
+pub fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
+    let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
+    let words = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
+    (words == info.len()).then(|| info[libc::SK_MEMINFO_DROPS as usize])
+}
+
+/// Reads an option of 32-bit words; how many came.
+fn get(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    into: &mut [u32],
+) -> Option<usize> {
+    let mut len = size_of_val(into) as libc::socklen_t;
+    // SAFETY: the pointer and length describe `into`, and any bits are valid words.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            into.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
+    (done == 0).then_some(len as usize / size_of::<u32>())
+}
