@@ -3,6 +3,7 @@ pub mod contract;
 pub mod error;
 pub mod figures;
 pub mod race;
+pub mod report;
 pub mod spec;
 pub mod stats;
 pub mod time;
