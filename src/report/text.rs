@@ -57,11 +57,7 @@ pub(super) fn columns(text: &str) -> usize {
 
 /// `text` filled up with spaces on the right.
 pub(super) fn pad(text: &str, width: usize) -> String {
-    format!(
-        "{text}{:1$}",
-        "",
-        width.saturating_sub(columns(text)).max(0)
-    )
+    format!("{text}{:1$}", "", width.saturating_sub(columns(text)))
 }
 
 /// `text` in lines of at most `width` columns, broken at spaces. A longer word is cut.
