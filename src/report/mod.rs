@@ -21,6 +21,7 @@ use crate::error::{Error, Result, unknown};
 use crate::race::outcome::Outcome;
 
 mod answer;
+pub mod compare;
 mod content;
 mod csv;
 mod document;
