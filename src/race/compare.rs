@@ -1,0 +1,417 @@
+//! Two saved races: did anything change?
+//!
+//! The trials of two races are independent samples, not pairs, so they are compared by the
+//! Mann–Whitney test with the Hodges–Lehmann shift, on logarithms of the figure per trial: the
+//! shift is a log-ratio. Claims share the error, by Holm's procedure for a change and by Bonferroni's
+//! inequality for sameness. Drift of the machine between
+//! the races counts as change, which no test can tell apart; the warnings say what else differs.
+
+use serde::Serialize;
+
+use super::outcome::{Entrant, Outcome, Ratio, Status, Warning};
+use crate::figures::{Better, Metric, Role};
+use crate::stats::{self, holm, mann_whitney};
+use crate::trial::host::HostFacts;
+
+/// What became of each contender from one race to another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// When the two races began: old, new.
+    pub started: [String; 2],
+    /// One row for each contender and metric that are in both races.
+    pub rows: Vec<Row>,
+    /// Labels of contenders that only the old race has.
+    pub only_old: Vec<String>,
+    /// Labels of contenders that only the new race has.
+    pub only_new: Vec<String>,
+    /// What differs between the races besides the figures.
+    pub warnings: Vec<Warning>,
+}
+
+/// One contender under one metric, old and new.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The contender's label.
+    pub contender: String,
+    /// The metric.
+    pub metric: Metric,
+    /// The medians over trials as the races gave them: old, new.
+    pub estimates: [Option<f64>; 2],
+    /// Valid trials that have this metric: old, new.
+    pub trials: [u64; 2],
+    /// Whether any of them is censored at the timeout, so that the ratio is not exact.
+    pub censored: bool,
+    /// New over old; absent where a figure is not positive or trials are too few for the level.
+    pub ratio: Option<Ratio>,
+    /// The level of the ratio's interval, as a fraction.
+    pub confidence: f64,
+    /// The margin, as a fraction: the larger of the two races'.
+    pub margin: f64,
+    /// What can be said; absent for a descriptive metric, about which no claim is made.
+    pub change: Option<Change>,
+}
+
+/// What can be said of a contender under a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// Better, by more than the margin as far as the estimate goes.
+    ChangedBetter,
+    /// Worse, by more than the margin as far as the estimate goes.
+    ChangedWorse,
+    /// The interval lies within the margin.
+    Same,
+    /// Neither can be said from these trials.
+    Undecided,
+}
+
+impl Comparison {
+    /// Whether any contender got worse, for a gate.
+    pub fn is_worse(&self) -> bool {
+        let mut rows = self.rows.iter();
+        rows.any(|row| row.change == Some(Change::ChangedWorse))
+    }
+}
+
+/// Compares every contender label and metric that both races have. The level is the higher of
+/// the two races', the margin the larger.
+pub fn compare(old: &Outcome, new: &Outcome) -> Comparison {
+    let pairs = pairs(old, new);
+    let alpha = 1.0 - old.asked.confidence.max(new.asked.confidence);
+    // A claim that cannot be tested still takes its share of the error.
+    let p: Vec<f64> = pairs
+        .iter()
+        .filter(|pair| pair.metric.role == Role::Claim)
+        .map(|pair| pair.p_value().unwrap_or(1.0))
+        .collect();
+    let mut levels = holm::levels(&p, alpha).into_iter();
+    let mut rejected = holm::holm(&p, alpha).into_iter();
+    let margin = old.plan.margin.max(new.plan.margin);
+    // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin; the claims share
+    // by Bonferroni's inequality.
+    let equivalence = 2.0 * alpha / p.len().max(1) as f64;
+    let rows = pairs.iter().map(|pair| match pair.metric.role {
+        Role::Claim => pair.claim(&Court {
+            margin,
+            difference: levels.next().unwrap_or(alpha),
+            differs: rejected.next().unwrap_or(false),
+            equivalence,
+        }),
+        Role::Descriptive => pair.row(margin, alpha, None),
+    });
+    Comparison {
+        started: [old.started.clone(), new.started.clone()],
+        rows: rows.collect(),
+        only_old: missing(old, new),
+        only_new: missing(new, old),
+        warnings: warnings(old, new),
+    }
+}
+
+/// Labels of `a` that `b` lacks.
+fn missing(a: &Outcome, b: &Outcome) -> Vec<String> {
+    let labels = a.contenders.iter().map(|contender| &contender.label);
+    let lacks = |label: &&String| !b.contenders.iter().any(|other| other.label == **label);
+    labels.filter(lacks).cloned().collect()
+}
+
+/// One contender and metric that both races have.
+struct Pair<'a> {
+    label: &'a str,
+    metric: &'a Metric,
+    old: Figures,
+    new: Figures,
+}
+
+/// What one race says of a contender and a metric.
+struct Figures {
+    /// Logarithms of the figure per trial; `None` where one is not positive.
+    logs: Option<Vec<f64>>,
+    trials: u64,
+    censored: bool,
+    estimate: Option<f64>,
+}
+
+fn pairs<'a>(old: &'a Outcome, new: &'a Outcome) -> Vec<Pair<'a>> {
+    let mut pairs = Vec::new();
+    for metric in &new.metrics {
+        let in_both = |other: &&Metric| other.name == metric.name && other.unit == metric.unit;
+        if !old.metrics.iter().any(|other| in_both(&other)) {
+            continue;
+        }
+        for contender in &new.contenders {
+            let before = old
+                .contenders
+                .iter()
+                .find(|other| other.label == contender.label);
+            let Some(before) = before else { continue };
+            let figures = [
+                Figures::of(old, before, metric),
+                Figures::of(new, contender, metric),
+            ];
+            let [old, new] = figures;
+            if old.trials > 0 && new.trials > 0 {
+                pairs.push(Pair {
+                    label: &contender.label,
+                    metric,
+                    old,
+                    new,
+                });
+            }
+        }
+    }
+    pairs
+}
+
+impl Figures {
+    fn of(outcome: &Outcome, contender: &Entrant, metric: &Metric) -> Figures {
+        let mut figures = Figures {
+            logs: Some(Vec::new()),
+            trials: 0,
+            censored: false,
+            estimate: None,
+        };
+        let own = outcome
+            .trials
+            .iter()
+            .filter(|trial| trial.contender == contender.id);
+        for trial in own.filter(|trial| trial.record.valid && !trial.control) {
+            let Some(value) = trial.record.metrics.get(&metric.name) else {
+                continue;
+            };
+            figures.trials += 1;
+            figures.censored |= trial.record.censored.contains(&metric.name);
+            match &mut figures.logs {
+                Some(logs) if *value > 0.0 && value.is_finite() => logs.push(value.ln()),
+                logs => *logs = None,
+            }
+        }
+        figures.estimate = outcome
+            .summary
+            .iter()
+            .find(|summary| summary.contender == contender.id && summary.metric == metric.name)
+            .map(|summary| summary.estimate);
+        figures
+    }
+}
+
+impl Pair<'_> {
+    fn p_value(&self) -> Option<f64> {
+        mann_whitney::p_value(self.new.logs.as_deref()?, self.old.logs.as_deref()?)
+    }
+
+    fn interval(&self, level: f64) -> Option<stats::Estimate> {
+        let (new, old) = (self.new.logs.as_deref()?, self.old.logs.as_deref()?);
+        mann_whitney::interval(new, old, 1.0 - level)
+    }
+
+    /// The row of a claim, with the interval by which it was decided.
+    fn claim(&self, court: &Court) -> Row {
+        let change = self.change(court);
+        let level = match change {
+            Change::Same => court.equivalence,
+            _ => court.difference,
+        };
+        self.row(court.margin, level, Some(change))
+    }
+
+    fn row(&self, margin: f64, level: f64, change: Option<Change>) -> Row {
+        Row {
+            contender: self.label.to_owned(),
+            metric: self.metric.clone(),
+            estimates: [self.old.estimate, self.new.estimate],
+            trials: [self.old.trials, self.new.trials],
+            censored: self.is_censored(),
+            ratio: self.interval(level).map(|logs| Ratio {
+                point: logs.point.exp(),
+                low: logs.low.exp(),
+                high: logs.high.exp(),
+            }),
+            confidence: 1.0 - level,
+            margin,
+            change,
+        }
+    }
+
+    fn change(&self, court: &Court) -> Change {
+        let limit = court.margin.max(0.0).ln_1p();
+        let is_beyond = |logs: &stats::Estimate| logs.excludes(0.0) && logs.point.abs() > limit;
+        let difference = self.interval(court.difference).filter(is_beyond);
+        if let (true, Some(logs)) = (court.differs, difference) {
+            let is_lower = logs.point < 0.0;
+            return if is_lower == (self.metric.better == Better::Lower) {
+                Change::ChangedBetter
+            } else {
+                Change::ChangedWorse
+            };
+        }
+        let equivalence = self.interval(court.equivalence);
+        // Two figures at the timeout are alike only in that nothing is known of them.
+        if equivalence.is_some_and(|logs| logs.within(-limit, limit)) && !self.is_censored() {
+            Change::Same
+        } else {
+            Change::Undecided
+        }
+    }
+
+    fn is_censored(&self) -> bool {
+        self.old.censored || self.new.censored
+    }
+}
+
+/// What a claim is held to.
+struct Court {
+    margin: f64,
+    /// The error level of its step in Holm's procedure.
+    difference: f64,
+    /// Whether that procedure rejects “no difference”.
+    differs: bool,
+    /// One minus the level of the interval that must lie within the margin.
+    equivalence: f64,
+}
+
+/// What differs between the races besides the figures.
+fn warnings(old: &Outcome, new: &Outcome) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut differ = |code: &str, what: &str, before: &str, after: &str, advice: &str| {
+        if before != after {
+            warnings.push(Warning {
+                code: code.to_owned(),
+                message: format!(
+                    "The {what} differs: {} before, {} now.",
+                    or(before),
+                    or(after)
+                ),
+                advice: advice.to_owned(),
+            });
+        }
+    };
+    let same_work = "The figures answer different questions; race again with the same.";
+    let same_place = "A change may be this alone; race again where nothing else differs.";
+    let (a, b) = (&old.asked, &new.asked);
+    differ(
+        "workload_differs",
+        "workload",
+        &a.workload,
+        &b.workload,
+        same_work,
+    );
+    differ("path_differs", "path", &path(old), &path(new), same_work);
+    let (a, b) = (&old.plan, &new.plan);
+    differ(
+        "placement_differs",
+        "placement",
+        &a.placement,
+        &b.placement,
+        same_place,
+    );
+    let (a, b) = (&a.quantile_definition, &b.quantile_definition);
+    differ(
+        "quantiles_differ",
+        "definition of quantiles",
+        a,
+        b,
+        same_work,
+    );
+    let (a, b) = (&old.deadheat.version, &new.deadheat.version);
+    differ("version_differs", "version of deadheat", a, b, same_place);
+    for (name, before, after) in host_facts(&old.host, &new.host) {
+        differ("host_differs", &name, &before, &after, same_place);
+    }
+    let nobody = HostFacts::default();
+    let far = |outcome: &Outcome| outcome.peer_host.clone().unwrap_or_else(|| nobody.clone());
+    for (name, before, after) in host_facts(&far(old), &far(new)) {
+        differ(
+            "far_host_differs",
+            &format!("far {name}"),
+            &before,
+            &after,
+            same_place,
+        );
+    }
+    for contender in &new.contenders {
+        let before = old
+            .contenders
+            .iter()
+            .find(|other| other.label == contender.label);
+        let Some(before) = before else { continue };
+        let what = format!("implementation of {}", contender.label);
+        let (a, b) = (&before.implementation, &contender.implementation);
+        differ("implementation_differs", &what, a, b, same_place);
+        let what = format!("spec behind the label {}", contender.label);
+        differ(
+            "contender_differs",
+            &what,
+            &before.spec,
+            &contender.spec,
+            same_work,
+        );
+    }
+    warnings.extend(unfit("old", old));
+    warnings.extend(unfit("new", new));
+    warnings
+}
+
+fn or(value: &str) -> &str {
+    if value.is_empty() { "unknown" } else { value }
+}
+
+fn path(outcome: &Outcome) -> String {
+    format!("{} ({})", outcome.path.spec, outcome.path.kind)
+}
+
+/// The facts of a host that bear on a figure, old and new.
+fn host_facts(old: &HostFacts, new: &HostFacts) -> Vec<(String, String, String)> {
+    let facts = |host: &HostFacts| -> [(&'static str, String); 9] {
+        let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
+        [
+            ("host", host.hostname.clone()),
+            ("kernel", host.kernel.clone()),
+            ("architecture", host.arch.clone()),
+            ("CPU model", host.cpu_model.clone()),
+            ("number of CPUs", host.cpus.len().to_string()),
+            ("frequency governor", text(&host.governor)),
+            ("virtualisation", text(&host.virtualisation)),
+            ("clock source", text(&host.clock_source)),
+            ("idle driver", text(&host.idle_driver)),
+        ]
+    };
+    let mut rows: Vec<(String, String, String)> = facts(old)
+        .into_iter()
+        .zip(facts(new))
+        .map(|((name, before), (_, after))| (name.to_owned(), before, after))
+        .collect();
+    let names = old.sysctls.keys().chain(new.sysctls.keys());
+    let mut names: Vec<&String> = names.collect();
+    names.sort();
+    names.dedup();
+    for name in names {
+        let value = |host: &HostFacts| host.sysctls.get(name).cloned().unwrap_or_default();
+        rows.push((format!("sysctl {name}"), value(old), value(new)));
+    }
+    rows
+}
+
+/// A race that does not carry a comparison.
+fn unfit(which: &str, outcome: &Outcome) -> Option<Warning> {
+    let (code, message, advice) = if !outcome.trusted() {
+        (
+            "race_not_trusted",
+            format!("The {which} race is not trusted."),
+            "Its report says why; race again before believing a change.",
+        )
+    } else if matches!(outcome.status, Status::Running | Status::Failed) {
+        (
+            "race_not_finished",
+            format!("The {which} race did not come to its end."),
+            "Fewer blocks leave more undecided; resume it or race again.",
+        )
+    } else {
+        return None;
+    };
+    Some(Warning {
+        code: code.into(),
+        message,
+        advice: advice.into(),
+    })
+}

@@ -1,0 +1,78 @@
+//! What a report of one race says, in order. Sections that have nothing to say vanish.
+
+use super::document::{Document, Section};
+use super::words;
+use super::{answer, evidence, results};
+use crate::race::outcome::{Entrant, Outcome, Trial};
+
+/// The report of `outcome`.
+pub(super) fn document(outcome: &Outcome) -> Document {
+    let sections: [Option<Section>; 11] = [
+        answer::section(outcome),
+        results::section(outcome),
+        evidence::verdicts(outcome),
+        evidence::control(outcome),
+        evidence::regimes(outcome),
+        evidence::accounts(outcome),
+        evidence::differences(outcome),
+        evidence::warnings(outcome),
+        evidence::excluded(outcome),
+        evidence::blocked(outcome),
+        evidence::conditions(outcome),
+    ];
+    Document {
+        title: title(outcome),
+        subtitle: format!(
+            "deadheat {} · {} · {} over {}",
+            outcome.deadheat.version,
+            words::count(blocks_done(outcome), "block"),
+            outcome.asked.workload,
+            outcome.path.spec,
+        ),
+        sections: sections.into_iter().flatten().collect(),
+    }
+}
+
+fn title(outcome: &Outcome) -> String {
+    if let Some(title) = &outcome.title {
+        return title.clone();
+    }
+    let labels: Vec<&str> = outcome
+        .contenders
+        .iter()
+        .map(|contender| contender.label.as_str())
+        .collect();
+    words::list(&labels)
+}
+
+/// The label of the contender `id`; a file may name one that it does not have.
+pub(super) fn label(outcome: &Outcome, id: usize) -> String {
+    entrant(outcome, id).map_or_else(
+        || format!("contender {id}"),
+        |contender| contender.label.clone(),
+    )
+}
+
+/// The contender `id`.
+pub(super) fn entrant(outcome: &Outcome, id: usize) -> Option<&Entrant> {
+    outcome
+        .contenders
+        .iter()
+        .find(|contender| contender.id == id)
+}
+
+/// The contender's own trials that passed their gate; the control's are not among them.
+pub(super) fn valid_trials(outcome: &Outcome, id: usize) -> impl Iterator<Item = &Trial> {
+    outcome
+        .trials
+        .iter()
+        .filter(move |trial| trial.contender == id && !trial.control && trial.record.valid)
+}
+
+/// How many blocks have trials.
+pub(super) fn blocks_done(outcome: &Outcome) -> u64 {
+    let mut blocks: Vec<u64> = outcome.trials.iter().map(|trial| trial.block).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks.len() as u64
+}

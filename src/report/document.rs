@@ -1,0 +1,190 @@
+//! What a report says, before anyone knows how it will look: sentences, tables, lists. All text
+//! in it is raw; the form that shows it makes it safe.
+
+/// A report for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Document {
+    /// What it is about; the first line.
+    pub title: String,
+    /// A line under the title.
+    pub subtitle: String,
+    /// In reading order; none is empty.
+    pub sections: Vec<Section>,
+}
+
+/// A part of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Section {
+    /// Its heading; empty for the answer at the top.
+    pub heading: String,
+    /// Its content, in order.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Block {
+    /// Sentences, each starting on a line of its own.
+    Sentences(Vec<Line>),
+    /// Rows and columns.
+    Table(Table),
+    /// Points of a list.
+    Points(Vec<Point>),
+    /// Names and what they stand for.
+    Facts(Vec<(String, String)>),
+}
+
+/// A line of text with its meaning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    /// What it says.
+    pub text: String,
+    /// What that means for the reader.
+    pub tone: Tone,
+}
+
+/// A point of a list: what, and more about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Point {
+    /// What was seen.
+    pub lead: String,
+    /// Names and values, one line each.
+    pub values: Vec<(String, String)>,
+    /// Why it matters or what to do.
+    pub detail: String,
+}
+
+/// What a piece of text means, which a terminal shows by colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Tone {
+    /// Nothing in particular.
+    #[default]
+    Plain,
+    /// Something came out ahead, or all is well.
+    Good,
+    /// A tie.
+    Tie,
+    /// Not decided, or to be read with care.
+    Open,
+    /// Not to be believed, or worse.
+    Bad,
+    /// Beside the point.
+    Aside,
+}
+
+/// A table. The first column names the row and comes again where the table is broken.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Table {
+    /// The columns, each with one cell for each row.
+    pub columns: Vec<Column>,
+    /// What must be known to read it; a line below.
+    pub legend: String,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Column {
+    /// Its heading.
+    pub heading: String,
+    /// Its cells, from the top.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell: a number that lines up with the others of its column, then the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Cell {
+    /// The figure, lined up at its decimal point.
+    pub number: String,
+    /// What follows it, such as its interval.
+    pub rest: String,
+    /// What it means.
+    pub tone: Tone,
+}
+
+impl Section {
+    /// A section, unless it would be empty.
+    pub(super) fn new(heading: &str, blocks: Vec<Block>) -> Option<Section> {
+        let blocks: Vec<Block> = blocks
+            .into_iter()
+            .filter(|block| !block.is_empty())
+            .collect();
+        (!blocks.is_empty()).then(|| Section {
+            heading: heading.to_owned(),
+            blocks,
+        })
+    }
+}
+
+impl Block {
+    fn is_empty(&self) -> bool {
+        match self {
+            Block::Sentences(lines) => lines.is_empty(),
+            Block::Table(table) => table.rows() == 0,
+            Block::Points(points) => points.is_empty(),
+            Block::Facts(facts) => facts.is_empty(),
+        }
+    }
+}
+
+impl Line {
+    pub(super) fn new(text: impl Into<String>, tone: Tone) -> Line {
+        Line {
+            text: text.into(),
+            tone,
+        }
+    }
+}
+
+impl Table {
+    /// How many rows it has below its heading.
+    pub(super) fn rows(&self) -> usize {
+        self.columns
+            .iter()
+            .map(|column| column.cells.len())
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+impl Column {
+    pub(super) fn new(heading: impl Into<String>, cells: Vec<Cell>) -> Column {
+        Column {
+            heading: heading.into(),
+            cells,
+        }
+    }
+
+    /// Whether any cell says something.
+    pub(super) fn says_something(&self) -> bool {
+        !self.cells.iter().all(Cell::is_empty)
+    }
+}
+
+impl Cell {
+    /// Text alone.
+    pub(super) fn text(text: impl Into<String>) -> Cell {
+        Cell {
+            rest: text.into(),
+            ..Cell::default()
+        }
+    }
+
+    /// Whether it says nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.number.is_empty() && self.rest.is_empty()
+    }
+
+    /// A number and what follows it.
+    pub(super) fn number(number: impl Into<String>, rest: impl Into<String>) -> Cell {
+        Cell {
+            number: number.into(),
+            rest: rest.into(),
+            tone: Tone::Plain,
+        }
+    }
+
+    /// The same with a meaning.
+    pub(super) fn tone(self, tone: Tone) -> Cell {
+        Cell { tone, ..self }
+    }
+}

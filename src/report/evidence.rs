@@ -1,0 +1,350 @@
+//! What the answer stands on: verdicts pair by pair, the control, what was not equal, what left
+//! the sample, and the conditions.
+
+use std::collections::BTreeMap;
+
+use super::answer::{result, tone};
+use super::content::{blocks_done, label};
+use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
+use super::totals::Total;
+use super::words;
+use crate::figures::Metric;
+use crate::race::outcome::{Outcome, Ratio, Status, Trial, Verdict};
+use crate::stats;
+use crate::trial::host::HostFacts;
+
+/// One line per claim.
+pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
+    let table = verdict_table(outcome, &outcome.verdicts, |verdict| {
+        format!(
+            "{} / {}",
+            label(outcome, verdict.a),
+            label(outcome, verdict.b)
+        )
+    });
+    Section::new("Verdicts", vec![Block::Table(table)])
+}
+
+/// The verdicts of the contender against its hidden copy.
+pub(super) fn control(outcome: &Outcome) -> Option<Section> {
+    let control = outcome.control.as_ref()?;
+    let (lead, tone) = if control.trusted {
+        ("Trusted", Tone::Good)
+    } else {
+        ("Not trusted", Tone::Bad)
+    };
+    let name = label(outcome, control.contender);
+    let text = format!("{lead}: {}", control.note);
+    let table = verdict_table(outcome, &control.verdicts, |_| format!("{name} / its copy"));
+    Section::new(
+        "Control",
+        vec![
+            Block::Sentences(vec![Line::new(text, tone)]),
+            Block::Table(table),
+        ],
+    )
+}
+
+fn verdict_table(
+    outcome: &Outcome,
+    verdicts: &[Verdict],
+    pair: impl Fn(&Verdict) -> String,
+) -> Table {
+    let column = |heading: &str, cell: &dyn Fn(&Verdict) -> Cell| {
+        Column::new(heading, verdicts.iter().map(cell).collect())
+    };
+    let mut columns = vec![column("pair", &|verdict| Cell::text(pair(verdict)))];
+    // One metric is named in the heading of the ratio; several need a column.
+    let mut metrics: Vec<&str> = verdicts.iter().map(|v| v.metric.as_str()).collect();
+    metrics.dedup();
+    let ratio_heading = match metrics.as_slice() {
+        [only] => format!("{}, ratio", metric_label(outcome, only)),
+        _ => {
+            columns.push(column("metric", &|verdict| {
+                Cell::text(metric_label(outcome, &verdict.metric))
+            }));
+            "ratio".to_owned()
+        }
+    };
+    columns.push(column("verdict", &|verdict| {
+        let mut text = result(outcome, verdict);
+        if is_small_but_measurable(verdict) {
+            text.push_str(" (measurable)");
+        }
+        Cell::text(text).tone(tone(verdict.outcome))
+    }));
+    columns.push(column(&ratio_heading, &|verdict| {
+        verdict.ratio.as_ref().map_or_else(Cell::default, |ratio| {
+            let (point, interval) = words::ratio(ratio);
+            Cell::number(point, interval)
+        })
+    }));
+    let margins = column("margin", &|v| Cell::text(words::margin(v.margin)));
+    let levels = column("level", &|v| Cell::text(words::level(v.confidence)));
+    let level = shared(&levels).map_or_else(
+        || "interval at the level shown".to_owned(),
+        |level| format!("{level} interval"),
+    );
+    let mut legend = format!("Ratio: first over second, with its {level}.");
+    match shared(&margins) {
+        Some(margin) => legend.push_str(&format!(" Margin: {margin}.")),
+        None => columns.push(margins),
+    }
+    if shared(&levels).is_none() {
+        columns.push(levels);
+    }
+    columns.push(column("blocks", &|verdict| {
+        let more = verdict
+            .more_blocks
+            .map_or_else(String::new, |more| format!(" + about {more}"));
+        Cell::text(format!("{}{more}", verdict.blocks))
+    }));
+    if verdicts.iter().any(is_small_but_measurable) {
+        legend.push_str(" Measurable: the interval leaves out 1, yet lies within the margin.");
+    }
+    if verdicts.iter().any(|verdict| verdict.more_blocks.is_some()) {
+        legend.push_str(" “+ about”: blocks that are missing for a decision.");
+    }
+    Table { columns, legend }
+}
+
+/// What all cells of a column say, if they say the same.
+fn shared(column: &Column) -> Option<&str> {
+    let first = column.cells.first()?;
+    let same = column.cells.iter().all(|cell| cell == first);
+    same.then_some(first.rest.as_str())
+}
+
+/// A dead heat whose interval leaves out 1: there is a difference, and it is below the margin.
+fn is_small_but_measurable(verdict: &Verdict) -> bool {
+    let excludes_one = |ratio: &Ratio| ratio.low > 1.0 || ratio.high < 1.0;
+    verdict.outcome == stats::Outcome::DeadHeat && verdict.ratio.as_ref().is_some_and(excludes_one)
+}
+
+fn metric_label(outcome: &Outcome, name: &str) -> String {
+    metric(outcome, name).map_or_else(|| name.to_owned(), |metric| metric.label.clone())
+}
+
+fn metric<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a Metric> {
+    outcome.metrics.iter().find(|metric| metric.name == name)
+}
+
+/// Contenders whose trials fall into two clusters, which one figure would hide.
+pub(super) fn regimes(outcome: &Outcome) -> Option<Section> {
+    let points = outcome.summary.iter().filter_map(|summary| {
+        let [first, second] = summary.regimes.as_ref()?;
+        let metric = metric(outcome, &summary.metric)?;
+        let cluster = |regime: &stats::Regime| {
+            format!(
+                "{} around {}",
+                words::count(regime.count as u64, "trial"),
+                words::figure(regime.centre, metric.unit)
+            )
+        };
+        Some(Point {
+            lead: format!(
+                "{}, {}: {}, {}.",
+                label(outcome, summary.contender),
+                metric.label,
+                cluster(first),
+                cluster(second)
+            ),
+            values: Vec::new(),
+            detail: "The median stands for neither; what differs between these trials?".into(),
+        })
+    });
+    Section::new("Two regimes", vec![Block::Points(points.collect())])
+}
+
+/// What was lost, dropped, doubled or late, each on its own; and accounts that do not close.
+pub(super) fn accounts(outcome: &Outcome) -> Option<Section> {
+    let mut facts = Vec::new();
+    for contender in &outcome.contenders {
+        for way in ["up", "down", "round_trip"] {
+            let Some(total) = Total::of(outcome, contender.id, way) else {
+                continue;
+            };
+            let mut parts: Vec<String> = [
+                (total.lost_on_path, "lost on the path"),
+                (
+                    total.dropped_at_receiver,
+                    "dropped at the receiver's socket",
+                ),
+                (total.duplicates, "duplicated"),
+                (total.late, "late"),
+                (total.reordered, "out of order"),
+                (total.corrupted, "damaged"),
+            ]
+            .into_iter()
+            .filter(|(amount, _)| *amount > 0)
+            .map(|(amount, what)| format!("{} {what}", total.show(amount)))
+            .collect();
+            if total.open_trials > 0 {
+                parts.push(format!(
+                    "the account of {} does not close ({})",
+                    words::count(total.open_trials, "trial"),
+                    total.open_because.join("; ")
+                ));
+            }
+            if !parts.is_empty() {
+                let way = way.replace("round_trip", "there and back");
+                facts.push((format!("{}, {way}", contender.label), parts.join(", ")));
+            }
+        }
+    }
+    Section::new("Not delivered as sent", vec![Block::Facts(facts)])
+}
+
+/// What was not equal between contenders.
+pub(super) fn differences(outcome: &Outcome) -> Option<Section> {
+    let points = outcome.differences.iter().map(|difference| Point {
+        lead: difference.what.clone(),
+        values: by_value(&difference.values),
+        detail: difference.matters.clone(),
+    });
+    Section::new("Not equal", vec![Block::Points(points.collect())])
+}
+
+/// Contenders of the same value on one line.
+fn by_value(values: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let mut groups: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (label, value) in values {
+        match groups.iter_mut().find(|(_, v)| v == value) {
+            Some((labels, _)) => labels.push(label),
+            None => groups.push((vec![label], value)),
+        }
+    }
+    let line = |(labels, value): (Vec<&str>, &str)| (labels.join(", "), value.to_owned());
+    groups.into_iter().map(line).collect()
+}
+
+/// What to know before believing the result.
+pub(super) fn warnings(outcome: &Outcome) -> Option<Section> {
+    let points = outcome.warnings.iter().map(|warning| Point {
+        lead: warning.message.clone(),
+        values: Vec::new(),
+        detail: warning.advice.clone(),
+    });
+    Section::new("Warnings", vec![Block::Points(points.collect())])
+}
+
+/// Trials that left the sample, those with the same reason together.
+pub(super) fn excluded(outcome: &Outcome) -> Option<Section> {
+    let mut groups: Vec<(String, String, Vec<&Trial>)> = Vec::new();
+    for trial in outcome.trials.iter().filter(|trial| !trial.record.valid) {
+        let copy = if trial.control { " (control)" } else { "" };
+        let who = format!("{}{copy}", label(outcome, trial.contender));
+        let why = trial.record.why_invalid.clone();
+        let why = why.unwrap_or_else(|| "no reason recorded".into());
+        match groups.iter_mut().find(|(w, y, _)| (w, y) == (&who, &why)) {
+            Some((_, _, trials)) => trials.push(trial),
+            None => groups.push((who, why, vec![trial])),
+        }
+    }
+    let facts = groups.into_iter().map(|(who, why, trials)| {
+        let blocks: Vec<String> = trials.iter().map(|trial| trial.block.to_string()).collect();
+        let noun = if blocks.len() == 1 { "block" } else { "blocks" };
+        (format!("{who}, {noun} {}", words::list(&blocks)), why)
+    });
+    Section::new("Excluded trials", vec![Block::Facts(facts.collect())])
+}
+
+/// Contenders that dropped out, with the evidence.
+pub(super) fn blocked(outcome: &Outcome) -> Option<Section> {
+    let facts = outcome.contenders.iter().filter_map(|contender| {
+        let evidence = contender.blocked.clone()?;
+        Some((contender.label.clone(), evidence))
+    });
+    Section::new("Blocked", vec![Block::Facts(facts.collect())])
+}
+
+/// Everything but the transports.
+pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
+    let plan = &outcome.plan;
+    let mut facts = vec![
+        ("workload", outcome.asked.workload.clone()),
+        ("path", path(outcome)),
+        (
+            "placement",
+            because(&plan.placement, &plan.placement_reason),
+        ),
+        (
+            "margin",
+            because(&words::margin(plan.margin), &plan.margin_reason),
+        ),
+        ("blocks", blocks(outcome)),
+        ("seed", outcome.seed.to_string()),
+        ("started", outcome.started.clone()),
+        ("host", host(&outcome.host)),
+    ];
+    if let Some(peer) = &outcome.peer_host {
+        facts.push(("far host", host(peer)));
+    }
+    facts.push(("quantiles", plan.quantile_definition.clone()));
+    let mut facts: Vec<(String, String)> = facts
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    for contender in &outcome.contenders {
+        // A contender that never ran has none.
+        if !contender.implementation.is_empty() {
+            let is = contender.implementation.clone();
+            facts.push((contender.label.clone(), is));
+        }
+    }
+    facts.extend(outcome.labels.clone());
+    facts.retain(|(_, value)| !value.is_empty());
+    Section::new("Conditions", vec![Block::Facts(facts)])
+}
+
+fn path(outcome: &Outcome) -> String {
+    let path = &outcome.path;
+    let mut text = path.spec.clone();
+    if path.kind != path.spec {
+        text.push_str(&format!(", {}", path.kind));
+    }
+    if path.address != path.spec {
+        text.push_str(&format!(", {}", path.address));
+    }
+    text
+}
+
+fn because(what: &str, reason: &str) -> String {
+    if reason.is_empty() {
+        what.to_owned()
+    } else {
+        format!("{what}: {reason}")
+    }
+}
+
+fn blocks(outcome: &Outcome) -> String {
+    let how = match outcome.status {
+        Status::Running => "not finished",
+        Status::Decided => "every claim is decided",
+        Status::Budget => "the budget is spent",
+        Status::Interrupted => "stopped by hand",
+        Status::Failed => "it could not go on",
+    };
+    format!(
+        "{} of at most {}; {how}",
+        blocks_done(outcome),
+        outcome.plan.blocks_max
+    )
+}
+
+/// A host in one line.
+pub(super) fn host(host: &HostFacts) -> String {
+    let mut parts = vec![
+        host.hostname.clone(),
+        format!("{} {}", host.kernel, host.arch).trim().to_owned(),
+        host.cpu_model.clone(),
+    ];
+    if !host.cpus.is_empty() {
+        parts.push(words::count(host.cpus.len() as u64, "CPU"));
+    }
+    parts.extend(host.virtualisation.clone());
+    parts.extend(host.governor.iter().map(|name| format!("governor {name}")));
+    parts.extend(host.clock_source.iter().map(|name| format!("clock {name}")));
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}

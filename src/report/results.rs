@@ -1,0 +1,217 @@
+//! The table of figures: one row for each contender, best first, each figure with its interval.
+
+use super::answer::{Standing, best_first};
+use super::content::{entrant, label, valid_trials};
+use super::document::{Block, Cell, Column, Section, Table, Tone};
+use super::totals::{Cost, Total, Work};
+use super::words::{self, Scale};
+use crate::figures::{Metric, Unit};
+use crate::race::outcome::{Outcome, Summary, Trial};
+
+/// The section with the table.
+pub(super) fn section(outcome: &Outcome) -> Option<Section> {
+    let rows = match outcome.metrics.first() {
+        Some(metric) => best_first(outcome, metric),
+        None => outcome
+            .contenders
+            .iter()
+            .map(|contender| contender.id)
+            .collect(),
+    };
+    let mut columns = vec![names(outcome, &rows)];
+    let mut has_places = false;
+    for metric in &outcome.metrics {
+        let figures = figures(outcome, metric, &rows);
+        if !figures.says_something() {
+            continue;
+        }
+        if let Some(standing) = Standing::of(outcome, metric) {
+            columns.push(places(&standing, &rows));
+            has_places = true;
+        }
+        columns.push(figures);
+    }
+    columns.extend(["up", "down", "round_trip"].map(|way| delivered(outcome, way, &rows)));
+    columns.extend([Work::Message, Work::Gigabyte].map(|work| cpu(outcome, work, &rows)));
+    columns.push(trials(outcome, &rows));
+    columns.retain(Column::says_something);
+    let table = Table {
+        columns,
+        legend: legend(outcome, has_places),
+    };
+    Section::new("Results", vec![Block::Table(table)])
+}
+
+fn legend(outcome: &Outcome, has_places: bool) -> String {
+    if outcome.summary.is_empty() {
+        return String::new();
+    }
+    let mut legend = format!(
+        "Median of the trials, with its {} interval.",
+        words::level(outcome.asked.confidence)
+    );
+    if has_places {
+        legend.push_str(" Places: = is shared in a dead heat, 1–2 is still open.");
+    }
+    legend
+}
+
+fn names(outcome: &Outcome, rows: &[usize]) -> Column {
+    let cell = |id: &usize| {
+        let blocked = entrant(outcome, *id).is_some_and(|contender| contender.blocked.is_some());
+        Cell::text(label(outcome, *id)).tone(if blocked { Tone::Aside } else { Tone::Plain })
+    };
+    Column::new("contender", rows.iter().map(cell).collect())
+}
+
+fn places(standing: &Standing<'_>, rows: &[usize]) -> Column {
+    let cell = |id: &usize| {
+        let place = standing.place(*id).unwrap_or_default();
+        let tone = match place.as_str() {
+            "1" => Tone::Good,
+            tie if tie.ends_with('=') => Tone::Tie,
+            open if open.contains('–') => Tone::Open,
+            _ => Tone::Plain,
+        };
+        Cell::text(place).tone(tone)
+    };
+    Column::new("place", rows.iter().map(cell).collect())
+}
+
+fn figures(outcome: &Outcome, metric: &Metric, rows: &[usize]) -> Column {
+    let summary = |id: usize| {
+        outcome
+            .summary
+            .iter()
+            .find(|summary| summary.contender == id && summary.metric == metric.name)
+    };
+    let shown: Vec<Option<&Summary>> = rows.iter().map(|id| summary(*id)).collect();
+    if shown.iter().all(Option::is_none) {
+        return Column::default();
+    }
+    let known = shown.iter().flatten();
+    let exact = known.filter(|summary| !Bound::of(outcome, summary).holds(summary.estimate));
+    let scale = Scale::of(exact.map(|summary| summary.estimate), metric.unit);
+    let show = |value: f64, bound: &Bound| {
+        if bound.holds(value) {
+            words::beyond(value, metric.unit)
+        } else {
+            scale.number(value)
+        }
+    };
+    let cell = |(id, summary): (&usize, &Option<&Summary>)| {
+        let Some(summary) = summary else {
+            let is_blocked = entrant(outcome, *id).is_some_and(|e| e.blocked.is_some());
+            let is_first = outcome.metrics.first() == Some(metric);
+            let why = match (is_blocked, is_first) {
+                (true, true) => "blocked",
+                (true, false) => "",
+                (false, _) => words::NOTHING,
+            };
+            return Cell::text(why).tone(Tone::Aside);
+        };
+        let bound = Bound::of(outcome, summary);
+        let interval = match (summary.low, summary.high) {
+            (Some(low), Some(high)) => words::interval(&show(low, &bound), &show(high, &bound)),
+            _ => String::new(),
+        };
+        Cell::number(show(summary.estimate, &bound), interval)
+    };
+    let cells = rows.iter().zip(&shown).map(cell).collect();
+    let unit = scale.unit();
+    Column::new(format!("{}, {unit}", metric.label), cells)
+}
+
+/// From which value on a summary is only a lower bound: its trials were censored at the timeout.
+pub(super) struct Bound {
+    censored_at: f64,
+    greatest_seen: f64,
+}
+
+impl Bound {
+    pub(super) fn of(outcome: &Outcome, summary: &Summary) -> Bound {
+        let mut bound = Bound {
+            censored_at: f64::INFINITY,
+            greatest_seen: f64::NEG_INFINITY,
+        };
+        if !summary.censored {
+            bound.greatest_seen = f64::INFINITY;
+            return bound;
+        }
+        for trial in valid_trials(outcome, summary.contender) {
+            let Some(value) = trial.record.metrics.get(&summary.metric) else {
+                continue;
+            };
+            if trial.record.censored.contains(&summary.metric) {
+                bound.censored_at = bound.censored_at.min(*value);
+            } else {
+                bound.greatest_seen = bound.greatest_seen.max(*value);
+            }
+        }
+        bound
+    }
+
+    /// Whether `value` is the least that the true one can be. A median between a censored trial
+    /// and one that is not lies above all that was seen, and is a bound too.
+    pub(super) fn holds(&self, value: f64) -> bool {
+        value >= self.censored_at || value > self.greatest_seen
+    }
+}
+
+/// What the receiver had of what was sent, over all valid trials of a contender.
+fn delivered(outcome: &Outcome, way: &str, rows: &[usize]) -> Column {
+    let cell = |id: &usize| {
+        let Some(total) = Total::of(outcome, *id, way).filter(|total| total.sent > 0) else {
+            return Cell::default();
+        };
+        let lost = total.sent.saturating_sub(total.delivered);
+        let amounts = format!("{}/{}", total.show(total.delivered), total.show(total.sent));
+        if lost == 0 {
+            return Cell::text(amounts);
+        }
+        let share = lost as f64 / total.sent as f64;
+        let share = words::figure(share, Unit::Share);
+        Cell::text(format!("{amounts} ({share})")).tone(Tone::Open)
+    };
+    let heading = match way {
+        "round_trip" => "answered/sent (lost)".to_owned(),
+        way => format!("{way}: delivered/sent (lost)"),
+    };
+    Column::new(heading, rows.iter().map(cell).collect())
+}
+
+/// CPU time of both ends for each message, or for each GB of a byte stream. What cannot be
+/// compared stands in two columns.
+fn cpu(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
+    let cost = |id: &usize| Cost::of(outcome, *id).filter(|cost| cost.work == work);
+    let costs: Vec<Option<Cost>> = rows.iter().map(cost).collect();
+    let scale = Scale::of(costs.iter().flatten().map(|cost| cost.near_ns), Unit::Nanos);
+    let cell = |cost: &Option<Cost>| match cost {
+        None => Cell::default(),
+        Some(cost) => {
+            let far = cost.far_ns.map(|far| scale.number(far));
+            let far = far.unwrap_or_else(|| "kernel".into());
+            Cell::number(scale.number(cost.near_ns), format!("+ {far}"))
+        }
+    };
+    let per = match work {
+        Work::Message => "message",
+        Work::Gigabyte => "GB",
+    };
+    let heading = format!("CPU {}/{per}, near + far", scale.unit());
+    Column::new(heading, costs.iter().map(cell).collect())
+}
+
+fn trials(outcome: &Outcome, rows: &[usize]) -> Column {
+    let cell = |id: &usize| {
+        let own = |trial: &&Trial| trial.contender == *id && !trial.control;
+        let all = outcome.trials.iter().filter(own).count();
+        let valid = valid_trials(outcome, *id).count();
+        match all {
+            0 => Cell::default(),
+            _ if valid == all => Cell::text(all.to_string()),
+            _ => Cell::text(format!("{valid} of {all}")).tone(Tone::Open),
+        }
+    };
+    Column::new("valid trials", rows.iter().map(cell).collect())
+}

@@ -1,0 +1,154 @@
+//! Text for a screen of limited width: what a file says is made visible before it is shown,
+//! sentences are wrapped, columns line up.
+
+/// `text` with everything that would move the cursor, hide, or turn the reading direction written
+/// out: `\n`, `\u{1b}`. A host name or a title from a file is shown, never obeyed.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || is_invisible(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Format characters that print nothing themselves but change what is around them: zero-width
+/// ones, bidirectional controls (Unicode UAX #9), line and paragraph separators.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// Columns that `text` takes on a terminal: two for East Asian wide characters and emoji (the
+/// large blocks of Unicode's EastAsianWidth.txt), none for combining marks, one for all others.
+pub(super) fn columns(text: &str) -> usize {
+    text.chars()
+        .map(|c| match u32::from(c) {
+            0x300..=0x36f | 0x1ab0..=0x1aff | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,
+            0x1100..=0x115f
+            | 0x2e80..=0x303e
+            | 0x3041..=0xa4cf
+            | 0xac00..=0xd7a3
+            | 0xf900..=0xfaff
+            | 0xfe30..=0xfe6f
+            | 0xff00..=0xff60
+            | 0xffe0..=0xffe6
+            | 0x1f300..=0x1f64f
+            | 0x1f680..=0x1f6ff
+            | 0x1f900..=0x1f9ff
+            | 0x20000..=0x3fffd => 2,
+            _ => 1,
+        })
+        .sum()
+}
+
+/// `text` filled up with spaces on the right.
+pub(super) fn pad(text: &str, width: usize) -> String {
+    format!("{text}{:1$}", "", width.saturating_sub(columns(text)))
+}
+
+/// `text` in lines of at most `width` columns, broken at spaces. A longer word is cut.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        if !line.is_empty() && columns(&line) + 1 + columns(word) > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        for c in word.chars() {
+            if !line.is_empty() && columns(&line) + columns(c.encode_utf8(&mut [0; 4])) > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
+    }
+    if !line.is_empty() || lines.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// Numbers filled up so that their decimal points stand under each other: ` 9.21`, `12.3 `.
+/// What does not begin with a digit keeps its place at the left.
+pub(super) fn align_decimals(numbers: &[String]) -> Vec<String> {
+    let split = |text: &str| {
+        let whole = text.find('.').unwrap_or(text.len());
+        (whole, text.len() - whole)
+    };
+    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    let (mut before, mut after) = (0, 0);
+    for text in numbers.iter().filter(|text| is_number(text)) {
+        let (whole, rest) = split(text);
+        before = before.max(whole);
+        after = after.max(rest);
+    }
+    let align = |text: &String| {
+        if !is_number(text) {
+            return text.clone();
+        }
+        let (whole, rest) = split(text);
+        format!(
+            "{:2$}{text}{:3$}",
+            "",
+            "",
+            before.saturating_sub(whole),
+            after.saturating_sub(rest)
+        )
+    };
+    numbers.iter().map(align).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_a_file_reaches_the_terminal_as_a_command() {
+        assert_eq!(
+            visible("a\u{1b}[31mb\r\n\t\u{9b}"),
+            "a\\u{1b}[31mb\\r\\n\\t\\u{9b}"
+        );
+        assert_eq!(visible("x\u{202e}y\u{200b}"), "x\\u{202e}y\\u{200b}");
+        assert_eq!(visible("Zürich µs – 東京"), "Zürich µs – 東京");
+    }
+
+    #[test]
+    fn lines_keep_to_their_width_and_lose_nothing() {
+        let text = "a sentence of several words and one-unbreakable-long-word at its end";
+        for width in 1..80 {
+            let lines = wrap(text, width);
+            assert!(lines.iter().all(|line| columns(line) <= width), "{lines:?}");
+            let all: String = lines.concat().replace(' ', "");
+            assert_eq!(all, text.replace(' ', ""));
+        }
+        assert_eq!(wrap("", 10), [""]);
+        assert_eq!(wrap("東京 東京", 4), ["東京", "東京"]);
+    }
+
+    #[test]
+    fn points_stand_under_each_other() {
+        let numbers = ["9.21", "12.3", "123", "–"].map(String::from);
+        assert_eq!(
+            align_decimals(&numbers),
+            ["  9.21", " 12.3 ", "123   ", "–"]
+        );
+        assert_eq!(pad("µs", 4), "µs  ");
+    }
+}

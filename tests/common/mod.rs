@@ -1,0 +1,591 @@
+//! Saved results built by hand: one in which everything that can happen has happened, one in
+//! which nothing has, and one whose every name is hostile.
+
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+use std::collections::BTreeMap;
+
+use deadheat::figures::{
+    Account, Better, ClockEstimate, Cost, Distribution, Ledger, Metric, Quantile, Role, Unit,
+};
+use deadheat::race::outcome::{
+    Asked, Control, Difference, Entrant, Fixed, Outcome, Program, Ratio, Status, Summary, Trial,
+    Verdict, Warning,
+};
+use deadheat::stats;
+use deadheat::trial::host::HostFacts;
+use deadheat::trial::{PathFacts, Record};
+
+const BLOCKS: u64 = 8;
+const MESSAGES: u64 = 20_000;
+const TIMEOUT_NS: u64 = 3_000_000_000;
+
+pub(crate) const TCP: usize = 0;
+pub(crate) const UNIX: usize = 1;
+pub(crate) const UDP: usize = 2;
+pub(crate) const BBR: usize = 3;
+pub(crate) const ICMP: usize = 4;
+
+/// A race of five: `udp` ahead of the tied `tcp` and `unix`, `tcp:cc=bbr` undecided, `icmp`
+/// blocked; with a censored p99, an excluded trial, differences and warnings. Every field of
+/// format 1 is there at least once.
+pub(crate) fn full() -> Outcome {
+    Outcome {
+        format: 1,
+        deadheat: Program {
+            version: "0.1.0".into(),
+        },
+        title: Some("Echo between two cores".into()),
+        labels: map(&[("rack", "7"), ("ticket", "NET-12")]),
+        started: "2026-03-14T15:09:26Z".into(),
+        seed: 42,
+        asked: asked(),
+        plan: plan(),
+        host: host("alpha"),
+        peer_host: Some(host("beta")),
+        path: PathFacts {
+            spec: "beta.example:5210".into(),
+            kind: "remote".into(),
+            address: "192.0.2.7".into(),
+        },
+        metrics: metrics(),
+        contenders: contenders(),
+        trials: trials(),
+        summary: summary(),
+        verdicts: verdicts(),
+        control: Some(control()),
+        differences: differences(),
+        warnings: vec![
+            Warning {
+                code: "steal".into(),
+                message: "The hypervisor took up to 2.1 % of the CPU time of a trial.".into(),
+                advice: "Race on a quieter host, or with more blocks.".into(),
+            },
+            Warning {
+                code: "two_regimes".into(),
+                message: "The trials of tcp:cc=bbr fall into two clusters under RTT p50.".into(),
+                advice: "Fix the placement with --placement, then race again.".into(),
+            },
+        ],
+        status: Status::Budget,
+    }
+}
+
+/// A race that has only begun.
+pub(crate) fn minimal() -> Outcome {
+    Outcome {
+        title: None,
+        labels: BTreeMap::new(),
+        asked: Asked {
+            contenders: vec!["tcp".into()],
+            to: None,
+            family: None,
+            blocks: None,
+            budget_ns: None,
+            margin: None,
+            placement: None,
+            ..asked()
+        },
+        host: HostFacts::default(),
+        peer_host: None,
+        path: PathFacts {
+            spec: "loopback".into(),
+            kind: "loopback".into(),
+            address: "127.0.0.1".into(),
+        },
+        contenders: vec![Entrant {
+            far_effective: BTreeMap::new(),
+            ..contenders().swap_remove(TCP)
+        }],
+        trials: vec![Trial {
+            block: 0,
+            order: 0,
+            contender: TCP,
+            control: false,
+            record: deadheat::trial::fake::record(BTreeMap::new()),
+        }],
+        summary: Vec::new(),
+        verdicts: Vec::new(),
+        control: None,
+        differences: Vec::new(),
+        warnings: Vec::new(),
+        status: Status::Running,
+        ..full()
+    }
+}
+
+/// What a hostile file, peer or user would put where text is expected.
+pub(crate) const HOSTILE: &str =
+    "a|b,\"c\"\n\u{1b}[31m<b>&`x`</b>\r\t\u{202e}*_[z](javascript:1) @all #1 \u{9b}2J";
+
+/// The full race with [`HOSTILE`] in every text that comes from outside.
+pub(crate) fn hostile() -> Outcome {
+    let mut outcome = full();
+    let bad = || HOSTILE.to_owned();
+    outcome.title = Some(bad());
+    outcome.labels = map(&[(HOSTILE, HOSTILE)]);
+    outcome.host.hostname = bad();
+    outcome.host.kernel = bad();
+    outcome.path.spec = bad();
+    outcome.path.address = bad();
+    outcome.asked.workload = bad();
+    outcome.plan.placement_reason = bad();
+    for contender in &mut outcome.contenders {
+        contender.label = format!("{} {HOSTILE}", contender.label);
+        contender.implementation = bad();
+        contender.blocked = contender.blocked.as_ref().map(|_| bad());
+    }
+    for trial in &mut outcome.trials {
+        trial.record.why_invalid = trial.record.why_invalid.as_ref().map(|_| bad());
+        let ledger = &mut trial.record.ledger;
+        for account in ledger.round_trip.iter_mut() {
+            account.open_because = account.open_because.as_ref().map(|_| bad());
+        }
+    }
+    for verdict in &mut outcome.verdicts {
+        verdict.note = bad();
+    }
+    if let Some(control) = &mut outcome.control {
+        control.note = bad();
+    }
+    for difference in &mut outcome.differences {
+        difference.what = bad();
+        difference.matters = bad();
+        difference.values = map(&[(HOSTILE, HOSTILE)]);
+    }
+    for warning in &mut outcome.warnings {
+        warning.message = bad();
+        warning.advice = bad();
+    }
+    for metric in &mut outcome.metrics {
+        metric.label = bad();
+    }
+    outcome
+}
+
+pub(crate) fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn asked() -> Asked {
+    Asked {
+        contenders: ["tcp", "unix", "udp", "tcp:cc=bbr", "icmp"]
+            .map(String::from)
+            .to_vec(),
+        workload: "ping:size=64,interval=1ms,count=20000,timeout=3s".into(),
+        path: "loopback".into(),
+        to: Some("beta.example:5210".into()),
+        family: Some(4),
+        blocks: Some(40),
+        budget_ns: Some(60_000_000_000),
+        margin: Some(0.05),
+        confidence: 0.95,
+        placement: Some("cross-core".into()),
+    }
+}
+
+fn plan() -> Fixed {
+    let looks = [(6, 0.002), (7, 0.004), (8, 0.008)];
+    Fixed {
+        margin: 0.05,
+        margin_reason: "as asked".into(),
+        placement: "cross-core".into(),
+        placement_reason: "as asked; each end has a CPU of its own and sleeps between messages"
+            .into(),
+        blocks_max: 40,
+        looks: looks
+            .map(|(blocks, alpha)| stats::Look { blocks, alpha })
+            .to_vec(),
+        claims: 6,
+        quantile_definition: "nearest rank; printed only with at least ten samples beyond".into(),
+    }
+}
+
+fn host(name: &str) -> HostFacts {
+    HostFacts {
+        hostname: name.into(),
+        kernel: "Linux 6.18.44".into(),
+        arch: "x86_64".into(),
+        cpu_model: "AMD EPYC 9V45".into(),
+        cpus: vec![0, 1],
+        threads_per_core: Some(1),
+        governor: Some("performance".into()),
+        idle_driver: Some("none".into()),
+        virtualisation: Some("kvm".into()),
+        clock_source: Some("tsc".into()),
+        mitigations: map(&[("spectre_v2", "Retpolines")]),
+        sysctls: map(&[("net.core.rmem_max", "212992")]),
+        congestion_control: Some("cubic".into()),
+        congestion_controls: vec!["cubic".into(), "reno".into(), "bbr".into()],
+        memory_bytes: 8_000_000_000,
+        deadheat: "0.1.0".into(),
+    }
+}
+
+fn metrics() -> Vec<Metric> {
+    let metric = |name: &str, label: &str, unit, role| Metric {
+        name: name.into(),
+        label: label.into(),
+        unit,
+        better: Better::Lower,
+        role,
+    };
+    vec![
+        metric("rtt_p50_ns", "RTT p50", Unit::Nanos, Role::Claim),
+        metric("rtt_p99_ns", "RTT p99", Unit::Nanos, Role::Descriptive),
+        metric("pdv_p99_ns", "PDV p99", Unit::Nanos, Role::Descriptive),
+    ]
+}
+
+fn contenders() -> Vec<Entrant> {
+    let entrant = |id: usize, spec: &str, colour: &str, implementation: &str| Entrant {
+        id,
+        spec: spec.into(),
+        label: spec.into(),
+        transport: spec.split(':').next().unwrap_or(spec).into(),
+        colour: colour.into(),
+        implementation: implementation.into(),
+        asked: map(&[("nodelay", "on")]),
+        effective: map(&[("nodelay", "on"), ("sndbuf", "2626560")]),
+        far_effective: map(&[("nodelay", "on")]),
+        blocked: None,
+    };
+    let mut contenders = vec![
+        entrant(TCP, "tcp", "#1f77b4", "tcp/linux-6.18/cubic"),
+        entrant(UNIX, "unix", "#7f7f7f", "unix/linux-6.18"),
+        entrant(UDP, "udp", "#ff7f0e", "udp/linux-6.18"),
+        entrant(BBR, "tcp:cc=bbr", "#17becf", "tcp/linux-6.18/bbr"),
+        entrant(ICMP, "icmp", "#2ca02c", ""),
+    ];
+    contenders[ICMP].blocked = Some(
+        "8 echo requests to 192.0.2.7 in 4 s brought no answer, while control over TCP works"
+            .into(),
+    );
+    contenders
+}
+
+/// The median round trip of a contender's trials, in nanoseconds.
+fn typical_ns(contender: usize, block: u64) -> u64 {
+    let base = match contender {
+        UDP => 51_200,
+        BBR if block.is_multiple_of(2) => 52_400,
+        BBR => 64_100,
+        UNIX => 61_900,
+        _ => 62_300,
+    };
+    base + 137 * (block % 5)
+}
+
+fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for block in 0..BLOCKS {
+        let entrants = [
+            (UDP, false),
+            (TCP, false),
+            (TCP, true),
+            (BBR, false),
+            (UNIX, false),
+        ];
+        for (order, (contender, control)) in (0..).zip(entrants) {
+            trials.push(Trial {
+                block,
+                order,
+                contender,
+                control,
+                record: record(contender, block),
+            });
+        }
+    }
+    // The generator was late once; the trial was repeated at the end of its block.
+    let repeat = Trial {
+        order: 5,
+        ..trials[11].clone()
+    };
+    let late = &mut trials[11];
+    late.record.valid = false;
+    late.record.why_invalid =
+        Some("6.2 % of the sends were later than a tenth of the interval (at most 1 %)".into());
+    trials.insert(15, repeat);
+    trials
+}
+
+fn record(contender: usize, block: u64) -> Record {
+    let p50 = typical_ns(contender, block);
+    // In two blocks udp lost so much that its p99 lies among the lost.
+    let lost = if contender == UDP {
+        [60, 0, 340, 0, 40, 420, 0, 20][block as usize % 8]
+    } else {
+        0
+    };
+    let is_censored = lost > MESSAGES / 100;
+    let p99 = if is_censored {
+        TIMEOUT_NS
+    } else {
+        2 * p50 + 4_000
+    };
+    let mut metrics = BTreeMap::from([
+        ("rtt_p50_ns".to_owned(), p50 as f64),
+        ("rtt_p99_ns".to_owned(), p99 as f64),
+    ]);
+    if lost == 0 {
+        metrics.insert("pdv_p99_ns".to_owned(), (p99 - p50 + 9_000) as f64);
+    }
+    Record {
+        valid: true,
+        why_invalid: None,
+        implementation: "linux-6.18".into(),
+        metrics,
+        censored: if is_censored {
+            vec!["rtt_p99_ns".into()]
+        } else {
+            Vec::new()
+        },
+        rtt_ns: Some(rtt(p50, lost, is_censored)),
+        send_lateness_ns: Some(rtt(900, 0, false)),
+        clock: Some(ClockEstimate {
+            offset_ns: -1_734_221,
+            error_bound_ns: 21_500,
+            drift_ppm: Some(-3.25),
+            n: MESSAGES,
+        }),
+        ledger: ledger(contender, lost),
+        cost: cost(contender, 20_000_000),
+        far_cost: (contender != BBR).then(|| cost(contender, 18_000_000)),
+        effective: map(&[("nodelay", "on")]),
+        far_effective: map(&[("nodelay", "on")]),
+        connect_ns: 181_000,
+        retransmits: Some(0),
+        steal_share: 0.0021,
+        load: 0.42,
+        started_ms: 1_773_500_966_000 + block,
+        took_ns: 23_204_000_000,
+    }
+}
+
+fn rtt(p50: u64, lost: u64, is_censored: bool) -> Distribution {
+    Distribution {
+        n: MESSAGES,
+        censored: lost,
+        min: Some(p50 / 2),
+        max: Some(p50 * 9),
+        mean: (lost == 0).then_some(p50 as f64 * 1.07),
+        stddev: (lost == 0).then_some(p50 as f64 * 0.2),
+        p50: Some(Quantile::Ns(p50)),
+        p90: Some(Quantile::Ns(p50 + 9_000)),
+        p99: Some(if is_censored {
+            Quantile::Beyond(TIMEOUT_NS)
+        } else {
+            Quantile::Ns(2 * p50 + 4_000)
+        }),
+        p999: Some(if lost > MESSAGES / 1_000 {
+            Quantile::Beyond(TIMEOUT_NS)
+        } else {
+            Quantile::Ns(3 * p50)
+        }),
+    }
+}
+
+fn ledger(contender: usize, lost: u64) -> Ledger {
+    let account = |lost_on_path: u64, dropped: u64| Account {
+        unit: "messages".into(),
+        sent: MESSAGES,
+        delivered: MESSAGES - lost_on_path - dropped,
+        lost_on_path,
+        dropped_at_receiver: dropped,
+        duplicates: u64::from(lost > 200),
+        late: 0,
+        reordered: lost / 100,
+        corrupted: 0,
+        open_because: None,
+    };
+    let mut ledger = Ledger {
+        up: Some(account(lost, 0)),
+        down: Some(Account {
+            sent: MESSAGES - lost,
+            delivered: MESSAGES - lost - u64::from(lost == 340),
+            ..account(0, u64::from(lost == 340))
+        }),
+        round_trip: None,
+    };
+    if contender == BBR {
+        ledger = Ledger {
+            up: None,
+            down: None,
+            round_trip: Some(Account {
+                sent: MESSAGES,
+                delivered: MESSAGES - 1,
+                open_because: Some("one message was still in a socket at the end".into()),
+                ..account(0, 0)
+            }),
+        };
+    }
+    ledger
+}
+
+fn cost(contender: usize, scale: u64) -> Cost {
+    let cpu_ns = scale * (7 + contender as u64 * 2);
+    Cost {
+        cpu_ns,
+        user_ns: cpu_ns / 4,
+        system_ns: cpu_ns - cpu_ns / 4,
+        syscalls: 4 * MESSAGES,
+        voluntary_switches: MESSAGES,
+        involuntary_switches: 3,
+    }
+}
+
+fn summary() -> Vec<Summary> {
+    let row = |contender, metric: &str, [low, estimate, high]: [f64; 3]| Summary {
+        contender,
+        metric: metric.into(),
+        estimate,
+        low: Some(low),
+        high: Some(high),
+        trials: BLOCKS,
+        censored: false,
+        regimes: None,
+    };
+    let mut rows = vec![
+        row(TCP, "rtt_p50_ns", [62_300.0, 62_574.0, 62_848.0]),
+        row(UNIX, "rtt_p50_ns", [61_900.0, 62_174.0, 62_448.0]),
+        row(UDP, "rtt_p50_ns", [51_200.0, 51_474.0, 51_748.0]),
+        row(BBR, "rtt_p50_ns", [52_400.0, 58_319.0, 64_648.0]),
+        row(TCP, "rtt_p99_ns", [128_600.0, 129_148.0, 129_696.0]),
+        row(UNIX, "rtt_p99_ns", [127_800.0, 128_348.0, 128_896.0]),
+        row(UDP, "rtt_p99_ns", [106_400.0, 107_085.0, 3e9]),
+        row(BBR, "rtt_p99_ns", [108_800.0, 120_638.0, 133_296.0]),
+        row(TCP, "pdv_p99_ns", [75_300.0, 75_574.0, 75_848.0]),
+        row(UNIX, "pdv_p99_ns", [74_900.0, 75_174.0, 75_448.0]),
+        row(UDP, "pdv_p99_ns", [64_337.0, 64_474.0, 64_748.0]),
+        row(BBR, "pdv_p99_ns", [65_400.0, 71_319.0, 77_648.0]),
+    ];
+    rows[3].regimes = Some([
+        stats::Regime {
+            centre: 52_674.0,
+            share: 0.5,
+            count: 4,
+        },
+        stats::Regime {
+            centre: 64_374.0,
+            share: 0.5,
+            count: 4,
+        },
+    ]);
+    rows[6].censored = true;
+    rows[10].trials = 3;
+    rows[10].low = None;
+    rows[10].high = None;
+    rows
+}
+
+fn verdicts() -> Vec<Verdict> {
+    let verdict = |a, b, outcome, ahead, [low, point, high]: [f64; 3], note: &str| Verdict {
+        metric: "rtt_p50_ns".into(),
+        a,
+        b,
+        outcome,
+        ahead,
+        ratio: Some(Ratio { point, low, high }),
+        margin: 0.05,
+        confidence: 0.9917,
+        blocks: BLOCKS,
+        more_blocks: None,
+        note: note.into(),
+    };
+    let undecided = |a, b, ratio, more: u64| Verdict {
+        more_blocks: Some(more),
+        ..verdict(
+            a,
+            b,
+            stats::Outcome::Undecided,
+            None,
+            ratio,
+            &format!("Undecided: about {more} more blocks."),
+        )
+    };
+    let (ahead, tie) = (stats::Outcome::Ahead, stats::Outcome::DeadHeat);
+    vec![
+        verdict(
+            TCP,
+            UNIX,
+            tie,
+            None,
+            [1.002, 1.006, 1.011],
+            "Dead heat: tcp and unix are within ±5 % under RTT p50, though tcp is measurably 0.6 % higher.",
+        ),
+        verdict(
+            TCP,
+            UDP,
+            ahead,
+            Some(UDP),
+            [1.204, 1.216, 1.221],
+            "udp is ahead of tcp: RTT p50 is 17.8 % lower (17.0 % to 18.1 %).",
+        ),
+        undecided(TCP, BBR, [0.961, 1.073, 1.193], 22),
+        verdict(
+            UNIX,
+            UDP,
+            ahead,
+            Some(UDP),
+            [1.196, 1.208, 1.213],
+            "udp is ahead of unix: RTT p50 is 17.2 % lower (16.4 % to 17.6 %).",
+        ),
+        undecided(UNIX, BBR, [0.955, 1.066, 1.186], 24),
+        undecided(UDP, BBR, [0.791, 0.882, 1.012], 9),
+    ]
+}
+
+fn control() -> Control {
+    Control {
+        contender: TCP,
+        verdicts: vec![Verdict {
+            metric: "rtt_p50_ns".into(),
+            a: TCP,
+            b: TCP,
+            outcome: stats::Outcome::DeadHeat,
+            ahead: None,
+            ratio: Some(Ratio {
+                point: 1.001,
+                low: 0.994,
+                high: 1.008,
+            }),
+            margin: 0.05,
+            confidence: 0.95,
+            blocks: BLOCKS,
+            more_blocks: None,
+            note: "tcp and its hidden copy are a dead heat.".into(),
+        }],
+        trusted: true,
+        note: "tcp against a hidden copy of itself is a dead heat, as it must be.".into(),
+    }
+}
+
+fn differences() -> Vec<Difference> {
+    vec![
+        Difference {
+            what: "framing".into(),
+            values: map(&[
+                ("tcp", "4 B length before each message"),
+                ("tcp:cc=bbr", "4 B length before each message"),
+                ("unix", "4 B length before each message"),
+                ("udp", "none"),
+            ]),
+            matters: "A byte stream does not keep message boundaries, so messages carry their \
+                      length; at 64 B that is 6 % more bytes."
+                .into(),
+        },
+        Difference {
+            what: "congestion control".into(),
+            values: map(&[
+                ("tcp", "cubic"),
+                ("tcp:cc=bbr", "bbr"),
+                ("unix", "none"),
+                ("udp", "none"),
+            ]),
+            matters: "It decides goodput, and latency under load.".into(),
+        },
+    ]
+}

@@ -1,0 +1,314 @@
+//! Each format against its golden file, and against names that try to break it.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --test reports` writes the golden files anew; read the difference.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test helper that fails is a failed test"
+)]
+
+mod common;
+
+use std::path::Path;
+
+use deadheat::race::compare::{Change, compare};
+use deadheat::race::outcome::{Outcome, UNTRUSTED_GATE, Warning};
+use deadheat::report::{self, Colour, Style};
+use deadheat::stats;
+
+fn render(format: &str, outcome: &Outcome) -> String {
+    report::find(format)
+        .unwrap()
+        .render(outcome, &Style::default())
+        .unwrap()
+}
+
+/// Holds `text` against `tests/golden/NAME.txt`.
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    for (number, (got, want)) in text.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(got, want, "{name}, line {}", number + 1);
+    }
+    assert_eq!(
+        text.lines().count(),
+        expected.lines().count(),
+        "{name}: number of lines"
+    );
+}
+
+/// Two contenders and their one claim.
+fn duel() -> Outcome {
+    let mut outcome = common::full();
+    let keep = |id: usize| id == common::TCP || id == common::UDP;
+    outcome.title = None;
+    outcome.contenders.retain(|contender| keep(contender.id));
+    outcome.trials.retain(|trial| keep(trial.contender));
+    outcome.summary.retain(|summary| keep(summary.contender));
+    outcome
+        .verdicts
+        .retain(|verdict| keep(verdict.a) && keep(verdict.b));
+    outcome.differences.clear();
+    outcome.warnings.clear();
+    outcome
+}
+
+#[test]
+fn every_format_is_as_its_golden_file() {
+    for report in report::ALL {
+        golden(report.id(), &render(report.id(), &common::full()));
+    }
+    golden("terminal-duel", &render("terminal", &duel()));
+    golden("terminal-minimal", &render("terminal", &common::minimal()));
+}
+
+#[test]
+fn a_wide_terminal_and_colour() {
+    let style = Style {
+        colour: Colour::Always,
+        width: 160,
+    };
+    let terminal = report::find("terminal").unwrap();
+    let coloured = terminal.render(&common::full(), &style).unwrap();
+    golden("terminal-wide-colour", &coloured);
+    let plain = Style {
+        colour: Colour::Never,
+        ..style
+    };
+    let plain = terminal.render(&common::full(), &plain).unwrap();
+    let mut stripped = coloured;
+    for sgr in ["1", "4", "1;32", "1;36", "33", "1;31", "2", "0"] {
+        stripped = stripped.replace(&format!("\u{1b}[{sgr}m"), "");
+    }
+    let stripped: Vec<&str> = stripped.lines().map(str::trim_end).collect();
+    assert_eq!(
+        stripped,
+        plain.lines().collect::<Vec<_>>(),
+        "colour adds nothing but colour"
+    );
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for outcome in [common::full(), common::minimal(), common::hostile(), duel()] {
+        for width in [40, 60, 80, 100, 200] {
+            let style = Style {
+                colour: Colour::Never,
+                width,
+            };
+            let text = report::find("terminal")
+                .unwrap()
+                .render(&outcome, &style)
+                .unwrap();
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_names_do_not_reach_the_terminal() {
+    for colour in [Colour::Never, Colour::Always] {
+        let style = Style { colour, width: 80 };
+        let text = report::find("terminal").unwrap();
+        let text = text.render(&common::hostile(), &style).unwrap();
+        let own = |c: char| c == '\n' || (c == '\u{1b}' && colour == Colour::Always);
+        assert!(!text.chars().any(|c| c.is_control() && !own(c)));
+        assert!(!text.contains("\u{1b}[31m<b>") && !text.contains('\u{202e}'));
+        // Wrapping may break it anywhere.
+        assert!(
+            text.replace(['\n', ' '], "")
+                .contains("a|b,\"c\"\\n\\u{1b}[31m<b>&`x`</b>")
+        );
+    }
+}
+
+#[test]
+fn hostile_names_do_not_break_markdown() {
+    let text = render("markdown", &common::hostile());
+    assert!(!text.contains("<b>") && !text.contains("@all") && !text.contains("[z]("));
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
+    let mut cells = None;
+    for line in text.lines() {
+        if !line.starts_with('|') {
+            cells = None;
+            continue;
+        }
+        let borders = line.replace("\\|", "").matches('|').count();
+        assert_eq!(*cells.get_or_insert(borders), borders, "{line}");
+    }
+}
+
+#[test]
+fn hostile_names_survive_csv_and_json() {
+    let outcome = common::hostile();
+    let rows = read_csv(&render("csv", &outcome));
+    assert!(rows.iter().all(|row| row.len() == 9));
+    assert_eq!(rows.len(), 1 + outcome.trials.len() * outcome.metrics.len());
+    assert_eq!(rows[1][2], outcome.contenders[common::UDP].label);
+    let read: Outcome = serde_json::from_str(&render("json", &outcome)).unwrap();
+    assert_eq!(read, outcome);
+}
+
+/// RFC 4180, strictly.
+fn read_csv(text: &str) -> Vec<Vec<String>> {
+    let mut rows = vec![vec![String::new()]];
+    let mut is_quoted = false;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let field = rows.last_mut().unwrap().last_mut().unwrap();
+        match c {
+            '"' if is_quoted && chars.peek() == Some(&'"') => field.extend(chars.next()),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => rows.last_mut().unwrap().push(String::new()),
+            '\n' if !is_quoted => rows.push(vec![String::new()]),
+            _ => field.push(c),
+        }
+    }
+    assert!(!is_quoted);
+    assert_eq!(rows.pop().unwrap(), [""]);
+    rows
+}
+
+#[test]
+fn csv_keeps_what_was_excluded_and_what_is_unknown() {
+    let rows = read_csv(&render("csv", &common::full()));
+    let count = |column: usize, value: &str| rows.iter().filter(|row| row[column] == value).count();
+    assert_eq!(count(4, "false"), 3, "one excluded trial, three metrics");
+    assert_eq!(count(8, "true"), 2, "two censored figures");
+    assert_eq!(count(6, ""), 5, "five trials of udp know no PDV");
+    assert_eq!(count(3, "true"), 24, "the control");
+}
+
+#[test]
+fn a_race_that_is_not_trusted_says_so_first() {
+    let mut outcome = common::full();
+    if let Some(control) = &mut outcome.control {
+        control.trusted = false;
+        control.note = "tcp was ahead of its own copy".into();
+    }
+    outcome.warnings.push(Warning {
+        code: UNTRUSTED_GATE.into(),
+        message: "31 % of the trials failed their gate.".into(),
+        advice: "Stop other work.".into(),
+    });
+    for format in ["terminal", "markdown"] {
+        let text = render(format, &outcome);
+        let doubt = text
+            .find("Not trusted: tcp was ahead of its own copy")
+            .unwrap();
+        let gate = text.find("Not trusted: 31 % of the trials failed").unwrap();
+        let answer = text
+            .find("is ahead of")
+            .or_else(|| text.find("nobody is ahead"))
+            .unwrap();
+        assert!(doubt < answer && gate < answer, "{format}");
+    }
+}
+
+#[test]
+fn groups_are_true_to_the_pairs() {
+    let mut outcome = common::full();
+    // tcp = unix, unix = bbr, but udp and bbr stay open and tcp against bbr too: no group of three.
+    outcome.verdicts[4].outcome = stats::Outcome::DeadHeat;
+    outcome.verdicts[4].more_blocks = None;
+    let text = render("terminal", &outcome).replace("\n  ", " ");
+    assert!(
+        text.contains("Undecided: tcp:cc=bbr against tcp and udp ("),
+        "{text}"
+    );
+    assert!(!text.contains("tcp, unix and tcp:cc=bbr"));
+    // All pairs tied: one group.
+    for verdict in &mut outcome.verdicts {
+        verdict.outcome = stats::Outcome::DeadHeat;
+        verdict.ahead = None;
+        verdict.more_blocks = None;
+    }
+    let text = render("terminal", &outcome).replace("\n  ", " ");
+    assert!(
+        text.contains("dead heat of all: tcp, unix, udp and tcp:cc=bbr"),
+        "{text}"
+    );
+    assert_eq!(text.matches(" 1= ").count(), 4, "{text}");
+}
+
+#[test]
+fn damaged_references_do_not_panic() {
+    let mut outcome = common::full();
+    outcome.contenders.clear();
+    for report in report::ALL {
+        report.render(&outcome, &Style::default()).unwrap();
+    }
+    outcome.metrics.clear();
+    outcome.trials[0].record.cost.cpu_ns = u64::MAX;
+    for verdict in &mut outcome.verdicts {
+        verdict.ratio = None;
+        verdict.a = usize::MAX;
+        verdict.note.clear();
+    }
+    for summary in &mut outcome.summary {
+        summary.estimate = f64::NAN;
+    }
+    for report in report::ALL {
+        report
+            .render(
+                &outcome,
+                &Style {
+                    width: 0,
+                    ..Style::default()
+                },
+            )
+            .unwrap();
+    }
+}
+
+#[test]
+fn two_races_compared() {
+    let old = common::full();
+    let mut new = common::full();
+    new.host.kernel = "Linux 6.19.1".into();
+    new.started = "2026-04-01T08:00:00Z".into();
+    for trial in new
+        .trials
+        .iter_mut()
+        .filter(|trial| trial.contender == common::UDP)
+    {
+        trial
+            .record
+            .metrics
+            .entry("rtt_p50_ns".into())
+            .and_modify(|ns| *ns *= 1.3);
+    }
+    for summary in new
+        .summary
+        .iter_mut()
+        .filter(|summary| summary.contender == common::UDP)
+    {
+        if summary.metric == "rtt_p50_ns" {
+            summary.estimate *= 1.3;
+        }
+    }
+    new.contenders[common::ICMP].label = "icmp #2".into();
+    let comparison = compare(&old, &new);
+    assert!(comparison.is_worse());
+    let change = |label: &str| {
+        let rows = &comparison.rows;
+        let row = rows
+            .iter()
+            .find(|r| r.contender == label && r.metric.name == "rtt_p50_ns");
+        row.unwrap().change
+    };
+    assert_eq!(change("udp"), Some(Change::ChangedWorse));
+    assert_eq!(change("tcp"), Some(Change::Same));
+    assert_eq!(change("tcp:cc=bbr"), Some(Change::Undecided));
+    golden(
+        "compare",
+        &report::compare::render(&comparison, &Style::default()),
+    );
+    let back = compare(&new, &old);
+    assert!(!back.is_worse());
+}

@@ -1,0 +1,244 @@
+//! `docs/result.schema.json` and `docs/output.md` against what is really written: neither may say
+//! more or less than the code.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test helper that fails is a failed test"
+)]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use deadheat::race::outcome::Outcome;
+use serde_json::Value;
+
+const SCHEMA: &str = include_str!("../docs/result.schema.json");
+const MANUAL: &str = include_str!("../docs/output.md");
+
+fn schema() -> Value {
+    serde_json::from_str(SCHEMA).unwrap()
+}
+
+fn json(outcome: &Outcome) -> Value {
+    serde_json::to_value(outcome).unwrap()
+}
+
+fn validator() -> jsonschema::Validator {
+    jsonschema::draft202012::new(&schema()).unwrap()
+}
+
+#[test]
+fn results_are_valid() {
+    assert!(jsonschema::meta::is_valid(&schema()));
+    let validator = validator();
+    for outcome in [common::full(), common::minimal(), common::hostile()] {
+        let errors: Vec<String> = validator
+            .iter_errors(&json(&outcome))
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+}
+
+#[test]
+fn results_come_back_as_they_were() {
+    for outcome in [common::full(), common::minimal(), common::hostile()] {
+        let text = serde_json::to_string(&outcome).unwrap();
+        assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), outcome);
+    }
+}
+
+/// The schema node behind a `$ref`, or the one that is not null of a `oneOf`.
+fn resolve<'a>(root: &'a Value, node: &'a Value) -> &'a Value {
+    if let Some(reference) = node["$ref"].as_str() {
+        return root.pointer(reference.trim_start_matches('#')).unwrap();
+    }
+    match node["oneOf"].as_array() {
+        Some(choices) => resolve(root, &choices[0]),
+        None => node,
+    }
+}
+
+/// Calls `visit` with each object of the schema and all places of `instances` where it stands.
+fn walk<'a>(
+    root: &'a Value,
+    node: &'a Value,
+    path: &str,
+    instances: &[&'a Value],
+    visit: &mut dyn FnMut(&str, &'a Value, &[&'a Value]),
+) {
+    let node = resolve(root, node);
+    if let Some(properties) = node["properties"].as_object() {
+        visit(path, node, instances);
+        for (name, child) in properties {
+            let inner: Vec<&Value> = instances
+                .iter()
+                .filter_map(|object| object.get(name))
+                .collect();
+            walk(root, child, &format!("{path}/{name}"), &inner, visit);
+        }
+    }
+    if node["items"].is_object() {
+        let inner: Vec<&Value> = instances
+            .iter()
+            .filter_map(|v| v.as_array())
+            .flatten()
+            .collect();
+        walk(root, &node["items"], &format!("{path}/*"), &inner, visit);
+    }
+}
+
+#[test]
+fn the_schema_has_nothing_that_is_never_written() {
+    let (schema, full) = (schema(), json(&common::full()));
+    // A definition that stands in several places needs each property in one of them.
+    let mut objects: BTreeMap<*const Value, (String, &Value, Vec<&Value>)> = BTreeMap::new();
+    walk(
+        &schema,
+        &schema,
+        "",
+        &[&full],
+        &mut |path, node, instances| {
+            let place = || (path.to_owned(), node, Vec::new());
+            let (_, _, all) = objects
+                .entry(std::ptr::from_ref(node))
+                .or_insert_with(place);
+            all.extend(instances);
+        },
+    );
+    assert!(objects.len() > 20, "{}", objects.len());
+    for (path, node, instances) in objects.values() {
+        assert_eq!(
+            node["additionalProperties"],
+            Value::Bool(false),
+            "{path} is not closed"
+        );
+        for (name, child) in node["properties"].as_object().unwrap() {
+            let is_there = |object: &&Value| object.get(name).is_some_and(|value| !value.is_null());
+            assert!(
+                instances.iter().any(is_there),
+                "{path}/{name} is in no result"
+            );
+            assert!(
+                child["description"].is_string(),
+                "{path}/{name} is not described"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_required_cannot_be_left_out_or_renamed() {
+    let (schema, full, validator) = (schema(), json(&common::full()), validator());
+    let mut required = Vec::new();
+    walk(&schema, &schema, "", &[&full], &mut |path, node, _| {
+        for name in node["required"].as_array().unwrap() {
+            required.push((path.to_owned(), name.as_str().unwrap().to_owned()));
+        }
+    });
+    assert!(required.len() > 100, "{}", required.len());
+    for (path, name) in required {
+        let mut without = full.clone();
+        let object = first_at(&mut without, &path).unwrap();
+        let value = object.as_object_mut().unwrap().remove(&name).unwrap();
+        assert!(!validator.is_valid(&without), "valid without {path}/{name}");
+        let mut renamed = without;
+        let object = first_at(&mut renamed, &path).unwrap();
+        object
+            .as_object_mut()
+            .unwrap()
+            .insert(format!("{name}_"), value);
+        assert!(
+            !validator.is_valid(&renamed),
+            "valid with {path}/{name} renamed"
+        );
+    }
+}
+
+/// The first value at a path of the schema; `*` is the first element of an array that leads on.
+fn first_at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+    let Some(rest) = path.strip_prefix('/') else {
+        return Some(value);
+    };
+    let (step, rest) = rest
+        .split_once('/')
+        .map_or((rest, String::new()), |(step, rest)| {
+            (step, format!("/{rest}"))
+        });
+    if step == "*" {
+        return value
+            .as_array_mut()?
+            .iter_mut()
+            .find_map(|value| first_at(value, &rest));
+    }
+    first_at(value.get_mut(step)?, &rest)
+}
+
+#[test]
+fn what_the_schema_allows_can_be_read() {
+    let (schema, full) = (schema(), json(&common::full()));
+    let mut optional = Vec::new();
+    walk(&schema, &schema, "", &[&full], &mut |path, node, _| {
+        let required: BTreeSet<&str> = node["required"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|name| name.as_str().unwrap())
+            .collect();
+        for name in node["properties"].as_object().unwrap().keys() {
+            if !required.contains(name.as_str()) {
+                optional.push(format!("{path}/{name}"));
+            }
+        }
+    });
+    let validator = validator();
+    for path in optional {
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        let mut without = full.clone();
+        let Some(object) = first_at(&mut without, parent) else {
+            panic!("nothing at {parent}");
+        };
+        object.as_object_mut().unwrap().remove(name);
+        assert!(validator.is_valid(&without), "{path} is optional");
+        assert!(
+            serde_json::from_value::<Outcome>(without).is_ok(),
+            "unreadable without {path}"
+        );
+    }
+}
+
+#[test]
+fn wrong_values_are_refused() {
+    let validator = validator();
+    for (pointer, wrong) in [
+        ("/format", Value::from(2)),
+        ("/seed", Value::from(-1)),
+        ("/status", Value::from("done")),
+        ("/verdicts/0/outcome", Value::from("tie")),
+        ("/verdicts/0/confidence", Value::from(95)),
+        ("/trials/0/rtt_ns/p50", Value::from("3 s")),
+        ("/trials/0/ledger/up/unit", Value::from("packets")),
+        ("/contenders/0/colour", Value::from("blue")),
+        ("/asked/family", Value::from(5)),
+    ] {
+        let mut result = json(&common::full());
+        *result.pointer_mut(pointer).unwrap() = wrong;
+        assert!(!validator.is_valid(&result), "{pointer}");
+    }
+}
+
+#[test]
+fn the_manual_explains_every_field() {
+    let schema = schema();
+    let mut missing = BTreeSet::new();
+    walk(&schema, &schema, "", &[], &mut |path, node, _| {
+        for name in node["properties"].as_object().unwrap().keys() {
+            if !MANUAL.contains(&format!("`{name}`")) {
+                missing.insert(format!("{path}/{name}"));
+            }
+        }
+    });
+    assert!(missing.is_empty(), "docs/output.md lacks {missing:#?}");
+}
