@@ -7,7 +7,7 @@ use super::outcome::{Difference, Entrant};
 use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
 use crate::transport::Contender;
 
-/// The differences between `entrants`, in the order of [`PROMISES`] and then of option names.
+/// The differences between `entrants`, promises first, then options by name.
 /// `contenders` are the same, parsed; contenders that dropped out do not count.
 pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Difference> {
     let racing: Vec<(&Entrant, &Contender)> = entrants

@@ -14,7 +14,7 @@
 //! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
 //! | [`outcome`] | the result as it is saved |
 //! | [`save`] | to disk and back |
-//! | [`resume`] | going on, and running again |
+//! | [`mod@resume`] | going on, and running again |
 //! | [`stage`] | what a race touches outside itself |
 //! | [`date`] | the time of day in names and results |
 //!
