@@ -1,5 +1,61 @@
-//! Blocks of trials until every claim is decided or the budget is spent: plan, schedule, stopping,
-//! running, saving, resuming.
+//! Blocks of trials until every claim is decided or the budget is spent.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`request`] | what is asked, and whether it can be meant |
+//! | [`plan`] | what is fixed before the first block: placement, blocks, looks, margin |
+//! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
+//! | `pilot` | the trials before the first block |
+//! | `run` | the loop: blocks, looks, saving, the end |
+//! | `block` | one block: repeats, blocked and failed trials |
+//! | [`analyse`] | from trials to summary, verdicts and control; pure |
+//! | `sentence` | verdicts in words |
+//! | [`differences`] | what was not equal, and why it matters |
+//! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
+//! | [`outcome`] | the result as it is saved |
+//! | [`save`] | to disk and back |
+//! | [`mod@compare`] | two saved races against each other |
+//! | [`mod@resume`] | going on, and running again |
+//! | [`stage`] | what a race touches outside itself |
+//! | [`date`] | the time of day in names and results |
+//!
+//! ```no_run
+//! use deadheat::race::{Race, Stage, Unobserved, outcome::Outcome};
+//! use deadheat::trial::Runner;
+//!
+//! fn run(runner: &mut dyn Runner) -> deadheat::Result<Outcome> {
+//!     Race::new(["tcp", "udp"])
+//!         .workload("ping:count=200")
+//!         .blocks(8)
+//!         .run_with(Stage::new(runner, &mut Unobserved).save("race.json"))
+//! }
+//! ```
 
+pub mod analyse;
+mod block;
 pub mod compare;
+pub mod date;
+pub mod differences;
+pub mod notice;
 pub mod outcome;
+mod pilot;
+pub mod plan;
+pub mod request;
+pub mod resume;
+mod run;
+pub mod save;
+pub mod schedule;
+mod sentence;
+pub mod stage;
+pub mod warnings;
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use request::{Request, Request as Race};
+pub use resume::{replay, resume};
+pub use stage::{Event, Keep, Observer, Place, Stage, Unobserved};

@@ -77,6 +77,7 @@ pub struct Asked {
     /// The workload.
     pub workload: String,
     /// `loopback`, or absent with `to`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// The remote host and port, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

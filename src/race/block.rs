@@ -1,0 +1,248 @@
+//! One block: every slot once, what failed its gate again at the end.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::outcome::{Entrant, Trial};
+use super::schedule::{Block, Role, Slot};
+use super::stage::{Event, Place, Stage};
+use crate::contract::WaitMode;
+use crate::error::{Error, Result};
+use crate::figures::{Cost, Ledger, Metrics};
+use crate::transport::Effective;
+use crate::trial::placement::Placement;
+use crate::trial::{End, Order, Record};
+
+/// How often a trial that fails its gate is repeated.
+const REPEATS: u32 = 2;
+
+/// What all trials of a race have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Common {
+    pub workload: String,
+    pub placement: Placement,
+    pub wait: WaitMode,
+}
+
+impl Common {
+    /// The order for one trial without samples.
+    pub(super) fn order(&self, contender: &str, seed: u64) -> Order {
+        Order {
+            contender: contender.to_owned(),
+            workload: self.workload.clone(),
+            placement: self.placement,
+            wait: self.wait,
+            seed,
+            samples: None,
+        }
+    }
+}
+
+/// A block that was run to its end.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// Its trials in the order run, invalid ones included.
+    pub trials: Vec<Trial>,
+    /// Contenders that turned out blocked, with the evidence.
+    pub blocked: BTreeMap<usize, String>,
+}
+
+/// A slot that waits for its turn.
+struct Turn {
+    slot: Slot,
+    repeats_left: u32,
+}
+
+/// Runs a block.
+///
+/// A trial that fails its gate is repeated at the end of the block, at most twice; the failed ones
+/// stay listed. A blocked one is repeated there too, and drops its contender if it is blocked
+/// again. A trial that fails outright is tried again at once.
+///
+/// # Errors
+/// [`Error::Interrupted`] where the stage was stopped; the error of a trial that failed twice.
+/// The block's trials are then lost: a block counts whole or not at all.
+pub(super) fn run(
+    stage: &mut Stage<'_>,
+    block: &Block,
+    common: &Common,
+    entrants: &[Entrant],
+) -> Result<Done> {
+    let mut runner = BlockRun {
+        stage,
+        block,
+        common,
+        entrants,
+        done: Done::default(),
+        blocked_once: BTreeSet::new(),
+    };
+    let mut turns: VecDeque<Turn> = block
+        .slots
+        .iter()
+        .map(|&slot| Turn {
+            slot,
+            repeats_left: REPEATS,
+        })
+        .collect();
+    while let Some(turn) = turns.pop_front() {
+        if runner.done.blocked.contains_key(&turn.slot.contender) {
+            continue;
+        }
+        if runner.take(turn.slot)? == After::Again && turn.repeats_left > 0 {
+            turns.push_back(Turn {
+                repeats_left: turn.repeats_left - 1,
+                ..turn
+            });
+        }
+    }
+    Ok(runner.done)
+}
+
+struct BlockRun<'a, 'b> {
+    stage: &'a mut Stage<'b>,
+    block: &'a Block,
+    common: &'a Common,
+    entrants: &'a [Entrant],
+    done: Done,
+    blocked_once: BTreeSet<usize>,
+}
+
+/// What is to be done with a slot after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Settled,
+    Again,
+}
+
+impl<'a> BlockRun<'a, '_> {
+    /// Gives a slot its turn.
+    fn take(&mut self, slot: Slot) -> Result<After> {
+        match self.attempt(slot)? {
+            End::Ran(record) => self.ran(slot, *record),
+            End::Blocked(evidence) => self.blocked(slot, evidence),
+            End::Failed(error) if !worth_repeating(&error) => Err(error),
+            End::Failed(first) => {
+                self.note(slot, absent(format!("failed: {first}")))?;
+                match self.attempt(slot)? {
+                    End::Ran(record) => self.ran(slot, *record),
+                    End::Blocked(evidence) => self.blocked(slot, evidence),
+                    End::Failed(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    fn ran(&mut self, slot: Slot, record: Record) -> Result<After> {
+        let after = if record.valid {
+            After::Settled
+        } else {
+            After::Again
+        };
+        self.note(slot, finite(record))?;
+        Ok(after)
+    }
+
+    fn blocked(&mut self, slot: Slot, evidence: String) -> Result<After> {
+        self.note(slot, absent(format!("blocked: {evidence}")))?;
+        if self.blocked_once.insert(slot.contender) {
+            return Ok(After::Again);
+        }
+        self.done.blocked.insert(slot.contender, evidence);
+        Ok(After::Settled)
+    }
+
+    /// Runs one trial. An end that the stop flag may have caused counts as that.
+    fn attempt(&mut self, slot: Slot) -> Result<End> {
+        if self.stage.stopped() {
+            return Err(Error::Interrupted);
+        }
+        let spec = self.entrant(slot).map_or("", |entrant| &entrant.spec);
+        let mut order = self.common.order(spec, self.block.seed);
+        order.samples = self.stage.samples_part();
+        let place = self.place(slot);
+        self.stage.observer.on(Event::TrialStarted(place));
+        let end = self.stage.runner.run(&order);
+        if self.stage.stopped() {
+            return Err(Error::Interrupted);
+        }
+        Ok(end)
+    }
+
+    /// Lists a trial and keeps its samples, whether it counts or not.
+    fn note(&mut self, slot: Slot, record: Record) -> Result<()> {
+        let place = self.place(slot);
+        let files = self.stage.samples().zip(self.stage.samples_part());
+        if let (Some(keep), Some((main, part))) = (self.stage.keep.as_deref_mut(), files) {
+            keep.append(&main, &part, &place)?;
+        }
+        self.stage.observer.on(Event::TrialEnded {
+            place,
+            why_invalid: record.why_invalid.as_deref().filter(|_| !record.valid),
+        });
+        self.done.trials.push(Trial {
+            block: self.block.number,
+            order: place.order,
+            contender: slot.contender,
+            control: place.control,
+            record,
+        });
+        Ok(())
+    }
+
+    fn place(&self, slot: Slot) -> Place<'a> {
+        Place {
+            block: self.block.number,
+            order: self.done.trials.len() as u64,
+            contender: slot.contender,
+            label: self.entrant(slot).map_or("", |entrant| &entrant.label),
+            control: slot.role == Role::Control,
+        }
+    }
+
+    fn entrant(&self, slot: Slot) -> Option<&'a Entrant> {
+        self.entrants.get(slot.contender)
+    }
+}
+
+/// Whether a second attempt could end differently.
+pub(super) fn worth_repeating(error: &Error) -> bool {
+    !matches!(
+        error,
+        Error::Interrupted | Error::Usage(_) | Error::Unsupported { .. }
+    )
+}
+
+/// The record of a trial that has no figures.
+fn absent(why: String) -> Record {
+    Record {
+        valid: false,
+        why_invalid: Some(why),
+        implementation: String::new(),
+        metrics: Metrics::new(),
+        censored: Vec::new(),
+        rtt_ns: None,
+        send_lateness_ns: None,
+        clock: None,
+        ledger: Ledger::default(),
+        cost: Cost::default(),
+        far_cost: None,
+        effective: Effective::new(),
+        far_effective: Effective::new(),
+        connect_ns: 0,
+        retransmits: None,
+        steal_share: 0.0,
+        load: 0.0,
+        started_ms: 0,
+        took_ns: 0,
+    }
+}
+
+/// A record that JSON can carry: a figure that is not a number is no figure.
+fn finite(mut record: Record) -> Record {
+    record.metrics.retain(|_, figure| figure.is_finite());
+    for share in [&mut record.steal_share, &mut record.load] {
+        if !share.is_finite() {
+            *share = 0.0;
+        }
+    }
+    record
+}

@@ -1,0 +1,72 @@
+//! The date and time of day in UTC, as results and file names carry them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SECONDS_PER_DAY: u64 = 86_400;
+
+/// `2026-07-26T09:05:03Z` (RFC 3339, whole seconds). A time before 1970 counts as 1970.
+pub fn rfc3339(at: SystemTime) -> String {
+    let [year, month, day, hour, minute, second] = civil(at);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// `20260726-090503`, for file names that sort by time.
+pub fn compact(at: SystemTime) -> String {
+    let [year, month, day, hour, minute, second] = civil(at);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+/// Year, month, day, hour, minute, second.
+///
+/// The Gregorian calendar repeats every 400 years of 146,097 days. A year that begins in March has
+/// its leap day at its end, and its months then have 153 days in every five (Hinnant, "chrono-
+/// compatible low-level date algorithms", `civil_from_days`).
+fn civil(at: SystemTime) -> [u64; 6] {
+    let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let (days, of_day) = (seconds / SECONDS_PER_DAY, seconds % SECONDS_PER_DAY);
+    // From 0000-03-01, so that eras and years begin with a March.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = 400 * era + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    [year, month, day, hour, minute, second]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Reference values from `date -u -d @N`.
+    #[test]
+    fn known_moments() {
+        for (seconds, want) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (68_169_599, "1972-02-28T23:59:59Z"),
+            (68_169_600, "1972-02-29T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            let at = UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!(rfc3339(at), want);
+        }
+        let at = UNIX_EPOCH + Duration::from_secs(1_735_689_599);
+        assert_eq!(compact(at), "20241231-235959");
+        assert_eq!(
+            rfc3339(UNIX_EPOCH - Duration::from_secs(9)),
+            "1970-01-01T00:00:00Z"
+        );
+    }
+}

@@ -1,0 +1,232 @@
+//! What was not equal between contenders, and why it matters. What can be held equal is; the rest
+//! stands beside the verdict, so that nobody takes a difference of conditions for one of protocols.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::outcome::{Difference, Entrant};
+use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
+use crate::transport::Contender;
+
+/// The differences between `entrants`, promises first, then options by name.
+/// `contenders` are the same, parsed; contenders that dropped out do not count.
+pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Difference> {
+    let racing: Vec<(&Entrant, &Contender)> = entrants
+        .iter()
+        .zip(contenders)
+        .filter(|(entrant, _)| entrant.blocked.is_none())
+        .collect();
+    let promised = PROMISES.iter().map(|promise| {
+        let value = |(entrant, contender): &(&Entrant, &Contender)| {
+            (entrant.label.clone(), (promise.value)(contender))
+        };
+        difference(
+            promise.what.to_owned(),
+            racing.iter().map(value).collect(),
+            promise.matters,
+        )
+    });
+    promised.chain(options(&racing)).flatten().collect()
+}
+
+/// Something a transport promises, and why it matters when another does not.
+struct Promise {
+    what: &'static str,
+    value: fn(&Contender) -> String,
+    matters: &'static str,
+}
+
+const PROMISES: &[Promise] = &[
+    Promise {
+        what: "delivery",
+        value: |contender| match contender.transport.info().guarantees.delivery {
+            Delivery::Reliable => "lost messages are sent again".into(),
+            Delivery::BestEffort => "lost messages are gone".into(),
+        },
+        matters: "a loss costs one side time and the other side data, so compare latency together \
+                  with the ledger",
+    },
+    Promise {
+        what: "ordering",
+        value: |contender| match contender.transport.info().guarantees.ordering {
+            Ordering::Ordered => "as sent".into(),
+            Ordering::Unordered => "as they arrive".into(),
+        },
+        matters: "a transport that keeps order holds later messages back until an earlier one has \
+                  arrived (head-of-line blocking)",
+    },
+    Promise {
+        what: "framing",
+        value: |contender| {
+            let info = contender.transport.info();
+            match (info.guarantees.framing, info.framing_bytes) {
+                (Framing::Messages, _) => "keeps messages whole".into(),
+                (Framing::ByteStream, 0) => "byte stream".into(),
+                (Framing::ByteStream, n) => format!("byte stream, {n} bytes in front of a message"),
+            }
+        },
+        matters: "on a byte stream each message carries its length and may arrive in pieces or \
+                  together with others",
+    },
+    Promise {
+        what: "congestion",
+        value: |contender| match contender.transport.info().guarantees.congestion {
+            Congestion::Controlled => "controlled".into(),
+            Congestion::Backpressure => "back-pressure of the receiver".into(),
+            Congestion::Uncontrolled => "none".into(),
+        },
+        matters: "without congestion control a sender fills queues and takes bandwidth from \
+                  others; what it gains here it may not keep on a shared network",
+    },
+    Promise {
+        what: "encryption",
+        value: |contender| match contender.transport.info().guarantees.encrypted {
+            true => "encrypted".into(),
+            false => "plain".into(),
+        },
+        matters: "encryption costs CPU time per byte and round trips at the start; an application \
+                  that needs it must add it to the plain ones",
+    },
+    Promise {
+        what: "far end",
+        value: |contender| match contender.transport.info().peer {
+            PeerKind::Process => "a process".into(),
+            PeerKind::Kernel => "the kernel".into(),
+        },
+        matters: "the kernel answers without waking a process, so its round trip is a floor and \
+                  not what an application would see",
+    },
+];
+
+/// Knobs as asked, and options as read back at either end, where they differ.
+fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
+    let kinds: [(&str, Source); 3] = [
+        ("asked", |entrant| &entrant.asked),
+        ("effective", |entrant| &entrant.effective),
+        ("effective at the far end", |entrant| &entrant.far_effective),
+    ];
+    let mut all = Vec::new();
+    let mut told = BTreeSet::new();
+    // What is in force says more than what was asked, and the near end stands for both.
+    for (kind, source) in [kinds[1], kinds[2], kinds[0]] {
+        let names: BTreeSet<&String> = racing
+            .iter()
+            .flat_map(|(entrant, _)| source(entrant).keys())
+            .collect();
+        for name in names {
+            let values: BTreeMap<String, String> = racing
+                .iter()
+                .filter_map(|(entrant, _)| {
+                    Some((entrant.label.clone(), source(entrant).get(name)?.clone()))
+                })
+                .collect();
+            // An option that only some have is a difference of kind, and told above.
+            let found = difference(format!("{name} ({kind})"), values, why(name));
+            if found.is_some() && told.insert(name.clone()) {
+                all.push(found);
+            }
+        }
+    }
+    all
+}
+
+type Source = fn(&Entrant) -> &BTreeMap<String, String>;
+
+/// Why an option matters, by its name. The names are the words of the field, shared by transports.
+fn why(option: &str) -> &'static str {
+    match option {
+        "cc" => {
+            "the congestion control decides throughput and queueing delay more than the transport \
+             does"
+        }
+        "sndbuf" | "rcvbuf" => {
+            "a buffer bounds what can be in flight, and a small receive buffer drops datagrams"
+        }
+        "nodelay" => "without it, small messages may wait for acknowledgements (Nagle, RFC 896)",
+        _ => "the contenders ran with different settings, so the verdict is about these settings",
+    }
+}
+
+/// `None` where all are equal, or only one has it.
+fn difference(what: String, values: BTreeMap<String, String>, matters: &str) -> Option<Difference> {
+    let distinct: BTreeSet<&String> = values.values().collect();
+    (distinct.len() > 1).then(|| Difference {
+        what,
+        values,
+        matters: matters.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::Request;
+
+    fn between(specs: &[&str], change: impl FnOnce(&mut [Entrant])) -> Vec<Difference> {
+        let mut checked = Request::new(specs.to_vec()).check().unwrap();
+        change(&mut checked.entrants);
+        differences(&checked.entrants, &checked.contenders)
+    }
+
+    fn what(found: &[Difference]) -> Vec<&str> {
+        found
+            .iter()
+            .map(|difference| difference.what.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn equals_have_no_differences() {
+        assert_eq!(between(&["udp", "udp"], |_| ()), []);
+        assert_eq!(between(&["tcp"], |_| ()), []);
+    }
+
+    #[test]
+    fn transports_differ_by_their_promises() {
+        let found = between(&["tcp", "udp"], |_| ());
+        for expected in ["delivery", "ordering", "framing", "congestion"] {
+            assert!(what(&found).contains(&expected), "{found:?}");
+        }
+        assert!(!what(&found).contains(&"far end"));
+        assert_eq!(found[0].values["udp"], "lost messages are gone");
+        assert!(
+            found
+                .iter()
+                .all(|difference| !difference.matters.is_empty())
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_answers_is_told() {
+        let found = between(&["udp", "icmp"], |_| ());
+        assert!(what(&found).contains(&"far end"), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_in_force_is_told_once_and_before_what_was_asked() {
+        let found = between(&["tcp:cc=cubic", "tcp:cc=reno"], |entrants| {
+            entrants[0].effective.insert("cc".into(), "cubic".into());
+            entrants[1].effective.insert("cc".into(), "reno".into());
+        });
+        assert_eq!(what(&found), ["cc (effective)"]);
+        let found = between(&["tcp:cc=cubic", "tcp:cc=reno"], |_| ());
+        assert_eq!(what(&found), ["cc (asked)"]);
+        let found = between(&["udp", "udp"], |entrants| {
+            entrants[0]
+                .effective
+                .insert("rcvbuf".into(), "212992".into());
+            entrants[1]
+                .effective
+                .insert("rcvbuf".into(), "425984".into());
+        });
+        assert_eq!(what(&found), ["rcvbuf (effective)"]);
+        assert!(found[0].matters.contains("buffer"));
+    }
+
+    #[test]
+    fn who_dropped_out_does_not_differ() {
+        let found = between(&["tcp", "udp"], |entrants| {
+            entrants[1].blocked = Some("no answer".into());
+        });
+        assert_eq!(found, []);
+    }
+}

@@ -1,0 +1,288 @@
+//! The warnings in words. Each says what was seen and what to do, under a code that stays the same.
+
+use super::outcome::{UNTRUSTED_GATE, Warning};
+use super::plan::percent;
+
+/// Share of trials that may fail their gate before the race is not trusted.
+const MOST_GATE_FAILURES: f64 = 0.2;
+
+/// Something to know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// A contender's trials fall into two clusters.
+    TwoRegimes {
+        /// The contender's label.
+        label: String,
+        /// The metric's label.
+        metric: String,
+        /// How far the upper centre is from the lower: 1.4 for 40 %.
+        ratio: f64,
+        /// Share of trials in the upper one.
+        share: f64,
+    },
+    /// The hypervisor took CPU time away.
+    Steal {
+        /// Trials it touched.
+        trials: usize,
+        /// The largest share of one trial.
+        most: f64,
+    },
+    /// Trials failed their gate, and were repeated.
+    GateFailures {
+        /// How many.
+        failed: usize,
+        /// Of how many.
+        trials: usize,
+        /// What the first of them said.
+        why: String,
+    },
+    /// Messages were lost on loopback, where nothing but a full buffer loses any.
+    LoopbackLoss {
+        /// Labels of the contenders concerned.
+        labels: Vec<String>,
+        /// Messages.
+        lost: u64,
+    },
+    /// The planned blocks cannot decide all claims.
+    BudgetTooSmall {
+        /// Planned.
+        blocks: u64,
+        /// Needed at the least.
+        fewest: u64,
+    },
+    /// There is nobody to compare with.
+    SingleContender {
+        /// The contender's label.
+        label: String,
+    },
+    /// The scheduler chose where the ends ran.
+    HostPlacement,
+    /// The machine is so noisy that the margin had to be raised.
+    MarginWidened {
+        /// To this fraction.
+        margin: f64,
+        /// Why.
+        reason: String,
+    },
+    /// A claimed figure falls among lost messages.
+    Censored {
+        /// The contender's label.
+        label: String,
+        /// The metric's label.
+        metric: String,
+    },
+    /// Other work ran on this host.
+    Load {
+        /// The load average at the first trial.
+        load: f64,
+        /// CPUs.
+        cpus: usize,
+    },
+    /// An option is not what was asked.
+    NotAsAsked {
+        /// The contender's label.
+        label: String,
+        /// The option.
+        option: String,
+        /// Asked.
+        asked: String,
+        /// In force.
+        effective: String,
+    },
+    /// Accounts of messages do not close.
+    LedgerOpen {
+        /// Trials concerned.
+        trials: usize,
+        /// What the first of them said.
+        why: String,
+    },
+    /// A contender's packets do not get through.
+    Blocked {
+        /// Its label.
+        label: String,
+        /// What was seen.
+        evidence: String,
+    },
+    /// A trial failed, again when repeated, and ended the race.
+    TrialFailed {
+        /// What failed.
+        error: String,
+    },
+    /// The race could not be saved, and ended.
+    SaveFailed {
+        /// Why.
+        error: String,
+    },
+    /// The race went on after the error that its verdicts may have was spent.
+    ResumedAfterLastLook {
+        /// Blocks at that time.
+        blocks: u64,
+        /// What the chance of a false verdict may be now.
+        error: f64,
+    },
+    /// The race went on on another host.
+    ResumedElsewhere {
+        /// Where it began.
+        from: String,
+        /// Where it went on.
+        to: String,
+    },
+}
+
+impl Notice {
+    /// The stable word for it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Notice::TwoRegimes { .. } => "two_regimes",
+            Notice::Steal { .. } => "steal",
+            Notice::GateFailures { failed, trials, .. } => {
+                if *failed as f64 > MOST_GATE_FAILURES * *trials as f64 {
+                    UNTRUSTED_GATE
+                } else {
+                    "gate_failed"
+                }
+            }
+            Notice::LoopbackLoss { .. } => "loss_on_loopback",
+            Notice::BudgetTooSmall { .. } => "budget_too_small",
+            Notice::SingleContender { .. } => "single_contender",
+            Notice::HostPlacement => "host_placement",
+            Notice::MarginWidened { .. } => "margin_widened",
+            Notice::Censored { .. } => "censored_percentile",
+            Notice::Load { .. } => "load",
+            Notice::NotAsAsked { .. } => "not_as_asked",
+            Notice::LedgerOpen { .. } => "ledger_open",
+            Notice::Blocked { .. } => "blocked",
+            Notice::TrialFailed { .. } => "trial_failed",
+            Notice::SaveFailed { .. } => "save_failed",
+            Notice::ResumedAfterLastLook { .. } => "resumed_after_last_look",
+            Notice::ResumedElsewhere { .. } => "resumed_elsewhere",
+        }
+    }
+
+    /// As results carry it.
+    pub fn warning(&self) -> Warning {
+        Warning {
+            code: self.code().to_owned(),
+            message: self.message(),
+            advice: self.advice().to_owned(),
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Notice::TwoRegimes {
+                label,
+                metric,
+                ratio,
+                share,
+            } => format!(
+                "{label} has two regimes: {metric} is {} higher in {} of its trials",
+                percent(ratio - 1.0),
+                percent(*share)
+            ),
+            Notice::Steal { trials, most } => format!(
+                "the hypervisor took CPU time from {trials} trials, up to {} of one",
+                percent(*most)
+            ),
+            Notice::GateFailures {
+                failed,
+                trials,
+                why,
+            } => format!("{failed} of {trials} trials failed their gate; the first: {why}"),
+            Notice::LoopbackLoss { labels, lost } => format!(
+                "{lost} messages of {} were lost on loopback, where only full buffers lose any",
+                labels.join(", ")
+            ),
+            Notice::BudgetTooSmall { blocks, fewest } => format!(
+                "{blocks} blocks are planned and {fewest} are the fewest that can decide all \
+                 claims, so some must stay undecided"
+            ),
+            Notice::SingleContender { label } => {
+                format!("{label} is described and checked against its own copy; no verdicts")
+            }
+            Notice::HostPlacement => {
+                "the host's scheduler placed the two ends, perhaps differently in each trial".into()
+            }
+            Notice::MarginWidened { margin, reason } => {
+                format!("the margin is {}: {reason}", percent(*margin))
+            }
+            Notice::Censored { label, metric } => format!(
+                "{metric} of {label} falls among messages that were lost: it is at least the timeout"
+            ),
+            Notice::Load { load, cpus } => {
+                format!(
+                    "the load was {load:.2} on {cpus} CPUs before the first block's first trial"
+                )
+            }
+            Notice::NotAsAsked {
+                label,
+                option,
+                asked,
+                effective,
+            } => format!("{label} asked for {option}={asked} and has {effective}"),
+            Notice::LedgerOpen { trials, why } => {
+                format!("the ledger does not close in {trials} trials; the first: {why}")
+            }
+            Notice::Blocked { label, evidence } => format!("{label} is blocked: {evidence}"),
+            Notice::TrialFailed { error } => format!("a trial failed twice: {error}"),
+            Notice::SaveFailed { error } => format!("the race could not be saved: {error}"),
+            Notice::ResumedAfterLastLook { blocks, error } => format!(
+                "the race was resumed after its last look at {blocks} blocks; the chance of a \
+                 false verdict is up to {}",
+                percent(*error)
+            ),
+            Notice::ResumedElsewhere { from, to } => {
+                format!("the race began on {from} and went on on {to}")
+            }
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        match self {
+            Notice::TwoRegimes { .. } => {
+                "pin both ends with --placement same-core or cross-core, and look at the trials \
+                 one by one"
+            }
+            Notice::Steal { .. } => "race on a host of its own, or at a quieter time",
+            Notice::GateFailures { .. } => {
+                "close other programs, or ask for less: a longer interval, a lower rate"
+            }
+            Notice::LoopbackLoss { .. } => {
+                "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate"
+            }
+            Notice::BudgetTooSmall { .. } => {
+                "raise --budget or --blocks, shorten the workload, or race fewer contenders"
+            }
+            Notice::SingleContender { .. } => "name a second contender to have a verdict",
+            Notice::HostPlacement => {
+                "use --placement same-core, cross-core or busy to hold it equal"
+            }
+            Notice::MarginWidened { .. } => {
+                "quieten the host or raise --budget to resolve less; --margin sets it by hand"
+            }
+            Notice::Censored { .. } => {
+                "read the loss in the ledger first; a longer timeout shows the tail"
+            }
+            Notice::Load { .. } => "stop other work on this host and race again",
+            Notice::NotAsAsked { .. } => {
+                "load the kernel module or allow the setting, or ask for what the host has"
+            }
+            Notice::LedgerOpen { .. } => {
+                "do not rely on the loss figures of these trials; the ledger says why"
+            }
+            Notice::Blocked { .. } => {
+                "look for a firewall or address filter between the hosts; the others raced on"
+            }
+            Notice::TrialFailed { .. } => {
+                "mend what the message names; the blocks done are kept and can be resumed"
+            }
+            Notice::SaveFailed { .. } => {
+                "free space or choose another file with -o; the last saved state is intact"
+            }
+            Notice::ResumedAfterLastLook { .. } => {
+                "for the full confidence run a new race with more --blocks or --budget"
+            }
+            Notice::ResumedElsewhere { .. } => "run the race anew on one host",
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! What is asked of a race, and whether it can be meant. Everything that can be refused without
+//! running anything is refused here.
+
+use std::collections::BTreeMap;
+
+use super::outcome::{Asked, Entrant, Fixed};
+use crate::contract::Reach;
+use crate::error::{Error, Result, unknown};
+use crate::figures::{Metric, Role};
+use crate::time::Nanos;
+use crate::transport::{Contender, Effective};
+use crate::trial::placement::Placement;
+use crate::workload::{self, Task};
+
+/// Time a race may take where neither blocks nor a budget are asked for.
+pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(50);
+
+/// Blocks at most where none are asked for. More resolve differences that nobody would feel.
+pub const DEFAULT_BLOCKS: u64 = 200;
+
+/// Confidence where none is asked for.
+pub const DEFAULT_CONFIDENCE: f64 = 0.95;
+
+const MOST_BLOCKS: u64 = 10_000;
+const MOST_CONTENDERS: usize = 32;
+const CONFIDENCES: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
+const LONGEST_TEXT: usize = 1_000;
+
+/// What is asked of a race. Built by chaining; checked when it runs, or with [`Request::check`].
+///
+/// ```no_run
+/// # use deadheat::race::Race;
+/// # use deadheat::time::Nanos;
+/// let request = Race::new(["tcp", "udp"])
+///     .workload("ping:count=200")
+///     .blocks(8)
+///     .seed(7);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    pub(super) contenders: Vec<String>,
+    pub(super) workload: String,
+    pub(super) path: String,
+    pub(super) to: Option<String>,
+    pub(super) family: Option<u8>,
+    pub(super) blocks: Option<u64>,
+    pub(super) budget: Option<Nanos>,
+    pub(super) margin: Option<f64>,
+    pub(super) confidence: f64,
+    pub(super) seed: Option<u64>,
+    pub(super) placement: Option<String>,
+    pub(super) title: Option<String>,
+    pub(super) labels: BTreeMap<String, String>,
+    /// The plan of an earlier race, to be run again as it was.
+    pub(super) plan: Option<Fixed>,
+}
+
+impl Request {
+    /// A race of `contenders`, each as typed (`tcp:cc=bbr`), with the default workload on
+    /// loopback. A single contender is described and checked against its own copy, without
+    /// verdicts.
+    pub fn new<S: Into<String>>(contenders: impl IntoIterator<Item = S>) -> Request {
+        Request {
+            contenders: contenders.into_iter().map(Into::into).collect(),
+            workload: workload::ALL
+                .first()
+                .map_or_else(String::new, |first| first.info().id.to_owned()),
+            path: "loopback".to_owned(),
+            to: None,
+            family: None,
+            blocks: None,
+            budget: None,
+            margin: None,
+            confidence: DEFAULT_CONFIDENCE,
+            seed: None,
+            placement: None,
+            title: None,
+            labels: BTreeMap::new(),
+            plan: None,
+        }
+    }
+
+    /// What each trial does, as typed: `ping:size=64,interval=1ms`.
+    pub fn workload(mut self, typed: impl Into<String>) -> Request {
+        self.workload = typed.into();
+        self
+    }
+
+    /// The path between the ends, as typed: `loopback`.
+    pub fn path(mut self, typed: impl Into<String>) -> Request {
+        self.path = typed.into();
+        self
+    }
+
+    /// The far end is a `deadheat serve` at `HOST[:PORT]`, instead of a path on this machine.
+    pub fn to(mut self, host: impl Into<String>) -> Request {
+        self.to = Some(host.into());
+        self
+    }
+
+    /// Only addresses of IPv4 (`4`) or IPv6 (`6`).
+    pub fn family(mut self, family: u8) -> Request {
+        self.family = Some(family);
+        self
+    }
+
+    /// Blocks at most, 1 to 10,000. Without a budget, time is then no limit.
+    pub fn blocks(mut self, blocks: u64) -> Request {
+        self.blocks = Some(blocks);
+        self
+    }
+
+    /// Time at most, the trials before the first block included.
+    pub fn budget(mut self, budget: Nanos) -> Request {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Differences up to this fraction (0.05 for 5 %) do not matter.
+    pub fn margin(mut self, fraction: f64) -> Request {
+        self.margin = Some(fraction);
+        self
+    }
+
+    /// How sure the race as a whole has to be, as a fraction: 0.95.
+    pub fn confidence(mut self, fraction: f64) -> Request {
+        self.confidence = fraction;
+        self
+    }
+
+    /// The seed of order and impairments; random where none is given.
+    pub fn seed(mut self, seed: u64) -> Request {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Where the two ends run, as typed: `cross-core`.
+    pub fn placement(mut self, typed: impl Into<String>) -> Request {
+        self.placement = Some(typed.into());
+        self
+    }
+
+    /// A title for people.
+    pub fn title(mut self, title: impl Into<String>) -> Request {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// A label that the result carries.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Request {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Holds the request against what exists and makes sense. Runs nothing.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming what is wrong and what would be right.
+    pub fn check(&self) -> Result<Checked> {
+        self.check_numbers()?;
+        self.check_target()?;
+        let task = workload::parse(&self.workload)?;
+        let contenders = self
+            .contenders
+            .iter()
+            .map(|typed| self.check_contender(typed, task.as_ref()))
+            .collect::<Result<Vec<Contender>>>()?;
+        let placement = self
+            .placement
+            .as_deref()
+            .map(Placement::parse)
+            .transpose()?;
+        // Claims first: the order in which results show them.
+        let mut metrics = task.metrics();
+        metrics.sort_by_key(|metric| metric.role != Role::Claim);
+        Ok(Checked {
+            entrants: entrants(&contenders),
+            contenders,
+            metrics,
+            placement,
+        })
+    }
+
+    /// The request as results carry it, with defaults filled in.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            contenders: self.contenders.clone(),
+            workload: self.workload.clone(),
+            path: match self.to {
+                Some(_) => String::new(),
+                None => self.path.clone(),
+            },
+            to: self.to.clone(),
+            family: self.family,
+            blocks: self.blocks,
+            budget_ns: self.time_limit().map(|budget| budget.0),
+            margin: self.margin,
+            confidence: self.confidence,
+            placement: self.placement.clone(),
+        }
+    }
+
+    /// The budget asked for, or the default where nothing else ends the race.
+    pub(super) fn time_limit(&self) -> Option<Nanos> {
+        self.budget
+            .or_else(|| self.blocks.is_none().then_some(DEFAULT_BUDGET))
+    }
+
+    fn check_numbers(&self) -> Result<()> {
+        let refuse = |message: String| Err(Error::usage(message));
+        match self.contenders.len() {
+            0 => return refuse("a race needs a contender, such as tcp or udp".into()),
+            1..=MOST_CONTENDERS => {}
+            n => return refuse(format!("{n} contenders; at most {MOST_CONTENDERS}")),
+        }
+        if let Some(blocks) = self.blocks
+            && !(1..=MOST_BLOCKS).contains(&blocks)
+        {
+            return refuse(format!("{blocks} blocks; 1 to {MOST_BLOCKS} make sense"));
+        }
+        if self.budget == Some(Nanos::ZERO) {
+            return refuse("a budget of no time; write --budget 60s, say".into());
+        }
+        // Written so that NaN is refused too.
+        if let Some(margin) = self.margin
+            && !(margin > 0.0 && margin < 1.0)
+        {
+            return refuse(format!(
+                "a margin of {} %; it must lie above 0 % and below 100 %, such as 5%",
+                100.0 * margin
+            ));
+        }
+        if !CONFIDENCES.contains(&self.confidence) {
+            return refuse(format!(
+                "a confidence of {} %; 50 % to 99.99 % make sense, such as 95%",
+                100.0 * self.confidence
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_target(&self) -> Result<()> {
+        if let Some(family) = self.family
+            && ![4, 6].contains(&family)
+        {
+            return Err(Error::usage(format!("IPv{family}; 4 or 6")));
+        }
+        match &self.to {
+            Some(host) if host.trim().is_empty() => Err(Error::usage(
+                "the far end has no name; write --to HOST or --to HOST:PORT",
+            )),
+            Some(_) if self.path != "loopback" => Err(Error::usage(format!(
+                "both a remote host and the path `{}`; give one of them",
+                self.path
+            ))),
+            None if self.path != "loopback" => Err(unknown("path", &self.path, &["loopback"])),
+            _ => self.check_texts(),
+        }
+    }
+
+    fn check_texts(&self) -> Result<()> {
+        let texts = self.title.iter().chain(self.labels.keys());
+        match texts
+            .chain(self.labels.values())
+            .find(|text| text.len() > LONGEST_TEXT)
+        {
+            Some(text) => Err(Error::usage(format!(
+                "a title or label of {} bytes; at most {LONGEST_TEXT}",
+                text.len()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_contender(&self, typed: &str, task: &dyn Task) -> Result<Contender> {
+        let contender = Contender::parse(typed)?;
+        let info = contender.transport.info();
+        if let Some(reason) = task.misfit(&info.guarantees, info.peer) {
+            return Err(Error::usage(format!(
+                "`{typed}` cannot carry `{}`: {reason}",
+                self.workload
+            )));
+        }
+        match (&self.to, info.reach) {
+            (_, Reach::Network) | (None, Reach::Machine) => Ok(contender),
+            (Some(host), Reach::Machine | Reach::Process) => Err(Error::usage(format!(
+                "`{typed}` does not leave this machine and cannot reach {host}; \
+                 race it on loopback, without --to"
+            ))),
+            (None, Reach::Process) => Err(Error::usage(format!(
+                "`{typed}` does not leave its process, and the two ends of a trial are two"
+            ))),
+        }
+    }
+}
+
+/// A request that can be meant.
+#[derive(Debug)]
+pub struct Checked {
+    /// The contenders with their knobs.
+    pub contenders: Vec<Contender>,
+    /// The same as results show them; nothing has run yet.
+    pub entrants: Vec<Entrant>,
+    /// What is compared, claims first.
+    pub metrics: Vec<Metric>,
+    /// Where the ends are to run, if that was asked for.
+    pub placement: Option<Placement>,
+}
+
+fn entrants(contenders: &[Contender]) -> Vec<Entrant> {
+    let specs: Vec<String> = contenders.iter().map(|c| c.spec.to_string()).collect();
+    contenders
+        .iter()
+        .enumerate()
+        .map(|(id, contender)| {
+            let info = contender.transport.info();
+            let asked = contender.knobs.iter();
+            Entrant {
+                id,
+                spec: specs[id].clone(),
+                label: label(&specs, id),
+                transport: info.id.to_owned(),
+                colour: info.colour.to_owned(),
+                implementation: format!("{}/{}", info.id, info.implementation),
+                asked: asked.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+                effective: Effective::new(),
+                far_effective: Effective::new(),
+                blocked: None,
+            }
+        })
+        .collect()
+}
+
+/// The spec, with a number from the second of the same spec on: `udp`, `udp #2`.
+fn label(specs: &[String], id: usize) -> String {
+    match specs[..id]
+        .iter()
+        .filter(|spec| **spec == specs[id])
+        .count()
+    {
+        0 => specs[id].clone(),
+        before => format!("{} #{}", specs[id], before + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(request: Request) -> String {
+        let error = request.check().expect_err("must be refused");
+        assert_eq!(error.exit_code(), 2, "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn absurd_numbers_are_refused_by_name() {
+        let ask = || Request::new(["tcp", "udp"]);
+        assert!(refusal(Request::new(Vec::<String>::new())).contains("needs a contender"));
+        assert!(refusal(Request::new(vec!["tcp"; 33])).contains("at most 32"));
+        assert!(refusal(ask().blocks(0)).contains("0 blocks"));
+        assert!(refusal(ask().blocks(10_001)).contains("10001 blocks"));
+        assert!(refusal(ask().budget(Nanos::ZERO)).contains("budget"));
+        for margin in [0.0, -0.1, 1.0, f64::NAN, f64::INFINITY] {
+            assert!(refusal(ask().margin(margin)).contains("margin"), "{margin}");
+        }
+        for confidence in [0.4, 1.0, f64::NAN] {
+            assert!(refusal(ask().confidence(confidence)).contains("confidence"));
+        }
+        assert!(refusal(ask().family(5)).contains("4 or 6"));
+        assert!(refusal(ask().title("x".repeat(1_001))).contains("1001 bytes"));
+    }
+
+    #[test]
+    fn unknown_words_are_refused_by_name() {
+        let say = |contender: &str| refusal(Request::new(["tcp", contender]));
+        assert!(say("upd").contains("did you mean `udp`?"));
+        assert!(refusal(Request::new(["tcp"]).workload("pong")).contains("`ping`"));
+        assert!(refusal(Request::new(["tcp"]).path("moon")).contains("valid: loopback"));
+        assert!(refusal(Request::new(["tcp"]).path("moon").to("h")).contains("one of them"));
+        assert!(refusal(Request::new(["tcp"]).to(" ")).contains("no name"));
+        assert!(refusal(Request::new(["tcp"]).placement("samecore")).contains("same-core"));
+    }
+
+    #[test]
+    fn a_contender_that_cannot_do_the_work_is_named_with_the_reason() {
+        let said = refusal(Request::new(["tcp", "icmp"]).workload("bulk"));
+        assert!(said.starts_with("`icmp` cannot carry `bulk`: "), "{said}");
+    }
+
+    #[test]
+    fn what_stays_on_this_machine_is_refused_for_a_remote_host() {
+        let said = refusal(Request::new(["tcp", "unix"]).to("far.example"));
+        assert!(
+            said.contains("`unix` does not leave this machine"),
+            "{said}"
+        );
+        assert!(Request::new(["tcp", "unix"]).check().is_ok());
+    }
+
+    #[test]
+    fn labels_are_unique() {
+        let checked = Request::new(["udp", "tcp", "udp", "udp"]).check().unwrap();
+        let labels: Vec<&str> = checked.entrants.iter().map(|e| e.label.as_str()).collect();
+        assert_eq!(labels, ["udp", "tcp", "udp #2", "udp #3"]);
+    }
+
+    #[test]
+    fn defaults_are_written_down() {
+        let budget = |request: Request| request.asked().budget_ns;
+        assert_eq!(budget(Request::new(["tcp"])), Some(DEFAULT_BUDGET.0));
+        assert_eq!(budget(Request::new(["tcp"]).blocks(8)), None);
+        let asked = Request::new(["tcp"]).to("far.example").asked();
+        assert_eq!((asked.path.as_str(), asked.confidence), ("", 0.95));
+    }
+}

@@ -1,0 +1,140 @@
+//! Going on with a race that was broken off, and running one again as it was.
+
+use super::notice::Notice;
+use super::outcome::{Outcome, Status};
+use super::plan;
+use super::request::{Checked, Request};
+use super::run::{Course, blocks_done};
+use super::schedule;
+use super::stage::{Event, Stage};
+use crate::error::{Error, Result};
+use crate::time::Nanos;
+use crate::trial::End;
+use crate::trial::placement::Placement;
+
+/// Goes on with a race from its next whole block, under the plan and seed it began with, for
+/// `budget` more, or for what is left of its own.
+///
+/// A race that ended because its time ran out has had its last look; going on after having seen it
+/// adds to the chance of a false verdict, which a warning then states.
+///
+/// # Errors
+/// [`Error::Usage`] where nothing is left to do, saying what works instead; otherwise as
+/// [`Request::run_with`].
+pub fn resume(before: Outcome, budget: Option<Nanos>, stage: Stage<'_>) -> Result<Outcome> {
+    let done = blocks_done(&before);
+    check_unfinished(&before, done)?;
+    let limit = budget.map_or_else(|| budget_left(&before), |more| Ok(Some(more)))?;
+    let request = request(&before);
+    let Checked { contenders, .. } = request.check()?;
+    for contender in &contenders {
+        contender.transport.check()?;
+    }
+    let began = stage.clock.now();
+    let placement = Placement::parse(&before.plan.placement)?;
+    let common = request.common(placement);
+    let (host, _) = stage.runner.hosts()?;
+    plan::placement(Some(placement), request.to.is_some(), &host)?;
+    let mut notices = Vec::new();
+    if (&host.hostname, &host.cpu_model) != (&before.host.hostname, &before.host.cpu_model) {
+        notices.push(Notice::ResumedElsewhere {
+            from: before.host.hostname.clone(),
+            to: host.hostname,
+        });
+    }
+    if before.status == Status::Budget {
+        notices.push(Notice::ResumedAfterLastLook {
+            blocks: done,
+            error: error_after(&before, done),
+        });
+    }
+    // The environment is cold again; what this trial finds is not looked at.
+    if let Some(first) = before.contenders.iter().find(|e| e.blocked.is_none()) {
+        let order = common.order(&first.spec, schedule::pilot_seed(before.seed, 0));
+        stage.observer.on(Event::Pilot { trial: 1, of: 1 });
+        let _: End = stage.runner.run(&order);
+    }
+    let mut course = Course::new(stage, contenders, common, before).within(limit, began);
+    for notice in &notices {
+        course.add(notice);
+    }
+    course.drive()
+}
+
+/// The request that runs a race again with the same contenders, plan and seed.
+///
+/// The pilot's findings are taken from the earlier race: margin, looks and number of blocks are
+/// the same. Verdicts may differ as trials do.
+pub fn replay(earlier: &Outcome) -> Request {
+    Request {
+        plan: Some(earlier.plan.clone()),
+        placement: Some(earlier.plan.placement.clone()),
+        ..request(earlier)
+    }
+}
+
+/// The request that a race came from.
+fn request(outcome: &Outcome) -> Request {
+    let asked = &outcome.asked;
+    let mut request = Request::new(asked.contenders.clone()).workload(asked.workload.clone());
+    request.to.clone_from(&asked.to);
+    if !asked.path.is_empty() {
+        request.path.clone_from(&asked.path);
+    }
+    request.family = asked.family;
+    request.blocks = asked.blocks;
+    request.budget = asked.budget_ns.map(Nanos);
+    request.margin = asked.margin;
+    request.confidence = asked.confidence;
+    request.seed = Some(outcome.seed);
+    request.placement.clone_from(&asked.placement);
+    request.title.clone_from(&outcome.title);
+    request.labels.clone_from(&outcome.labels);
+    request
+}
+
+fn check_unfinished(before: &Outcome, done: u64) -> Result<()> {
+    if before.status == Status::Decided {
+        return Err(Error::usage(
+            "this race is decided; nothing is left to do (replay runs it again)",
+        ));
+    }
+    if done >= before.plan.blocks_max {
+        return Err(Error::usage(format!(
+            "all {done} blocks of this race's plan are done, and a plan is not changed once its \
+             results are known; run a new race with more --blocks"
+        )));
+    }
+    Ok(())
+}
+
+/// What the trials of the race so far have left of its budget.
+fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
+    let Some(budget) = before.asked.budget_ns else {
+        return Ok(None);
+    };
+    let took = before.trials.iter().map(|trial| trial.record.took_ns);
+    let used = took.fold(0u64, u64::saturating_add);
+    match budget.checked_sub(used).filter(|left| *left > 0) {
+        Some(left) => Ok(Some(Nanos(left))),
+        None => Err(Error::usage(
+            "the budget of this race is spent; give --budget for the time it may take from here",
+        )),
+    }
+}
+
+/// The chance of a false verdict once the race goes on: what was spent at each time its time ran
+/// out, which was all of it, and what the looks to come will spend.
+fn error_after(before: &Outcome, done: u64) -> f64 {
+    let whole = plan::alpha(before.asked.confidence);
+    let again = before.warnings.iter();
+    let times = 1 + again
+        .filter(|w| w.code == "resumed_after_last_look")
+        .count();
+    let looks = before.plan.looks.iter();
+    let to_come: f64 = looks
+        .filter(|look| look.blocks as u64 > done)
+        .map(|look| look.alpha)
+        .sum();
+    (whole * times as f64 + to_come).min(1.0)
+}

@@ -1,0 +1,387 @@
+//! The race itself: hosts, pilot, plan, then block after block until every claim is decided or the
+//! budget is spent. Saved after every block.
+
+use std::fs;
+use std::io;
+
+use super::analyse::{self, Stand};
+use super::block::{self, Common};
+use super::date;
+use super::differences::differences;
+use super::notice::Notice;
+use super::outcome::{Entrant, FORMAT, Outcome, Program, Status};
+use super::pilot;
+use super::plan;
+use super::request::{Checked, Request};
+use super::save;
+use super::schedule;
+use super::stage::{Event, Stage};
+use super::warnings;
+use crate::error::{Error, Result};
+use crate::stats::Plan;
+use crate::time::Nanos;
+use crate::transport::Contender;
+use crate::trial::placement::Placement;
+
+impl Request {
+    /// Runs the race on `stage`.
+    ///
+    /// Once a block is done there is always an outcome: how the race ended is its `status`, and
+    /// what ended a failed one is among its warnings (`trial_failed`, `save_failed`).
+    ///
+    /// # Errors
+    /// What [`Request::check`] refuses; a contender that this host cannot run; a host that cannot
+    /// be asked for its facts; a trial that failed twice before the first block was done; a file
+    /// that cannot be written before the first block. [`Error::Interrupted`] before the plan.
+    pub fn run_with(&self, mut stage: Stage<'_>) -> Result<Outcome> {
+        let checked = self.check()?;
+        for contender in &checked.contenders {
+            contender.transport.check()?;
+        }
+        let began = stage.clock.now();
+        let seed = match self.seed {
+            Some(seed) => seed,
+            None => fresh_seed()?,
+        };
+        let (host, peer_host) = stage.runner.hosts()?;
+        let placement = plan::placement(checked.placement, self.to.is_some(), &host)?;
+        let common = self.common(placement.0);
+        let mut entrants = checked.entrants.clone();
+        let pilot = pilot::run(self, &mut stage, &common, &mut entrants, seed)?;
+        let active = entrants.iter().filter(|e| e.blocked.is_none()).count();
+        let elapsed = stage.clock.now() - began;
+        let fixed = plan::fix(self, &checked, active, placement, &pilot, elapsed);
+        let Checked {
+            contenders,
+            metrics,
+            ..
+        } = checked;
+        remove_stale_samples(&stage)?;
+        let outcome = Outcome {
+            format: FORMAT,
+            deadheat: Program {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            title: self.title.clone(),
+            labels: self.labels.clone(),
+            started: date::rfc3339(stage.started),
+            seed,
+            asked: self.asked(),
+            plan: fixed,
+            host,
+            peer_host,
+            path: stage.runner.path(),
+            metrics,
+            contenders: entrants,
+            trials: Vec::new(),
+            summary: Vec::new(),
+            verdicts: Vec::new(),
+            control: None,
+            differences: Vec::new(),
+            warnings: Vec::new(),
+            status: Status::Running,
+        };
+        let course = Course::new(stage, contenders, common, outcome);
+        course
+            .within(self.time_limit(), began)
+            .expecting(plan::block_time(active, &pilot))
+            .drive()
+    }
+
+    /// What all trials of this race have in common.
+    pub(super) fn common(&self, placement: Placement) -> Common {
+        Common {
+            workload: self.workload.clone(),
+            placement,
+            wait: plan::wait(placement),
+        }
+    }
+}
+
+/// A race whose plan is fixed, on its way.
+pub(super) struct Course<'a> {
+    stage: Stage<'a>,
+    contenders: Vec<Contender>,
+    common: Common,
+    outcome: Outcome,
+    looks: Plan,
+    began: Nanos,
+    limit: Option<Nanos>,
+    /// Whole blocks in the outcome.
+    done: u64,
+    /// What a block is expected to take, and what those run here took.
+    expected: Nanos,
+    blocks_here: u64,
+    spent_here: Nanos,
+}
+
+/// Why a race ended before its time.
+enum Halt {
+    Trial(Error),
+    Save(Error),
+}
+
+impl<'a> Course<'a> {
+    /// A race that goes on after the blocks in `outcome`.
+    pub(super) fn new(
+        stage: Stage<'a>,
+        contenders: Vec<Contender>,
+        common: Common,
+        outcome: Outcome,
+    ) -> Course<'a> {
+        Course {
+            looks: plan::looks(&outcome.plan, outcome.asked.confidence),
+            done: blocks_done(&outcome),
+            began: stage.clock.now(),
+            limit: None,
+            expected: Nanos::ZERO,
+            blocks_here: 0,
+            spent_here: Nanos::ZERO,
+            stage,
+            contenders,
+            common,
+            outcome,
+        }
+    }
+
+    /// At most this time since `began`.
+    pub(super) fn within(mut self, limit: Option<Nanos>, began: Nanos) -> Course<'a> {
+        (self.limit, self.began) = (limit, began);
+        self
+    }
+
+    /// A block is expected to take this long, until blocks have shown how long they take.
+    pub(super) fn expecting(mut self, block: Nanos) -> Course<'a> {
+        self.expected = block;
+        self
+    }
+
+    /// Runs to the end.
+    pub(super) fn drive(mut self) -> Result<Outcome> {
+        self.outcome.status = Status::Running;
+        self.refresh(self.between());
+        // Before the first block: a file that cannot be written has cost nothing yet.
+        self.save()?;
+        let takes = self.expected.0.checked_mul(self.blocks_left());
+        self.stage.observer.on(Event::Planned {
+            outcome: &self.outcome,
+            takes: takes.filter(|takes| *takes > 0).map(Nanos),
+        });
+        let ended = self.blocks();
+        self.outcome.status = match &ended {
+            Ok(status) => *status,
+            Err(_) => Status::Failed,
+        };
+        let saved = match ended {
+            Ok(_) => self.save(),
+            Err(Halt::Save(error)) => Err(error),
+            Err(Halt::Trial(error)) => {
+                self.add(&Notice::TrialFailed {
+                    error: error.to_string(),
+                });
+                let saved = self.save();
+                if self.done == 0 {
+                    return Err(error);
+                }
+                saved
+            }
+        };
+        if let Err(error) = saved {
+            self.outcome.status = Status::Failed;
+            self.add(&Notice::SaveFailed {
+                error: error.to_string(),
+            });
+        }
+        self.stage.observer.on(Event::Ended {
+            outcome: &self.outcome,
+        });
+        Ok(self.outcome)
+    }
+
+    /// Block after block, to the end.
+    fn blocks(&mut self) -> Result<Status, Halt> {
+        loop {
+            if self.stage.stopped() {
+                return Ok(Status::Interrupted);
+            }
+            if self.blocks_left() == 0 {
+                return Ok(Status::Budget);
+            }
+            if self.out_of_time() {
+                return Ok(self.last_look());
+            }
+            match self.block() {
+                Ok(()) => {}
+                Err(Error::Interrupted) => return Ok(Status::Interrupted),
+                Err(error) => return Err(Halt::Trial(error)),
+            }
+            if analyse::all_decided(&self.outcome) {
+                return Ok(Status::Decided);
+            }
+            self.save().map_err(Halt::Save)?;
+        }
+    }
+
+    /// One block and what follows from it.
+    fn block(&mut self) -> Result<()> {
+        let active: Vec<usize> = active(&self.outcome.contenders).map(|e| e.id).collect();
+        if active.is_empty() {
+            return Err(all_blocked(&self.outcome.contenders));
+        }
+        let began = self.stage.clock.now();
+        let block = schedule::block(self.outcome.seed, self.done, &active);
+        let entrants = self.outcome.contenders.clone();
+        let ran = block::run(&mut self.stage, &block, &self.common, &entrants)?;
+        self.outcome.trials.extend(ran.trials);
+        for (contender, evidence) in ran.blocked {
+            if let Some(entrant) = self.outcome.contenders.get_mut(contender) {
+                entrant.blocked = Some(evidence);
+            }
+        }
+        self.done += 1;
+        self.blocks_here += 1;
+        self.spent_here += self.stage.clock.now() - began;
+        self.refresh(self.stand());
+        self.stage.observer.on(Event::BlockDone {
+            outcome: &self.outcome,
+            blocks: self.done,
+            remaining: self.remaining(),
+        });
+        Ok(())
+    }
+
+    /// What may be decided after the blocks done.
+    fn stand(&self) -> Stand {
+        let done = usize::try_from(self.done).unwrap_or(usize::MAX);
+        match self.looks.at(done) {
+            Some(look) => Stand::Look { alpha: look.alpha },
+            None => self.between(),
+        }
+    }
+
+    fn between(&self) -> Stand {
+        let mut looks = self.looks.looks.iter().map(|look| look.blocks as u64);
+        Stand::Between {
+            next: looks.find(|at| *at > self.done).map(|at| at - self.done),
+        }
+    }
+
+    /// Time ended the race and not what it found, so all the error that is left may be spent.
+    fn last_look(&mut self) -> Status {
+        let done = usize::try_from(self.done).unwrap_or(usize::MAX);
+        self.refresh(Stand::Look {
+            alpha: self.looks.last(done),
+        });
+        if analyse::all_decided(&self.outcome) {
+            Status::Decided
+        } else {
+            Status::Budget
+        }
+    }
+
+    /// Whether another block would not end in time. The first always may.
+    fn out_of_time(&self) -> bool {
+        let elapsed = self.stage.clock.now() - self.began;
+        let would_end = elapsed + self.block_time();
+        self.blocks_here > 0 && self.limit.is_some_and(|limit| would_end > limit)
+    }
+
+    fn block_time(&self) -> Nanos {
+        self.spent_here
+            .0
+            .checked_div(self.blocks_here)
+            .map_or(self.expected, Nanos)
+    }
+
+    fn blocks_left(&self) -> u64 {
+        self.outcome.plan.blocks_max.saturating_sub(self.done)
+    }
+
+    fn remaining(&self) -> Nanos {
+        let blocks = Nanos(self.block_time().0.saturating_mul(self.blocks_left()));
+        let elapsed = self.stage.clock.now() - self.began;
+        self.limit
+            .map_or(blocks, |limit| blocks.min(limit - elapsed))
+    }
+
+    /// Brings all that follows from the trials up to date.
+    fn refresh(&mut self, stand: Stand) {
+        let outcome = &mut self.outcome;
+        for entrant in &mut outcome.contenders {
+            let mut trials = outcome.trials.iter().rev();
+            let ran = trials.find(|t| t.contender == entrant.id && t.record.valid);
+            if let Some(trial) = ran {
+                entrant
+                    .implementation
+                    .clone_from(&trial.record.implementation);
+                entrant.effective.clone_from(&trial.record.effective);
+                entrant
+                    .far_effective
+                    .clone_from(&trial.record.far_effective);
+            }
+        }
+        analyse::refresh(outcome, stand);
+        outcome.differences = differences(&outcome.contenders, &self.contenders);
+        warnings::refresh(outcome);
+    }
+
+    /// Adds the warning of an event.
+    pub(super) fn add(&mut self, notice: &Notice) {
+        warnings::add(&mut self.outcome, notice);
+    }
+
+    fn save(&mut self) -> Result<()> {
+        let Some(file) = &self.stage.save else {
+            return Ok(());
+        };
+        save::save(&self.outcome, file)?;
+        self.stage.observer.on(Event::Saved { file });
+        Ok(())
+    }
+}
+
+/// Whole blocks in `outcome`; only whole ones are ever saved.
+pub(super) fn blocks_done(outcome: &Outcome) -> u64 {
+    let last = outcome.trials.iter().map(|trial| trial.block).max();
+    last.map_or(0, |last| last.saturating_add(1))
+}
+
+fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
+    entrants.iter().filter(|entrant| entrant.blocked.is_none())
+}
+
+pub(super) fn all_blocked(entrants: &[Entrant]) -> Error {
+    let evidence: Vec<String> = entrants
+        .iter()
+        .filter_map(|entrant| Some(format!("{}: {}", entrant.label, entrant.blocked.as_ref()?)))
+        .collect();
+    Error::blocked(format!(
+        "no contender gets through; {}",
+        evidence.join("; ")
+    ))
+}
+
+/// A seed that can be typed again: 32 bits of the kernel's.
+fn fresh_seed() -> Result<u64> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Error::setup("read random bytes", io::Error::other(e.to_string())))?;
+    Ok(u64::from(u32::from_be_bytes(bytes)))
+}
+
+/// Samples of an earlier race under the same name would be taken for this one's.
+fn remove_stale_samples(stage: &Stage<'_>) -> Result<()> {
+    for file in [stage.samples(), stage.samples_part()]
+        .into_iter()
+        .flatten()
+    {
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let op = format!("remove the samples of an earlier race, {}", file.display());
+                return Err(Error::setup(op, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

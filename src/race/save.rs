@@ -1,0 +1,448 @@
+//! A race on disk: saved whole or not at all, and read with suspicion.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::date;
+use super::outcome::{
+    Asked, Control, Difference, Entrant, FORMAT, Fixed, Outcome, Program, Status, Summary, Trial,
+    Verdict, Warning,
+};
+use crate::error::{Error, Result};
+use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics};
+use crate::transport::Effective;
+use crate::trial::PathFacts;
+use crate::trial::host::HostFacts;
+
+/// The largest file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
+pub const LARGEST: u64 = 512 << 20;
+
+/// `deadheat-YYYYMMDD-HHMMSS.json` (UTC) in the current directory.
+pub fn default_file(at: SystemTime) -> PathBuf {
+    PathBuf::from(format!("deadheat-{}.json", date::compact(at)))
+}
+
+/// Saves a race so that `file` holds either the old state or the new one, whatever happens: written
+/// beside it, forced to disk, renamed over it (rename(2) is atomic), and the directory forced too.
+///
+/// # Errors
+/// [`Error::Setup`] naming the file and what would help. The old state is intact.
+pub fn save(outcome: &Outcome, file: &Path) -> Result<()> {
+    let temporary = beside(file);
+    let saved = write_out(outcome, &temporary)
+        .and_then(|()| fs::rename(&temporary, file))
+        .and_then(|()| sync_directory(file));
+    saved.map_err(|error| {
+        // What is half written helps nobody; that it cannot be removed changes nothing.
+        let _ = fs::remove_file(&temporary);
+        explained(file, error)
+    })
+}
+
+/// Reads a race.
+///
+/// # Errors
+/// [`Error::Setup`] where the file cannot be read, [`Error::Data`] where it holds anything but a
+/// whole race of this format, saying what it holds instead.
+pub fn load(file: &Path) -> Result<Outcome> {
+    let name = file.display().to_string();
+    let cannot = |error| Error::setup(format!("read {name}"), error);
+    let opened = File::open(file).map_err(cannot)?;
+    let mut text = Vec::new();
+    // One byte more than allowed tells a file that is too large, also where its size is not known.
+    opened
+        .take(LARGEST + 1)
+        .read_to_end(&mut text)
+        .map_err(cannot)?;
+    if text.len() as u64 > LARGEST {
+        return Err(Error::data(
+            name,
+            format!("larger than {} MiB; no race is that large", LARGEST >> 20),
+        ));
+    }
+    parse(&text).map_err(|what| Error::data(name, what))
+}
+
+/// Reads a race from its JSON, or says what is wrong with it.
+fn parse(text: &[u8]) -> Result<Outcome, String> {
+    check_head(text)?;
+    let outcome: Outcome = match serde_json::from_slice(text) {
+        Ok(outcome) => outcome,
+        Err(error) => return Err(blame(text).unwrap_or_else(|| error.to_string())),
+    };
+    check_references(&outcome)?;
+    Ok(outcome)
+}
+
+/// Whether it is JSON at all, from this program, in this format.
+fn check_head(text: &[u8]) -> Result<(), String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        format: Option<Value>,
+        deadheat: Option<Value>,
+    }
+    let foreign = || "this is JSON, but not a race saved by deadheat".to_owned();
+    // A struct may also be read from an array, which no race is.
+    if text.trim_ascii_start().starts_with(b"[") && serde_json::from_slice::<Value>(text).is_ok() {
+        return Err(foreign());
+    }
+    let head: Head = serde_json::from_slice(text).map_err(|error| {
+        use serde_json::error::Category;
+        match error.classify() {
+            _ if text.is_empty() => "the file is empty".to_owned(),
+            _ if is_at_end(&error, text) => format!(
+                "the file ends in the middle, after {} bytes; it was cut off when copied, as \
+                 races are saved whole",
+                text.len()
+            ),
+            Category::Data => foreign(),
+            _ => format!("this is not JSON: {error}"),
+        }
+    })?;
+    let (Some(format), Some(_)) = (head.format, head.deadheat) else {
+        return Err(foreign());
+    };
+    match format.as_u64() {
+        Some(format) if format == u64::from(FORMAT) => Ok(()),
+        Some(newer) if newer > u64::from(FORMAT) => Err(format!(
+            "written by a newer deadheat, format {newer}; this one reads {FORMAT}"
+        )),
+        Some(other) => Err(format!(
+            "format {other} does not exist; this one reads {FORMAT}"
+        )),
+        None => Err(foreign()),
+    }
+}
+
+/// Whether reading stopped because the text did. A number that is cut off counts as a wrong number
+/// to the parser, so the place is what tells.
+fn is_at_end(error: &serde_json::Error, text: &[u8]) -> bool {
+    let lines = text.split(|byte| *byte == b'\n');
+    let (count, last) = lines.fold((0, 0), |(count, _), line| (count + 1, line.len()));
+    error.is_eof() || (error.line(), error.column()) == (count, last)
+}
+
+/// Whether every id points at a contender, so that nothing that reads a race has to doubt it.
+fn check_references(outcome: &Outcome) -> Result<(), String> {
+    let n = outcome.contenders.len();
+    let ids = outcome.contenders.iter().enumerate();
+    if let Some((place, entrant)) = ids
+        .into_iter()
+        .find(|(place, entrant)| entrant.id != *place)
+    {
+        return Err(format!(
+            "contenders[{place}].id is {}, not {place}",
+            entrant.id
+        ));
+    }
+    let trials = outcome.trials.iter().map(|trial| trial.contender);
+    let summary = outcome.summary.iter().map(|summary| summary.contender);
+    let verdicts = outcome.verdicts.iter();
+    let control = outcome.control.iter();
+    let named = [
+        ("trials", trials.max()),
+        ("summary", summary.max()),
+        (
+            "verdicts",
+            verdicts
+                .map(|v| v.a.max(v.b).max(v.ahead.unwrap_or(0)))
+                .max(),
+        ),
+        ("control", control.map(|control| control.contender).max()),
+    ];
+    match named
+        .into_iter()
+        .find(|(_, largest)| largest.is_some_and(|id| id >= n))
+    {
+        Some((what, Some(id))) => Err(format!("{what} name contender {id}, and there are {n}")),
+        _ => Ok(()),
+    }
+}
+
+/// Finds the field that does not fit. Only after reading has failed, so it may take its time.
+fn blame(text: &[u8]) -> Option<String> {
+    let race: Value = serde_json::from_slice(text).ok()?;
+    let one = |name: &str, misfit: Misfit| {
+        let field = race.get(name)?;
+        Some(format!("{name}: {}", misfit(field)?))
+    };
+    let each = |name: &str, misfit: Misfit| {
+        let items = race.get(name)?.as_array()?.iter().enumerate();
+        items
+            .into_iter()
+            .find_map(|(i, item)| Some(format!("{name}[{i}]{}", misfit(item)?)))
+    };
+    let fields: [(&str, Misfit); 9] = [
+        ("deadheat", misfit::<Program>),
+        ("asked", misfit::<Asked>),
+        ("plan", misfit::<Fixed>),
+        ("host", misfit::<HostFacts>),
+        ("peer_host", misfit::<Option<HostFacts>>),
+        ("path", misfit::<PathFacts>),
+        ("control", misfit::<Option<Control>>),
+        ("seed", misfit::<u64>),
+        ("status", misfit::<Status>),
+    ];
+    let lists: [(&str, Misfit); 7] = [
+        ("metrics", item_misfit::<Metric>),
+        ("contenders", item_misfit::<Entrant>),
+        ("trials", trial_misfit),
+        ("summary", item_misfit::<Summary>),
+        ("verdicts", item_misfit::<Verdict>),
+        ("differences", item_misfit::<Difference>),
+        ("warnings", item_misfit::<Warning>),
+    ];
+    fields
+        .into_iter()
+        .find_map(|(name, misfit)| one(name, misfit))
+        .or_else(|| {
+            lists
+                .into_iter()
+                .find_map(|(name, misfit)| each(name, misfit))
+        })
+}
+
+type Misfit = fn(&Value) -> Option<String>;
+
+/// Why `value` is no `T`; `None` if it is one.
+fn misfit<T: DeserializeOwned>(value: &Value) -> Option<String> {
+    T::deserialize(value).err().map(|error| error.to_string())
+}
+
+fn item_misfit<T: DeserializeOwned>(value: &Value) -> Option<String> {
+    misfit::<T>(value).map(|why| format!(": {why}"))
+}
+
+/// A trial has most of a race's fields, so it is searched one level deeper.
+fn trial_misfit(value: &Value) -> Option<String> {
+    let whole = item_misfit::<Trial>(value)?;
+    let fields: [(&str, Misfit); 9] = [
+        ("valid", misfit::<bool>),
+        ("implementation", misfit::<String>),
+        ("metrics", misfit::<Metrics>),
+        ("rtt_ns", misfit::<Option<Distribution>>),
+        ("send_lateness_ns", misfit::<Option<Distribution>>),
+        ("ledger", misfit::<Ledger>),
+        ("cost", misfit::<Cost>),
+        ("effective", misfit::<Effective>),
+        ("took_ns", misfit::<u64>),
+    ];
+    let deeper = fields.into_iter().find_map(|(name, misfit)| {
+        let field = value.get(name)?;
+        Some(format!(".{name}: {}", misfit(field)?))
+    });
+    Some(deeper.unwrap_or(whole))
+}
+
+/// `.race.json.part` for `race.json`: in the same directory, because a rename crosses none.
+fn beside(file: &Path) -> PathBuf {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    file.with_file_name(format!(".{name}.part"))
+}
+
+fn write_out(outcome: &Outcome, temporary: &Path) -> io::Result<()> {
+    let mut file = File::create(temporary)?;
+    write_json(outcome, &mut file)?;
+    file.sync_all()
+}
+
+fn write_json<T: Serialize>(value: &T, file: &mut impl Write) -> io::Result<()> {
+    let mut buffered = io::BufWriter::new(file);
+    serde_json::to_writer_pretty(&mut buffered, value)?;
+    buffered.write_all(b"\n")?;
+    buffered.flush()
+}
+
+/// Makes the new name itself survive a power failure (fsync(2), NOTES).
+fn sync_directory(file: &Path) -> io::Result<()> {
+    let directory = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(directory)?.sync_all()
+}
+
+fn explained(file: &Path, error: io::Error) -> Error {
+    let op = format!("save {}", file.display());
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free space or choose another place with -o; the blocks saved before are intact"
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "the directory does not exist; make it or choose another place with -o"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "choose a place that can be written with -o"
+        }
+        _ => "choose another place with -o",
+    };
+    Error::setup_advice(op, error, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Metrics;
+    use crate::race::testing;
+    use crate::trial::fake;
+
+    fn race() -> Outcome {
+        let mut outcome = testing::outcome(2);
+        outcome.trials.push(Trial {
+            block: 0,
+            order: 0,
+            contender: 1,
+            control: false,
+            record: fake::record(Metrics::from([("rtt_p50_ns".to_owned(), 12.5)])),
+        });
+        outcome
+    }
+
+    fn refusal(text: &str) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("race.json");
+        fs::write(&file, text).unwrap();
+        let error = load(&file).unwrap_err();
+        assert!(matches!(error, Error::Data { .. }), "{error}");
+        error.to_string()
+    }
+
+    fn json() -> Value {
+        serde_json::to_value(race()).unwrap()
+    }
+
+    #[test]
+    fn what_is_saved_is_read_back_and_nothing_else_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("race.json");
+        let mut outcome = race();
+        save(&outcome, &file).unwrap();
+        outcome.status = Status::Decided;
+        save(&outcome, &file).unwrap();
+        assert_eq!(load(&file).unwrap(), outcome);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_is_named_with_a_remedy() {
+        let Ok(mut full) = File::options().write(true).open("/dev/full") else {
+            println!("skipped: no /dev/full here");
+            return;
+        };
+        let error = write_json(&race(), &mut full).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let said = explained(Path::new("race.json"), error).to_string();
+        assert!(said.starts_with("save race.json: "), "{said}");
+        assert!(
+            said.contains("free space") && said.contains("intact"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_failed_save_leaves_the_old_state() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("race.json");
+        let old = race();
+        save(&old, &file).unwrap();
+        // The name of the temporary file is taken by a directory, for root too.
+        fs::create_dir(beside(&file)).unwrap();
+        assert!(save(&testing::outcome(1), &file).is_err());
+        assert_eq!(load(&file).unwrap(), old);
+        let missing = directory.path().join("no/race.json");
+        let said = save(&old, &missing).unwrap_err().to_string();
+        assert!(said.contains("directory does not exist"), "{said}");
+    }
+
+    #[test]
+    fn every_truncation_is_refused_without_a_panic() {
+        let text = serde_json::to_string(&race()).unwrap();
+        for end in 1..text.len() {
+            let error = parse(&text.as_bytes()[..end]).unwrap_err();
+            assert!(error.contains("ends in the middle"), "{end}: {error}");
+        }
+        assert!(refusal("").contains("empty"));
+    }
+
+    #[test]
+    fn every_changed_byte_is_read_or_refused_without_a_panic() {
+        let text = serde_json::to_vec(&race()).unwrap();
+        for place in 0..text.len() {
+            for byte in [b'"', b'9', b'-', b'}', 0xff] {
+                let mut changed = text.clone();
+                changed[place] = byte;
+                if let Err(error) = parse(&changed) {
+                    assert!(!error.is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_files_are_told_apart() {
+        assert!(refusal("{}").contains("not a race saved by deadheat"));
+        assert!(refusal("[1, 2]").contains("not a race saved by deadheat"));
+        assert!(refusal(r#"{"format": 1}"#).contains("not a race saved by deadheat"));
+        assert!(refusal("hello").contains("not JSON"));
+        assert!(refusal(&"[".repeat(100_000)).contains("not JSON"));
+        let mut newer = json();
+        newer["format"] = 2.into();
+        newer["trials"] = "in a new shape".into();
+        assert!(
+            refusal(&newer.to_string())
+                .ends_with("written by a newer deadheat, format 2; this one reads 1")
+        );
+    }
+
+    #[test]
+    fn the_field_that_does_not_fit_is_named() {
+        let with = |change: &dyn Fn(&mut Value)| {
+            let mut race = json();
+            change(&mut race);
+            refusal(&race.to_string())
+        };
+        let said = with(&|race| race["trials"][0]["metrics"]["rtt_p50_ns"] = "fast".into());
+        assert!(
+            said.contains("trials[0].metrics: invalid type: string"),
+            "{said}"
+        );
+        let said = with(&|race| race["contenders"][1]["id"] = (-1).into());
+        assert!(said.contains("contenders[1]: invalid value"), "{said}");
+        let said = with(&|race| race["plan"]["margin"] = Value::Null);
+        assert!(said.contains("plan: invalid type: null"), "{said}");
+        let said = with(&|race| {
+            race.as_object_mut().unwrap().remove("host");
+        });
+        assert!(said.contains("missing field `host`"), "{said}");
+    }
+
+    #[test]
+    fn ids_that_point_nowhere_are_refused() {
+        let mut outcome = race();
+        outcome.trials[0].contender = 7;
+        let said = refusal(&serde_json::to_string(&outcome).unwrap());
+        assert!(
+            said.contains("trials name contender 7, and there are 2"),
+            "{said}"
+        );
+        let mut outcome = race();
+        outcome.contenders[0].id = 1;
+        let said = refusal(&serde_json::to_string(&outcome).unwrap());
+        assert!(said.contains("contenders[0].id is 1"), "{said}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_a_matter_of_set_up() {
+        let error = load(Path::new("/nowhere/race.json")).unwrap_err();
+        assert!(
+            error.to_string().starts_with("read /nowhere/race.json: "),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! What the tests of this folder share: an outcome to fill, and a stage with a fake runner in
+//! virtual time.
+
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::outcome::{FORMAT, Fixed, Outcome, Program, Status};
+use super::stage::{Event, Observer, Stage};
+use super::{Request, plan};
+use crate::figures::Metrics;
+use crate::stats::{Plan, SplitMix64};
+use crate::time::{Manual, Nanos};
+use crate::trial::fake::{self, Fake};
+use crate::trial::placement::Placement;
+use crate::trial::{End, Order, Runner};
+
+/// The workload of all tests.
+pub(super) const WORKLOAD: &str = "ping:count=200";
+
+/// A race of `tcp`, `udp`, … before its first block, with one claimed metric.
+pub(super) fn outcome(contenders: usize) -> Outcome {
+    let specs = ["tcp", "udp", "udp"].into_iter().take(contenders);
+    let request = Request::new(specs).workload(WORKLOAD).seed(1).blocks(40);
+    let mut checked = request.check().unwrap();
+    checked.metrics.truncate(1);
+    let runner = Fake(|_: &Order| End::Failed(crate::Error::Interrupted));
+    Outcome {
+        format: FORMAT,
+        deadheat: Program {
+            version: "0.1.0".into(),
+        },
+        title: None,
+        labels: Default::default(),
+        started: "2026-01-01T00:00:00Z".into(),
+        seed: 1,
+        asked: request.asked(),
+        plan: Fixed {
+            margin: 0.05,
+            margin_reason: String::new(),
+            placement: Placement::SameCore.to_string(),
+            placement_reason: String::new(),
+            blocks_max: 40,
+            looks: Plan::new(40, 1, 0.05).looks,
+            claims: plan::claims(contenders, &checked.metrics) as u64,
+            quantile_definition: String::new(),
+        },
+        host: Default::default(),
+        peer_host: None,
+        path: runner.path(),
+        metrics: checked.metrics,
+        contenders: checked.entrants,
+        trials: Vec::new(),
+        summary: Vec::new(),
+        verdicts: Vec::new(),
+        control: None,
+        differences: Vec::new(),
+        warnings: Vec::new(),
+        status: Status::Running,
+    }
+}
+
+/// How long a fake trial takes.
+pub(super) const TRIAL: Nanos = Nanos::from_millis(100);
+
+/// The day on which all test races are run.
+pub(super) fn day() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_767_225_600)
+}
+
+/// A trial that yields `figure` for every metric of the workload.
+pub(super) fn ran(order: &Order, figure: f64) -> End {
+    let task = crate::workload::parse(&order.workload).unwrap();
+    let metrics: Metrics = task
+        .metrics()
+        .into_iter()
+        .map(|metric| (metric.name, figure))
+        .collect();
+    End::Ran(Box::new(fake::record(metrics)))
+}
+
+/// Log-normal noise around a level per contender, from a seed.
+pub(super) fn noisy(seed: u64, sd: f64, level: impl Fn(&str) -> f64) -> impl FnMut(&Order) -> End {
+    let mut rng = SplitMix64::new(seed);
+    move |order| ran(order, level(&order.contender) * (sd * rng.normal()).exp())
+}
+
+/// Writes down the name of each event, and what there is to say.
+#[derive(Default)]
+pub(super) struct Diary(pub(super) RefCell<Vec<String>>);
+
+impl Observer for Diary {
+    fn on(&mut self, event: Event<'_>) {
+        let line = match event {
+            Event::Pilot { trial, of } => format!("pilot {trial}/{of}"),
+            Event::Planned { .. } => "planned".into(),
+            Event::TrialStarted(place) => {
+                let copy = if place.control { "'" } else { "" };
+                format!("{}: {}{copy}", place.block, place.label)
+            }
+            Event::TrialEnded { .. } => return,
+            Event::BlockDone { blocks, .. } => format!("block {blocks}"),
+            Event::Saved { .. } => "saved".into(),
+            Event::Ended { outcome } => format!("{:?}", outcome.status),
+        };
+        self.0.borrow_mut().push(line);
+    }
+}
+
+/// Runs `request` on a fake runner that advances a virtual clock by [`TRIAL`] with each trial.
+/// `prepare` has the last word on the stage.
+pub(super) fn run_staged(
+    request: &Request,
+    mut trial: impl FnMut(&Order) -> End,
+    prepare: impl for<'a> FnOnce(Stage<'a>) -> Stage<'a>,
+) -> crate::Result<Outcome> {
+    let clock = Manual::default();
+    let ticking = clock.clone();
+    let mut runner = Fake(move |order: &Order| {
+        use crate::time::Clock;
+        ticking.advance_to(ticking.now() + TRIAL);
+        trial(order)
+    });
+    let mut observer = super::stage::Unobserved;
+    let stage = Stage::new(&mut runner, &mut observer).at(&clock, day());
+    request.run_with(prepare(stage))
+}
+
+/// As [`run_staged`], saved nowhere and never stopped.
+pub(super) fn run(request: &Request, trial: impl FnMut(&Order) -> End) -> crate::Result<Outcome> {
+    run_staged(request, trial, |stage| stage)
+}

@@ -1,0 +1,611 @@
+//! Whole races on fake runners in virtual time.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::outcome::{Outcome, Status, UNTRUSTED_GATE};
+use super::stage::{Keep, Place, Stage};
+use super::testing::{self, Diary, WORKLOAD, noisy, ran, run, run_staged};
+use super::{Request, replay, resume, save};
+use crate::error::Error;
+use crate::stats::{self, SplitMix64};
+use crate::time::{Manual, Nanos};
+use crate::trial::fake::Fake;
+use crate::trial::{End, Order};
+
+fn ask(contenders: &[&str]) -> Request {
+    Request::new(contenders.to_vec())
+        .workload(WORKLOAD)
+        .blocks(12)
+        .margin(0.05)
+        .seed(7)
+}
+
+/// 100 for tcp, 80 for udp, with 1 % noise.
+fn clear_lead() -> impl FnMut(&Order) -> End {
+    noisy(1, 0.01, |spec| if spec == "udp" { 80.0 } else { 100.0 })
+}
+
+fn tie() -> impl FnMut(&Order) -> End {
+    noisy(2, 0.01, |_| 100.0)
+}
+
+/// Figures that follow from seed, contender and how often it ran under that seed, so that a block
+/// run again comes out the same.
+fn repeatable() -> impl FnMut(&Order) -> End {
+    let mut seen = BTreeMap::new();
+    move |order| {
+        let nth = seen
+            .entry((order.seed, order.contender.clone()))
+            .or_insert(0u64);
+        *nth += 1;
+        let key = order.seed ^ (*nth << 8) ^ order.contender.len() as u64;
+        ran(order, 100.0 * (0.3 * SplitMix64::new(key).normal()).exp())
+    }
+}
+
+fn codes(outcome: &Outcome) -> Vec<&str> {
+    let codes = outcome.warnings.iter();
+    codes.map(|warning| warning.code.as_str()).collect()
+}
+
+fn blocks(outcome: &Outcome) -> u64 {
+    super::run::blocks_done(outcome)
+}
+
+#[test]
+fn a_clear_lead_is_decided_early() {
+    let outcome = run(&ask(&["tcp", "udp"]).blocks(40), clear_lead()).unwrap();
+    assert_eq!(outcome.status, Status::Decided);
+    assert_eq!(outcome.verdicts[0].outcome, stats::Outcome::Ahead);
+    assert_eq!(outcome.verdicts[0].ahead, Some(1));
+    assert!(outcome.verdicts[0].note.starts_with("udp is ahead of tcp"));
+    assert!(outcome.trusted() && blocks(&outcome) < 40);
+    assert_eq!(outcome.trials.len() as u64, 3 * blocks(&outcome));
+    assert_eq!(codes(&outcome), Vec::<&str>::new());
+    assert_eq!(outcome.differences[0].what, "delivery");
+}
+
+#[test]
+fn a_tie_is_a_dead_heat() {
+    let outcome = run(&ask(&["tcp", "udp"]), tie()).unwrap();
+    assert_eq!(outcome.verdicts[0].outcome, stats::Outcome::DeadHeat);
+    assert_eq!(outcome.verdicts[0].ahead, None);
+    assert!(outcome.verdicts[0].note.contains("dead heat"));
+    let control = outcome.control.unwrap();
+    assert_eq!(control.verdicts[0].outcome, stats::Outcome::DeadHeat);
+}
+
+#[test]
+fn a_budget_that_is_spent_leaves_undecided_with_what_it_would_take() {
+    let request = ask(&["tcp", "udp"]).budget(Nanos::from_secs(3));
+    let outcome = run(&request.blocks(40), noisy(4, 0.3, |_| 100.0)).unwrap();
+    assert_eq!(outcome.status, Status::Budget);
+    let verdict = &outcome.verdicts[0];
+    assert_eq!(verdict.outcome, stats::Outcome::Undecided);
+    assert!(
+        verdict.more_blocks.is_some_and(|more| more > 10),
+        "{verdict:?}"
+    );
+    assert!(verdict.note.contains("more blocks"), "{}", verdict.note);
+    // 100 ms for the warm-up, 300 ms a block.
+    assert_eq!((outcome.plan.blocks_max, blocks(&outcome)), (9, 9));
+}
+
+#[test]
+fn time_that_runs_out_early_still_has_a_last_look() {
+    let request = ask(&["tcp", "udp"])
+        .blocks(100)
+        .budget(Nanos::from_secs(10));
+    let clock = Manual::default();
+    let ticking = clock.clone();
+    let (mut trials, mut lead) = (0, clear_lead());
+    let mut runner = Fake(move |order: &Order| {
+        use crate::time::Clock;
+        trials += 1;
+        // Three times as slow as the warm-up promised.
+        let took = if trials == 1 { 100 } else { 300 };
+        ticking.advance_to(ticking.now() + Nanos::from_millis(took));
+        lead(order)
+    });
+    let mut observer = super::Unobserved;
+    let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let outcome = request.run_with(stage).unwrap();
+    assert_eq!((outcome.plan.blocks_max, blocks(&outcome)), (33, 11));
+    assert!(outcome.plan.looks.iter().all(|look| look.blocks > 11));
+    assert_eq!(outcome.status, Status::Decided);
+    assert_eq!(outcome.verdicts[0].outcome, stats::Outcome::Ahead);
+}
+
+#[test]
+fn a_single_contender_is_described_without_verdicts() {
+    let outcome = run(&ask(&["udp"]), tie()).unwrap();
+    assert_eq!((outcome.status, blocks(&outcome)), (Status::Budget, 12));
+    assert_eq!((outcome.verdicts.len(), outcome.plan.claims), (0, 0));
+    assert_eq!(outcome.summary[0].trials, 12);
+    assert_eq!(codes(&outcome), ["single_contender"]);
+    assert!(outcome.control.is_some() && outcome.trusted());
+}
+
+#[test]
+fn a_control_that_is_no_tie_takes_the_trust_away() {
+    // A runner cannot tell the copy; this one has looked into the schedule.
+    let copies: Vec<(u64, usize)> = (0..12)
+        .map(|n| {
+            let block = super::schedule::block(7, n, &[0, 1]);
+            let at = |slot: &super::schedule::Slot| slot.role == super::schedule::Role::Control;
+            (block.seed, block.slots.iter().position(at).unwrap())
+        })
+        .collect();
+    let mut turn = BTreeMap::new();
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        let turn = turn.entry(order.seed).or_insert(0);
+        *turn += 1;
+        let copy = copies.contains(&(order.seed, *turn - 1));
+        ran(order, if copy { 150.0 } else { 100.0 })
+    })
+    .unwrap();
+    assert!(!outcome.trusted());
+    assert!(outcome.control.unwrap().note.contains("not to be trusted"));
+}
+
+#[test]
+fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
+    let outcome = run(&ask(&["tcp", "udp", "icmp"]), |order| {
+        match order.contender.as_str() {
+            "icmp" => End::Blocked("8 echo requests, no reply in 2 s".into()),
+            _ => ran(order, 100.0),
+        }
+    })
+    .unwrap();
+    assert_eq!(outcome.status, Status::Decided);
+    let evidence = outcome.contenders[2].blocked.as_deref();
+    assert_eq!(evidence, Some("8 echo requests, no reply in 2 s"));
+    // Tried twice in the first block, and never again.
+    let icmp = || outcome.trials.iter().filter(|trial| trial.contender == 2);
+    assert_eq!(icmp().count(), 2);
+    assert!(icmp().all(|trial| trial.block == 0 && !trial.record.valid));
+    assert_eq!(outcome.verdicts.len(), 1);
+    assert_eq!(codes(&outcome), ["blocked"]);
+    assert!(outcome.trusted());
+}
+
+#[test]
+fn one_blocked_trial_alone_drops_nobody() {
+    let mut trials = 0;
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        trials += 1;
+        match trials {
+            3 => End::Blocked("a moment of silence".into()),
+            _ => ran(order, 100.0),
+        }
+    })
+    .unwrap();
+    assert!(
+        outcome
+            .contenders
+            .iter()
+            .all(|entrant| entrant.blocked.is_none())
+    );
+    let invalid = outcome
+        .trials
+        .iter()
+        .find(|trial| !trial.record.valid)
+        .unwrap();
+    assert_eq!(
+        invalid.record.why_invalid.as_deref(),
+        Some("blocked: a moment of silence")
+    );
+    assert_eq!(codes(&outcome), ["gate_failed"]);
+}
+
+#[test]
+fn a_first_contender_that_is_blocked_leaves_pilot_and_control_to_the_next() {
+    let outcome = run(&ask(&["icmp", "tcp", "udp"]), |order| {
+        match order.contender.as_str() {
+            "icmp" => End::Blocked("silence".into()),
+            _ => ran(order, 100.0),
+        }
+    })
+    .unwrap();
+    assert!(outcome.contenders[0].blocked.is_some());
+    assert!(outcome.trials.iter().all(|trial| trial.contender != 0));
+    assert_eq!(outcome.control.unwrap().contender, 1);
+    assert_eq!(outcome.plan.claims, 1);
+}
+
+#[test]
+fn nobody_left_ends_the_race() {
+    let error = run(&ask(&["tcp", "udp"]), |_| End::Blocked("silence".into())).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("tcp: silence; udp: silence"), "{said}");
+    let mut trials = 0;
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        trials += 1;
+        match trials {
+            0..8 => ran(order, 100.0),
+            _ => End::Blocked("silence".into()),
+        }
+    })
+    .unwrap();
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(codes(&outcome).contains(&"trial_failed"));
+}
+
+#[test]
+fn a_failed_gate_is_repeated_at_the_end_of_the_block_and_stays_listed() {
+    let mut trials = 0;
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        trials += 1;
+        let mut end = ran(order, 100.0);
+        // The second and, as its repeats, the fifth and sixth trial of the race; one is the pilot.
+        if let End::Ran(record) = &mut end
+            && [2, 5].contains(&trials)
+        {
+            record.valid = false;
+            record.why_invalid = Some("the generator was late".into());
+        }
+        end
+    })
+    .unwrap();
+    let first: Vec<_> = outcome
+        .trials
+        .iter()
+        .filter(|trial| trial.block == 0)
+        .collect();
+    let valid: Vec<bool> = first.iter().map(|trial| trial.record.valid).collect();
+    assert_eq!(valid, [false, true, true, false, true]);
+    let who = |place: usize| (first[place].contender, first[place].control);
+    assert_eq!((who(3), who(4)), (who(0), who(0)));
+    let orders: Vec<u64> = first.iter().map(|trial| trial.order).collect();
+    assert_eq!(orders, [0, 1, 2, 3, 4]);
+    assert_eq!(codes(&outcome), ["gate_failed"]);
+    assert!(outcome.trusted());
+}
+
+#[test]
+fn gates_that_fail_too_often_take_the_trust_away_after_two_repeats_each() {
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        let mut end = ran(order, 100.0);
+        if let End::Ran(record) = &mut end {
+            record.valid = order.contender == "tcp";
+        }
+        end
+    })
+    .unwrap();
+    let of_first = outcome.trials.iter().filter(|trial| trial.block == 0);
+    assert_eq!(of_first.count(), 2 + 3);
+    assert_eq!(codes(&outcome), [UNTRUSTED_GATE]);
+    assert!(!outcome.trusted());
+    assert_eq!(outcome.verdicts[0].ratio, None);
+}
+
+#[test]
+fn a_trial_that_fails_is_tried_again_once() {
+    let fail_at = |which: &'static [u32]| {
+        let mut trials = 0;
+        move |order: &Order| {
+            trials += 1;
+            match which.contains(&trials) {
+                true => End::Failed(Error::peer("far agent", "gone")),
+                false => ran(order, 100.0),
+            }
+        }
+    };
+    let outcome = run(&ask(&["tcp", "udp"]), fail_at(&[9])).unwrap();
+    assert_eq!(outcome.status, Status::Decided);
+    assert_eq!(codes(&outcome), ["gate_failed"]);
+    // In the third block, twice: the race ends with the two blocks before.
+    let outcome = run(&ask(&["tcp", "udp"]), fail_at(&[9, 10])).unwrap();
+    assert_eq!((outcome.status, blocks(&outcome)), (Status::Failed, 2));
+    assert!(outcome.warnings[0].message.contains("far agent: gone"));
+    // In the first: there is nothing to return but the error.
+    for which in [&[1, 2][..], &[3, 4]] {
+        let which: &'static [u32] = which.to_vec().leak();
+        let error = run(&ask(&["tcp", "udp"]), fail_at(which)).unwrap_err();
+        assert_eq!(error.to_string(), "far agent: gone");
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_whole_blocks_only() {
+    let flag = Arc::new(AtomicBool::new(false));
+    let pressed = flag.clone();
+    let mut trials = 0;
+    let outcome = run_staged(
+        &ask(&["tcp", "udp"]),
+        |order| {
+            trials += 1;
+            // The pilot, four whole blocks, and the second trial of the fifth.
+            if trials == 1 + 4 * 3 + 2 {
+                pressed.store(true, Ordering::Relaxed);
+            }
+            ran(order, 100.0)
+        },
+        |stage| stage.stop(flag),
+    )
+    .unwrap();
+    assert_eq!(
+        (outcome.status, outcome.trials.len()),
+        (Status::Interrupted, 12)
+    );
+    // Who presses the button has seen the estimates, so nothing is decided by it.
+    assert_eq!(outcome.verdicts[0].outcome, stats::Outcome::Undecided);
+    let flag = Arc::new(AtomicBool::new(true));
+    let before = run_staged(&ask(&["tcp"]), tie(), |stage| stage.stop(flag));
+    assert!(matches!(before, Err(Error::Interrupted)));
+}
+
+#[test]
+fn a_killed_race_goes_on_as_if_nothing_had_been() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("race.json");
+    let request = ask(&["tcp", "udp", "udp"]);
+    let whole = run(&request, repeatable()).unwrap();
+    assert_eq!(blocks(&whole), 12);
+    for killed_at in [3, 20, 41] {
+        // A kill leaves on disk what was saved last, so that is put aside at the moment.
+        let left = directory.path().join("left.json");
+        let (mut trials, mut figures) = (0, repeatable());
+        run_staged(
+            &request,
+            |order| {
+                trials += 1;
+                if trials == killed_at {
+                    std::fs::copy(&file, &left).unwrap();
+                }
+                figures(order)
+            },
+            |stage| stage.save(&file),
+        )
+        .unwrap();
+        let before = save::load(&left).unwrap();
+        assert_eq!(before.status, Status::Running);
+        assert_eq!(blocks(&before), (killed_at - 2) / 4);
+        let after = resumed(before, None, repeatable()).unwrap();
+        assert_eq!(after, whole);
+    }
+}
+
+fn resumed(
+    before: Outcome,
+    budget: Option<Nanos>,
+    trial: impl FnMut(&Order) -> End,
+) -> crate::Result<Outcome> {
+    let clock = Manual::default();
+    let mut runner = Fake(trial);
+    let mut observer = super::Unobserved;
+    let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
+    resume(before, budget, stage)
+}
+
+#[test]
+fn what_is_over_is_not_resumed() {
+    let say = |outcome: Outcome| resumed(outcome, None, tie()).unwrap_err().to_string();
+    assert!(say(run(&ask(&["tcp", "udp"]), tie()).unwrap()).contains("decided"));
+    let whole = run(&ask(&["tcp"]), tie()).unwrap();
+    assert!(say(whole).contains("--blocks"));
+    let mut spent = run(&ask(&["tcp", "udp"]).blocks(40), repeatable()).unwrap();
+    spent.trials.truncate(30);
+    (spent.status, spent.asked.budget_ns) = (Status::Budget, Some(1_000_000));
+    assert!(say(spent).contains("--budget"));
+}
+
+#[test]
+fn going_on_after_the_last_look_is_possible_and_told() {
+    let request = ask(&["tcp", "udp"]).blocks(40);
+    let mut before = run(&request, repeatable()).unwrap();
+    before.trials.truncate(30);
+    before.verdicts.clear();
+    before.status = Status::Budget;
+    before.asked.budget_ns = Some(1_000_000);
+    let after = resumed(before, Some(Nanos::from_secs(60)), repeatable()).unwrap();
+    assert!(blocks(&after) > 10);
+    let warning = after
+        .warnings
+        .iter()
+        .find(|w| w.code == "resumed_after_last_look");
+    let message = &warning.unwrap().message;
+    // Ten blocks came before any look: all of the error once more.
+    assert!(
+        message.contains("at 10 blocks") && message.contains("up to 10 %"),
+        "{message}"
+    );
+}
+
+#[test]
+fn another_host_is_told() {
+    let mut before = run(&ask(&["tcp", "udp"]), repeatable()).unwrap();
+    before.trials.truncate(9);
+    before.status = Status::Interrupted;
+    before.host.hostname = "elsewhere".into();
+    let after = resumed(before, None, repeatable()).unwrap();
+    assert!(codes(&after).contains(&"resumed_elsewhere"));
+}
+
+#[test]
+fn a_replay_has_the_same_plan_order_and_seeds() {
+    let request = Request::new(["tcp", "udp", "udp"])
+        .workload(WORKLOAD)
+        .seed(11)
+        .budget(Nanos::from_secs(8))
+        .title("again")
+        .label("kernel", "6.18");
+    let first = run(&request, repeatable()).unwrap();
+    assert!(first.plan.margin > 0.05, "measured by the pilot");
+    let mut second = run(&replay(&first), repeatable()).unwrap();
+    assert_eq!(second.plan, first.plan);
+    assert_eq!(second.asked.placement, Some("same-core".into()));
+    second.asked.placement = None;
+    assert_eq!(second, first);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_race_and_another_another() {
+    let race = |seed| run(&ask(&["tcp", "udp"]).seed(seed), repeatable()).unwrap();
+    assert_eq!(race(1), race(1));
+    assert_ne!(race(1).trials, race(2).trials);
+    let unseeded = Request {
+        seed: None,
+        ..ask(&["tcp", "udp"])
+    };
+    assert!(run(&unseeded, tie()).unwrap().seed <= u64::from(u32::MAX));
+}
+
+#[test]
+fn every_trial_of_a_block_has_the_same_seed() {
+    let seeds = Cell::new(BTreeMap::<u64, u32>::new());
+    run(&ask(&["tcp", "udp"]), |order| {
+        let mut map = seeds.take();
+        *map.entry(order.seed).or_default() += 1;
+        seeds.set(map);
+        ran(order, 100.0)
+    })
+    .unwrap();
+    let mut counts: Vec<u32> = seeds.take().into_values().collect();
+    counts.sort_unstable();
+    assert_eq!((counts[0], counts[1..].iter().all(|n| *n == 3)), (1, true));
+}
+
+#[test]
+fn a_place_that_cannot_be_written_costs_no_block() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("missing/race.json");
+    let mut trials = 0;
+    let outcome = run_staged(
+        &ask(&["tcp", "udp"]),
+        |order| {
+            trials += 1;
+            ran(order, 100.0)
+        },
+        |stage| stage.save(&file),
+    );
+    assert!(
+        outcome
+            .unwrap_err()
+            .to_string()
+            .contains("directory does not exist")
+    );
+    assert_eq!(trials, 1);
+}
+
+#[test]
+fn a_disk_that_fails_on_the_way_ends_the_race_and_keeps_the_blocks() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("results");
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("race.json");
+    let mut trials = 0;
+    let outcome = run_staged(
+        &ask(&["tcp", "udp"]),
+        |order| {
+            trials += 1;
+            // In the third block.
+            if trials == 1 + 2 * 3 + 1 {
+                std::fs::remove_dir_all(&folder).unwrap();
+            }
+            ran(order, 100.0)
+        },
+        |stage| stage.save(&file),
+    )
+    .unwrap();
+    assert_eq!((outcome.status, blocks(&outcome)), (Status::Failed, 3));
+    assert!(codes(&outcome).contains(&"save_failed"));
+}
+
+#[test]
+fn what_is_saved_is_what_is_returned() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("race.json");
+    let outcome = run_staged(&ask(&["tcp", "udp"]), repeatable(), |stage| {
+        stage.save(&file)
+    });
+    assert_eq!(save::load(&file).unwrap(), outcome.unwrap());
+}
+
+/// Writes down what is to be kept.
+struct Kept(Vec<(u64, u64, usize, bool)>);
+
+impl Keep for Kept {
+    fn append(&mut self, main: &Path, part: &Path, place: &Place<'_>) -> crate::Result<()> {
+        assert!(main.ends_with("race.samples") && part.ends_with("race.samples.part"));
+        self.0
+            .push((place.block, place.order, place.contender, place.control));
+        Ok(())
+    }
+}
+
+#[test]
+fn samples_are_kept_for_every_trial_of_a_block_and_old_ones_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let stale = directory.path().join("race.samples");
+    std::fs::write(&stale, "of an earlier race").unwrap();
+    let (mut kept, mut orders) = (Kept(Vec::new()), Vec::new());
+    let clock = Manual::default();
+    let mut runner = Fake(|order: &Order| {
+        orders.push(order.samples.is_some());
+        ran(order, 100.0)
+    });
+    let mut observer = super::Unobserved;
+    let stage = Stage::new(&mut runner, &mut observer)
+        .at(&clock, testing::day())
+        .save(directory.path().join("race.json"))
+        .keep(&mut kept);
+    let outcome = ask(&["tcp", "udp"]).run_with(stage).unwrap();
+    let places = outcome.trials.iter();
+    let places: Vec<_> = places
+        .map(|t| (t.block, t.order, t.contender, t.control))
+        .collect();
+    assert_eq!(kept.0, places);
+    assert!(!orders[0] && orders[1..].iter().all(|kept| *kept));
+    assert!(!stale.exists());
+}
+
+#[test]
+fn an_observer_sees_a_race_from_pilot_to_end() {
+    let mut diary = Diary::default();
+    let clock = Manual::default();
+    let mut runner = Fake(|order: &Order| ran(order, 100.0));
+    let stage = Stage::new(&mut runner, &mut diary).at(&clock, testing::day());
+    ask(&["tcp", "udp"]).blocks(2).run_with(stage).unwrap();
+    let lines = diary.0.into_inner();
+    assert_eq!(lines[..2], ["pilot 1/1", "planned"]);
+    let mut first = lines[2..5].to_vec();
+    first.sort_unstable();
+    assert_eq!(first, ["0: tcp", "0: tcp'", "0: udp"]);
+    assert_eq!(
+        (lines[5].as_str(), lines[9].as_str()),
+        ("block 1", "block 2")
+    );
+    assert_eq!(lines[10..], ["Budget"]);
+}
+
+#[test]
+fn figures_that_are_no_numbers_are_no_figures() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("race.json");
+    let outcome = run_staged(
+        &ask(&["tcp", "udp"]),
+        |order| ran(order, f64::NAN),
+        |stage| stage.save(&file),
+    )
+    .unwrap();
+    assert_eq!(outcome.verdicts[0].ratio, None);
+    assert!(
+        outcome
+            .trials
+            .iter()
+            .all(|trial| trial.record.metrics.is_empty())
+    );
+    assert_eq!(save::load(&file).unwrap(), outcome);
+}
+
+#[test]
+fn a_budget_for_too_few_blocks_is_told_before_they_run() {
+    let outcome = run(&ask(&["tcp", "udp"]).blocks(3), tie()).unwrap();
+    assert_eq!(codes(&outcome), ["budget_too_small"]);
+    assert!(outcome.warnings[0].message.contains("6 are the fewest"));
+}

@@ -1,0 +1,383 @@
+//! What to know before believing a race, found in its trials and its plan.
+
+use super::notice::Notice;
+use super::outcome::{Outcome, Trial};
+use super::plan::{LEAST_MARGIN, alpha};
+use crate::stats::Plan;
+
+/// Share of CPU time that the hypervisor may take from a trial before it is worth a word.
+const NOTABLE_STEAL: f64 = 0.01;
+
+/// Load per CPU before the first trial above which other work disturbs.
+const NOTABLE_LOAD: f64 = 0.5;
+
+/// Brings the warnings that follow from trials and plan up to date; those of events stay.
+pub fn refresh(outcome: &mut Outcome) {
+    let derived = derive(outcome);
+    let events = std::mem::take(&mut outcome.warnings);
+    outcome.warnings = derived
+        .iter()
+        .map(Notice::warning)
+        .chain(
+            events
+                .into_iter()
+                .filter(|w| EVENTS.contains(&w.code.as_str())),
+        )
+        .collect();
+}
+
+/// Adds the warning of an event.
+pub fn add(outcome: &mut Outcome, notice: &Notice) {
+    outcome.warnings.push(notice.warning());
+}
+
+/// Warnings that do not follow from trials and plan, and are kept.
+const EVENTS: &[&str] = &[
+    "trial_failed",
+    "save_failed",
+    "resumed_after_last_look",
+    "resumed_elsewhere",
+];
+
+/// All that follows from trials and plan.
+fn derive(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    all.extend(of_plan(outcome));
+    all.extend(of_contenders(outcome));
+    all.extend(of_host(outcome));
+    all.extend(of_gates(outcome));
+    all.extend(of_ledgers(outcome));
+    all.extend(of_figures(outcome));
+    all
+}
+
+fn of_plan(outcome: &Outcome) -> Vec<Notice> {
+    let plan = &outcome.plan;
+    let mut all = Vec::new();
+    let claims = usize::try_from(plan.claims).unwrap_or(usize::MAX);
+    let fewest = Plan::fewest_blocks(claims, alpha(outcome.asked.confidence)) as u64;
+    if claims > 0 && plan.blocks_max < fewest {
+        all.push(Notice::BudgetTooSmall {
+            blocks: plan.blocks_max,
+            fewest,
+        });
+    }
+    if outcome.asked.margin.is_none() && plan.margin > LEAST_MARGIN {
+        all.push(Notice::MarginWidened {
+            margin: plan.margin,
+            reason: plan.margin_reason.clone(),
+        });
+    }
+    if plan.placement == "host" && outcome.asked.to.is_none() {
+        all.push(Notice::HostPlacement);
+    }
+    all
+}
+
+fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    let mut racing = outcome.contenders.iter().filter(|e| e.blocked.is_none());
+    if let (Some(only), None) = (racing.next(), racing.next()) {
+        all.push(Notice::SingleContender {
+            label: only.label.clone(),
+        });
+    }
+    for entrant in &outcome.contenders {
+        if let Some(evidence) = &entrant.blocked {
+            all.push(Notice::Blocked {
+                label: entrant.label.clone(),
+                evidence: evidence.clone(),
+            });
+        }
+        // Sizes are rounded by the kernel in its own ways (tcp(7), socket(7)); words are not.
+        for (option, asked) in &entrant.asked {
+            let words = asked.parse::<f64>().is_err() && asked.starts_with(char::is_alphabetic);
+            match entrant.effective.get(option) {
+                Some(effective) if words && asked != "host" && effective != asked => {
+                    all.push(Notice::NotAsAsked {
+                        label: entrant.label.clone(),
+                        option: option.clone(),
+                        asked: asked.clone(),
+                        effective: effective.clone(),
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+    all
+}
+
+fn of_host(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    let touched = || {
+        let shares = outcome.trials.iter().map(|trial| trial.record.steal_share);
+        shares.filter(|share| *share > NOTABLE_STEAL)
+    };
+    if touched().count() > 0 {
+        all.push(Notice::Steal {
+            trials: touched().count(),
+            most: touched().fold(0.0, f64::max),
+        });
+    }
+    // Later trials find the load that earlier ones made.
+    let cpus = outcome.host.cpus.len().max(1);
+    if let Some(first) = outcome.trials.first()
+        && first.record.load > NOTABLE_LOAD * cpus as f64
+    {
+        all.push(Notice::Load {
+            load: first.record.load,
+            cpus,
+        });
+    }
+    all
+}
+
+fn of_gates(outcome: &Outcome) -> Option<Notice> {
+    let racing = || {
+        let trials = outcome.trials.iter();
+        trials.filter(|trial| !is_blocked(outcome, trial))
+    };
+    let failed = || racing().filter(|trial| !trial.record.valid);
+    let first = failed().next()?;
+    Some(Notice::GateFailures {
+        failed: failed().count(),
+        trials: racing().count(),
+        why: first.record.why_invalid.clone().unwrap_or_default(),
+    })
+}
+
+fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    let accounts = |trial: &Trial| {
+        let accounts = trial.record.ledger.accounts();
+        accounts
+            .map(|(_, account)| account.clone())
+            .collect::<Vec<_>>()
+    };
+    let valid = || outcome.trials.iter().filter(|trial| trial.record.valid);
+    let open = || valid().filter(|trial| accounts(trial).iter().any(|a| !a.closes()));
+    if let Some(first) = open().next() {
+        let why = accounts(first).into_iter().find_map(|a| a.open_because);
+        all.push(Notice::LedgerOpen {
+            trials: open().count(),
+            why: why.unwrap_or_else(|| "more or less arrived than was sent".to_owned()),
+        });
+    }
+    if outcome.path.kind == "loopback" {
+        let lost = |trial: &Trial| {
+            let accounts = accounts(trial).into_iter();
+            accounts.fold(0u64, |sum, a| {
+                sum.saturating_add(a.lost_on_path)
+                    .saturating_add(a.dropped_at_receiver)
+            })
+        };
+        let losers = outcome.contenders.iter().filter(|entrant| {
+            valid().any(|trial| trial.contender == entrant.id && lost(trial) > 0)
+        });
+        let labels: Vec<String> = losers.map(|entrant| entrant.label.clone()).collect();
+        if !labels.is_empty() {
+            let lost = valid().fold(0u64, |sum, trial| sum.saturating_add(lost(trial)));
+            all.push(Notice::LoopbackLoss { labels, lost });
+        }
+    }
+    all
+}
+
+fn of_figures(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    for summary in &outcome.summary {
+        let entrant = outcome.contenders.get(summary.contender);
+        let metric = outcome.metrics.iter().find(|m| m.name == summary.metric);
+        let (Some(entrant), Some(metric)) = (entrant, metric) else {
+            continue;
+        };
+        if metric.role != crate::figures::Role::Claim {
+            continue;
+        }
+        let (label, metric) = (entrant.label.clone(), metric.label.clone());
+        if summary.censored {
+            all.push(Notice::Censored {
+                label: label.clone(),
+                metric: metric.clone(),
+            });
+        }
+        if let Some([lower, upper]) = summary.regimes {
+            all.push(Notice::TwoRegimes {
+                label,
+                metric,
+                ratio: upper.centre / lower.centre,
+                share: upper.share,
+            });
+        }
+    }
+    all
+}
+
+fn is_blocked(outcome: &Outcome, trial: &Trial) -> bool {
+    let entrant = outcome.contenders.get(trial.contender);
+    entrant.is_some_and(|entrant| entrant.blocked.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::{UNTRUSTED_GATE, Warning};
+    use super::*;
+    use crate::figures::{Account, Metrics};
+    use crate::race::{analyse, testing};
+    use crate::trial::fake;
+
+    /// A race of two with ten trials each, which have nothing to be warned of.
+    fn calm() -> Outcome {
+        let mut outcome = testing::outcome(2);
+        outcome.plan.blocks_max = 10;
+        outcome.host.cpus = vec![0, 1];
+        let name = outcome.metrics[0].name.clone();
+        for block in 0..10 {
+            for contender in 0..2 {
+                let figure = 100.0 + block as f64;
+                outcome.trials.push(Trial {
+                    block,
+                    order: contender as u64,
+                    contender,
+                    control: false,
+                    record: fake::record(Metrics::from([(name.clone(), figure)])),
+                });
+            }
+        }
+        outcome
+    }
+
+    fn codes(mut outcome: Outcome, change: impl FnOnce(&mut Outcome)) -> Vec<String> {
+        change(&mut outcome);
+        analyse::refresh(&mut outcome, analyse::Stand::Between { next: None });
+        refresh(&mut outcome);
+        let complete = |w: &Warning| !w.message.is_empty() && !w.advice.is_empty();
+        assert!(outcome.warnings.iter().all(complete));
+        outcome
+            .warnings
+            .into_iter()
+            .map(|warning| warning.code)
+            .collect()
+    }
+
+    #[test]
+    fn a_calm_race_has_no_warnings() {
+        assert_eq!(codes(calm(), |_| ()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_thing_seen_has_its_code() {
+        let account = |lost, delivered| Account {
+            unit: "messages".into(),
+            sent: 10,
+            delivered,
+            lost_on_path: lost,
+            ..Account::default()
+        };
+        type Change<'a> = Box<dyn FnOnce(&mut Outcome) + 'a>;
+        let cases: Vec<(&str, Change<'_>)> = vec![
+            ("steal", Box::new(|o| o.trials[3].record.steal_share = 0.2)),
+            ("load", Box::new(|o| o.trials[0].record.load = 1.5)),
+            (
+                "gate_failed",
+                Box::new(|o| o.trials[0].record.valid = false),
+            ),
+            ("budget_too_small", Box::new(|o| o.plan.blocks_max = 3)),
+            (
+                "host_placement",
+                Box::new(|o| o.plan.placement = "host".into()),
+            ),
+            ("margin_widened", Box::new(|o| o.plan.margin = 0.1)),
+            (
+                "loss_on_loopback",
+                Box::new(|o| o.trials[0].record.ledger.up = Some(account(2, 8))),
+            ),
+            (
+                "ledger_open",
+                Box::new(|o| o.trials[0].record.ledger.up = Some(account(0, 8))),
+            ),
+            (
+                "censored_percentile",
+                Box::new(|o| o.trials[0].record.censored = vec![o.metrics[0].name.clone()]),
+            ),
+            (
+                "not_as_asked",
+                Box::new(|o| {
+                    o.contenders[0].asked.insert("cc".into(), "bbr".into());
+                    o.contenders[0]
+                        .effective
+                        .insert("cc".into(), "cubic".into());
+                }),
+            ),
+            (
+                UNTRUSTED_GATE,
+                Box::new(|o| {
+                    o.trials
+                        .iter_mut()
+                        .take(5)
+                        .for_each(|t| t.record.valid = false)
+                }),
+            ),
+            (
+                "two_regimes",
+                Box::new(|o| {
+                    let slow = o
+                        .trials
+                        .iter_mut()
+                        .filter(|t| t.contender == 1 && t.block % 2 == 0);
+                    for trial in slow {
+                        trial
+                            .record
+                            .metrics
+                            .values_mut()
+                            .for_each(|figure| *figure *= 4.0);
+                    }
+                }),
+            ),
+        ];
+        for (code, change) in cases {
+            assert_eq!(codes(calm(), change), [code]);
+        }
+    }
+
+    #[test]
+    fn a_blocked_contender_may_leave_one_alone() {
+        let found = codes(calm(), |o| o.contenders[1].blocked = Some("silence".into()));
+        assert_eq!(found, ["single_contender", "blocked"]);
+    }
+
+    #[test]
+    fn a_size_that_the_kernel_rounds_and_the_hosts_choice_are_no_surprise() {
+        let found = codes(calm(), |o| {
+            for (option, asked, got) in [("sndbuf", "64kB", "128000"), ("cc", "host", "bbr")] {
+                o.contenders[0].asked.insert(option.into(), asked.into());
+                o.contenders[0].effective.insert(option.into(), got.into());
+            }
+        });
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn one_trial_in_five_may_fail_and_no_more() {
+        let share = |n: usize| {
+            let fail = |o: &mut Outcome| {
+                o.trials
+                    .iter_mut()
+                    .take(n)
+                    .for_each(|t| t.record.valid = false);
+            };
+            codes(calm(), fail)
+        };
+        assert_eq!(share(4), ["gate_failed"]);
+        assert_eq!(share(5), [UNTRUSTED_GATE]);
+    }
+
+    #[test]
+    fn warnings_of_events_outlive_a_refresh_and_others_do_not() {
+        let mut outcome = calm();
+        add(&mut outcome, &Notice::TrialFailed { error: "x".into() });
+        outcome.warnings.push(Notice::HostPlacement.warning());
+        assert_eq!(codes(outcome, |_| ()), ["trial_failed"]);
+    }
+}
