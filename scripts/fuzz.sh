@@ -13,7 +13,7 @@ one() {
   log=fuzz/artifacts/$target.log
   mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
   if cargo fuzz run --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
-    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 >"$log" 2>&1; then
+    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 >"$log" 2>&1; then
     echo "$target: $(grep -ao 'stat::number_of_executed_units: .*' "$log" | grep -o '[0-9]*$') inputs, no failure"
   else
     echo "$target: FAILED; the input is in fuzz/artifacts/$target, the log ends:" >&2
