@@ -5,6 +5,7 @@
 //! `cargo bench --bench ratios -- [ping] [lateness] [bulk] [aa]` measures what is named, or all.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
+#[allow(dead_code, reason = "the floor program shows more of it")]
 #[path = "floor/mod.rs"]
 mod floor;
 #[path = "ratios/peers.rs"]

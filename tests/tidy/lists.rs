@@ -19,7 +19,10 @@ pub(crate) const FOLDERS: &[Folder] = &[
                 "message boundaries on byte streams, the same for all",
             ),
             ("hello", "the first bytes of every connection"),
+            ("knock", "how a flow of datagrams is opened"),
+            ("lobby", "datagram peers that wait to be let in"),
             ("mem", "the fake: inside one process, for tests"),
+            ("stream", "what byte streams share"),
         ],
     },
     Folder {

@@ -8,8 +8,10 @@ use deadheat::spec::Spec;
 use deadheat::transport::hello::Hello;
 use deadheat::trial::control::{self, FromAgent, FromServer, Greeting, Proof, ToAgent};
 
+type Understood = fn(&[u8]) -> bool;
+
 pub(crate) fn check(root: &Path) -> Vec<String> {
-    let kinds: [(&str, fn(&[u8]) -> bool); 4] = [
+    let kinds: [(&str, Understood); 4] = [
         ("control", is_control),
         ("hello", is_hello),
         ("result", |seed| {

@@ -29,13 +29,11 @@ impl Source {
         }
         paths.sort();
         assert!(!paths.is_empty(), "no sources under {}", root.display());
-        paths
-            .iter()
-            .map(|path| {
-                let name = path.strip_prefix(root).unwrap().to_string_lossy();
-                Source::new(&name, &fs::read_to_string(path).unwrap())
-            })
-            .collect()
+        let sources = paths.iter().map(|path| {
+            let name = path.strip_prefix(root).unwrap().to_string_lossy();
+            Source::new(&name, &fs::read_to_string(path).unwrap())
+        });
+        set_test_files_apart(sources.collect())
     }
 
     /// Takes a text apart.
@@ -212,6 +210,39 @@ fn character(rest: &[u8]) -> Option<usize> {
     (inside.chars().count() == 1).then_some(end + 1)
 }
 
+/// A file whose `mod` line stands behind `#[cfg(test)]` is a test from end to end.
+fn set_test_files_apart(mut sources: Vec<Source>) -> Vec<Source> {
+    let mut files = Vec::new();
+    for source in &sources {
+        let folder = source
+            .path
+            .trim_end_matches("/mod.rs")
+            .trim_end_matches(".rs");
+        for range in test_items(&source.all_code) {
+            let item = source.all_code[range]
+                .trim_start_matches("#[cfg(test)]")
+                .trim();
+            let name = item
+                .trim_start_matches("pub(crate) ")
+                .trim_start_matches("pub ");
+            if let Some(name) = name.strip_prefix("mod ") {
+                files.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    for source in &mut sources {
+        let path = source.path.trim_end_matches(".rs").trim_end_matches("/mod");
+        if files
+            .iter()
+            .any(|file| path == file || path.starts_with(&format!("{file}/")))
+        {
+            source.code = String::from_utf8(blank(&source.code)).unwrap();
+            source.strings.clear();
+        }
+    }
+    sources
+}
+
 /// Items behind `#[cfg(test)]`.
 fn test_items(code: &str) -> Vec<Range<usize>> {
     let marker = "#[cfg(test)]";
@@ -270,4 +301,15 @@ fn test_modules_are_set_apart() {
     assert!(source.strings.is_empty());
     assert_eq!(source.at(source.code.find("fn c").unwrap()), "src/a/b.rs:4");
     assert_eq!(source.module(), Some("a"));
+}
+
+#[test]
+fn a_file_that_is_a_test_module_is_all_test() {
+    let sources = set_test_files_apart(vec![
+        Source::new("src/a/mod.rs", "mod b;\n#[cfg(test)]\nmod tests;\n"),
+        Source::new("src/a/b.rs", "fn b() {}"),
+        Source::new("src/a/tests.rs", "fn t() { f(\"x\") }"),
+    ]);
+    assert!(sources[1].code.contains("fn b"));
+    assert!(!sources[2].code.contains("fn t") && sources[2].strings.is_empty());
 }
