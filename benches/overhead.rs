@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use deadheat::contract::{Action, Lane, Side};
+use deadheat::contract::{Action, Congestion, Delivery, Framing, Guarantees, Lane, Ordering, Side};
 use deadheat::time::Nanos;
 use deadheat::trial::samples::Samples;
 use deadheat::workload::{self, Half, Part, Task};
@@ -20,6 +20,16 @@ const COUNT: u64 = 1_000_000;
 const RUNS: usize = 7;
 /// Round trips of a day at 1 kHz.
 const DAY: u64 = 86_400_000;
+
+/// Messages may be lost and reordered, so the halves must keep account of them.
+const DATAGRAMS: Guarantees = Guarantees {
+    delivery: Delivery::BestEffort,
+    ordering: Ordering::Unordered,
+    framing: Framing::Messages,
+    congestion: Congestion::Uncontrolled,
+    encrypted: false,
+    largest_message: Some(65_507),
+};
 
 /// At most this much per round trip, both ends together.
 const MOST_NS: f64 = 200.0;
@@ -59,7 +69,9 @@ fn met(met: bool) -> &'static str {
 }
 
 fn task(count: u64) -> Outcome<Box<dyn Task>> {
-    Ok(workload::parse(&format!("ping:size=64,interval=1ms,count={count}"))?)
+    Ok(workload::parse(&format!(
+        "ping:size=64,interval=1ms,count={count}"
+    ))?)
 }
 
 fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Half>> {
@@ -68,6 +80,7 @@ fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Half>> {
         flow: 0,
         tag: 7,
         seed: 7,
+        guarantees: DATAGRAMS,
         recorder: Box::new(Samples::new(None, TIMEOUT.0)?),
     }))
 }
@@ -112,5 +125,8 @@ fn most_memory_kib() -> Outcome<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let figure = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    Ok(figure.ok_or("no VmHWM in /proc/self/status")?.trim().parse()?)
+    Ok(figure
+        .ok_or("no VmHWM in /proc/self/status")?
+        .trim()
+        .parse()?)
 }
