@@ -31,7 +31,7 @@ check: ## the quick half of `test`: format, lints, house rules
 	cargo test --locked --test tidy
 
 bench: ## figures beside the floor and beside peers; BENCH="ping bulk" selects
-	scripts/need.sh cargo cc iperf3 sockperf irtt
+	scripts/need.sh cargo cc taskset iperf3 sockperf irtt
 	cargo build --release --locked
 	cargo bench --locked --bench floor
 	cargo bench --locked --bench ratios -- $(BENCH)

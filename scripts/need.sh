@@ -21,6 +21,7 @@ why() {
     cc) echo "Rust needs a C linker" ;;
     g++) echo "libFuzzer is built from C++" ;;
     ip) echo "tests make network namespaces with it" ;;
+    taskset) echo "benchmarks pin peers with it" ;;
     setpriv | unshare) echo "tests drop privileges and make namespaces with it" ;;
     nft) echo "the firewall test blocks a transport with it" ;;
     iperf3 | sockperf | irtt) echo "benchmarks compare with it" ;;
@@ -40,7 +41,7 @@ package() {
     ip:dnf) echo iproute ;;
     ip:*) echo iproute2 ;;
     setpriv:apk) echo setpriv ;;
-    setpriv:* | unshare:*) echo util-linux ;;
+    setpriv:* | unshare:* | taskset:*) echo util-linux ;;
     nft:*) echo nftables ;;
     iperf3:zypper) echo iperf ;;
     iperf3:*) echo iperf3 ;;

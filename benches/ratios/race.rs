@@ -56,7 +56,8 @@ impl Race {
             let said = String::from_utf8_lossy(&ran.stderr);
             return Err(format!("deadheat {}: {said}", self.0.join(" ")).into());
         }
-        Ok(Saved(serde_json::from_slice(&std::fs::read(file)?)?))
+        let saved = std::fs::read(file).map_err(|e| format!("deadheat wrote no result: {e}"))?;
+        Ok(Saved(serde_json::from_slice(&saved)?))
     }
 }
 
