@@ -1,0 +1,53 @@
+# Every target installs what it needs where that is missing, and says what and why.
+# `make help` lists the targets; the Rust toolchain itself comes from https://rustup.rs.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+SECONDS ?= 60
+RUNS ?= 20
+HOURS ?= 1
+BENCH ?=
+FUZZ_TARGETS := control hello result grammar
+
+.PHONY: race test check bench fuzz soak help
+
+race: ## build, then race TCP, UDP and ICMP on loopback
+	scripts/need.sh cargo cc
+	cargo build --release --locked
+	./target/release/deadheat race tcp udp icmp
+
+test: ## everything that CI checks: format, lints, tests, documentation
+	scripts/need.sh cargo cc ip setpriv unshare nft
+	scripts/lint.sh
+	cargo test --locked --lib --bins --tests
+	cargo test --locked --doc
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
+check: ## the quick half of `test`: format, lints, house rules
+	scripts/need.sh cargo cc
+	scripts/lint.sh
+	cargo test --locked --test tidy
+
+bench: ## figures beside the floor and beside peers; BENCH="ping bulk" selects
+	scripts/need.sh cargo cc taskset iperf3 sockperf irtt
+	cargo build --release --locked
+	cargo bench --locked --bench floor
+	cargo bench --locked --bench ratios -- $(BENCH)
+	cargo bench --locked --bench overhead
+
+fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
+	scripts/need.sh cargo cc g++ cargo-fuzz
+	scripts/fuzz.sh $(SECONDS) $(FUZZ_TARGETS)
+
+soak: ## RUNS=20 of the whole test suite, then HOURS=1 of ping; not part of CI
+	scripts/need.sh cargo cc ip setpriv unshare nft
+	cargo test --locked --no-run
+	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --quiet; done
+	cargo build --release --locked
+	./target/release/deadheat race udp -w ping:interval=1ms,count=$$(($(HOURS) * 3600000)) --blocks 1 --budget $$(($(HOURS) * 3))h
+
+help: ## this list
+	@echo "deadheat, the referee for network transports"
+	@sed -nE 's/^([a-z]+): ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14

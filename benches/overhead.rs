@@ -1,0 +1,132 @@
+//! What measuring costs by itself: time per round trip outside system calls, and memory for a day
+//! of ping at 1 kHz. Both halves of the workload run in this process, in virtual time, and each
+//! message is there as soon as it is sent; the clock, read about three times a round trip at some
+//! 20 ns, is not in the figure.
+#![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
+
+use std::error::Error;
+use std::time::Instant;
+
+use deadheat::contract::{Action, Congestion, Delivery, Framing, Guarantees, Lane, Ordering, Side};
+use deadheat::time::Nanos;
+use deadheat::trial::samples::Samples;
+use deadheat::workload::{self, Half, Part, Task};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const TIMEOUT: Nanos = Nanos::from_secs(3);
+/// Round trips per timed run.
+const COUNT: u64 = 1_000_000;
+const RUNS: usize = 7;
+/// Round trips of a day at 1 kHz.
+const DAY: u64 = 86_400_000;
+
+/// Messages may be lost and reordered, so the halves must keep account of them.
+const DATAGRAMS: Guarantees = Guarantees {
+    delivery: Delivery::BestEffort,
+    ordering: Ordering::Unordered,
+    framing: Framing::Messages,
+    congestion: Congestion::Uncontrolled,
+    encrypted: false,
+    largest_message: Some(65_507),
+};
+
+/// At most this much per round trip, both ends together.
+const MOST_NS: f64 = 200.0;
+/// At most this much for a day, the program itself included.
+const MOST_MIB: f64 = 64.0;
+
+fn main() -> Outcome<()> {
+    if !std::env::args().any(|word| word == "--bench") {
+        println!("overhead: measures only under `cargo bench`");
+        return Ok(());
+    }
+    println!("| figure | ours | target | met |\n|---|---|---|---|");
+    let task = task(COUNT)?;
+    let mut costs = Vec::new();
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        round_trips(&*task, COUNT)?;
+        costs.push(start.elapsed().as_nanos() as f64 / COUNT as f64);
+    }
+    costs.sort_by(f64::total_cmp);
+    let (least, median, most) = (costs[0], costs[RUNS / 2], costs[RUNS - 1]);
+    println!(
+        "| cost of a ping round trip outside system calls, both ends, ns | {median:.0} [{least:.0} … {most:.0}] | at most {MOST_NS:.0} | {} |",
+        met(median <= MOST_NS)
+    );
+    round_trips(&*self::task(DAY)?, DAY)?;
+    let mib = most_memory_kib()? as f64 / 1024.0;
+    println!(
+        "| memory after a day of 1 kHz ping, MiB | {mib:.1} | at most {MOST_MIB:.0} | {} |",
+        met(mib <= MOST_MIB)
+    );
+    Ok(())
+}
+
+fn met(met: bool) -> &'static str {
+    if met { "yes" } else { "**no**" }
+}
+
+fn task(count: u64) -> Outcome<Box<dyn Task>> {
+    Ok(workload::parse(&format!(
+        "ping:size=64,interval=1ms,count={count}"
+    ))?)
+}
+
+fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Half>> {
+    Ok(task.half(Part {
+        side,
+        flow: 0,
+        tag: 7,
+        seed: 7,
+        guarantees: DATAGRAMS,
+        recorder: Box::new(Samples::new(None, TIMEOUT.0)?),
+    }))
+}
+
+/// A whole trial in virtual time. Each answer takes from 5 to 70 µs, so that the summary has many
+/// values to keep apart.
+fn round_trips(task: &dyn Task, count: u64) -> Outcome<()> {
+    let (mut near, mut far) = (half(task, Side::Near)?, half(task, Side::Far)?);
+    let mut request = vec![0; task.largest_message()];
+    let mut answer = request.clone();
+    let mut now = Nanos::from_secs(1);
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    loop {
+        match near.poll(now, &mut request) {
+            Action::Send { lane, len } => {
+                near.on_sent(now);
+                far.on_message(now, lane, &request[..len]);
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                now = now + Nanos(5_000 + random % 65_536);
+                let Action::Send { len, .. } = far.poll(now, &mut answer) else {
+                    return Err("the far half does not answer".into());
+                };
+                far.on_sent(now);
+                near.on_message(now, Lane::default(), &answer[..len]);
+            }
+            Action::Wait(Some(until)) => now = until.max(now + Nanos(1)),
+            Action::Done => break,
+            other => return Err(format!("the near half asks for {other:?}").into()),
+        }
+    }
+    let seen = near.report(now).rtt_ns.map_or(0, |rtt| rtt.n);
+    if seen != count {
+        return Err(format!("{seen} of {count} samples").into());
+    }
+    Ok(())
+}
+
+/// The most memory that this process has had in use: `VmHWM` of proc_pid_status(5).
+fn most_memory_kib() -> Outcome<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let figure = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(figure
+        .ok_or("no VmHWM in /proc/self/status")?
+        .trim()
+        .parse()?)
+}

@@ -1,0 +1,195 @@
+//! The figures as ratios: deadheat beside the floor and beside its peers, in one run, interleaved
+//! A B A B, as medians of paired ratios with their range. A ratio survives a slow machine; a pair
+//! of absolute figures from two runs does not.
+//!
+//! `cargo bench --bench ratios -- [ping] [lateness] [bulk] [aa]` measures what is named, or all.
+#![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
+
+#[allow(dead_code, reason = "the floor program shows more of it")]
+#[path = "floor/mod.rs"]
+mod floor;
+#[path = "ratios/peers.rs"]
+mod peers;
+#[path = "ratios/race.rs"]
+mod race;
+#[path = "ratios/table.rs"]
+mod table;
+
+use std::error::Error;
+
+use floor::{Bulk, Cpus, Flow, Ping, Protocol, Wait};
+use race::Race;
+use table::{Better, Paired, Row, Target};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Pairs per figure.
+const ROUNDS: usize = 5;
+/// A/A races.
+const RACES: usize = 60;
+
+const CLOSED_LOOP: &str = "ping:size=64,window=1,count=20000";
+const OPEN_LOOP: &str = "ping:size=64,interval=1ms,count=3000";
+const BULK: &str = "bulk:time=2s";
+const QUICK: &str = "ping:size=64,window=1,count=2000";
+
+fn main() -> Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if !words.iter().any(|word| word == "--bench") {
+        println!("ratios: measures only under `cargo bench`");
+        return Ok(());
+    }
+    type Figure = fn() -> Outcome<Vec<Row>>;
+    let figures: [(&str, Figure); 4] = [
+        ("ping", pings),
+        ("lateness", lateness),
+        ("bulk", bulk),
+        ("aa", same_against_same),
+    ];
+    let named = |name: &str| words.iter().any(|word| word == name);
+    let all = !figures.iter().any(|(name, _)| named(name));
+    println!("{}", table::HEADER);
+    for (_, figure) in figures.iter().filter(|(name, _)| all || named(name)) {
+        for row in figure()? {
+            println!("{row}");
+        }
+    }
+    Ok(())
+}
+
+fn pings() -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (protocol, id) in [(Protocol::Tcp, "tcp"), (Protocol::Udp, "udp")] {
+        for (placement, cpus, wait) in [
+            ("busy", Cpus::apart()?, Wait::Busy),
+            ("same-core", Cpus::together()?, Wait::Blocking),
+        ] {
+            let mut floor = Paired::default();
+            let mut sockperf = Paired::default();
+            let mut missing = None;
+            for _ in 0..ROUNDS {
+                let ours = Race::new(id, CLOSED_LOOP)
+                    .placement(placement)
+                    .run()?
+                    .rtt_p50()?;
+                floor.add(ours, Ping::new(protocol, cpus, wait).run()?.p50 as f64);
+                match peers::sockperf(protocol, cpus, wait) {
+                    Ok(theirs) => sockperf.add(ours, theirs),
+                    Err(why) => missing = Some(why.to_string()),
+                }
+            }
+            let figure = format!("{id} 64 B round trip p50, {placement}, µs");
+            let show = |ns: f64| format!("{:.2}", ns / 1e3);
+            rows.push(Row::paired(
+                &format!("{figure}, beside the floor"),
+                &floor,
+                show,
+                Target::Ratio(Better::Lower, 1.10),
+            ));
+            rows.push(Row::paired_or(
+                &format!("{figure}, beside sockperf"),
+                &sockperf,
+                show,
+                Target::Ratio(Better::Lower, 1.00),
+                missing,
+            ));
+        }
+    }
+    Ok(rows)
+}
+
+fn lateness() -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (waiting, placement, most_us) in
+        [("hybrid", "cross-core", 50.0), ("spinning", "busy", 10.0)]
+    {
+        let (mut p99, mut irtt, mut missing) = (Vec::new(), Paired::default(), None);
+        for _ in 0..ROUNDS {
+            let outcome = Race::new("udp", OPEN_LOOP).placement(placement).run()?;
+            p99.push(outcome.lateness_p99()?);
+            match (outcome.lateness_mean(), peers::irtt()) {
+                (Some(ours), Ok(theirs)) => irtt.add(ours, theirs),
+                (_, Err(why)) => missing = Some(why.to_string()),
+                (None, _) => missing = Some("no mean: some samples are censored".to_owned()),
+            }
+        }
+        let show = |ns: f64| format!("{:.2}", ns / 1e3);
+        rows.push(Row::alone(
+            &format!("send lateness p99 at 1 kHz, {waiting}, µs"),
+            &p99,
+            show,
+            Target::Value(Better::Lower, most_us * 1e3),
+        ));
+        rows.push(Row::paired_or(
+            &format!("mean send lateness at 1 kHz, {waiting}, µs, beside irtt's timer error"),
+            &irtt,
+            show,
+            Target::Ratio(Better::Lower, 1.00),
+            missing,
+        ));
+    }
+    Ok(rows)
+}
+
+fn bulk() -> Outcome<Vec<Row>> {
+    let cpus = Cpus::apart()?;
+    let placement = format!("{},{}", cpus.near, cpus.far);
+    let (mut floor, mut iperf3, mut missing) = (Paired::default(), Paired::default(), None);
+    for _ in 0..ROUNDS {
+        let ours = Race::new("tcp:cc=cubic", BULK)
+            .placement(&placement)
+            .run()?;
+        let ours = ours.metric("goodput_bps")?;
+        let bare = Bulk {
+            flow: Flow::Tcp,
+            cpus,
+            congestion: "cubic",
+        };
+        floor.add(ours, bare.run()?);
+        match peers::iperf3(cpus) {
+            Ok(theirs) => iperf3.add(ours, theirs),
+            Err(why) => missing = Some(why.to_string()),
+        }
+    }
+    let show = |bps: f64| format!("{:.1}", bps / 1e9);
+    let target = Target::Ratio(Better::Higher, 0.95);
+    Ok(vec![
+        Row::paired(
+            "tcp goodput, cubic, Gbit/s, beside the floor",
+            &floor,
+            show,
+            target,
+        ),
+        Row::paired_or(
+            "tcp goodput, cubic, Gbit/s, beside iperf3",
+            &iperf3,
+            show,
+            Target::Ratio(Better::Higher, 1.00),
+            missing,
+        ),
+    ])
+}
+
+/// Races of a contender against itself: how often one of the two is said to be ahead.
+fn same_against_same() -> Outcome<Vec<Row>> {
+    let (mut ahead, mut decided) = (0, 0);
+    for seed in 1..=RACES {
+        let outcome = Race::new("udp udp", QUICK)
+            .placement("same-core")
+            .blocks(12)
+            .seed(seed)
+            .run()?;
+        ahead += usize::from(outcome.says_ahead());
+        decided += usize::from(outcome.is_decided());
+    }
+    // With a true rate of 5 %, more than this many of 60 come up less than once in twenty times.
+    let most = 6;
+    Ok(vec![Row {
+        figure: format!("udp against udp, {RACES} races: said to be ahead"),
+        ours: format!("{ahead} of {RACES} ({decided} decided)"),
+        theirs: "none should be".to_owned(),
+        ratio: String::new(),
+        target: format!("at most {most} (5 %)"),
+        met: Some(ahead <= most),
+    }])
+}

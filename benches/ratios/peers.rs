@@ -1,0 +1,165 @@
+//! The peers, run as their users run them, each end on the CPU that deadheat uses.
+
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use crate::floor::{Cpus, Protocol, Wait};
+
+/// sockperf's ping-pong of 64 bytes: the median round trip in nanoseconds.
+pub(crate) fn sockperf(protocol: Protocol, cpus: Cpus, wait: Wait) -> Outcome<f64> {
+    installed("sockperf")?;
+    installed("taskset")?;
+    let port = free_port(protocol)?;
+    let mut options = vec!["-i", "127.0.0.1", "-p", port.as_str()];
+    if protocol == Protocol::Tcp {
+        options.push("--tcp");
+    }
+    if wait == Wait::Busy {
+        options.push("--nonblocked");
+    }
+    let _server = Server::start(
+        on_cpu(cpus.far, "sockperf", &["server"]).args(&options),
+        protocol,
+        &port,
+    )?;
+    let said = output(
+        on_cpu(cpus.near, "sockperf", &["ping-pong"])
+            .args(&options)
+            .args(["-m", "64", "-t", "2", "--full-rtt"]),
+    )?;
+    // `sockperf: ---> percentile 50.000 =    4.567`, in microseconds.
+    let value = said.lines().find_map(|line| {
+        line.split_once("percentile 50.000 =")?
+            .1
+            .trim()
+            .parse::<f64>()
+            .ok()
+    });
+    Ok(value.ok_or("sockperf printed no median")? * 1e3)
+}
+
+/// iperf3 with CUBIC for two seconds: what the receiver had, in bits per second.
+pub(crate) fn iperf3(cpus: Cpus) -> Outcome<f64> {
+    installed("iperf3")?;
+    let port = free_port(Protocol::Tcp)?;
+    let mut server = Command::new("iperf3");
+    server.args(["-s", "-1", "-p", &port]);
+    let _server = Server::start(&mut server, Protocol::Tcp, &port)?;
+    let affinity = format!("{},{}", cpus.near, cpus.far);
+    let said = output(Command::new("iperf3").args([
+        "-c",
+        "127.0.0.1",
+        "-p",
+        &port,
+        "-A",
+        &affinity,
+        "-C",
+        "cubic",
+        "-t",
+        "2",
+        "-J",
+    ]))?;
+    let result: serde_json::Value = serde_json::from_str(&said)?;
+    let received = &result["end"]["sum_received"]["bits_per_second"];
+    Ok(received.as_f64().ok_or("iperf3 printed no goodput")?)
+}
+
+/// irtt at 1 kHz for three seconds: its mean timer error in nanoseconds.
+pub(crate) fn irtt() -> Outcome<f64> {
+    installed("irtt")?;
+    let port = free_port(Protocol::Udp)?;
+    let address = format!("127.0.0.1:{port}");
+    let mut server = Command::new("irtt");
+    server.args(["server", "-b", &address, "-i", "0", "-d", "0"]);
+    let _server = Server::start(&mut server, Protocol::Udp, &port)?;
+    let said = output(Command::new("irtt").args([
+        "client", "-i", "1ms", "-d", "3s", "-l", "64", "-Q", "-o", "-", &address,
+    ]))?;
+    let result: serde_json::Value = serde_json::from_str(&said)?;
+    let mean = &result["stats"]["timer_error"]["mean"];
+    Ok(mean.as_f64().ok_or("irtt printed no timer error")?)
+}
+
+fn on_cpu(cpu: usize, program: &str, first: &[&str]) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu.to_string(), program]).args(first);
+    command
+}
+
+fn installed(program: &str) -> Outcome<()> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&paths).any(|path| path.join(program).is_file()) {
+        return Ok(());
+    }
+    Err(format!("{program} is not installed").into())
+}
+
+fn output(command: &mut Command) -> Outcome<String> {
+    let ran = command.stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    if !ran.status.success() {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let why = String::from_utf8_lossy(&ran.stderr);
+        return Err(format!("{program} failed: {}", why.trim()).into());
+    }
+    Ok(said)
+}
+
+fn free_port(protocol: Protocol) -> Outcome<String> {
+    let address = match protocol {
+        Protocol::Tcp => TcpListener::bind("127.0.0.1:0")?.local_addr()?,
+        Protocol::Udp => UdpSocket::bind("127.0.0.1:0")?.local_addr()?,
+    };
+    Ok(address.port().to_string())
+}
+
+/// A peer's server, ended when dropped.
+struct Server(Child);
+
+impl Server {
+    /// Starts it and waits until its port is bound. Looks in /proc, as a connection could be taken
+    /// for the client.
+    fn start(command: &mut Command, protocol: Protocol, port: &str) -> Outcome<Server> {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut server = Server(child);
+        let bound = format!(":{:04X}", port.parse::<u16>()?);
+        let table = match protocol {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        };
+        let end = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < end {
+            let is_bound = ["", "6"].iter().any(|family| {
+                let sockets = std::fs::read_to_string(format!("/proc/net/{table}{family}"));
+                sockets.is_ok_and(|text| {
+                    let mut locals = text
+                        .lines()
+                        .filter_map(|line| line.split_whitespace().nth(1));
+                    locals.any(|local| local.ends_with(&bound))
+                })
+            });
+            if is_bound {
+                return Ok(server);
+            }
+            if let Some(status) = server.0.try_wait()? {
+                return Err(format!("the server ended at once: {status}").into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err("the server did not bind its port within 5 s".into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A server that has ended by itself can be neither killed nor missed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

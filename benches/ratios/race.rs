@@ -1,0 +1,117 @@
+//! deadheat's own figures: the binary is run as a user would run it, and its result file read.
+
+use std::process::Command;
+
+use deadheat::race::outcome::{Outcome, Status, Trial};
+use deadheat::stats;
+
+use crate::table::median;
+
+/// The command line of a race.
+pub(crate) struct Race(Vec<String>);
+
+impl Race {
+    /// Contenders, separated by blanks, under a workload; one block where none other is asked for.
+    pub(crate) fn new(contenders: &str, workload: &str) -> Race {
+        let mut words = vec!["race".to_owned()];
+        words.extend(contenders.split(' ').map(str::to_owned));
+        words.extend(["-q", "--workload", workload].map(str::to_owned));
+        Race(words)
+    }
+
+    /// Where both ends run.
+    pub(crate) fn placement(self, placement: &str) -> Race {
+        self.with("--placement", placement)
+    }
+
+    /// Blocks at most.
+    pub(crate) fn blocks(self, blocks: usize) -> Race {
+        self.with("--blocks", &blocks.to_string())
+    }
+
+    /// The seed of the order.
+    pub(crate) fn seed(self, seed: usize) -> Race {
+        self.with("--seed", &seed.to_string())
+    }
+
+    fn with(mut self, option: &str, value: &str) -> Race {
+        self.0.extend([option.to_owned(), value.to_owned()]);
+        self
+    }
+
+    /// Runs it. A race that is not trusted still has figures.
+    pub(crate) fn run(mut self) -> crate::Outcome<Saved> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("race.json");
+        if !self.0.iter().any(|word| word == "--blocks") {
+            self = self.blocks(1);
+        }
+        let ran = Command::new(env!("CARGO_BIN_EXE_deadheat"))
+            .args(&self.0)
+            .arg("-o")
+            .arg(&file)
+            .current_dir(folder.path())
+            .output()?;
+        if !matches!(ran.status.code(), Some(0 | 3)) {
+            let said = String::from_utf8_lossy(&ran.stderr);
+            return Err(format!("deadheat {}: {said}", self.0.join(" ")).into());
+        }
+        let saved = std::fs::read(file).map_err(|e| format!("deadheat wrote no result: {e}"))?;
+        Ok(Saved(serde_json::from_slice(&saved)?))
+    }
+}
+
+/// A race that ran.
+pub(crate) struct Saved(Outcome);
+
+impl Saved {
+    /// The median over trials of the round trip's median, in nanoseconds.
+    pub(crate) fn rtt_p50(&self) -> crate::Outcome<f64> {
+        self.figure("a median round trip", |trial| {
+            let p50 = trial.record.rtt_ns.as_ref()?.p50?;
+            Some(p50.at_least_ns() as f64)
+        })
+    }
+
+    /// The median over trials of the send lateness's 99th percentile, in nanoseconds.
+    pub(crate) fn lateness_p99(&self) -> crate::Outcome<f64> {
+        self.figure("a 99th percentile of send lateness", |trial| {
+            let p99 = trial.record.send_lateness_ns.as_ref()?.p99?;
+            Some(p99.at_least_ns() as f64)
+        })
+    }
+
+    /// The median over trials of the mean send lateness, in nanoseconds.
+    pub(crate) fn lateness_mean(&self) -> Option<f64> {
+        self.figure("a mean", |trial| {
+            trial.record.send_lateness_ns.as_ref()?.mean
+        })
+        .ok()
+    }
+
+    /// The median over trials of a metric.
+    pub(crate) fn metric(&self, name: &str) -> crate::Outcome<f64> {
+        self.figure(name, |trial| trial.record.metrics.get(name).copied())
+    }
+
+    /// Whether any verdict says that one is ahead.
+    pub(crate) fn says_ahead(&self) -> bool {
+        let mut verdicts = self.0.verdicts.iter();
+        verdicts.any(|verdict| verdict.outcome == stats::Outcome::Ahead)
+    }
+
+    /// Whether every claim was decided.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.0.status == Status::Decided
+    }
+
+    /// The median over every trial that ran, hidden copies and late generators included: what is
+    /// measured here is the program, and to leave out its bad trials would flatter it.
+    fn figure(&self, what: &str, of: impl Fn(&Trial) -> Option<f64>) -> crate::Outcome<f64> {
+        let figures: Vec<f64> = self.0.trials.iter().filter_map(of).collect();
+        if figures.is_empty() {
+            return Err(format!("no trial of {:?} has {what}", self.0.asked.contenders).into());
+        }
+        Ok(median(&figures))
+    }
+}

@@ -1,0 +1,62 @@
+//! What people type: nothing panics, and what parses prints itself so that it parses the same.
+#![no_main]
+
+use deadheat::spec::Spec;
+use deadheat::transport::Contender;
+use deadheat::trial::placement::Placement;
+use deadheat::units::{Bare, parse_bytes, parse_count, parse_rate, parse_share, parse_span};
+use deadheat::workload;
+use libfuzzer_sys::fuzz_target;
+
+/// Up to here every integer has a floating-point number of its own.
+const EXACT: u64 = 1 << 53;
+
+fuzz_target!(|typed: &str| {
+    specs(typed);
+    units(typed);
+    if let Ok(placement) = Placement::parse(typed) {
+        assert_eq!(
+            Placement::parse(&placement.to_string()).ok(),
+            Some(placement)
+        );
+    }
+});
+
+fn specs(typed: &str) {
+    if let Ok(spec) = Spec::parse(typed) {
+        assert_eq!(spec.to_string(), typed);
+        assert_eq!(Spec::parse(&spec.to_string()).ok(), Some(spec));
+    }
+    if let Ok(contender) = Contender::parse(typed) {
+        let again = Contender::parse(&contender.spec.to_string()).expect("parses again");
+        assert_eq!(again.knobs, contender.knobs);
+    }
+    if let Ok(task) = workload::parse(typed) {
+        let spec = task.spec();
+        let again = workload::parse(&spec.to_string()).expect("parses again");
+        assert_eq!(again.spec(), spec);
+    }
+}
+
+fn units(typed: &str) {
+    for bare in [Bare::Allowed, Bare::Refused] {
+        if let Some(bytes) = parse_bytes(typed, bare).ok().filter(|b| b.0 < EXACT) {
+            assert_eq!(
+                parse_bytes(&format!("{}B", bytes.0), bare).ok(),
+                Some(bytes)
+            );
+        }
+    }
+    if let Some(rate) = parse_rate(typed).ok().filter(|r| r.0 < EXACT) {
+        assert_eq!(parse_rate(&format!("{}bit", rate.0)).ok(), Some(rate));
+    }
+    if let Some(span) = parse_span(typed).ok().filter(|s| s.0 < EXACT) {
+        assert_eq!(parse_span(&format!("{}ns", span.0)).ok(), Some(span));
+    }
+    if let Ok(share) = parse_share(typed) {
+        assert!((0.0..=1.0).contains(&share));
+    }
+    if let Ok(count) = parse_count(typed) {
+        assert_eq!(parse_count(&count.to_string()).ok(), Some(count));
+    }
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# need.sh COMMAND…: makes sure that each command is there. Installs a missing one with the system's
+# package manager, and says what and why first. What is there is never touched.
+set -euo pipefail
+
+say() { printf 'need: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+# Administrators' commands are not on every user's path.
+PATH="$PATH:/usr/sbin:/sbin:${CARGO_HOME:-$HOME/.cargo}/bin"
+
+manager() {
+  local name
+  for name in apt-get dnf pacman zypper apk; do
+    if command -v "$name" >/dev/null; then echo "$name"; return; fi
+  done
+}
+
+why() {
+  case $1 in
+    cc) echo "Rust needs a C linker" ;;
+    g++) echo "libFuzzer is built from C++" ;;
+    ip) echo "tests make network namespaces with it" ;;
+    taskset) echo "benchmarks pin peers with it" ;;
+    setpriv | unshare) echo "tests drop privileges and make namespaces with it" ;;
+    nft) echo "the firewall test blocks a transport with it" ;;
+    iperf3 | sockperf | irtt) echo "benchmarks compare with it" ;;
+    *) echo "asked for" ;;
+  esac
+}
+
+# package COMMAND MANAGER: the package that holds it there; nothing where there is none.
+package() {
+  case $1:$2 in
+    cc:zypper | cc:dnf | cc:pacman) echo gcc ;;
+    cc:apt-get) echo gcc libc6-dev ;;
+    cc:apk) echo gcc musl-dev ;;
+    g++:dnf | g++:zypper) echo gcc-c++ ;;
+    g++:pacman) echo gcc ;;
+    g++:*) echo g++ ;;
+    ip:dnf) echo iproute ;;
+    ip:*) echo iproute2 ;;
+    setpriv:apk) echo setpriv ;;
+    setpriv:* | unshare:* | taskset:*) echo util-linux ;;
+    nft:*) echo nftables ;;
+    iperf3:zypper) echo iperf ;;
+    iperf3:*) echo iperf3 ;;
+    sockperf:apt-get | sockperf:dnf) echo sockperf ;;
+    irtt:apt-get | irtt:dnf) echo irtt ;;
+  esac
+}
+
+# A benchmark leaves out the peer that is not there; everything else cannot go on without.
+optional() { case $1 in iperf3 | sockperf | irtt) return 0 ;; *) return 1 ;; esac }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else say "not root, and no sudo to become it; run as root: $*"; return 1
+  fi
+}
+
+refreshed=
+add() { # add MANAGER PACKAGE…
+  local with=$1
+  shift
+  case $with in
+    apt-get)
+      [ -n "$refreshed" ] || as_root apt-get update -q >&2 || return 1
+      refreshed=yes
+      as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >&2 ;;
+    dnf) as_root dnf install -qy "$@" >&2 ;;
+    pacman) as_root pacman -S --needed --noconfirm "$@" >&2 ;;
+    zypper) as_root zypper --non-interactive install "$@" >&2 ;;
+    apk) as_root apk add --quiet "$@" >&2 ;;
+  esac
+}
+
+need_cargo() {
+  fail "cargo is not there. Install Rust (https://rustup.rs), then run this again."
+}
+
+need_cargo_fuzz() {
+  say "cargo-fuzz is not there (it builds and runs the fuzz targets): cargo install --locked cargo-fuzz"
+  cargo install --locked cargo-fuzz >&2 || fail "cargo install --locked cargo-fuzz failed; its own words are above"
+}
+
+for command in "$@"; do
+  command -v "$command" >/dev/null && continue
+  case $command in
+    cargo) need_cargo ;;
+    cargo-fuzz) need_cargo_fuzz; continue ;;
+  esac
+  with=$(manager)
+  packages=
+  [ -z "$with" ] || packages=$(package "$command" "$with")
+  if [ -z "$packages" ]; then
+    trouble="no package of it is known for ${with:-this system}; install it by hand"
+  else
+    say "$command is not there ($(why "$command")): $with installs $packages"
+    # Word splitting is meant: one command may need two packages.
+    # shellcheck disable=SC2086
+    if add "$with" $packages && command -v "$command" >/dev/null; then continue; fi
+    trouble="$with could not install $packages"
+  fi
+  if optional "$command"; then
+    say "$command is missing ($(why "$command")), so its comparison is left out: $trouble"
+  else
+    fail "$command is missing ($(why "$command")): $trouble"
+  fi
+done

@@ -1,0 +1,250 @@
+//! The documentation says what the program knows: the reference is generated, commands parse.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use deadheat::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use deadheat::spec::Key;
+use deadheat::transport::{self, Contender};
+use deadheat::workload;
+
+const REFERENCE: &str = "docs/reference.md";
+
+/// Compares the generated parts of the reference; `UPDATE_GOLDEN=1` writes them.
+pub(crate) fn reference(root: &Path) {
+    let path = root.join(REFERENCE);
+    let text = fs::read_to_string(&path).unwrap();
+    let wanted = between(&text, "transports", &transports());
+    let wanted = wanted
+        .and_then(|text| between(&text, "workloads", &workloads()))
+        .unwrap();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &wanted).unwrap();
+        return;
+    }
+    let differs = text.lines().zip(wanted.lines()).position(|(a, b)| a != b);
+    assert!(
+        text == wanted,
+        "{REFERENCE} is not what the program knows, from line {}; UPDATE_GOLDEN=1 cargo test --test tidy writes it",
+        differs.unwrap_or(text.lines().count().min(wanted.lines().count())) + 1
+    );
+}
+
+/// The text with `body` between the markers of that name.
+fn between(text: &str, name: &str, body: &str) -> Result<String, String> {
+    let open = format!("<!-- generated: {name} -->\n");
+    let close = format!("<!-- end: {name} -->");
+    let missing = || format!("{REFERENCE} lacks the markers of `{name}`");
+    let start = text.find(&open).ok_or_else(missing)? + open.len();
+    let end = start + text[start..].find(&close).ok_or_else(missing)?;
+    Ok(format!("{}\n{body}\n{}", &text[..start], &text[end..]))
+}
+
+fn transports() -> String {
+    let mut out = String::new();
+    for info in transport::ALL.iter().map(|transport| transport.info()) {
+        section(&mut out, info.id, info.label, info.summary);
+        writeln!(
+            out,
+            "{}\n",
+            promises(&info.guarantees, info.peer, info.reach)
+        )
+        .unwrap();
+        keys(&mut out, info.keys);
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+fn workloads() -> String {
+    let mut out = String::new();
+    for info in workload::ALL.iter().map(|workload| workload.info()) {
+        section(&mut out, info.id, info.label, info.summary);
+        keys(&mut out, info.keys);
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+fn section(out: &mut String, id: &str, label: &str, summary: &str) {
+    writeln!(out, "### `{id}`: {label}\n\n{summary}\n").unwrap();
+}
+
+/// The guarantees as one line of words.
+fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
+    let mut words = vec![
+        match guarantees.delivery {
+            Delivery::Reliable => "reliable",
+            Delivery::BestEffort => "best effort",
+        },
+        match guarantees.ordering {
+            Ordering::Ordered => "ordered",
+            Ordering::Unordered => "unordered",
+        },
+        match guarantees.framing {
+            Framing::ByteStream => "a byte stream",
+            Framing::Messages => "messages",
+        },
+        match guarantees.congestion {
+            Congestion::Controlled => "congestion-controlled",
+            Congestion::Backpressure => "held back by the receiver's buffer only",
+            Congestion::Uncontrolled => "not congestion-controlled",
+        },
+        if guarantees.encrypted {
+            "encrypted"
+        } else {
+            "not encrypted"
+        },
+    ];
+    if peer == PeerKind::Kernel {
+        words.push("answered by the far kernel");
+    }
+    if reach != Reach::Network {
+        words.push("on one machine only");
+    }
+    let largest = guarantees.largest_message.map_or(String::new(), |bytes| {
+        format!("; messages of at most {bytes} bytes")
+    });
+    format!("Promises: {}{largest}.", words.join(", "))
+}
+
+fn keys(out: &mut String, keys: &[Key]) {
+    if keys.is_empty() {
+        out.push_str("No keys.\n\n");
+        return;
+    }
+    out.push_str("| key | values | default | what it does |\n|---|---|---|---|\n");
+    for key in keys {
+        let values = key.kind.describe().replace('|', "\\|");
+        let default = match key.default {
+            "" => "not set".to_owned(),
+            default => format!("`{default}`"),
+        };
+        writeln!(
+            out,
+            "| `{}` | {values} | {default} | {} |",
+            key.name, key.doc
+        )
+        .unwrap();
+    }
+    out.push('\n');
+}
+
+/// Every `deadheat race …` in a fenced block of README and docs names contenders and workloads
+/// that exist.
+pub(crate) fn commands(root: &Path) -> Vec<String> {
+    let mut findings = Vec::new();
+    for path in pages(root) {
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        findings.extend(wrong_commands(&name, &text));
+    }
+    findings
+}
+
+fn pages(root: &Path) -> Vec<PathBuf> {
+    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md"]
+        .map(|name| root.join(name))
+        .into();
+    pages.extend(
+        fs::read_dir(root.join("docs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path()),
+    );
+    pages.retain(|path| path.extension().is_some_and(|ext| ext == "md") && path.exists());
+    pages.sort();
+    pages
+}
+
+fn wrong_commands(name: &str, text: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut fenced = false;
+    for (i, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let command = line.split_once("deadheat race ").filter(|_| fenced);
+        let Some((_, arguments)) = command else {
+            continue;
+        };
+        for wrong in wrong_arguments(arguments) {
+            findings.push(format!("{name}:{}: {wrong}", i + 1));
+        }
+    }
+    findings
+}
+
+/// Options that take no value.
+const SWITCHES: &[&str] = &[
+    "-q",
+    "-4",
+    "-6",
+    "--quiet",
+    "--explain",
+    "--gate",
+    "--help",
+    "--no-save",
+];
+
+fn wrong_arguments(arguments: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut words = arguments.split_whitespace().take_while(|word| {
+        !matches!(*word, "|" | "||" | "&&" | ">" | ";" | "&" | "\\") && !word.starts_with('#')
+    });
+    while let Some(word) = words.next() {
+        let placeholder = |word: &str| {
+            word.starts_with('[')
+                || word
+                    .chars()
+                    .all(|c| c.is_uppercase() || c == '.' || c == '…')
+        };
+        match word {
+            "-w" | "--workload" => {
+                let value = words.next().unwrap_or("");
+                if !placeholder(value) {
+                    wrong.extend(workload::parse(value).err().map(|e| e.to_string()));
+                }
+            }
+            _ if placeholder(word) => break,
+            _ if SWITCHES.contains(&word) || word.contains("=") && word.starts_with("--") => {}
+            _ if word.starts_with('-') => {
+                words.next();
+            }
+            _ => wrong.extend(Contender::parse(word).err().map(|e| e.to_string())),
+        }
+    }
+    wrong
+}
+
+#[test]
+fn a_stale_reference_is_rewritten_between_its_markers_only() {
+    let text = "a\n<!-- generated: x -->\nold\n<!-- end: x -->\nb\n";
+    let new = between(text, "x", "new\n").unwrap();
+    assert_eq!(
+        new,
+        "a\n<!-- generated: x -->\n\nnew\n\n<!-- end: x -->\nb\n"
+    );
+    assert_eq!(between(&new, "x", "new\n").unwrap(), new);
+    assert!(between(text, "y", "").is_err());
+}
+
+#[test]
+fn keys_become_a_table() {
+    const KEYS: &[Key] = &[Key {
+        name: "nodelay",
+        kind: deadheat::spec::Kind::Switch,
+        default: "on",
+        doc: "Sends at once.",
+    }];
+    let mut out = String::new();
+    keys(&mut out, KEYS);
+    assert!(out.ends_with("| `nodelay` | on\\|off | `on` | Sends at once. |\n\n"));
+}
+
+#[test]
+fn a_command_that_does_not_parse_is_found() {
+    let page = "deadheat race nonsense\n```sh\ndeadheat race nonsense --blocks 3 -q -w nothing # why\ndeadheat race CONTENDER...\n```\n";
+    let findings = wrong_commands("README.md", page);
+    assert_eq!(findings.len(), 2, "{findings:#?}");
+    assert!(findings[0].starts_with("README.md:3: unknown contender `nonsense`"));
+    assert!(findings[1].contains("unknown workload `nothing`"));
+}

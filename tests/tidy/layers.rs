@@ -1,0 +1,237 @@
+//! Imports point left only.
+
+use crate::source::Source;
+
+/// From left to right. Modules of the first layer may use one another; of the others, none its
+/// neighbour.
+const LAYERS: &[&[&str]] = &[
+    &[
+        "units", "time", "error", "spec", "contract", "figures", "rng",
+    ],
+    &["datapath"],
+    &["transport", "workload", "path", "stats"],
+    &["trial"],
+    &["race"],
+    &["report"],
+];
+
+/// Modules beside the layers: the last layer that they may use.
+const BESIDE: &[(&str, &str)] = &[("server", "trial")];
+
+/// Modules that may use everything.
+const TOP: &[&str] = &["cli", "main", "lib"];
+
+/// What a module must not mention, whatever else it may use.
+const ABSENT: &[(&str, &[&str])] = &[
+    ("stats", OUTSIDE),
+    ("workload", OUTSIDE),
+    (
+        "report",
+        &["net", "libc", "socket2", "Instant", "Monotonic"],
+    ),
+];
+
+const OUTSIDE: &[&str] = &[
+    "net",
+    "fs",
+    "process",
+    "thread",
+    "env",
+    "os",
+    "libc",
+    "socket2",
+    "Instant",
+    "SystemTime",
+    "Monotonic",
+    "getrandom",
+];
+
+fn rank(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+fn may_use(from: &str, to: &str) -> bool {
+    if from == to || TOP.contains(&from) {
+        return true;
+    }
+    let Some(to) = rank(to) else {
+        return false;
+    };
+    if let Some((_, last)) = BESIDE.iter().find(|(module, _)| *module == from) {
+        return rank(last).is_some_and(|last| to <= last);
+    }
+    rank(from).is_some_and(|from| to < from || (to == 0 && from == 0))
+}
+
+pub(crate) fn imports(sources: &[Source]) -> Vec<String> {
+    let exports = exports(sources);
+    let mut findings = Vec::new();
+    for source in sources {
+        let Some(from) = source.module() else {
+            continue;
+        };
+        if !TOP.contains(&from) && rank(from).is_none() && !BESIDE.iter().any(|(m, _)| *m == from) {
+            findings.push(format!("{}: module `{from}` is in no layer", source.path));
+            continue;
+        }
+        for (offset, used) in uses(source) {
+            let to = exports
+                .iter()
+                .find(|(name, _)| *name == used)
+                .map_or(used.as_str(), |(_, module)| module);
+            if !may_use(from, to) {
+                findings.push(format!("{}: {from} uses {to}", source.at(offset)));
+            }
+        }
+    }
+    findings
+}
+
+/// What `lib.rs` re-exports: name and module.
+fn exports(sources: &[Source]) -> Vec<(String, String)> {
+    let Some(lib) = sources.iter().find(|source| source.path == "src/lib.rs") else {
+        return Vec::new();
+    };
+    lib.code
+        .match_indices("pub use ")
+        .flat_map(|(at, word)| {
+            let item = lib.code[at + word.len()..].split(';').next().unwrap_or("");
+            let module = item.split("::").next().unwrap_or("").trim().to_owned();
+            item.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .filter(|name| !name.is_empty())
+                .map(|name| (name.to_owned(), module.clone()))
+                .collect::<Vec<_>>()
+        })
+        .filter(|(name, module)| name != module)
+        .collect()
+}
+
+/// Every module of this crate that a file mentions by a path from the root: `crate::x`,
+/// `crate::{x, y::z}`, or enough of `super::`.
+fn uses(source: &Source) -> Vec<(usize, String)> {
+    let depth = source
+        .path
+        .trim_start_matches("src/")
+        .trim_end_matches(".rs")
+        .split('/')
+        .filter(|part| *part != "mod")
+        .count();
+    let up = "super::".repeat(depth);
+    let mut found = Vec::new();
+    for prefix in ["crate::", &up] {
+        for (at, _) in source.code.match_indices(prefix) {
+            let before = source.code[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_alphanumeric() || "_:".contains(c)) {
+                continue;
+            }
+            let rest = &source.code[at + prefix.len()..];
+            found.extend(heads(rest).into_iter().map(|head| (at, head)));
+        }
+    }
+    found
+}
+
+/// The first names of what follows a path: one, or each of a group in braces.
+fn heads(rest: &str) -> Vec<String> {
+    let name = |text: &str| {
+        text.trim_start()
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect::<String>()
+    };
+    if !rest.starts_with('{') {
+        return vec![name(rest)];
+    }
+    let group = &rest[1..crate::source::closing(rest, 0).saturating_sub(1)];
+    let mut depth = 0;
+    group
+        .split(|c| {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            c == ',' && depth == 0
+        })
+        .map(name)
+        .filter(|head| !head.is_empty())
+        .collect()
+}
+
+pub(crate) fn absences(sources: &[Source]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for source in sources {
+        let absent = ABSENT
+            .iter()
+            .find(|(module, _)| source.module() == Some(module));
+        let Some((module, absent)) = absent else {
+            continue;
+        };
+        for word in *absent {
+            let hit = source.code.match_indices(word).find(|(at, word)| {
+                let edge = |c: Option<char>| !c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+                let after = &source.code[at + word.len()..];
+                let before = &source.code[..*at];
+                edge(before.chars().next_back())
+                    && edge(after.chars().next())
+                    // A module counts where it is part of a path; a field of that name does not.
+                    && (after.starts_with("::") || before.ends_with("::") || before.ends_with('{'))
+            });
+            if let Some((at, _)) = hit {
+                findings.push(format!("{}: {module} mentions {word}", source.at(at)));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn an_import_to_the_right_is_found() {
+    let lib = Source::new("src/lib.rs", "pub use error::{Error, Result};");
+    let bad = |path: &str, text: &str| {
+        imports(&[
+            Source::new("src/lib.rs", &lib.code),
+            Source::new(path, text),
+        ])
+    };
+    let right = "use crate::{error::Error, race::{a, b}};";
+    assert_eq!(
+        bad("src/trial/x.rs", right),
+        ["src/trial/x.rs:1: trial uses race"]
+    );
+    assert_eq!(
+        bad("src/workload/x.rs", "fn f() { crate::transport::g() }").len(),
+        1
+    );
+    assert_eq!(bad("src/server/mod.rs", "use crate::race::x;").len(), 1);
+    assert_eq!(bad("src/stats/x.rs", "use super::super::race::y;").len(), 1);
+    assert_eq!(bad("src/units.rs", "use crate::datapath::x;").len(), 1);
+    assert_eq!(bad("src/nowhere/x.rs", "").len(), 1);
+}
+
+#[test]
+fn an_import_to_the_left_is_fine() {
+    let good = "use crate::{Error, units::Bytes};\n// crate::race\n#[cfg(test)] mod tests { use crate::race; }";
+    let lib = Source::new("src/lib.rs", "pub use error::Error;");
+    assert!(imports(&[lib, Source::new("src/trial/x.rs", good)]).is_empty());
+    assert!(
+        imports(&[Source::new(
+            "src/report/x.rs",
+            "use crate::race::y; use super::z;"
+        )])
+        .is_empty()
+    );
+    assert!(imports(&[Source::new("src/cli/x.rs", "use crate::server::y;")]).is_empty());
+}
+
+#[test]
+fn a_clock_in_the_statistics_is_found() {
+    let find = |path: &str, text: &str| absences(&[Source::new(path, text)]).len();
+    assert_eq!(find("src/stats/x.rs", "use std::time::Instant;"), 1);
+    assert_eq!(find("src/stats/x.rs", "use std::{net::IpAddr, fmt};"), 1);
+    assert_eq!(
+        find("src/workload/x.rs", "let t = crate::time::Monotonic;"),
+        1
+    );
+    assert_eq!(
+        find("src/workload/x.rs", "let net = 1; struct Os { net: u8 }"),
+        0
+    );
+    assert_eq!(find("src/trial/x.rs", "use std::net::IpAddr;"), 0);
+}

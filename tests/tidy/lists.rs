@@ -1,0 +1,171 @@
+//! A seam is a trait in the parent file, its implementations are sibling files, and one list
+//! names them all.
+
+use crate::source::Source;
+
+/// A folder with a list, and its files that are not in it, each for a reason.
+pub(crate) struct Folder {
+    name: &'static str,
+    helpers: &'static [(&'static str, &'static str)],
+}
+
+pub(crate) const FOLDERS: &[Folder] = &[
+    Folder {
+        name: "transport",
+        helpers: &[
+            ("door", "where connections come from"),
+            (
+                "frame",
+                "message boundaries on byte streams, the same for all",
+            ),
+            ("hello", "the first bytes of every connection"),
+            ("knock", "how a flow of datagrams is opened"),
+            ("lobby", "datagram peers that wait to be let in"),
+            ("mem", "the fake: inside one process, for tests"),
+            ("stream", "what byte streams share"),
+        ],
+    },
+    Folder {
+        name: "workload",
+        helpers: &[
+            ("clock_offset", "the far clock from echoes"),
+            ("header", "the first bytes of every message"),
+        ],
+    },
+    Folder {
+        name: "report",
+        helpers: &[
+            ("answer", "the verdicts in sentences"),
+            ("compare", "two saved races"),
+            ("content", "what a report says, in order"),
+            ("document", "headings, tables and lists"),
+            ("evidence", "control, differences, conditions"),
+            ("results", "the table of figures"),
+            ("text", "text on a terminal"),
+            ("totals", "sums"),
+            ("words", "names for people"),
+        ],
+    },
+];
+
+/// The trait and the entries of `pub const ALL: &[&dyn Trait] = &[&file::Type, …];`.
+fn list(code: &str) -> Option<(String, Vec<(String, String)>)> {
+    let start = code
+        .find("pub const ALL: &[&dyn ")
+        .or_else(|| code.find("pub static ALL: &[&dyn "))?;
+    let text = code[start..].split_once("dyn ")?.1;
+    let (name, rest) = text.split_once(']')?;
+    let (_, rest) = rest.split_once("&[")?;
+    let (entries, _) = rest.split_once(']')?;
+    let entries = entries
+        .split(',')
+        .map(|entry| entry.trim().trim_start_matches('&'))
+        .filter(|entry| !entry.is_empty())
+        .map(|entry| {
+            let (file, name) = entry.split_once("::").unwrap_or(("", entry));
+            (file.to_owned(), name.to_owned())
+        })
+        .collect();
+    Some((name.trim().to_owned(), entries))
+}
+
+pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
+    let prefix = format!("src/{}/", folder.name);
+    let parent = sources.iter().find(|s| s.path == format!("{prefix}mod.rs"));
+    let Some((name, entries)) = parent.and_then(|parent| list(&parent.code)) else {
+        return vec![format!("{prefix}mod.rs: no `pub const ALL: &[&dyn Trait]`")];
+    };
+    let mut findings = Vec::new();
+    let mut listed = Vec::new();
+    let mut helpers = Vec::new();
+    for source in sources {
+        let Some(file) = source.path.strip_prefix(&prefix).filter(|f| *f != "mod.rs") else {
+            continue;
+        };
+        let stem = file
+            .trim_end_matches(".rs")
+            .split('/')
+            .next()
+            .unwrap_or(file);
+        let types = implementors(&source.code, &name);
+        if folder.helpers.iter().any(|(helper, _)| *helper == stem) {
+            helpers.push(stem);
+            continue;
+        }
+        if types.is_empty() && !file.contains('/') {
+            findings.push(format!(
+                "{}: implements no {name}; list it or add it to the helpers in tests/tidy/lists.rs",
+                source.path
+            ));
+        }
+        for found in types {
+            let entry = (stem.to_owned(), found);
+            if !entries.contains(&entry) {
+                findings.push(format!("{}: {} is not in ALL", source.path, entry.1));
+            }
+            listed.push(entry);
+        }
+    }
+    findings.extend(
+        entries
+            .iter()
+            .filter(|entry| !listed.contains(entry))
+            .map(|(file, name)| {
+                format!("ALL names {file}::{name}, which no file of its own implements")
+            }),
+    );
+    findings.extend(
+        folder
+            .helpers
+            .iter()
+            .filter(|(helper, _)| !helpers.contains(helper))
+            .map(|(helper, _)| format!("{prefix}{helper}.rs is a helper, but not there")),
+    );
+    findings
+}
+
+fn implementors(code: &str, name: &str) -> Vec<String> {
+    let marker = format!("impl {name} for ");
+    code.match_indices(&marker)
+        .map(|(at, marker)| {
+            code[at + marker.len()..]
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+const SEAM: Folder = Folder {
+    name: "seam",
+    helpers: &[("help", "shared")],
+};
+
+#[test]
+fn an_implementation_that_is_not_listed_is_found() {
+    let parent = "pub const ALL: &[&dyn Seam] = &[\n  &one::One,\n  &ghost::Ghost,\n];";
+    let sources = [
+        Source::new("src/seam/mod.rs", parent),
+        Source::new("src/seam/one.rs", "impl Seam for One {}"),
+        Source::new("src/seam/two.rs", "impl Seam for Two {}"),
+        Source::new("src/seam/stray.rs", "fn f() {}"),
+    ];
+    let findings = check(&SEAM, &sources);
+    assert_eq!(findings.len(), 4, "{findings:#?}");
+    assert!(findings[0].contains("stray.rs") || findings[0].contains("two.rs: Two is not in ALL"));
+    assert!(findings[2].contains("ghost::Ghost"));
+    assert!(findings[3].contains("help.rs is a helper, but not there"));
+}
+
+#[test]
+fn a_complete_list_is_fine_and_a_missing_one_is_not() {
+    let parent = Source::new(
+        "src/seam/mod.rs",
+        "pub const ALL: &[&dyn Seam] = &[&one::One];",
+    );
+    let one = Source::new("src/seam/one.rs", "impl Seam for One {}");
+    let help = Source::new("src/seam/help.rs", "fn f() {}");
+    assert!(check(&SEAM, &[parent, one, help]).is_empty());
+    assert_eq!(check(&SEAM, &[Source::new("src/seam/mod.rs", "")]).len(), 1);
+}

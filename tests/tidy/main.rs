@@ -1,0 +1,100 @@
+//! The rules of the house, as tests. Each rule is a function from sources to findings, and each
+//! has a test of its own that it does find something in a small bad input.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may end where it finds the unexpected"
+)]
+
+mod docs;
+mod facts;
+mod layers;
+mod lists;
+mod names;
+mod seeds;
+mod sizes;
+mod source;
+mod words;
+
+use std::path::Path;
+
+use source::Source;
+
+fn hold(rule: &str, findings: Vec<String>) {
+    assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn program() -> Vec<Source> {
+    Source::read_all(root(), &["src"])
+}
+
+fn everything() -> Vec<Source> {
+    Source::read_all(root(), &["src", "tests", "benches", "fuzz/fuzz_targets"])
+}
+
+#[test]
+fn imports_point_left() {
+    hold("imports point left only", layers::imports(&program()));
+}
+
+#[test]
+fn statistics_and_workloads_see_no_socket_and_no_clock() {
+    hold("no socket, no clock", layers::absences(&program()));
+}
+
+#[test]
+fn every_implementation_is_listed() {
+    for folder in lists::FOLDERS {
+        hold("one explicit list", lists::check(folder, &program()));
+    }
+}
+
+#[test]
+fn nobody_names_a_transport_or_workload_but_itself() {
+    hold(
+        "ask for a guarantee, never for a name",
+        names::check(&program()),
+    );
+}
+
+#[test]
+fn files_and_functions_have_room() {
+    let sources = Source::read_all(root(), &["src", "benches"]);
+    hold("a file is one idea", sizes::check(&sources));
+}
+
+#[test]
+fn only_the_edges_print() {
+    hold("only cli, report and main print", words::prints(&program()));
+}
+
+#[test]
+fn nothing_is_put_off() {
+    hold("nothing is put off", words::put_off(&everything()));
+}
+
+#[test]
+fn the_reference_is_what_the_program_knows() {
+    docs::reference(root());
+}
+
+#[test]
+fn commands_in_the_documentation_parse() {
+    hold(
+        "commands in the documentation parse",
+        docs::commands(root()),
+    );
+}
+
+#[test]
+fn facts_stand_once() {
+    hold("version and toolchain agree", facts::check(root()));
+}
+
+#[test]
+fn the_fuzzers_seeds_are_understood() {
+    hold("seeds are understood", seeds::check(root()));
+}

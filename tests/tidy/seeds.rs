@@ -1,0 +1,62 @@
+//! The fuzzer's seeds are understood: one that is not only teaches it to be refused.
+
+use std::fs;
+use std::path::Path;
+
+use deadheat::race::outcome::Outcome;
+use deadheat::spec::Spec;
+use deadheat::transport::hello::Hello;
+use deadheat::trial::control::{self, FromAgent, FromServer, Greeting, Proof, ToAgent};
+
+type Understood = fn(&[u8]) -> bool;
+
+pub(crate) fn check(root: &Path) -> Vec<String> {
+    let kinds: [(&str, Understood); 4] = [
+        ("control", is_control),
+        ("hello", is_hello),
+        ("result", |seed| {
+            serde_json::from_slice::<Outcome>(seed).is_ok()
+        }),
+        ("grammar", |seed| {
+            std::str::from_utf8(seed).is_ok_and(|text| Spec::parse(text).is_ok())
+        }),
+    ];
+    let mut findings = Vec::new();
+    for (name, understood) in kinds {
+        let folder = root.join("fuzz/seeds").join(name);
+        let seeds: Vec<_> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        if seeds.is_empty() {
+            findings.push(format!("{}: no seeds", folder.display()));
+        }
+        for path in seeds {
+            if !understood(&fs::read(&path).unwrap()) {
+                findings.push(format!("{}: not understood", path.display()));
+            }
+        }
+    }
+    findings
+}
+
+fn is_control(seed: &[u8]) -> bool {
+    let frame = control::read_frame(&mut &seed[..]);
+    let body = frame.as_deref().unwrap_or(seed);
+    control::parse::<Greeting>(body).is_ok()
+        || control::parse::<Proof>(body).is_ok()
+        || control::parse::<FromServer>(body).is_ok()
+        || control::parse::<ToAgent>(body).is_ok()
+        || control::parse::<FromAgent>(body).is_ok()
+}
+
+fn is_hello(seed: &[u8]) -> bool {
+    // Half a hello is a seed too: what a peer sends that was cut off.
+    Hello::decode(seed).is_some() || Hello::decode_welcome(seed).is_some() || seed == b"DHT1\x01"
+}
+
+#[test]
+fn a_seed_that_says_nothing_is_found() {
+    assert!(!is_control(b"{}") && is_control(br#"{"mac":""}"#));
+    assert!(!is_hello(b"") && is_hello(b"DHT1\x01"));
+}
