@@ -6,6 +6,7 @@ pub mod error;
 pub mod figures;
 pub mod race;
 pub mod rng;
+pub mod server;
 pub mod spec;
 pub mod stats;
 pub mod time;
