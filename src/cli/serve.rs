@@ -51,7 +51,7 @@ pub struct ServeArgs {
 ///
 /// # Errors
 /// [`Error::Usage`] for what cannot be meant; [`Error::Setup`] where the port cannot be had.
-pub fn run(args: &ServeArgs, facts: HostFacts, starter: Box<dyn AgentStarter>) -> Result<()> {
+pub fn run(args: &ServeArgs, starter: Box<dyn AgentStarter>) -> Result<()> {
     let variable = std::env::var(SECRET_VARIABLE).ok();
     let config = args.resolve(variable.as_deref())?;
     let is_open = config.secret.is_none();
@@ -62,7 +62,7 @@ pub fn run(args: &ServeArgs, facts: HostFacts, starter: Box<dyn AgentStarter>) -
             write_line(line);
         }
     };
-    let server = Server::bind(config, facts, starter, Box::new(log))?;
+    let server = Server::bind(config, HostFacts::gather(), starter, Box::new(log))?;
     let stop = stop_on_signals()?;
     log(&format!(
         "deadheat {} serves at {}, TCP and UDP",
@@ -81,7 +81,10 @@ pub fn run(args: &ServeArgs, facts: HostFacts, starter: Box<dyn AgentStarter>) -
             "anyone who reaches this port may use it; --secret-file FILE lets in only who knows it",
         );
     }
-    server.run(&stop)?;
+    let ran = server.run(&stop);
+    // From here on the descriptor may be somebody else's.
+    HANDLER_FD.store(-1, Ordering::SeqCst);
+    ran?;
     log("stopped");
     Ok(())
 }
@@ -164,18 +167,12 @@ fn read_secret(file: &Path) -> Result<String> {
 /// A log line on standard error, with the time of day.
 fn write_line(line: &str) {
     // Nobody is left to tell when standard error is gone; serving goes on.
-    let _ = writeln!(
-        std::io::stderr().lock(),
-        "{} {line}",
-        utc(SystemTime::now())
-    );
+    let _ = writeln!(std::io::stderr().lock(), "{} {line}", utc(SystemTime::now()));
 }
 
 /// `2026-01-31 23:59:59Z` (RFC 3339).
 fn utc(time: SystemTime) -> String {
-    let seconds = time
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |span| span.as_secs());
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |span| span.as_secs());
     let (year, month, day) = civil(seconds / 86_400);
     let rest = seconds % 86_400;
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
@@ -192,11 +189,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     (year, month, day)
 }
@@ -272,31 +265,20 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let say = |args: ServeArgs| args.resolve(None).unwrap_err().to_string();
-        let two = ServeArgs {
-            bind: Some("127.0.0.1:9".into()),
-            port: Some(7),
-            ..ServeArgs::default()
-        };
+        let two =
+            ServeArgs { bind: Some("127.0.0.1:9".into()), port: Some(7), ..ServeArgs::default() };
         assert!(say(two).contains("name two ports"));
-        let none = ServeArgs {
-            max_trials: Some(0),
-            ..ServeArgs::default()
-        };
+        let none = ServeArgs { max_trials: Some(0), ..ServeArgs::default() };
         assert!(say(none).contains("`--max-trials` of 0"));
-        let missing = ServeArgs {
-            secret_file: Some("/nonexistent/secret".into()),
-            ..ServeArgs::default()
-        };
+        let missing =
+            ServeArgs { secret_file: Some("/nonexistent/secret".into()), ..ServeArgs::default() };
         assert!(say(missing).contains("read the secret from /nonexistent/secret"));
     }
 
     #[test]
     fn a_file_goes_before_the_variable_and_must_not_be_empty() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let args = ServeArgs {
-            secret_file: Some(file.path().into()),
-            ..ServeArgs::default()
-        };
+        let args = ServeArgs { secret_file: Some(file.path().into()), ..ServeArgs::default() };
         let say = args.resolve(Some("other")).unwrap_err().to_string();
         assert!(say.contains("is empty"), "{say}");
         std::fs::write(file.path(), "sesame\n").unwrap();

@@ -8,7 +8,7 @@ use crate::time::Nanos;
 use crate::transport::{Contender, Endpoint};
 use crate::trial::control::{AgentPlan, Limits};
 use crate::units::Bytes;
-use crate::workload;
+use crate::workload::{self, Task};
 
 /// Flows of one trial. Each costs a connection and a thread.
 const MOST_FLOWS: usize = 128;
@@ -25,12 +25,17 @@ pub(super) struct Admitted {
     pub(super) flows: usize,
 }
 
-/// Holds `plan` against `limits`, and makes it this server's: its limits, its address `here`, no
-/// file of this host.
+/// Holds `plan` against `limits` and the CPUs of this host, and makes it this server's: its limits,
+/// its address `here`, no file of this host.
 ///
 /// # Errors
 /// What is too much and what would be right, in one sentence.
-pub(super) fn admit(mut plan: AgentPlan, limits: &Limits, here: SocketAddr) -> Result<Admitted> {
+pub(super) fn admit(
+    mut plan: AgentPlan,
+    limits: &Limits,
+    cpus: &[usize],
+    here: SocketAddr,
+) -> Result<Admitted> {
     if plan.side != Side::Far {
         return Err(Error::peer(
             "server",
@@ -43,21 +48,26 @@ pub(super) fn admit(mut plan: AgentPlan, limits: &Limits, here: SocketAddr) -> R
     let demand = Demand {
         transport: info.id,
         reach: info.reach,
-        longest: task.longest(),
+        longest: scheduled(task.as_ref()),
         most_bytes: task.most_bytes(),
         flows: task.flows().len(),
         largest_message: task.largest_message(),
         cpu: plan.cpu,
     };
-    demand.check(limits, &usable_cpus()?)?;
+    demand.check(limits, cpus)?;
     contender.transport.check()?;
     plan.limits = Some(*limits);
     plan.endpoint = Endpoint::Ip(here);
     plan.samples = None;
-    Ok(Admitted {
-        plan,
-        flows: demand.flows,
-    })
+    Ok(Admitted { plan, flows: demand.flows })
+}
+
+/// How long a trial is planned to last; zero where that is up to the path.
+///
+/// Work that is sized in bytes and not paced takes as long as the path takes. Its longest is when
+/// it is given up, which says nothing against running it: the server ends it at its own limit.
+fn scheduled(task: &dyn Task) -> Nanos {
+    if task.most_bytes().is_some() && !task.is_paced() { Nanos::ZERO } else { task.longest() }
 }
 
 /// What a trial asks of a server.
@@ -124,25 +134,6 @@ fn list(cpus: &[usize]) -> String {
     numbers.join(", ")
 }
 
-/// The CPUs that this process, and so its agents, may run on (sched_getaffinity(2)).
-fn usable_cpus() -> Result<Vec<usize>> {
-    // SAFETY: an all-zero set is a valid, empty one.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is a live set of the size that is said.
-    let done = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
-    if done < 0 {
-        return Err(Error::setup(
-            "ask for this server's CPUs",
-            std::io::Error::last_os_error(),
-        ));
-    }
-    let most = 8 * size_of_val(&set);
-    Ok((0..most)
-        // SAFETY: `cpu` is below the number of bits in the set.
-        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
-        .collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,10 +150,15 @@ mod tests {
     };
 
     fn refusal(demand: &Demand) -> String {
-        demand
-            .check(&DEFAULT_LIMITS, &[0, 1])
-            .unwrap_err()
-            .to_string()
+        demand.check(&DEFAULT_LIMITS, &[0, 1]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn sized_work_may_take_as_long_as_the_path_takes_and_timed_work_may_not() {
+        let longest = |typed| scheduled(workload::parse(typed).unwrap().as_ref());
+        assert_eq!(longest("bulk:bytes=1GB"), Nanos::ZERO);
+        assert!(longest("bulk:time=90s") >= Nanos::from_secs(90));
+        assert!(longest("ping:count=1000,interval=1s") >= Nanos::from_secs(999));
     }
 
     #[test]
@@ -175,26 +171,17 @@ mod tests {
         let mut demand = FINE;
         demand.longest = Nanos(60_000_000_001);
         let say = refusal(&demand);
-        assert!(
-            say.contains("may last 60.0 s") && say.contains("--max-duration"),
-            "{say}"
-        );
+        assert!(say.contains("may last 60.0 s") && say.contains("--max-duration"), "{say}");
 
         let mut demand = FINE;
         demand.most_bytes = Some(200_000_000_000);
         let say = refusal(&demand);
-        assert!(
-            say.contains("up to 200 GB, and this server allows 100 GB"),
-            "{say}"
-        );
+        assert!(say.contains("up to 200 GB, and this server allows 100 GB"), "{say}");
 
         let mut demand = FINE;
         demand.cpu = Some(7);
         let say = refusal(&demand);
-        assert!(
-            say.contains("no CPU 7 for this server (it has 0, 1)"),
-            "{say}"
-        );
+        assert!(say.contains("no CPU 7 for this server (it has 0, 1)"), "{say}");
 
         let mut demand = FINE;
         demand.reach = Reach::Machine;
@@ -207,16 +194,5 @@ mod tests {
         let mut demand = FINE;
         demand.largest_message += 1;
         assert!(refusal(&demand).contains("16.8 MB"));
-    }
-
-    #[test]
-    fn this_process_runs_on_one_of_its_cpus() {
-        // SAFETY: no arguments, no pointers.
-        let here = unsafe { libc::sched_getcpu() };
-        assert!(
-            usable_cpus()
-                .unwrap()
-                .contains(&usize::try_from(here).unwrap())
-        );
     }
 }

@@ -95,12 +95,7 @@ pub struct Room {
 
 impl Default for Room {
     fn default() -> Self {
-        Room {
-            doorstep: 256,
-            sessions: 64,
-            per_origin: 8,
-            waiting: 16,
-        }
+        Room { doorstep: 256, sessions: 64, per_origin: 8, waiting: 16 }
     }
 }
 
@@ -122,10 +117,7 @@ impl Bind {
         if let Ok(address) = typed.parse::<SocketAddr>() {
             return Ok(Bind::of(address));
         }
-        let bare = typed
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-            .unwrap_or(typed);
+        let bare = typed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(typed);
         if let Ok(ip) = bare.parse::<IpAddr>() {
             return Ok(Bind::of(SocketAddr::new(ip, port)));
         }
@@ -216,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_default_bytes_leave_room_for_the_default_rate_and_duration() {
-        let most = DEFAULT_LIMITS.rate_bps.0 / 8 * DEFAULT_LIMITS.duration_ns.0 / 1_000_000_000;
+        let most = DEFAULT_LIMITS.rate_bps.0 / 8 * (DEFAULT_LIMITS.duration_ns.0 / 1_000_000_000);
         assert!(most <= DEFAULT_LIMITS.bytes, "{most}");
     }
 }

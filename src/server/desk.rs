@@ -195,9 +195,8 @@ mod tests {
         let (desk, (server, agent)) = (Desk::default(), HandOver::pair().unwrap());
         let client = at("10.0.0.1:1").ip();
         let _trial = desk.register(TOKEN, server, client, 1).unwrap();
-        let why = desk
-            .hand_datagrams(&hello(0), at("10.0.0.9:5210"), at("10.0.0.66:53"))
-            .unwrap_err();
+        let why =
+            desk.hand_datagrams(&hello(0), at("10.0.0.9:5210"), at("10.0.0.66:53")).unwrap_err();
         assert!(why.contains("the address that control comes from"), "{why}");
         assert!(agent.take(Nanos::ZERO).unwrap().is_none());
     }
@@ -213,29 +212,17 @@ mod tests {
         };
         assert!(say(&desk, 0, 1).unwrap_err().contains("no trial here has"));
         let trial = desk.register(TOKEN, server, client.ip(), 2).unwrap();
-        assert!(
-            say(&desk, 2, 1)
-                .unwrap_err()
-                .contains("flow 2 of a trial that has 2")
-        );
+        assert!(say(&desk, 2, 1).unwrap_err().contains("flow 2 of a trial that has 2"));
         for port in 1..=4 {
             say(&desk, 0, port).unwrap();
         }
         assert!(say(&desk, 0, 5).unwrap_err().contains("4 are enough"));
         say(&desk, 1, 5).unwrap();
         let again = desk.register(TOKEN, HandOver::pair().unwrap().0, client.ip(), 1);
-        assert!(
-            again
-                .err()
-                .unwrap()
-                .contains("another trial has this token")
-        );
+        assert!(again.err().unwrap().contains("another trial has this token"));
         drop(trial);
         assert!(say(&desk, 0, 1).is_err());
-        assert!(
-            agent.take(Nanos::ZERO).unwrap().is_some(),
-            "what was handed over stays so"
-        );
+        assert!(agent.take(Nanos::ZERO).unwrap().is_some(), "what was handed over stays so");
     }
 
     #[test]
@@ -243,10 +230,8 @@ mod tests {
         let (desk, (server, _agent)) = (Desk::default(), HandOver::pair().unwrap());
         let client = at("10.0.0.1:1");
         let _trial = desk.register(TOKEN, server, client.ip(), 60_000).unwrap();
-        let full = (0..60_000).find_map(|flow| {
-            desk.hand_datagrams(&hello(flow), at("10.0.0.9:5210"), client)
-                .err()
-        });
+        let full = (0..60_000)
+            .find_map(|flow| desk.hand_datagrams(&hello(flow), at("10.0.0.9:5210"), client).err());
         assert!(full.unwrap().contains("its trial does not take it"));
     }
 }

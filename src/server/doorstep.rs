@@ -43,17 +43,9 @@ struct Stranger {
 /// A connection whose first message is complete, and nothing beyond it has been read.
 pub(super) enum Arrival {
     /// It presents a token.
-    Data {
-        stream: TcpStream,
-        peer: SocketAddr,
-        hello: Hello,
-    },
+    Data { stream: TcpStream, peer: SocketAddr, hello: Hello },
     /// It speaks control; this is its first message.
-    Control {
-        stream: TcpStream,
-        peer: SocketAddr,
-        greeting: Vec<u8>,
-    },
+    Control { stream: TcpStream, peer: SocketAddr, greeting: Vec<u8> },
 }
 
 impl Doorstep {
@@ -79,9 +71,7 @@ impl Doorstep {
 
     /// What to wait for, in the order in which [`Doorstep::look`] wants to be told who spoke.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.strangers
-            .iter()
-            .map(|stranger| stranger.stream.as_fd())
+        self.strangers.iter().map(|stranger| stranger.stream.as_fd())
     }
 
     /// Takes new connections. When there is no room, the oldest of the origin with most of them
@@ -114,12 +104,7 @@ impl Doorstep {
             scribe.stranger(now, peer, &format!("cannot be served: {e}"));
             return;
         }
-        self.strangers.push(Stranger {
-            stream,
-            peer,
-            since: now,
-            got: Vec::new(),
-        });
+        self.strangers.push(Stranger { stream, peer, since: now, got: Vec::new() });
     }
 
     fn push_out(&mut self, scribe: &Scribe, now: Nanos) {
@@ -150,11 +135,8 @@ impl Doorstep {
     ) {
         let mut staying = Vec::with_capacity(self.strangers.len());
         for (i, mut stranger) in std::mem::take(&mut self.strangers).into_iter().enumerate() {
-            let step = if spoke.get(i).copied().unwrap_or(false) {
-                stranger.listen()
-            } else {
-                Step::Wait
-            };
+            let step =
+                if spoke.get(i).copied().unwrap_or(false) { stranger.listen() } else { Step::Wait };
             match step {
                 Step::Wait if now - stranger.since < self.patience => staying.push(stranger),
                 Step::Wait => stranger.time_is_up(scribe, now),
@@ -167,13 +149,9 @@ impl Doorstep {
                         hello,
                     }))
                 }
-                Step::Greeting => {
-                    arrivals.extend(stranger.into_arrival(|stream, peer, got| Arrival::Control {
-                        stream,
-                        peer,
-                        greeting: got.split_off(4),
-                    }))
-                }
+                Step::Greeting => arrivals.extend(stranger.into_arrival(|stream, peer, got| {
+                    Arrival::Control { stream, peer, greeting: got.split_off(4) }
+                })),
             }
         }
         self.strangers = staying;
@@ -283,10 +261,7 @@ pub(super) fn refuse(stream: &TcpStream, fault: &Fault) {
 }
 
 fn is_exhausted(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
-    )
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
 #[cfg(test)]
@@ -303,10 +278,7 @@ mod tests {
 
     #[test]
     fn a_first_message_is_read_to_its_last_byte_and_no_further() {
-        let hello = Hello {
-            token: Token::from_bytes([7; 16]),
-            flow: 3,
-        };
+        let hello = Hello { token: Token::from_bytes([7; 16]), flow: 3 };
         let bytes = hello.encode();
         assert_eq!(judge(&[]), Ok(4));
         assert_eq!(judge(&bytes[..3]), Ok(1));
@@ -325,11 +297,7 @@ mod tests {
         assert!(gone(b"\x16").contains("it began with \"\\x16\""));
         assert!(gone(&[0, 16, 0, 0]).contains("your first message has 1048576 bytes"));
         assert!(gone(&[0, 0, 0, 0]).contains("has 0 bytes"));
-        let mut other = Hello {
-            token: Token::from_bytes([7; 16]),
-            flow: 0,
-        }
-        .encode();
+        let mut other = Hello { token: Token::from_bytes([7; 16]), flow: 0 }.encode();
         other[4] = 9;
         assert!(gone(&other).contains("of another version"));
     }
@@ -338,33 +306,20 @@ mod tests {
     fn a_crowd_pushes_out_its_own_oldest_and_nobody_else() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let config = Config {
-            room: super::super::Room {
-                doorstep: 3,
-                ..Default::default()
-            },
+            room: super::super::Room { doorstep: 3, ..Default::default() },
             ..Config::default()
         };
         let scribe = Scribe::new(Box::new(|_: &str| {}));
         let mut doorstep = Doorstep::new(&config);
         let mut near = Vec::new();
-        let peers = [
-            "10.0.0.9:1",
-            "10.0.0.1:1",
-            "10.0.0.1:2",
-            "10.0.0.1:3",
-            "10.0.0.2:1",
-        ];
+        let peers = ["10.0.0.9:1", "10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.2:1"];
         for (second, peer) in peers.iter().enumerate() {
             near.push(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
             let (stream, _) = listener.accept().unwrap();
             let now = Nanos::from_secs(second as u64);
             doorstep.take(stream, peer.parse().unwrap(), &scribe, now);
         }
-        let left: Vec<String> = doorstep
-            .strangers
-            .iter()
-            .map(|s| s.peer.to_string())
-            .collect();
+        let left: Vec<String> = doorstep.strangers.iter().map(|s| s.peer.to_string()).collect();
         assert_eq!(left, ["10.0.0.9:1", "10.0.0.1:3", "10.0.0.2:1"]);
     }
 }

@@ -42,10 +42,7 @@ where
 {
     /// Frames of at most `largest` bytes over `stream`.
     pub(super) fn new(stream: S, largest: usize) -> Line<S> {
-        Line {
-            stream,
-            frames: Frames::new(largest),
-        }
+        Line { stream, frames: Frames::new(largest) }
     }
 
     /// The stream under it.
@@ -116,10 +113,7 @@ where
         match self.frames.next(now) {
             Ok(Some(frame)) => Some(Heard::Frame(frame)),
             Err(why) => Some(Heard::Nonsense(why)),
-            Ok(None) => self
-                .stuck_at(patience)
-                .filter(|at| now >= *at)
-                .map(|_| Heard::Stuck),
+            Ok(None) => self.stuck_at(patience).filter(|at| now >= *at).map(|_| Heard::Stuck),
         }
     }
 
@@ -147,10 +141,7 @@ where
 }
 
 fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
-    )
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
 /// Cuts bytes into frames; no stream and no clock inside.
@@ -163,11 +154,7 @@ struct Frames {
 
 impl Frames {
     fn new(largest: usize) -> Frames {
-        Frames {
-            largest,
-            bytes: Vec::new(),
-            began: None,
-        }
+        Frames { largest, bytes: Vec::new(), began: None }
     }
 
     fn push(&mut self, bytes: &[u8], now: Nanos) {
@@ -228,12 +215,7 @@ mod tests {
     fn too_large_and_empty_frames_are_no_frames() {
         let mut frames = Frames::new(4);
         frames.push(&[0, 0, 0, 5], Nanos(1));
-        assert!(
-            frames
-                .next(Nanos(1))
-                .unwrap_err()
-                .contains("of 5 bytes (1 to 4 expected)")
-        );
+        assert!(frames.next(Nanos(1)).unwrap_err().contains("of 5 bytes (1 to 4 expected)"));
         let mut frames = Frames::new(4);
         frames.push(&[0; 4], Nanos(1));
         assert!(frames.next(Nanos(1)).is_err());
@@ -249,9 +231,6 @@ mod tests {
         line.frames.push(&[0, 9, b'{'], Nanos::from_secs(9));
         assert_eq!(line.stuck_at(&patience), Some(Nanos::from_secs(11)));
         assert_eq!(line.pending(Nanos::from_secs(10), &patience), None);
-        assert_eq!(
-            line.pending(Nanos::from_secs(11), &patience),
-            Some(Heard::Stuck)
-        );
+        assert_eq!(line.pending(Nanos::from_secs(11), &patience), Some(Heard::Stuck));
     }
 }

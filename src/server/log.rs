@@ -27,10 +27,7 @@ pub(super) struct Scribe {
 
 impl Scribe {
     pub(super) fn new(log: Box<dyn Log>) -> Scribe {
-        Scribe {
-            log,
-            meter: Mutex::new(Meter::default()),
-        }
+        Scribe { log, meter: Mutex::new(Meter::default()) }
     }
 
     /// A line that is bounded by what it is about.
@@ -44,11 +41,8 @@ impl Scribe {
 
     /// A line that a peer can cause at will.
     pub(super) fn stranger(&self, now: Nanos, peer: SocketAddr, what: &str) {
-        let verdict = self
-            .meter
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .judge(origin(peer.ip()), now);
+        let verdict =
+            self.meter.lock().unwrap_or_else(PoisonError::into_inner).judge(origin(peer.ip()), now);
         match verdict {
             Verdict::Write => self.line(Some(peer), what),
             Verdict::Last => self.line(
@@ -76,11 +70,8 @@ pub(super) fn origin(ip: IpAddr) -> IpAddr {
 /// `text` on one line, with nothing a terminal would act on, and not endless.
 pub(super) fn clean(text: &str) -> String {
     const LONGEST: usize = 1000;
-    let mut out: String = text
-        .chars()
-        .take(LONGEST)
-        .map(|c| if c.is_control() { '.' } else { c })
-        .collect();
+    let mut out: String =
+        text.chars().take(LONGEST).map(|c| if c.is_control() { '.' } else { c }).collect();
     if text.chars().nth(LONGEST).is_some() {
         out.push('…');
     }
@@ -111,10 +102,7 @@ struct Meter {
 impl Meter {
     fn judge(&mut self, origin: IpAddr, now: Nanos) -> Verdict {
         if now - self.began >= WINDOW {
-            *self = Meter {
-                began: now,
-                ..Meter::default()
-            };
+            *self = Meter { began: now, ..Meter::default() };
         }
         if self.written >= IN_ALL {
             return Verdict::LeaveOut;
@@ -125,11 +113,7 @@ impl Meter {
         }
         *count += 1;
         self.written += 1;
-        if *count == PER_ORIGIN || self.written == IN_ALL {
-            Verdict::Last
-        } else {
-            Verdict::Write
-        }
+        if *count == PER_ORIGIN || self.written == IN_ALL { Verdict::Last } else { Verdict::Write }
     }
 }
 

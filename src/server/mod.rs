@@ -151,9 +151,7 @@ impl Server {
                         let spawned =
                             build.spawn_scoped(scope, || run_session(shared, stop, arrival, seat));
                         if let Err(e) = spawned {
-                            shared
-                                .scribe
-                                .stranger(now, peer, &format!("no thread for it: {e}"));
+                            shared.scribe.stranger(now, peer, &format!("no thread for it: {e}"));
                         }
                     }
                 }
@@ -181,29 +179,14 @@ impl Shared {
     /// Hands a data connection to its trial, or finds a seat for a control connection.
     fn greet(&self, arrival: Arrival, now: Nanos) -> Option<(Greeted, Seat)> {
         match arrival {
-            Arrival::Data {
-                stream,
-                peer,
-                hello,
-            } => {
+            Arrival::Data { stream, peer, hello } => {
                 if let Err(why) = self.desk.hand_stream(&hello, stream.as_fd()) {
                     self.scribe.stranger(now, peer, &why);
                 }
                 None
             }
-            Arrival::Control {
-                stream,
-                peer,
-                greeting,
-            } => match self.seats.take(peer.ip()) {
-                Ok(seat) => Some((
-                    Greeted {
-                        stream,
-                        peer,
-                        greeting,
-                    },
-                    seat,
-                )),
+            Arrival::Control { stream, peer, greeting } => match self.seats.take(peer.ip()) {
+                Ok(seat) => Some((Greeted { stream, peer, greeting }, seat)),
                 Err(why) => {
                     self.scribe.stranger(now, peer, &format!("refused: {why}"));
                     doorstep::refuse(&stream, &crate::Error::peer("server", why).to_fault());
@@ -230,10 +213,7 @@ fn run_session(shared: &Shared, stop: &Stop, greeted: Greeted, seat: Seat) {
     let peer = greeted.peer;
     let ran = catch_unwind(AssertUnwindSafe(|| session::run(shared, stop, greeted)));
     if ran.is_err() {
-        shared.scribe.line(
-            Some(peer),
-            "session ended by a fault in deadheat; please report it",
-        );
+        shared.scribe.line(Some(peer), "session ended by a fault in deadheat; please report it");
     }
     drop(seat);
 }

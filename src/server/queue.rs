@@ -47,11 +47,7 @@ pub(super) enum Place {
 impl Queue {
     /// `turns` trials at once (at least one), and `room` for those that wait.
     pub(super) fn new(turns: u32, room: usize) -> Arc<Queue> {
-        Arc::new(Queue {
-            turns: turns.max(1),
-            room,
-            state: Mutex::default(),
-        })
+        Arc::new(Queue { turns: turns.max(1), room, state: Mutex::default() })
     }
 
     /// Joins the line, or says why not.
@@ -74,11 +70,7 @@ impl Queue {
         let id = state.next;
         state.next += 1;
         state.line.push_back(Waiter { id, wake });
-        Ok(Ticket {
-            queue: Arc::clone(self),
-            id,
-            woken,
-        })
+        Ok(Ticket { queue: Arc::clone(self), id, woken })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -24,8 +24,10 @@ pub(super) enum End {
     Done(Box<AgentReport>),
     /// The agent said that it could not; the client has been told.
     Fault(Fault),
-    /// The agent ended without a last word, or went astray; what was seen.
+    /// The agent ended without a last word; what was seen.
     Crashed(String),
+    /// The agent does not keep to the protocol; how.
+    Astray(String),
     /// The agent did not end in time.
     Late,
     /// The client is gone; how.
@@ -73,17 +75,11 @@ impl Relay<'_> {
         if now >= self.deadline {
             return Err(End::Late);
         }
-        let fds = [
-            self.stop.as_fd(),
-            self.agent.stream().as_fd(),
-            self.client.stream().as_fd(),
-        ];
-        let stuck = earlier(
-            self.agent.stuck_at(self.patience),
-            self.client.stuck_at(self.patience),
-        );
+        let fds = [self.stop.as_fd(), self.agent.stream().as_fd(), self.client.stream().as_fd()];
+        let stuck =
+            earlier(self.agent.stuck_at(self.patience), self.client.stuck_at(self.patience));
         let ready = until(&fds, earlier(stuck, Some(self.deadline)))
-            .map_err(|e| End::Crashed(format!("the trial cannot be waited for: {e}")))?;
+            .map_err(|e| End::Astray(format!("it cannot be waited for: {e}")))?;
         if ready[0] {
             return Err(End::Stopped);
         }
@@ -106,8 +102,8 @@ impl Relay<'_> {
         let frame = match heard {
             Heard::Frame(frame) => frame,
             Heard::Gone(how) => return Err(End::Crashed(format!("it {how} without a report"))),
-            Heard::Nonsense(what) => return Err(End::Crashed(format!("it sent {what}"))),
-            _ => return Err(End::Crashed("it stopped in the middle of a message".into())),
+            Heard::Nonsense(what) => return Err(End::Astray(format!("it sent {what}"))),
+            _ => return Err(End::Astray("it stopped in the middle of a message".into())),
         };
         match control::parse(&frame) {
             Ok(FromAgent::Ready { .. }) => {
@@ -125,7 +121,7 @@ impl Relay<'_> {
                 self.tell(|client| client.pass(&frame))?;
                 Err(End::Fault(fault))
             }
-            Err(e) => Err(End::Crashed(format!("it sent {e}"))),
+            Err(e) => Err(End::Astray(format!("it sent {e}"))),
         }
     }
 
@@ -142,30 +138,23 @@ impl Relay<'_> {
         };
         self.messages += 1;
         if self.messages > MOST_MESSAGES {
-            return Err(End::Nonsense(format!(
-                "more than {MOST_MESSAGES} messages in one trial"
-            )));
+            return Err(End::Nonsense(format!("more than {MOST_MESSAGES} messages in one trial")));
         }
         match control::parse(&frame) {
             Ok(ToAgent::Start | ToAgent::PeerFinished { .. }) => {}
             Ok(ToAgent::Open(_)) => {
-                return Err(End::Nonsense(
-                    "a new trial before the last one ended".into(),
-                ));
+                return Err(End::Nonsense("a new trial before the last one ended".into()));
             }
             Err(e) => return Err(End::Nonsense(e.to_string())),
         }
         match self.agent.pass(&frame) {
             // An agent that has gone may have left a last word, which is still to be read.
-            Err(e) if !is_gone(&e) => Err(End::Crashed(format!("it takes no messages: {e}"))),
+            Err(e) if !is_gone(&e) => Err(End::Astray(format!("it takes no messages: {e}"))),
             _ => Ok(()),
         }
     }
 }
 
 fn is_gone(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-    )
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

@@ -22,11 +22,7 @@ pub(super) struct Seat {
 impl Seats {
     /// `all` seats, of which one origin gets at most `each`.
     pub(super) fn new(all: usize, each: usize) -> Arc<Seats> {
-        Arc::new(Seats {
-            all,
-            each,
-            taken: Mutex::default(),
-        })
+        Arc::new(Seats { all, each, taken: Mutex::default() })
     }
 
     /// A seat for a control connection from `ip`, or why there is none.
@@ -48,20 +44,13 @@ impl Seats {
             ));
         }
         *mine += 1;
-        Ok(Seat {
-            seats: Arc::clone(self),
-            origin,
-        })
+        Ok(Seat { seats: Arc::clone(self), origin })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self
-            .seats
-            .taken
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.seats.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = taken.get_mut(&self.origin) {
             *count -= 1;
             if *count == 0 {
@@ -82,16 +71,10 @@ mod tests {
         let first = seats.take(a).ok().unwrap();
         let _second = seats.take(a).ok().unwrap();
         let why = seats.take(a).err().unwrap();
-        assert!(
-            why.contains("2 control connections are open from 10.0.0.1"),
-            "{why}"
-        );
+        assert!(why.contains("2 control connections are open from 10.0.0.1"), "{why}");
         let _third = seats.take(b).ok().unwrap();
         let why = seats.take(b).err().unwrap();
-        assert!(
-            why.contains("3 control connections are open already"),
-            "{why}"
-        );
+        assert!(why.contains("3 control connections are open already"), "{why}");
         drop(first);
         assert!(seats.take(a).is_ok());
         assert_eq!(seats.taken.lock().unwrap().len(), 2);

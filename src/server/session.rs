@@ -46,26 +46,15 @@ struct Session<'a> {
 
 /// Serves one client until it leaves or must leave.
 pub(super) fn run(shared: &Shared, stop: &Stop, greeted: Greeted) {
-    let Greeted {
-        stream,
-        peer,
-        greeting,
-    } = greeted;
+    let Greeted { stream, peer, greeting } = greeted;
     let here = match prepare(&stream, shared.config.patience.partial) {
         Ok(here) => here,
         Err(e) => {
-            return shared
-                .scribe
-                .stranger_now(peer, &format!("left at once: {e}"));
+            return shared.scribe.stranger_now(peer, &format!("left at once: {e}"));
         }
     };
-    let mut session = Session {
-        shared,
-        stop,
-        peer,
-        here,
-        client: Line::new(stream, LARGEST_FROM_STRANGER),
-    };
+    let mut session =
+        Session { shared, stop, peer, here, client: Line::new(stream, LARGEST_FROM_STRANGER) };
     if session.let_in(&greeting).is_ok() {
         session.client.allow(LARGEST as usize);
         while session.next_trial().is_ok() {}
@@ -142,15 +131,14 @@ impl Session<'_> {
                 Err(e) => return Err(self.close(&Error::peer("server", format!("you sent {e}")))),
             }
         }
-        Err(self.close(&Error::peer(
-            "server",
-            "you started trials that are not open",
-        )))
+        Err(self.close(&Error::peer("server", "you started trials that are not open")))
     }
 
     fn open(&mut self, plan: AgentPlan) -> Result<(), Closed> {
         let title = format!("{} {}", short(&plan.contender), short(&plan.workload));
-        match admit(plan, &self.shared.config.limits, self.here) {
+        let limits = self.shared.config.limits;
+        let cpus = &self.shared.facts.cpus;
+        match admit(plan, &limits, cpus, self.here) {
             Ok(admitted) => {
                 let title = format!("trial {} {title}", self.shared.next_trial());
                 let turn = self.queue(&title)?;
@@ -219,23 +207,18 @@ impl Session<'_> {
         self.log(&format!("{title} started"));
         let end = match running.line.take() {
             Some(agent) => self.relay(agent, began).run(),
-            None => End::Crashed("it has no control line".into()),
+            None => End::Astray("it has no control line".into()),
         };
         drop(registered);
         self.conclude(title, running, end, Monotonic.now() - began)
     }
 
     fn start(&self, door: HandOver, plan: AgentPlan) -> Result<Running, Error> {
-        let mut running = Running {
-            agent: self.shared.starter.start(door)?,
-            line: None,
-        };
+        let mut running = Running { agent: self.shared.starter.start(door)?, line: None };
         let with = |e| Error::setup("speak to a new agent", e);
         let stream = running.agent.control().try_clone().map_err(with)?;
         let patience = Duration::from(self.shared.config.patience.partial);
-        stream
-            .set_write_timeout(Some(patience.max(Duration::from_millis(1))))
-            .map_err(with)?;
+        stream.set_write_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(with)?;
         let line = Line::new(stream, LARGEST as usize);
         line.say(&ToAgent::Open(Box::new(plan))).map_err(with)?;
         running.line = Some(line);
@@ -281,6 +264,9 @@ impl Session<'_> {
                 let words = words.map_or_else(String::new, |w| format!("; its last words: {w}"));
                 self.fail_trial(title, took, format!("the agent crashed: {how}{words}"))
             }
+            End::Astray(how) => {
+                self.fail_trial(title, took, format!("the agent went astray: {how}"))
+            }
             End::Late => {
                 let limit = self.shared.config.limits.duration_ns;
                 let what = format!("it did not end within {took} ({limit} allowed): ended here");
@@ -310,18 +296,14 @@ impl Session<'_> {
 
     /// Says no to a trial; the client may ask for another.
     fn refuse_trial(&mut self, title: &str, why: &Error) -> Result<(), Closed> {
-        self.shared
-            .scribe
-            .stranger_now(self.peer, &format!("{title} refused: {why}"));
+        self.shared.scribe.stranger_now(self.peer, &format!("{title} refused: {why}"));
         self.say(&FromServer::Refused(why.to_fault()))
     }
 
     /// Waits at most `patience` for a frame.
     fn hear(&mut self, patience: Nanos) -> Result<Vec<u8>, Closed> {
         let deadline = Some(Monotonic.now() + patience);
-        let heard = self
-            .client
-            .hear(self.stop, deadline, &self.shared.config.patience, None);
+        let heard = self.client.hear(self.stop, deadline, &self.shared.config.patience, None);
         match heard {
             Heard::Frame(frame) => Ok(frame),
             heard => Err(self.explain(heard)),
@@ -350,18 +332,14 @@ impl Session<'_> {
 
     /// Says why this connection ends.
     fn close(&self, why: &Error) -> Closed {
-        self.shared
-            .scribe
-            .stranger_now(self.peer, &format!("refused: {why}"));
+        self.shared.scribe.stranger_now(self.peer, &format!("refused: {why}"));
         refuse(self.client.stream(), &why.to_fault());
         Closed
     }
 
     fn say(&self, message: &impl serde::Serialize) -> Result<(), Closed> {
         self.client.say(message).map_err(|e| {
-            self.shared
-                .scribe
-                .stranger_now(self.peer, &format!("does not take its messages: {e}"));
+            self.shared.scribe.stranger_now(self.peer, &format!("does not take its messages: {e}"));
             Closed
         })
     }
@@ -413,9 +391,7 @@ fn short(typed: &str) -> String {
 
 /// Application bytes that the far end sent and received.
 fn carried(report: &AgentReport) -> Bytes {
-    let bytes = report
-        .halves
-        .iter()
-        .map(|half| half.sent.bytes.saturating_add(half.received.bytes));
+    let bytes =
+        report.halves.iter().map(|half| half.sent.bytes.saturating_add(half.received.bytes));
     Bytes(bytes.fold(0, u64::saturating_add))
 }

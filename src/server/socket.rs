@@ -63,11 +63,7 @@ impl Sockets {
 }
 
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
@@ -80,11 +76,7 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 fn datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::DGRAM,
-        Some(Protocol::UDP),
-    )?;
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     // Agents bind the same port beside it, each connected to one peer.
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
@@ -138,10 +130,7 @@ struct Control([u8; 128]);
 /// `WouldBlock` where none is there; otherwise what recvmsg(2) says.
 pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Datagram> {
     let mut control = Control([0; 128]);
-    let mut iov = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
+    let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut iov;
@@ -160,16 +149,9 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<D
     // bytes into it.
     let peer = unsafe { address(&storage.assume_init(), header.msg_namelen) };
     let Some(peer) = peer else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "no IP source address",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no IP source address"));
     };
-    Ok(Datagram {
-        len,
-        peer,
-        to: destination(&header),
-    })
+    Ok(Datagram { len, peer, to: destination(&header) })
 }
 
 /// The destination that a received `header` carries (`IP_PKTINFO` or `IPV6_PKTINFO`).
@@ -296,18 +278,12 @@ mod tests {
     #[test]
     fn a_port_in_use_is_named_with_what_to_do() {
         let first = Sockets::bind(&Bind::At("127.0.0.1:0".parse().unwrap())).unwrap();
-        let say = Sockets::bind(&Bind::At(first.local))
-            .err()
-            .unwrap()
-            .to_string();
+        let say = Sockets::bind(&Bind::At(first.local)).err().unwrap().to_string();
         assert!(say.contains(&first.local.to_string()), "{say}");
         assert!(say.contains("is another deadheat serving there?"), "{say}");
         let elsewhere = Bind::At("192.0.2.1:0".parse().unwrap());
         let say = Sockets::bind(&elsewhere).err().unwrap().to_string();
-        assert!(
-            say.contains("--bind takes an address of this host"),
-            "{say}"
-        );
+        assert!(say.contains("--bind takes an address of this host"), "{say}");
     }
 
     #[test]
