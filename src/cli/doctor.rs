@@ -1,8 +1,5 @@
 //! `deadheat doctor`: how far this machine can be trusted.
-#![allow(
-    clippy::print_stdout,
-    reason = "a subcommand's answer goes to standard output"
-)]
+#![allow(clippy::print_stdout, reason = "a subcommand's answer goes to standard output")]
 
 use std::fmt::Write;
 
@@ -77,29 +74,13 @@ fn host_rows(doctor: &Doctor) -> Vec<(&'static str, String)> {
     let ids: Vec<String> = host.cpus.iter().map(usize::to_string).collect();
     let mitigated: Vec<&str> = host.mitigations.keys().map(String::as_str).collect();
     vec![
-        (
-            "host",
-            format!("{}, {}, {}", host.hostname, host.kernel, host.arch),
-        ),
+        ("host", format!("{}, {}, {}", host.hostname, host.kernel, host.arch)),
         ("cpu", host.cpu_model.clone()),
-        (
-            "cpus",
-            format!("{} on {} cores", ids.join(" "), doctor.cores),
-        ),
-        (
-            "machine",
-            or(&host.virtualisation, "bare metal, as far as can be told"),
-        ),
+        ("cpus", format!("{} on {} cores", ids.join(" "), doctor.cores)),
+        ("machine", or(&host.virtualisation, "bare metal, as far as can be told")),
         ("governor", or(&host.governor, "none visible")),
         ("idle driver", or(&host.idle_driver, "none visible")),
-        (
-            "mitigations",
-            if mitigated.is_empty() {
-                "none".to_owned()
-            } else {
-                mitigated.join(" ")
-            },
-        ),
+        ("mitigations", if mitigated.is_empty() { "none".to_owned() } else { mitigated.join(" ") }),
         (
             "tcp",
             format!(
@@ -154,9 +135,7 @@ fn floors(out: &mut String, doctor: &Doctor) {
                 Nanos(echo.p10_ns).to_string(),
                 Nanos(echo.p90_ns).to_string(),
                 echo.spread().map_or_else(dash, percent),
-                floor
-                    .wake_up_ns
-                    .map_or_else(dash, |ns| Nanos(ns).to_string()),
+                floor.wake_up_ns.map_or_else(dash, |ns| Nanos(ns).to_string()),
             ],
         );
     }
@@ -182,19 +161,11 @@ fn verdict_rows(doctor: &Doctor) -> Vec<(&'static str, String)> {
         ),
         None => "could not be measured".to_owned(),
     };
-    let load = doctor
-        .load
-        .map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
+    let load = doctor.load.map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
     vec![
-        (
-            "placement",
-            format!("{} ({})", doctor.placement, doctor.placement_reason),
-        ),
+        ("placement", format!("{} ({})", doctor.placement, doctor.placement_reason)),
         ("noise", noise),
-        (
-            "stolen, load",
-            format!("{} of CPU time; load {load}", percent(doctor.steal_share)),
-        ),
+        ("stolen, load", format!("{} of CPU time; load {load}", percent(doctor.steal_share))),
         ("took", doctor.took_ns.to_string()),
     ]
 }
@@ -227,11 +198,7 @@ fn paragraph(out: &mut String, lead: &str, text: &str) {
 
 fn sentence_case(text: &str) -> String {
     let mut letters = text.chars();
-    let first: String = letters
-        .next()
-        .into_iter()
-        .flat_map(char::to_uppercase)
-        .collect();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
     format!("{first}{}.", letters.as_str())
 }
 

@@ -1,0 +1,297 @@
+//! `deadheat serve`: be the far end of other people's races.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+
+use crate::error::{Error, Result};
+use crate::server::{
+    AgentStarter, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Secret, Server, Stop,
+};
+use crate::trial::control::Limits;
+use crate::trial::host::HostFacts;
+use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
+
+/// The variable that a secret may stand in. A command line would show it to everyone (ps(1)).
+const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
+
+/// What was typed.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArgs {
+    /// Listen at this address only; every address of this host unless given
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    pub bind: Option<String>,
+    /// Listen at this port, TCP and UDP [default: 5210]
+    #[arg(short, long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Longest trial [default: 60s]
+    #[arg(long, value_name = "DURATION")]
+    pub max_duration: Option<String>,
+    /// Largest rate of a trial, per direction [default: 10gbit]
+    #[arg(long, value_name = "RATE")]
+    pub max_rate: Option<String>,
+    /// Most application bytes of a trial, per direction [default: 100GB]
+    #[arg(long, value_name = "SIZE")]
+    pub max_bytes: Option<String>,
+    /// Trials that run at once; further ones wait for their turn [default: 1]
+    #[arg(long, value_name = "N")]
+    pub max_trials: Option<u32>,
+    /// Let in only who knows the secret in this file (or in the variable DEADHEAT_SECRET)
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+    /// Write no log lines
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Serves until SIGINT or SIGTERM; then kills what still runs and comes back.
+///
+/// # Errors
+/// [`Error::Usage`] for what cannot be meant; [`Error::Setup`] where the port cannot be had.
+pub fn run(args: &ServeArgs, starter: Box<dyn AgentStarter>) -> Result<()> {
+    let variable = std::env::var(SECRET_VARIABLE).ok();
+    let config = args.resolve(variable.as_deref())?;
+    let is_open = config.secret.is_none();
+    let limits = config.limits;
+    let quiet = args.quiet;
+    let log = move |line: &str| {
+        if !quiet {
+            write_line(line);
+        }
+    };
+    let server = Server::bind(config, HostFacts::gather(), starter, Box::new(log))?;
+    let stop = stop_on_signals()?;
+    log(&format!(
+        "deadheat {} serves at {}, TCP and UDP",
+        env!("CARGO_PKG_VERSION"),
+        server.local_addr()
+    ));
+    log(&format!(
+        "a trial may last {}, carry {} and {} per direction; {} at once",
+        limits.duration_ns,
+        crate::units::Bytes(limits.bytes),
+        limits.rate_bps,
+        limits.concurrent
+    ));
+    if is_open {
+        log(
+            "anyone who reaches this port may use it; --secret-file FILE lets in only who knows it",
+        );
+    }
+    let ran = server.run(&stop);
+    // From here on the descriptor may be somebody else's.
+    HANDLER_FD.store(-1, Ordering::SeqCst);
+    ran?;
+    log("stopped");
+    Ok(())
+}
+
+impl ServeArgs {
+    /// What was typed, as what it means. `variable` is the secret from the environment.
+    fn resolve(&self, variable: Option<&str>) -> Result<Config> {
+        let port = self.port.unwrap_or(DEFAULT_PORT);
+        let bind = match &self.bind {
+            None => Bind::Any(port),
+            Some(typed) => self.bind_at(typed, port)?,
+        };
+        Ok(Config {
+            bind,
+            limits: self.limits()?,
+            secret: self.secret(variable)?,
+            ..Config::default()
+        })
+    }
+
+    fn bind_at(&self, typed: &str, port: u16) -> Result<Bind> {
+        let bind = Bind::parse(typed, port)?;
+        let bound = match bind {
+            Bind::Any(port) => port,
+            Bind::At(address) => address.port(),
+        };
+        match self.port {
+            Some(port) if port != bound => Err(Error::usage(format!(
+                "`--bind {typed}` and `--port {port}` name two ports; keep one"
+            ))),
+            _ => Ok(bind),
+        }
+    }
+
+    fn limits(&self) -> Result<Limits> {
+        let mut limits = DEFAULT_LIMITS;
+        if let Some(typed) = &self.max_duration {
+            limits.duration_ns = parse_span(typed)?;
+        }
+        if let Some(typed) = &self.max_rate {
+            limits.rate_bps = parse_rate(typed)?;
+        }
+        if let Some(typed) = &self.max_bytes {
+            limits.bytes = parse_bytes(typed, Bare::Refused)?.0;
+        }
+        if let Some(trials) = self.max_trials {
+            limits.concurrent = trials;
+        }
+        let nothing = [
+            ("--max-duration", limits.duration_ns.0),
+            ("--max-rate", limits.rate_bps.0),
+            ("--max-bytes", limits.bytes),
+            ("--max-trials", u64::from(limits.concurrent)),
+        ];
+        match nothing.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(Error::usage(format!(
+                "`{name}` of 0 would let nothing run; give more, or leave it away"
+            ))),
+            None => Ok(limits),
+        }
+    }
+
+    fn secret(&self, variable: Option<&str>) -> Result<Option<Secret>> {
+        match (&self.secret_file, variable) {
+            (Some(file), _) => {
+                let text = read_secret(file)?;
+                Secret::new(&text, &file.display().to_string()).map(Some)
+            }
+            (None, Some(text)) => Secret::new(text, SECRET_VARIABLE).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+fn read_secret(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file)
+        .map_err(|e| Error::setup(format!("read the secret from {}", file.display()), e))
+}
+
+/// A log line on standard error, with the time of day.
+fn write_line(line: &str) {
+    // Nobody is left to tell when standard error is gone; serving goes on.
+    let _ = writeln!(std::io::stderr().lock(), "{} {line}", utc(SystemTime::now()));
+}
+
+/// `2026-01-31 23:59:59Z` (RFC 3339).
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |span| span.as_secs());
+    let (year, month, day) = civil(seconds / 86_400);
+    let rest = seconds % 86_400;
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The Gregorian date so many days after 1970-01-01, by eras of 400 years that begin on 1 March
+/// (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    (year, month, day)
+}
+
+/// Where the signal handler writes.
+static HANDLER_FD: AtomicI32 = AtomicI32::new(-1);
+
+/// A stop that the first SIGINT or SIGTERM pulls; the second one ends the process as usual.
+fn stop_on_signals() -> Result<Stop> {
+    let stop = Stop::new()?;
+    HANDLER_FD.store(stop.handler_fd(), Ordering::SeqCst);
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: an all-zero sigaction is valid; the handler only loads an atomic and calls
+        // write(2), which signal-safety(7) allows.
+        let done = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+        };
+        if done < 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(Error::setup("take care of signals", error));
+        }
+    }
+    Ok(stop)
+}
+
+extern "C" fn on_signal(_: libc::c_int) {
+    // SAFETY: one byte from a static to a descriptor; errno is put back, as the interrupted
+    // thread may be about to read it.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::write(HANDLER_FD.load(Ordering::SeqCst), c"!".as_ptr().cast(), 1);
+        *libc::__errno_location() = errno;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn nothing_typed_is_the_defaults() {
+        let config = ServeArgs::default().resolve(None).unwrap();
+        assert_eq!(config.bind, Bind::Any(5210));
+        assert_eq!(config.limits, DEFAULT_LIMITS);
+        assert!(config.secret.is_none());
+    }
+
+    #[test]
+    fn what_is_typed_is_meant() {
+        let args = ServeArgs {
+            bind: Some("127.0.0.1".into()),
+            port: Some(7),
+            max_duration: Some("5s".into()),
+            max_rate: Some("1gbit".into()),
+            max_bytes: Some("1GB".into()),
+            max_trials: Some(2),
+            ..ServeArgs::default()
+        };
+        let config = args.resolve(Some("sesame")).unwrap();
+        assert_eq!(config.bind, Bind::At("127.0.0.1:7".parse().unwrap()));
+        assert_eq!(config.limits.duration_ns.0, 5_000_000_000);
+        assert_eq!(config.limits.rate_bps.0, 1_000_000_000);
+        assert_eq!(config.limits.bytes, 1_000_000_000);
+        assert_eq!(config.limits.concurrent, 2);
+        assert_eq!(config.secret, Some(Secret::new("sesame", "").unwrap()));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let say = |args: ServeArgs| args.resolve(None).unwrap_err().to_string();
+        let two =
+            ServeArgs { bind: Some("127.0.0.1:9".into()), port: Some(7), ..ServeArgs::default() };
+        assert!(say(two).contains("name two ports"));
+        let none = ServeArgs { max_trials: Some(0), ..ServeArgs::default() };
+        assert!(say(none).contains("`--max-trials` of 0"));
+        let missing =
+            ServeArgs { secret_file: Some("/nonexistent/secret".into()), ..ServeArgs::default() };
+        assert!(say(missing).contains("read the secret from /nonexistent/secret"));
+    }
+
+    #[test]
+    fn a_file_goes_before_the_variable_and_must_not_be_empty() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let args = ServeArgs { secret_file: Some(file.path().into()), ..ServeArgs::default() };
+        let say = args.resolve(Some("other")).unwrap_err().to_string();
+        assert!(say.contains("is empty"), "{say}");
+        std::fs::write(file.path(), "sesame\n").unwrap();
+        let config = args.resolve(Some("other")).unwrap();
+        assert_eq!(config.secret, Some(Secret::new("sesame", "").unwrap()));
+    }
+
+    #[test]
+    fn a_time_of_day_is_utc() {
+        let at = |seconds| utc(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01 00:00:00Z");
+        assert_eq!(at(951_782_399), "2000-02-28 23:59:59Z");
+        assert_eq!(at(951_782_400), "2000-02-29 00:00:00Z");
+        assert_eq!(at(1_767_225_599), "2025-12-31 23:59:59Z");
+    }
+}

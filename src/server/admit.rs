@@ -1,0 +1,198 @@
+//! Whether a server runs a trial that a client asks for, and what becomes of the plan.
+
+use std::net::SocketAddr;
+
+use crate::contract::{Reach, Side};
+use crate::error::{Error, Result};
+use crate::time::Nanos;
+use crate::transport::{Contender, Endpoint};
+use crate::trial::control::{AgentPlan, Limits};
+use crate::units::Bytes;
+use crate::workload::{self, Task};
+
+/// Flows of one trial. Each costs a connection and a thread.
+const MOST_FLOWS: usize = 128;
+
+/// The largest message in bytes. Each flow holds a few in memory.
+const LARGEST_MESSAGE: usize = 16 << 20;
+
+/// A trial that may run.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    /// The plan for the far agent.
+    pub(super) plan: AgentPlan,
+    /// The connections that it will take.
+    pub(super) flows: usize,
+}
+
+/// Holds `plan` against `limits` and the CPUs of this host, and makes it this server's: its limits,
+/// its address `here`, no file of this host.
+///
+/// # Errors
+/// What is too much and what would be right, in one sentence.
+pub(super) fn admit(
+    mut plan: AgentPlan,
+    limits: &Limits,
+    cpus: &[usize],
+    here: SocketAddr,
+) -> Result<Admitted> {
+    if plan.side != Side::Far {
+        return Err(Error::peer(
+            "server",
+            "a server runs far ends only; the near end runs where the race does",
+        ));
+    }
+    let contender = Contender::parse(&plan.contender)?;
+    let task = workload::parse(&plan.workload)?;
+    let info = contender.transport.info();
+    let demand = Demand {
+        transport: info.id,
+        reach: info.reach,
+        longest: scheduled(task.as_ref()),
+        most_bytes: task.most_bytes(),
+        flows: task.flows().len(),
+        largest_message: task.largest_message(),
+        cpu: plan.cpu,
+    };
+    demand.check(limits, cpus)?;
+    contender.transport.check()?;
+    plan.limits = Some(*limits);
+    plan.endpoint = Endpoint::Ip(here);
+    plan.samples = None;
+    Ok(Admitted { plan, flows: demand.flows })
+}
+
+/// How long a trial is planned to last; zero where that is up to the path.
+///
+/// Work that is sized in bytes and not paced takes as long as the path takes. Its longest is when
+/// it is given up, which says nothing against running it: the server ends it at its own limit.
+fn scheduled(task: &dyn Task) -> Nanos {
+    if task.most_bytes().is_some() && !task.is_paced() { Nanos::ZERO } else { task.longest() }
+}
+
+/// What a trial asks of a server.
+#[derive(Debug, Clone)]
+struct Demand {
+    transport: &'static str,
+    reach: Reach,
+    longest: Nanos,
+    most_bytes: Option<u64>,
+    flows: usize,
+    largest_message: usize,
+    cpu: Option<usize>,
+}
+
+impl Demand {
+    fn check(&self, limits: &Limits, cpus: &[usize]) -> Result<()> {
+        if self.reach != Reach::Network {
+            return Err(Error::usage(format!(
+                "{} does not leave its machine; race it without --to",
+                self.transport
+            )));
+        }
+        if self.longest > limits.duration_ns {
+            return Err(Error::usage(format!(
+                "a trial of this workload may last {}, and this server allows {}; ask for less, or \
+                 raise --max-duration there",
+                self.longest, limits.duration_ns
+            )));
+        }
+        if let Some(bytes) = self.most_bytes.filter(|bytes| *bytes > limits.bytes) {
+            return Err(Error::usage(format!(
+                "a trial of this workload carries up to {}, and this server allows {}; ask for \
+                 less, or raise --max-bytes there",
+                Bytes(bytes),
+                Bytes(limits.bytes)
+            )));
+        }
+        if self.flows > MOST_FLOWS {
+            return Err(Error::usage(format!(
+                "this workload has {} flows, and a server takes {MOST_FLOWS} at most",
+                self.flows
+            )));
+        }
+        if self.largest_message > LARGEST_MESSAGE {
+            return Err(Error::usage(format!(
+                "messages of {} are larger than the {} that a server takes",
+                Bytes(self.largest_message as u64),
+                Bytes(LARGEST_MESSAGE as u64)
+            )));
+        }
+        match self.cpu {
+            Some(cpu) if !cpus.contains(&cpu) => Err(Error::usage(format!(
+                "the far host has no CPU {cpu} for this server (it has {}); choose another \
+                 --placement",
+                list(cpus)
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn list(cpus: &[usize]) -> String {
+    let numbers: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    numbers.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::DEFAULT_LIMITS;
+
+    const FINE: Demand = Demand {
+        transport: "udp",
+        reach: Reach::Network,
+        longest: Nanos::from_secs(60),
+        most_bytes: Some(100_000_000_000),
+        flows: 128,
+        largest_message: LARGEST_MESSAGE,
+        cpu: Some(1),
+    };
+
+    fn refusal(demand: &Demand) -> String {
+        demand.check(&DEFAULT_LIMITS, &[0, 1]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn sized_work_may_take_as_long_as_the_path_takes_and_timed_work_may_not() {
+        let longest = |typed| scheduled(workload::parse(typed).unwrap().as_ref());
+        assert_eq!(longest("bulk:bytes=1GB"), Nanos::ZERO);
+        assert!(longest("bulk:time=90s") >= Nanos::from_secs(90));
+        assert!(longest("ping:count=1000,interval=1s") >= Nanos::from_secs(999));
+    }
+
+    #[test]
+    fn what_just_fits_is_taken() {
+        FINE.check(&DEFAULT_LIMITS, &[0, 1]).unwrap();
+    }
+
+    #[test]
+    fn each_limit_is_refused_in_its_own_words() {
+        let mut demand = FINE;
+        demand.longest = Nanos(60_000_000_001);
+        let say = refusal(&demand);
+        assert!(say.contains("may last 60.0 s") && say.contains("--max-duration"), "{say}");
+
+        let mut demand = FINE;
+        demand.most_bytes = Some(200_000_000_000);
+        let say = refusal(&demand);
+        assert!(say.contains("up to 200 GB, and this server allows 100 GB"), "{say}");
+
+        let mut demand = FINE;
+        demand.cpu = Some(7);
+        let say = refusal(&demand);
+        assert!(say.contains("no CPU 7 for this server (it has 0, 1)"), "{say}");
+
+        let mut demand = FINE;
+        demand.reach = Reach::Machine;
+        assert!(refusal(&demand).contains("race it without --to"));
+
+        let mut demand = FINE;
+        demand.flows = 129;
+        assert!(refusal(&demand).contains("129 flows"));
+
+        let mut demand = FINE;
+        demand.largest_message += 1;
+        assert!(refusal(&demand).contains("16.8 MB"));
+    }
+}

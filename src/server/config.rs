@@ -1,0 +1,214 @@
+//! What an operator can decide, and the defaults with their reasons.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::error::{Error, Result};
+use crate::time::Nanos;
+use crate::trial::control::Limits;
+use crate::units::BitRate;
+
+/// The port that `serve` listens at and `--to` dials.
+pub const DEFAULT_PORT: u16 = 5210;
+
+/// What a trial may do unless the operator says otherwise.
+///
+/// - 60 s: longer than any trial that a race plans by itself (seconds), short enough that a
+///   queue moves.
+/// - 100 GB: a trial at the largest rate for its whole time moves 75 GB, so that this only ever
+///   stops work that was sized wrongly (`bulk:bytes=1TB`), and says so before it starts.
+/// - 10 Gbit/s: what a common server port carries; a host with more says so by `--max-rate`.
+/// - One at a time: two trials on one host measure each other.
+pub const DEFAULT_LIMITS: Limits = Limits {
+    duration_ns: Nanos::from_secs(60),
+    bytes: 100_000_000_000,
+    rate_bps: BitRate(10_000_000_000),
+    concurrent: 1,
+};
+
+/// What an operator can decide.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen.
+    pub bind: Bind,
+    /// What a trial may do.
+    pub limits: Limits,
+    /// What a client must know.
+    pub secret: Option<Secret>,
+    /// How long peers are waited for.
+    pub patience: Patience,
+    /// How many of each there may be.
+    pub room: Room,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            bind: Bind::Any(DEFAULT_PORT),
+            limits: DEFAULT_LIMITS,
+            secret: None,
+            patience: Patience::default(),
+            room: Room::default(),
+        }
+    }
+}
+
+/// How long peers are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// For a stranger's whole first message, and then for its proof.
+    pub first: Nanos,
+    /// For the rest of a message that has begun, and for room to send one to a peer.
+    pub partial: Nanos,
+    /// For the next trial of a client that was let in.
+    pub idle: Nanos,
+    /// For an agent, beyond the longest trial: connection set-up, the tail, the report.
+    pub grace: Nanos,
+}
+
+impl Default for Patience {
+    /// Ten seconds are three retransmissions of a lost first segment (RFC 6298: 1, 2 and 4 s);
+    /// five minutes let a race compute, save or wait for its user between trials.
+    fn default() -> Self {
+        Patience {
+            first: Nanos::from_secs(10),
+            partial: Nanos::from_secs(10),
+            idle: Nanos::from_secs(300),
+            grace: Nanos::from_secs(15),
+        }
+    }
+}
+
+/// How many of each there may be at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Connections that have not yet sent their first message. Each costs a descriptor and at
+    /// most a kilobyte; one more pushes out the oldest of the origin that has most.
+    pub doorstep: usize,
+    /// Control connections. Each costs a thread.
+    pub sessions: usize,
+    /// Control connections of one IPv4 address or one IPv6 /64.
+    pub per_origin: usize,
+    /// Trials that wait for their turn.
+    pub waiting: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Room { doorstep: 256, sessions: 64, per_origin: 8, waiting: 16 }
+    }
+}
+
+/// Where to listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bind {
+    /// Every address of the host, IPv6 and IPv4, at this port; 0 for one of the system's choice.
+    Any(u16),
+    /// This address only.
+    At(SocketAddr),
+}
+
+impl Bind {
+    /// Reads `ADDR[:PORT]`: `10.0.0.1`, `10.0.0.1:5210`, `::1`, `[::1]:5210`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] saying what would be right.
+    pub fn parse(typed: &str, port: u16) -> Result<Bind> {
+        if let Ok(address) = typed.parse::<SocketAddr>() {
+            return Ok(Bind::of(address));
+        }
+        let bare = typed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(typed);
+        if let Ok(ip) = bare.parse::<IpAddr>() {
+            return Ok(Bind::of(SocketAddr::new(ip, port)));
+        }
+        Err(Error::usage(format!(
+            "`--bind {typed}`: not an address of this host; examples: 10.0.0.1, 10.0.0.1:5210, ::1, \
+             [::1]:5210"
+        )))
+    }
+
+    fn of(address: SocketAddr) -> Bind {
+        if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+            Bind::Any(address.port())
+        } else {
+            Bind::At(address)
+        }
+    }
+
+    /// The addresses to try, best first: everything over IPv6 with IPv4 mapped into it, then
+    /// everything over IPv4 for hosts without IPv6.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        match *self {
+            Bind::At(address) => vec![address],
+            Bind::Any(port) => vec![
+                SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port),
+                SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
+            ],
+        }
+    }
+}
+
+/// A shared secret. Never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret from a file or variable; white space around it does not count.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where it is empty: a secret that everyone knows is worse than none.
+    pub fn new(text: &str, from: &str) -> Result<Secret> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Error::usage(format!(
+                "the secret from {from} is empty; write one into it, such as the output of \
+                 `openssl rand -hex 16`, or leave it away to let everyone in"
+            )));
+        }
+        Ok(Secret(text.to_owned()))
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_with_and_without_a_port() {
+        let at = |text: &str| Bind::parse(text, 5210).unwrap();
+        assert_eq!(at("10.0.0.1"), Bind::At("10.0.0.1:5210".parse().unwrap()));
+        assert_eq!(at("10.0.0.1:7"), Bind::At("10.0.0.1:7".parse().unwrap()));
+        assert_eq!(at("::1"), Bind::At("[::1]:5210".parse().unwrap()));
+        assert_eq!(at("[::1]"), Bind::At("[::1]:5210".parse().unwrap()));
+        assert_eq!(at("[::1]:7"), Bind::At("[::1]:7".parse().unwrap()));
+        assert_eq!(at("::"), Bind::Any(5210));
+        assert_eq!(at("0.0.0.0"), Bind::At("0.0.0.0:5210".parse().unwrap()));
+        let wrong = Bind::parse("localhost:http", 5210).unwrap_err().to_string();
+        assert!(wrong.contains("[::1]:5210"), "{wrong}");
+    }
+
+    #[test]
+    fn a_secret_is_trimmed_not_empty_and_not_shown() {
+        let secret = Secret::new(" open sesame\n", "FILE").unwrap();
+        assert_eq!(secret.text(), "open sesame");
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
+        let empty = Secret::new("\n", "FILE").unwrap_err().to_string();
+        assert!(empty.contains("the secret from FILE is empty"), "{empty}");
+    }
+
+    #[test]
+    fn the_default_bytes_leave_room_for_the_default_rate_and_duration() {
+        let most = DEFAULT_LIMITS.rate_bps.0 / 8 * (DEFAULT_LIMITS.duration_ns.0 / 1_000_000_000);
+        assert!(most <= DEFAULT_LIMITS.bytes, "{most}");
+    }
+}

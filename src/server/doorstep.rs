@@ -1,0 +1,325 @@
+//! Where connections stand until their first message is complete: a data connection's hello or a
+//! client's greeting. A stranger here costs a descriptor and at most a kilobyte; no thread, and
+//! no answer unless it speaks control.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::config::Config;
+use super::log::{Scribe, origin};
+use super::socket::normal;
+use super::wait::earlier;
+use crate::error::{Error, Fault};
+use crate::time::Nanos;
+use crate::transport::hello::{self, Hello};
+use crate::trial::control::{self, FromServer};
+
+/// The largest message, in bytes, from a client that has not been let in. A greeting has about 60.
+pub(super) const LARGEST_FROM_STRANGER: usize = 1024;
+
+/// Connections accepted per call, so that a flood of them leaves time for those already here.
+const AT_ONCE: usize = 64;
+
+/// How long to leave the listener alone when the host has no descriptors left.
+const PAUSE: Nanos = Nanos::from_millis(100);
+
+/// The connections whose first message is not complete, oldest first.
+pub(super) struct Doorstep {
+    room: usize,
+    patience: Nanos,
+    closed_until: Option<Nanos>,
+    strangers: Vec<Stranger>,
+}
+
+struct Stranger {
+    stream: TcpStream,
+    peer: SocketAddr,
+    since: Nanos,
+    got: Vec<u8>,
+}
+
+/// A connection whose first message is complete, and nothing beyond it has been read.
+pub(super) enum Arrival {
+    /// It presents a token.
+    Data { stream: TcpStream, peer: SocketAddr, hello: Hello },
+    /// It speaks control; this is its first message.
+    Control { stream: TcpStream, peer: SocketAddr, greeting: Vec<u8> },
+}
+
+impl Doorstep {
+    pub(super) fn new(config: &Config) -> Doorstep {
+        Doorstep {
+            room: config.room.doorstep.max(1),
+            patience: config.patience.first,
+            closed_until: None,
+            strangers: Vec::new(),
+        }
+    }
+
+    /// Whether new connections are taken at `now`.
+    pub(super) fn is_open(&self, now: Nanos) -> bool {
+        self.closed_until.is_none_or(|until| now >= until)
+    }
+
+    /// When it must be looked at though nobody spoke.
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        let oldest = self.strangers.first().map(|s| s.since + self.patience);
+        earlier(oldest, self.closed_until)
+    }
+
+    /// What to wait for, in the order in which [`Doorstep::look`] wants to be told who spoke.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.strangers.iter().map(|stranger| stranger.stream.as_fd())
+    }
+
+    /// Takes new connections. When there is no room, the oldest of the origin with most of them
+    /// goes: an honest client speaks within a round trip, so that it is never the one for long.
+    pub(super) fn accept(&mut self, listener: &TcpListener, scribe: &Scribe, now: Nanos) {
+        if !self.is_open(now) {
+            return;
+        }
+        self.closed_until = None;
+        for _ in 0..AT_ONCE {
+            match listener.accept() {
+                Ok((stream, peer)) => self.take(stream, normal(peer), scribe, now),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if is_exhausted(&e) => {
+                    self.push_out(scribe, now);
+                    self.closed_until = Some(now + PAUSE);
+                    return;
+                }
+                // The connection failed before it was taken (accept(2)); the next one may not.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn take(&mut self, stream: TcpStream, peer: SocketAddr, scribe: &Scribe, now: Nanos) {
+        if self.strangers.len() >= self.room {
+            self.push_out(scribe, now);
+        }
+        if let Err(e) = stream.set_nonblocking(true) {
+            scribe.stranger(now, peer, &format!("cannot be served: {e}"));
+            return;
+        }
+        self.strangers.push(Stranger { stream, peer, since: now, got: Vec::new() });
+    }
+
+    fn push_out(&mut self, scribe: &Scribe, now: Nanos) {
+        let mut crowd: HashMap<IpAddr, usize> = HashMap::new();
+        for stranger in &self.strangers {
+            *crowd.entry(origin(stranger.peer.ip())).or_default() += 1;
+        }
+        let most = crowd.values().copied().max();
+        let oldest = self
+            .strangers
+            .iter()
+            .position(|stranger| crowd.get(&origin(stranger.peer.ip())).copied() == most);
+        if let Some(oldest) = oldest {
+            let gone = self.strangers.remove(oldest);
+            let why = "pushed out: too many connections that say nothing";
+            scribe.stranger(now, gone.peer, why);
+        }
+    }
+
+    /// Reads from those that `spoke`, turns away those whose time is up, and moves those whose
+    /// first message is complete to `arrivals`.
+    pub(super) fn look(
+        &mut self,
+        spoke: &[bool],
+        scribe: &Scribe,
+        now: Nanos,
+        arrivals: &mut Vec<Arrival>,
+    ) {
+        let mut staying = Vec::with_capacity(self.strangers.len());
+        for (i, mut stranger) in std::mem::take(&mut self.strangers).into_iter().enumerate() {
+            let step =
+                if spoke.get(i).copied().unwrap_or(false) { stranger.listen() } else { Step::Wait };
+            match step {
+                Step::Wait if now - stranger.since < self.patience => staying.push(stranger),
+                Step::Wait => stranger.time_is_up(scribe, now),
+                Step::Gone(why) => scribe.stranger(now, stranger.peer, &why),
+                Step::Refuse(why) => stranger.refuse(&why, scribe, now),
+                Step::Hello(hello) => {
+                    arrivals.extend(stranger.into_arrival(|stream, peer, _| Arrival::Data {
+                        stream,
+                        peer,
+                        hello,
+                    }))
+                }
+                Step::Greeting => arrivals.extend(stranger.into_arrival(|stream, peer, got| {
+                    Arrival::Control { stream, peer, greeting: got.split_off(4) }
+                })),
+            }
+        }
+        self.strangers = staying;
+    }
+}
+
+/// What a stranger's bytes so far amount to.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Wait,
+    Gone(String),
+    Refuse(String),
+    Hello(Hello),
+    Greeting,
+}
+
+impl Stranger {
+    /// Reads what is there, and never a byte beyond the first message: what follows belongs to
+    /// the session or the agent.
+    fn listen(&mut self) -> Step {
+        loop {
+            let missing = match judge(&self.got) {
+                Ok(missing) => missing,
+                Err(step) => return step,
+            };
+            let mut buffer = [0; LARGEST_FROM_STRANGER];
+            let room = missing.min(buffer.len());
+            match self.stream.read(&mut buffer[..room]) {
+                Ok(0) => return Step::Gone(format!("left after {} bytes", self.got.len())),
+                Ok(n) => self.got.extend_from_slice(&buffer[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Step::Wait,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Step::Gone(format!("left: {e}")),
+            }
+        }
+    }
+
+    fn time_is_up(self, scribe: &Scribe, now: Nanos) {
+        if self.got.len() >= 4 && self.got[0] == 0 {
+            let why = format!("your first message stopped after {} bytes", self.got.len());
+            self.refuse(&why, scribe, now);
+        } else {
+            let why = format!("closed: {} bytes in {}", self.got.len(), now - self.since);
+            scribe.stranger(now, self.peer, &why);
+        }
+    }
+
+    fn refuse(self, why: &str, scribe: &Scribe, now: Nanos) {
+        scribe.stranger(now, self.peer, &format!("refused: {why}"));
+        refuse(&self.stream, &Error::peer("server", why).to_fault());
+    }
+
+    fn into_arrival(
+        mut self,
+        make: impl FnOnce(TcpStream, SocketAddr, &mut Vec<u8>) -> Arrival,
+    ) -> Option<Arrival> {
+        self.stream.set_nonblocking(false).ok()?;
+        Some(make(self.stream, self.peer, &mut self.got))
+    }
+}
+
+/// How many bytes the first message still lacks, or what it amounts to.
+fn judge(got: &[u8]) -> Result<usize, Step> {
+    let begin = &got[..got.len().min(4)];
+    if begin.first() != Some(&0) && !hello::MAGIC.starts_with(begin) {
+        return Err(Step::Gone(format!(
+            "does not speak deadheat (it began with \"{}\"): closed without an answer",
+            begin.escape_ascii()
+        )));
+    }
+    let Some(prefix) = got.first_chunk::<4>() else {
+        return Ok(4 - got.len());
+    };
+    if *prefix == hello::MAGIC {
+        return match hello::LEN - got.len() {
+            0 => Err(Hello::decode(got).map_or_else(
+                || Step::Gone("data connection with a hello of another version: dropped".into()),
+                Step::Hello,
+            )),
+            missing => Ok(missing),
+        };
+    }
+    let len = u32::from_be_bytes(*prefix) as usize;
+    if len == 0 || len > LARGEST_FROM_STRANGER {
+        return Err(Step::Refuse(format!(
+            "your first message has {len} bytes; a greeting has 1 to {LARGEST_FROM_STRANGER}"
+        )));
+    }
+    match 4 + len - got.len() {
+        0 => Err(Step::Greeting),
+        missing => Ok(missing),
+    }
+}
+
+/// Says why, once and without waiting, and closes: one short message, whatever came.
+pub(super) fn refuse(stream: &TcpStream, fault: &Fault) {
+    let mut frame = Vec::new();
+    let said = stream
+        .set_nonblocking(true)
+        .and_then(|()| control::write(&mut frame, &FromServer::Refused(fault.clone())))
+        .and_then(|()| { stream }.write_all(&frame));
+    if said.is_ok() {
+        // Closing with unread bytes would be a reset, which can overtake the answer (tcp(7)).
+        let _ = stream.shutdown(Shutdown::Write);
+        let _ = { stream }.read(&mut [0; 65_536]);
+    }
+}
+
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::hello::Token;
+
+    fn gone(bytes: &[u8]) -> String {
+        match judge(bytes) {
+            Err(Step::Gone(why) | Step::Refuse(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_first_message_is_read_to_its_last_byte_and_no_further() {
+        let hello = Hello { token: Token::from_bytes([7; 16]), flow: 3 };
+        let bytes = hello.encode();
+        assert_eq!(judge(&[]), Ok(4));
+        assert_eq!(judge(&bytes[..3]), Ok(1));
+        assert_eq!(judge(&bytes[..4]), Ok(20));
+        assert_eq!(judge(&bytes), Err(Step::Hello(hello)));
+        let greeting = [0, 0, 0, 2, b'{', b'}'];
+        assert_eq!(judge(&greeting[..1]), Ok(3));
+        assert_eq!(judge(&greeting[..4]), Ok(2));
+        assert_eq!(judge(&greeting), Err(Step::Greeting));
+    }
+
+    #[test]
+    fn each_kind_of_stranger_is_named() {
+        assert!(gone(b"GET ").contains("it began with \"GET \""));
+        assert!(gone(b"D\n").contains("it began with \"D\\n\""));
+        assert!(gone(b"\x16").contains("it began with \"\\x16\""));
+        assert!(gone(&[0, 16, 0, 0]).contains("your first message has 1048576 bytes"));
+        assert!(gone(&[0, 0, 0, 0]).contains("has 0 bytes"));
+        let mut other = Hello { token: Token::from_bytes([7; 16]), flow: 0 }.encode();
+        other[4] = 9;
+        assert!(gone(&other).contains("of another version"));
+    }
+
+    #[test]
+    fn a_crowd_pushes_out_its_own_oldest_and_nobody_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = Config {
+            room: super::super::Room { doorstep: 3, ..Default::default() },
+            ..Config::default()
+        };
+        let scribe = Scribe::new(Box::new(|_: &str| {}));
+        let mut doorstep = Doorstep::new(&config);
+        let mut near = Vec::new();
+        let peers = ["10.0.0.9:1", "10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.2:1"];
+        for (second, peer) in peers.iter().enumerate() {
+            near.push(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+            let (stream, _) = listener.accept().unwrap();
+            let now = Nanos::from_secs(second as u64);
+            doorstep.take(stream, peer.parse().unwrap(), &scribe, now);
+        }
+        let left: Vec<String> = doorstep.strangers.iter().map(|s| s.peer.to_string()).collect();
+        assert_eq!(left, ["10.0.0.9:1", "10.0.0.1:3", "10.0.0.2:1"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! What an operator reads. Lines that strangers cause are bounded per origin and in all, so that
+//! nobody can fill a disk by knocking.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// Where log lines go. The sink adds the time of day.
+pub trait Log: Send + Sync {
+    /// One line, without its end; never with control characters.
+    fn line(&self, line: &str);
+}
+
+impl<F: Fn(&str) + Send + Sync> Log for F {
+    fn line(&self, line: &str) {
+        self(line);
+    }
+}
+
+/// Writes lines: freely about trials, which cost a process each, and sparingly about strangers.
+pub(super) struct Scribe {
+    log: Box<dyn Log>,
+    meter: Mutex<Meter>,
+}
+
+impl Scribe {
+    pub(super) fn new(log: Box<dyn Log>) -> Scribe {
+        Scribe { log, meter: Mutex::new(Meter::default()) }
+    }
+
+    /// A line that is bounded by what it is about.
+    pub(super) fn line(&self, peer: Option<SocketAddr>, what: &str) {
+        let what = clean(what);
+        match peer {
+            Some(peer) => self.log.line(&format!("{peer} {what}")),
+            None => self.log.line(&what),
+        }
+    }
+
+    /// A line that a peer can cause at will.
+    pub(super) fn stranger(&self, now: Nanos, peer: SocketAddr, what: &str) {
+        let verdict =
+            self.meter.lock().unwrap_or_else(PoisonError::into_inner).judge(origin(peer.ip()), now);
+        match verdict {
+            Verdict::Write => self.line(Some(peer), what),
+            Verdict::Last => self.line(
+                Some(peer),
+                &format!("{what} (further lines about this origin are left out for a minute)"),
+            ),
+            Verdict::LeaveOut => {}
+        }
+    }
+
+    /// [`Scribe::stranger`] at this moment, for threads that keep no time.
+    pub(super) fn stranger_now(&self, peer: SocketAddr, what: &str) {
+        self.stranger(Monotonic.now(), peer, what);
+    }
+}
+
+/// Who is counted as one: an IPv4 address, or an IPv6 /64, of which one host may have every address.
+pub(super) fn origin(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => IpAddr::V4(ip),
+        IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
+    }
+}
+
+/// `text` on one line, with nothing a terminal would act on, and not endless.
+pub(super) fn clean(text: &str) -> String {
+    const LONGEST: usize = 1000;
+    let mut out: String =
+        text.chars().take(LONGEST).map(|c| if c.is_control() { '.' } else { c }).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// Lines per origin and window, and in all.
+const PER_ORIGIN: u32 = 10;
+const IN_ALL: u32 = 200;
+const WINDOW: Nanos = Nanos::from_secs(60);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Write,
+    Last,
+    LeaveOut,
+}
+
+/// Counts lines in windows of a minute. Starting over each minute also bounds its memory: no more
+/// origins are remembered than lines are written.
+#[derive(Default)]
+struct Meter {
+    began: Nanos,
+    written: u32,
+    by_origin: HashMap<IpAddr, u32>,
+}
+
+impl Meter {
+    fn judge(&mut self, origin: IpAddr, now: Nanos) -> Verdict {
+        if now - self.began >= WINDOW {
+            *self = Meter { began: now, ..Meter::default() };
+        }
+        if self.written >= IN_ALL {
+            return Verdict::LeaveOut;
+        }
+        let count = self.by_origin.entry(origin).or_default();
+        if *count >= PER_ORIGIN {
+            return Verdict::LeaveOut;
+        }
+        *count += 1;
+        self.written += 1;
+        if *count == PER_ORIGIN || self.written == IN_ALL { Verdict::Last } else { Verdict::Write }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn one_origin_gets_ten_lines_a_minute_and_others_still_get_theirs() {
+        let mut meter = Meter::default();
+        let now = Nanos::from_secs(100);
+        let got: Vec<Verdict> = (0..12).map(|_| meter.judge(ip("10.0.0.1"), now)).collect();
+        assert!(got[..9].iter().all(|verdict| *verdict == Verdict::Write));
+        assert_eq!(got[9], Verdict::Last);
+        assert_eq!(got[11], Verdict::LeaveOut);
+        assert_eq!(meter.judge(ip("10.0.0.2"), now), Verdict::Write);
+        let later = now + WINDOW;
+        assert_eq!(meter.judge(ip("10.0.0.1"), later), Verdict::Write);
+    }
+
+    #[test]
+    fn all_origins_together_are_bounded_in_lines_and_memory() {
+        let mut meter = Meter::default();
+        let written = (0..10_000u32)
+            .filter(|n| meter.judge(IpAddr::V4((*n).into()), Nanos(1)) != Verdict::LeaveOut)
+            .count();
+        assert_eq!(written, IN_ALL as usize);
+        assert!(meter.by_origin.len() <= IN_ALL as usize);
+    }
+
+    #[test]
+    fn an_ipv6_host_is_its_64_and_a_mapped_address_is_ipv4() {
+        assert_eq!(origin(ip("2001:db8:1:2:3::4")), ip("2001:db8:1:2::"));
+        assert_eq!(origin(ip("::ffff:10.0.0.1")), ip("10.0.0.1"));
+    }
+
+    #[test]
+    fn a_line_stays_one_line() {
+        assert_eq!(clean("a\nb\x1b[2J"), "a.b.[2J");
+        assert_eq!(clean(&"x".repeat(5000)).chars().count(), 1001);
+    }
+}

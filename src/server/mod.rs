@@ -1,0 +1,219 @@
+//! The far end as a service: `deadheat serve`. One port, TCP and UDP, an ordinary user, and one
+//! fresh process per trial, so that whatever a peer does costs at most one trial.
+//!
+//! ```text
+//!   TCP, port 5210                                            UDP, port 5210
+//!        |                                                         |
+//!   doorstep: reads the first bytes of each stranger          datagrams: hellos only, never a reply
+//!        |                    |                                    |
+//!        | greeting           | hello, token known                 | hello, token known, address proved
+//!        v                    v                                    v
+//!   session: a thread     desk: token -> trial -----------------> HandOver ---> agent (a process)
+//!     let in, admit, queue, relay  <------------------------------ control ----------^
+//! ```
+//! - [`doorstep`] costs a stranger no thread and no answer; [`datagrams`] never answers at all.
+//! - [`session`] lets a client in (version, secret) and takes its trials one after the other.
+//! - [`admit`] holds a plan against the limits; [`queue`] gives out the turns; [`relay`] carries
+//!   frames between client and agent until the trial ends, whichever way it ends.
+//! - [`desk`] knows which token belongs to which trial; [`log`] bounds what strangers can write.
+//! - [`AgentStarter`] is the seam to processes; tests put a thread there.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::Result;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::door::HandOver;
+use crate::trial::host::HostFacts;
+
+mod admit;
+mod config;
+mod datagrams;
+mod desk;
+mod doorstep;
+mod line;
+mod log;
+mod queue;
+mod relay;
+mod seats;
+mod session;
+mod socket;
+mod stop;
+mod wait;
+
+pub use config::{Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Patience, Room, Secret};
+pub use log::Log;
+pub use stop::Stop;
+
+use desk::Desk;
+use doorstep::{Arrival, Doorstep};
+use log::Scribe;
+use queue::Queue;
+use seats::{Seat, Seats};
+use socket::Sockets;
+
+/// A running far end of one trial.
+pub trait Agent: Send {
+    /// Speaks [`crate::trial::control::ToAgent`] and [`crate::trial::control::FromAgent`].
+    fn control(&self) -> &UnixStream;
+
+    /// Waits until it has ended by itself, at most `timeout`; whether it has.
+    fn ended(&mut self, timeout: Nanos) -> bool;
+
+    /// Ends it and whatever it started, at once. Harmless when it has ended already.
+    fn kill(&mut self);
+
+    /// What it said last on its standard error, for crash messages.
+    fn last_words(&mut self) -> Option<String>;
+}
+
+/// Starts agents. The seam between the server and processes.
+pub trait AgentStarter: Send + Sync {
+    /// Starts a far end that takes its connections from `door`.
+    ///
+    /// # Errors
+    /// The failed operation on this host.
+    fn start(&self, door: HandOver) -> Result<Box<dyn Agent>>;
+}
+
+/// A far end as a service, bound to its port and not yet running.
+pub struct Server {
+    shared: Shared,
+    sockets: Sockets,
+}
+
+/// What every session needs.
+struct Shared {
+    config: Config,
+    facts: HostFacts,
+    starter: Box<dyn AgentStarter>,
+    scribe: Scribe,
+    desk: Desk,
+    queue: Arc<Queue>,
+    seats: Arc<Seats>,
+    trials: AtomicU64,
+}
+
+impl Server {
+    /// Binds the port, TCP and UDP. `facts` is what clients are told of this host; `log` gets
+    /// every line that an operator should see.
+    ///
+    /// # Errors
+    /// The failed operation with its address and what would help.
+    pub fn bind(
+        config: Config,
+        facts: HostFacts,
+        starter: Box<dyn AgentStarter>,
+        log: Box<dyn Log>,
+    ) -> Result<Server> {
+        let sockets = Sockets::bind(&config.bind)?;
+        let shared = Shared {
+            queue: Queue::new(config.limits.concurrent, config.room.waiting),
+            seats: Seats::new(config.room.sessions, config.room.per_origin),
+            desk: Desk::default(),
+            scribe: Scribe::new(log),
+            trials: AtomicU64::new(0),
+            config,
+            facts,
+            starter,
+        };
+        Ok(Server { shared, sockets })
+    }
+
+    /// The address that it listens at.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.sockets.local
+    }
+
+    /// Serves until `stop` is pulled; then ends every session and kills every agent.
+    ///
+    /// # Errors
+    /// Where the kernel no longer lets it wait or accept.
+    pub fn run(&self, stop: &Stop) -> Result<()> {
+        std::thread::scope(|scope| {
+            let mut doorstep = Doorstep::new(&self.shared.config);
+            let mut arrivals = Vec::new();
+            while !stop.is_pulled() {
+                let spoke = self.wait(&doorstep, stop)?;
+                let now = Monotonic.now();
+                datagrams::receive(&self.sockets, &self.shared, now);
+                doorstep.look(&spoke, &self.shared.scribe, now, &mut arrivals);
+                doorstep.accept(&self.sockets.tcp, &self.shared.scribe, now);
+                for arrival in arrivals.drain(..) {
+                    if let Some((arrival, seat)) = self.shared.greet(arrival, now) {
+                        let shared = &self.shared;
+                        let build = std::thread::Builder::new().name("session".into());
+                        let peer = arrival.peer;
+                        let spawned =
+                            build.spawn_scoped(scope, || run_session(shared, stop, arrival, seat));
+                        if let Err(e) = spawned {
+                            shared.scribe.stranger(now, peer, &format!("no thread for it: {e}"));
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Sleeps until something comes, a stranger's time is up, or `stop` is pulled. Says which
+    /// strangers spoke.
+    fn wait(&self, doorstep: &Doorstep, stop: &Stop) -> Result<Vec<bool>> {
+        let mut fds = vec![stop.as_fd(), self.sockets.udp.as_fd()];
+        if doorstep.is_open(Monotonic.now()) {
+            fds.push(self.sockets.tcp.as_fd());
+        }
+        let ours = fds.len();
+        fds.extend(doorstep.fds());
+        let mut ready = wait::until(&fds, doorstep.next_deadline())
+            .map_err(|e| crate::Error::setup("wait for connections", e))?;
+        Ok(ready.split_off(ours))
+    }
+}
+
+impl Shared {
+    /// Hands a data connection to its trial, or finds a seat for a control connection.
+    fn greet(&self, arrival: Arrival, now: Nanos) -> Option<(Greeted, Seat)> {
+        match arrival {
+            Arrival::Data { stream, peer, hello } => {
+                if let Err(why) = self.desk.hand_stream(&hello, stream.as_fd()) {
+                    self.scribe.stranger(now, peer, &why);
+                }
+                None
+            }
+            Arrival::Control { stream, peer, greeting } => match self.seats.take(peer.ip()) {
+                Ok(seat) => Some((Greeted { stream, peer, greeting }, seat)),
+                Err(why) => {
+                    self.scribe.stranger(now, peer, &format!("refused: {why}"));
+                    doorstep::refuse(&stream, &crate::Error::peer("server", why).to_fault());
+                    None
+                }
+            },
+        }
+    }
+
+    fn next_trial(&self) -> u64 {
+        1 + self.trials.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A control connection whose first message has been read.
+struct Greeted {
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    greeting: Vec<u8>,
+}
+
+/// A fault in one session must not end the others, nor the scope that holds them.
+fn run_session(shared: &Shared, stop: &Stop, greeted: Greeted, seat: Seat) {
+    let peer = greeted.peer;
+    let ran = catch_unwind(AssertUnwindSafe(|| session::run(shared, stop, greeted)));
+    if ran.is_err() {
+        shared.scribe.line(Some(peer), "session ended by a fault in deadheat; please report it");
+    }
+    drop(seat);
+}

@@ -1,0 +1,160 @@
+//! Carries frames between a client and its agent until the trial ends, whichever way it ends.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use super::config::Patience;
+use super::line::{Heard, Line};
+use super::stop::Stop;
+use super::wait::{earlier, until};
+use crate::error::Fault;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Endpoint;
+use crate::trial::control::{self, AgentReport, FromAgent, ToAgent};
+
+/// Messages that a client may send during a trial. It needs two.
+const MOST_MESSAGES: u32 = 16;
+
+/// How a trial ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The agent reported.
+    Done(Box<AgentReport>),
+    /// The agent said that it could not; the client has been told.
+    Fault(Fault),
+    /// The agent ended without a last word; what was seen.
+    Crashed(String),
+    /// The agent does not keep to the protocol; how.
+    Astray(String),
+    /// The agent did not end in time.
+    Late,
+    /// The client is gone; how.
+    Vanished(String),
+    /// The client does not keep to the protocol; how.
+    Nonsense(String),
+    /// The server is told to stop.
+    Stopped,
+}
+
+/// One trial's two control lines.
+pub(super) struct Relay<'a> {
+    pub(super) client: &'a mut Line<TcpStream>,
+    pub(super) agent: Line<UnixStream>,
+    pub(super) stop: &'a Stop,
+    pub(super) patience: &'a Patience,
+    /// When the trial must have ended.
+    pub(super) deadline: Nanos,
+    /// What the client must dial.
+    pub(super) here: SocketAddr,
+    /// Messages from the client so far.
+    pub(super) messages: u32,
+}
+
+impl Relay<'_> {
+    /// Relays until the end.
+    pub(super) fn run(mut self) -> End {
+        loop {
+            match self.step() {
+                Ok(()) => {}
+                Err(end) => return end,
+            }
+        }
+    }
+
+    /// Passes on what is complete, then waits for more.
+    fn step(&mut self) -> Result<(), End> {
+        let now = Monotonic.now();
+        while let Some(heard) = self.agent.pending(now, self.patience) {
+            self.from_agent(heard)?;
+        }
+        while let Some(heard) = self.client.pending(now, self.patience) {
+            self.from_client(heard)?;
+        }
+        if now >= self.deadline {
+            return Err(End::Late);
+        }
+        let fds = [self.stop.as_fd(), self.agent.stream().as_fd(), self.client.stream().as_fd()];
+        let stuck =
+            earlier(self.agent.stuck_at(self.patience), self.client.stuck_at(self.patience));
+        let ready = until(&fds, earlier(stuck, Some(self.deadline)))
+            .map_err(|e| End::Astray(format!("it cannot be waited for: {e}")))?;
+        if ready[0] {
+            return Err(End::Stopped);
+        }
+        let now = Monotonic.now();
+        // The agent first: its last word counts even if the client leaves at the same time.
+        if ready[1]
+            && let Err(heard) = self.agent.fill(now)
+        {
+            self.from_agent(heard)?;
+        }
+        if ready[2]
+            && let Err(heard) = self.client.fill(now)
+        {
+            self.from_client(heard)?;
+        }
+        Ok(())
+    }
+
+    fn from_agent(&mut self, heard: Heard) -> Result<(), End> {
+        let frame = match heard {
+            Heard::Frame(frame) => frame,
+            Heard::Gone(how) => return Err(End::Crashed(format!("it {how} without a report"))),
+            Heard::Nonsense(what) => return Err(End::Astray(format!("it sent {what}"))),
+            _ => return Err(End::Astray("it stopped in the middle of a message".into())),
+        };
+        match control::parse(&frame) {
+            Ok(FromAgent::Ready { .. }) => {
+                let endpoint = Endpoint::Ip(self.here);
+                self.tell(|client| client.say(&FromAgent::Ready { endpoint }))
+            }
+            Ok(FromAgent::Connected | FromAgent::Finished { .. }) => {
+                self.tell(|client| client.pass(&frame))
+            }
+            Ok(FromAgent::Done(report)) => {
+                self.tell(|client| client.pass(&frame))?;
+                Err(End::Done(report))
+            }
+            Ok(FromAgent::Fault(fault)) => {
+                self.tell(|client| client.pass(&frame))?;
+                Err(End::Fault(fault))
+            }
+            Err(e) => Err(End::Astray(format!("it sent {e}"))),
+        }
+    }
+
+    fn tell(&self, say: impl FnOnce(&Line<TcpStream>) -> io::Result<()>) -> Result<(), End> {
+        say(self.client).map_err(|e| End::Vanished(format!("does not take its messages: {e}")))
+    }
+
+    fn from_client(&mut self, heard: Heard) -> Result<(), End> {
+        let frame = match heard {
+            Heard::Frame(frame) => frame,
+            Heard::Gone(how) => return Err(End::Vanished(how)),
+            Heard::Nonsense(what) => return Err(End::Nonsense(what)),
+            _ => return Err(End::Nonsense("a message that stops in the middle".into())),
+        };
+        self.messages += 1;
+        if self.messages > MOST_MESSAGES {
+            return Err(End::Nonsense(format!("more than {MOST_MESSAGES} messages in one trial")));
+        }
+        match control::parse(&frame) {
+            Ok(ToAgent::Start | ToAgent::PeerFinished { .. }) => {}
+            Ok(ToAgent::Open(_)) => {
+                return Err(End::Nonsense("a new trial before the last one ended".into()));
+            }
+            Err(e) => return Err(End::Nonsense(e.to_string())),
+        }
+        match self.agent.pass(&frame) {
+            // An agent that has gone may have left a last word, which is still to be read.
+            Err(e) if !is_gone(&e) => Err(End::Astray(format!("it takes no messages: {e}"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}

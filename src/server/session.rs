@@ -1,0 +1,397 @@
+//! One client's control connection: let in or not, then trial after trial.
+
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+
+use super::admit::{Admitted, admit};
+use super::doorstep::{LARGEST_FROM_STRANGER, refuse};
+use super::line::{Heard, Line};
+use super::log::clean;
+use super::queue::{Place, Turn};
+use super::relay::{End, Relay};
+use super::socket::normal;
+use super::stop::Stop;
+use super::{Agent, Greeted, Shared};
+use crate::error::{Error, Fault};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::door::HandOver;
+use crate::trial::control::{
+    self, AgentPlan, AgentReport, FromAgent, FromServer, Greeting, LARGEST, MAGIC, PROTOCOL,
+    ToAgent,
+};
+use crate::units::Bytes;
+
+/// How long an agent that has reported may take to end.
+const FAREWELL: Nanos = Nanos::from_secs(2);
+
+/// Messages of an ended trial that may still arrive before the next one is opened: a trial that
+/// fails and a client that starts it can cross.
+const MOST_STRAYS: u32 = 16;
+
+/// Why a session ended; the client and the log have been told.
+struct Closed;
+
+/// One client's control connection.
+struct Session<'a> {
+    shared: &'a Shared,
+    stop: &'a Stop,
+    peer: SocketAddr,
+    /// The server's address as this client reaches it.
+    here: SocketAddr,
+    client: Line<TcpStream>,
+}
+
+/// Serves one client until it leaves or must leave.
+pub(super) fn run(shared: &Shared, stop: &Stop, greeted: Greeted) {
+    let Greeted { stream, peer, greeting } = greeted;
+    let here = match prepare(&stream, shared.config.patience.partial) {
+        Ok(here) => here,
+        Err(e) => {
+            return shared.scribe.stranger_now(peer, &format!("left at once: {e}"));
+        }
+    };
+    let mut session =
+        Session { shared, stop, peer, here, client: Line::new(stream, LARGEST_FROM_STRANGER) };
+    if session.let_in(&greeting).is_ok() {
+        session.client.allow(LARGEST as usize);
+        while session.next_trial().is_ok() {}
+    }
+}
+
+/// Sets the connection up so that a peer that is dead, or reads nothing, is noticed.
+fn prepare(stream: &TcpStream, patience: Nanos) -> std::io::Result<SocketAddr> {
+    stream.set_nodelay(true)?;
+    let patience = Duration::from(patience).max(Duration::from_millis(1));
+    stream.set_write_timeout(Some(patience))?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(10))
+        .with_interval(Duration::from_secs(5))
+        .with_retries(3);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)?;
+    stream.local_addr().map(normal)
+}
+
+impl Session<'_> {
+    /// Version and secret.
+    fn let_in(&mut self, greeting: &[u8]) -> Result<(), Closed> {
+        match control::parse::<Greeting>(greeting) {
+            Ok(greeting) if greeting.magic != MAGIC => {
+                return Err(self.close(&Error::peer("server", "your first message is no greeting")));
+            }
+            Ok(greeting) if greeting.protocol != PROTOCOL => {
+                return Err(self.close(&Error::peer("server", mismatch(greeting.protocol))));
+            }
+            Ok(_) => {}
+            Err(_) => {
+                return Err(self.close(&Error::peer("server", "your first message is no greeting")));
+            }
+        }
+        let nonce = match &self.shared.config.secret {
+            Some(_) => Some(fresh_nonce().map_err(|e| self.close(&e))?),
+            None => None,
+        };
+        self.say(&FromServer::Welcome {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            nonce: nonce.clone(),
+            limits: self.shared.config.limits,
+        })?;
+        if let Some(nonce) = nonce {
+            self.check_proof(&nonce)?;
+        }
+        self.say(&FromServer::Facts(self.shared.facts.clone()))
+    }
+
+    fn check_proof(&mut self, nonce: &str) -> Result<(), Closed> {
+        let frame = self.hear(self.shared.config.patience.first)?;
+        let secret = self.shared.config.secret.as_ref();
+        let is_proved = match (control::parse(&frame), secret) {
+            (Ok(proof), Some(secret)) => control::proved(secret.text(), nonce, &proof),
+            _ => false,
+        };
+        if is_proved {
+            return Ok(());
+        }
+        Err(self.close(&Error::peer(
+            "server",
+            "the shared secret is wrong; give the server's with --secret",
+        )))
+    }
+
+    /// Waits for a trial and sees it through.
+    fn next_trial(&mut self) -> Result<(), Closed> {
+        for _ in 0..=MOST_STRAYS {
+            let frame = self.hear(self.shared.config.patience.idle)?;
+            match control::parse::<ToAgent>(&frame) {
+                Ok(ToAgent::Open(plan)) => return self.open(*plan),
+                Ok(ToAgent::Start | ToAgent::PeerFinished { .. }) => {}
+                Err(e) => return Err(self.close(&Error::peer("server", format!("you sent {e}")))),
+            }
+        }
+        Err(self.close(&Error::peer("server", "you started trials that are not open")))
+    }
+
+    fn open(&mut self, plan: AgentPlan) -> Result<(), Closed> {
+        let title = format!("{} {}", short(&plan.contender), short(&plan.workload));
+        let limits = self.shared.config.limits;
+        let cpus = &self.shared.facts.cpus;
+        match admit(plan, &limits, cpus, self.here) {
+            Ok(admitted) => {
+                let title = format!("trial {} {title}", self.shared.next_trial());
+                let turn = self.queue(&title)?;
+                match turn {
+                    Some(_turn) => self.run_trial(&title, admitted),
+                    None => Ok(()),
+                }
+            }
+            Err(e) => self.refuse_trial(&title, &e),
+        }
+    }
+
+    /// Waits for a turn and tells the client its place; `None` where there is no room to wait.
+    fn queue(&mut self, title: &str) -> Result<Option<Turn>, Closed> {
+        let ticket = match self.shared.queue.enter() {
+            Ok(ticket) => ticket,
+            Err(why) => {
+                self.refuse_trial(title, &Error::peer("server", why))?;
+                return Ok(None);
+            }
+        };
+        let mut told = None;
+        loop {
+            let ahead = match ticket.place() {
+                Place::Now(turn) => return Ok(Some(turn)),
+                Place::Behind(ahead) => ahead,
+            };
+            if told != Some(ahead) {
+                if told.is_none() {
+                    self.log(&format!("{title} waits, {ahead} before it"));
+                }
+                told = Some(ahead);
+                self.say(&FromServer::Queued { ahead })?;
+            }
+            let patience = &self.shared.config.patience;
+            let other = Some(ticket.as_fd());
+            match self.client.hear(self.stop, None, patience, other) {
+                Heard::Other | Heard::Silence => {}
+                Heard::Frame(_) => {
+                    let what = "you sent a message while your trial waits for its turn";
+                    return Err(self.close(&Error::peer("server", what)));
+                }
+                heard => return Err(self.explain(heard)),
+            }
+        }
+    }
+
+    fn run_trial(&mut self, title: &str, admitted: Admitted) -> Result<(), Closed> {
+        let began = Monotonic.now();
+        let doors = HandOver::pair().map_err(|e| Error::setup("make a hand-over channel", e));
+        let (ours, theirs) = match doors {
+            Ok(doors) => doors,
+            Err(e) => return self.refuse_trial(title, &e),
+        };
+        let token = admitted.plan.token;
+        let desk = &self.shared.desk;
+        let registered = desk.register(token, ours, self.peer.ip(), admitted.flows);
+        let registered = match registered {
+            Ok(registered) => registered,
+            Err(why) => return self.refuse_trial(title, &Error::peer("server", why)),
+        };
+        let mut running = match self.start(theirs, admitted.plan) {
+            Ok(running) => running,
+            Err(e) => return self.refuse_trial(title, &e),
+        };
+        self.log(&format!("{title} started"));
+        let end = match running.line.take() {
+            Some(agent) => self.relay(agent, began).run(),
+            None => End::Astray("it has no control line".into()),
+        };
+        drop(registered);
+        self.conclude(title, running, end, Monotonic.now() - began)
+    }
+
+    fn start(&self, door: HandOver, plan: AgentPlan) -> Result<Running, Error> {
+        let mut running = Running { agent: self.shared.starter.start(door)?, line: None };
+        let with = |e| Error::setup("speak to a new agent", e);
+        let stream = running.agent.control().try_clone().map_err(with)?;
+        let patience = Duration::from(self.shared.config.patience.partial);
+        stream.set_write_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(with)?;
+        let line = Line::new(stream, LARGEST as usize);
+        line.say(&ToAgent::Open(Box::new(plan))).map_err(with)?;
+        running.line = Some(line);
+        Ok(running)
+    }
+
+    fn relay(&mut self, agent: Line<std::os::unix::net::UnixStream>, began: Nanos) -> Relay<'_> {
+        let config = &self.shared.config;
+        Relay {
+            client: &mut self.client,
+            agent,
+            stop: self.stop,
+            patience: &config.patience,
+            deadline: began + config.limits.duration_ns + config.patience.grace,
+            here: self.here,
+            messages: 0,
+        }
+    }
+
+    /// Ends the agent, tells the client where it has not been told, and writes the log line.
+    fn conclude(
+        &mut self,
+        title: &str,
+        mut running: Running,
+        end: End,
+        took: Nanos,
+    ) -> Result<(), Closed> {
+        if matches!(end, End::Done(_) | End::Fault(_) | End::Crashed(_)) {
+            running.agent.ended(FAREWELL);
+        }
+        running.agent.kill();
+        match end {
+            End::Done(report) => {
+                self.log(&format!("{title} done in {took}, {}", carried(&report)));
+                Ok(())
+            }
+            End::Fault(fault) => {
+                self.log(&format!("{title} failed after {took}: {fault}"));
+                Ok(())
+            }
+            End::Crashed(how) => {
+                let words = running.agent.last_words();
+                let words = words.map_or_else(String::new, |w| format!("; its last words: {w}"));
+                self.fail_trial(title, took, format!("the agent crashed: {how}{words}"))
+            }
+            End::Astray(how) => {
+                self.fail_trial(title, took, format!("the agent went astray: {how}"))
+            }
+            End::Late => {
+                let limit = self.shared.config.limits.duration_ns;
+                let what = format!("it did not end within {took} ({limit} allowed): ended here");
+                self.fail_trial(title, took, what)
+            }
+            End::Vanished(how) => {
+                self.log(&format!("{title} abandoned after {took}: the client {how}"));
+                Err(Closed)
+            }
+            End::Nonsense(what) => {
+                self.log(&format!("{title} abandoned after {took}"));
+                Err(self.close(&Error::peer("server", format!("you sent {what}"))))
+            }
+            End::Stopped => {
+                self.log(&format!("{title} abandoned after {took}: told to stop"));
+                let _ = self.client.say(&FromAgent::Fault(stopping()));
+                Err(Closed)
+            }
+        }
+    }
+
+    fn fail_trial(&mut self, title: &str, took: Nanos, what: String) -> Result<(), Closed> {
+        self.log(&format!("{title} failed after {took}: {what}"));
+        let fault = Error::peer("far end", clean(&what)).to_fault();
+        self.say(&FromAgent::Fault(fault))
+    }
+
+    /// Says no to a trial; the client may ask for another.
+    fn refuse_trial(&mut self, title: &str, why: &Error) -> Result<(), Closed> {
+        self.shared.scribe.stranger_now(self.peer, &format!("{title} refused: {why}"));
+        self.say(&FromServer::Refused(why.to_fault()))
+    }
+
+    /// Waits at most `patience` for a frame.
+    fn hear(&mut self, patience: Nanos) -> Result<Vec<u8>, Closed> {
+        let deadline = Some(Monotonic.now() + patience);
+        let heard = self.client.hear(self.stop, deadline, &self.shared.config.patience, None);
+        match heard {
+            Heard::Frame(frame) => Ok(frame),
+            heard => Err(self.explain(heard)),
+        }
+    }
+
+    /// What to tell a client from which no frame came.
+    fn explain(&self, heard: Heard) -> Closed {
+        let why = match heard {
+            Heard::Gone(how) => {
+                self.shared.scribe.stranger_now(self.peer, &how);
+                return Closed;
+            }
+            Heard::Stopped => {
+                let _ = self.client.say(&FromServer::Refused(stopping()));
+                return Closed;
+            }
+            Heard::Nonsense(what) => format!("you sent {what}"),
+            Heard::Stuck => "your message stopped in the middle".to_owned(),
+            Heard::Silence | Heard::Other | Heard::Frame(_) => {
+                "you said nothing for too long".into()
+            }
+        };
+        self.close(&Error::peer("server", why))
+    }
+
+    /// Says why this connection ends.
+    fn close(&self, why: &Error) -> Closed {
+        self.shared.scribe.stranger_now(self.peer, &format!("refused: {why}"));
+        refuse(self.client.stream(), &why.to_fault());
+        Closed
+    }
+
+    fn say(&self, message: &impl serde::Serialize) -> Result<(), Closed> {
+        self.client.say(message).map_err(|e| {
+            self.shared.scribe.stranger_now(self.peer, &format!("does not take its messages: {e}"));
+            Closed
+        })
+    }
+
+    fn log(&self, what: &str) {
+        self.shared.scribe.line(Some(self.peer), what);
+    }
+}
+
+/// A running agent; ended when dropped, whatever happened.
+struct Running {
+    agent: Box<dyn Agent>,
+    line: Option<Line<std::os::unix::net::UnixStream>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.agent.kill();
+    }
+}
+
+fn mismatch(theirs: u32) -> String {
+    format!(
+        "this server speaks protocol {PROTOCOL} (deadheat {}), you speak {theirs}; use the same \
+         version on both ends",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+fn stopping() -> Fault {
+    Error::peer("server", "it was told to stop").to_fault()
+}
+
+fn fresh_nonce() -> Result<String, Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Error::setup("read random bytes", std::io::Error::other(e.to_string())))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What somebody typed, short enough for a log line.
+fn short(typed: &str) -> String {
+    let mut short: String = typed.chars().take(80).collect();
+    if short.len() < typed.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// Application bytes that the far end sent and received.
+fn carried(report: &AgentReport) -> Bytes {
+    let bytes =
+        report.halves.iter().map(|half| half.sent.bytes.saturating_add(half.received.bytes));
+    Bytes(bytes.fold(0, u64::saturating_add))
+}

@@ -1,0 +1,295 @@
+//! The server's port: one TCP listener and one UDP socket, on every address of the host by default.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use super::config::Bind;
+use crate::error::{Error, Result};
+
+/// Connections that the kernel completes while the server is busy with others.
+const BACKLOG: i32 = 256;
+
+/// The port, bound.
+pub(super) struct Sockets {
+    /// Never blocks.
+    pub(super) tcp: TcpListener,
+    /// Never blocks; only ever received from.
+    pub(super) udp: UdpSocket,
+    /// Where both are.
+    pub(super) local: SocketAddr,
+}
+
+impl Sockets {
+    /// Binds TCP and UDP to the same port of the first address that this host has.
+    pub(super) fn bind(bind: &Bind) -> Result<Sockets> {
+        let addresses = bind.addresses();
+        let (last, earlier) = match addresses.split_last() {
+            Some((last, earlier)) => (*last, earlier),
+            None => return Err(Error::usage("no address to bind")),
+        };
+        for address in earlier {
+            match Sockets::at(*address) {
+                Err(e) if lacks_family(&e) => {}
+                done => return done.map_err(|e| explain(*address, e)),
+            }
+        }
+        Sockets::at(last).map_err(|e| explain(last, e))
+    }
+
+    fn at(address: SocketAddr) -> io::Result<Sockets> {
+        // A port of the system's choice for TCP may be taken for UDP; the next choice is another.
+        const CHOICES: usize = 16;
+        let mut choices = 1;
+        loop {
+            let tcp = listener(address)?;
+            let local = tcp.local_addr()?;
+            match datagrams(with_port(address, local.port())) {
+                Ok(udp) => return Ok(Sockets { tcp, udp, local }),
+                Err(e)
+                    if e.kind() == io::ErrorKind::AddrInUse
+                        && address.port() == 0
+                        && choices < CHOICES =>
+                {
+                    choices += 1;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    // A restart must not wait for the last run's connections to leave TIME-WAIT.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    // Agents bind the same port beside it, each connected to one peer.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+        ask_for_destination(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?;
+    } else {
+        ask_for_destination(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO)?;
+    }
+    socket.bind(&address.into())?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Has the kernel say of each datagram which of the host's addresses it was sent to (ip(7)).
+fn ask_for_destination(socket: &Socket, level: i32, option: i32) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: `on` is a live int of the size that is said.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// A datagram's circumstances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Datagram {
+    /// Its length, or the buffer's where it was longer.
+    pub(super) len: usize,
+    /// Who sent it, or so it says.
+    pub(super) peer: SocketAddr,
+    /// The address of this host that it was sent to; absent where the kernel does not say.
+    pub(super) to: Option<IpAddr>,
+}
+
+/// A control buffer with the alignment of `cmsghdr`.
+#[repr(align(8))]
+struct Control([u8; 128]);
+
+/// Receives one datagram without waiting; of a longer one than `buffer`, its beginning.
+///
+/// # Errors
+/// `WouldBlock` where none is there; otherwise what recvmsg(2) says.
+pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Datagram> {
+    let mut control = Control([0; 128]);
+    let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut iov;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = control.0.len();
+    let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    header.msg_name = storage.as_mut_ptr().cast();
+    header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: `header` points to buffers that outlive the call, with their true lengths.
+    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+    let Ok(len) = usize::try_from(got) else {
+        return Err(io::Error::last_os_error());
+    };
+    // SAFETY: zeroed storage is valid, and the kernel has written an address of `msg_namelen`
+    // bytes into it.
+    let peer = unsafe { address(&storage.assume_init(), header.msg_namelen) };
+    let Some(peer) = peer else {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no IP source address"));
+    };
+    Ok(Datagram { len, peer, to: destination(&header) })
+}
+
+/// The destination that a received `header` carries (`IP_PKTINFO` or `IPV6_PKTINFO`).
+fn destination(header: &libc::msghdr) -> Option<IpAddr> {
+    // SAFETY: the kernel filled in the control buffer that `header` describes, and CMSG_NXTHDR
+    // stays within it; the data of these two kinds is the structure that it is read as.
+    unsafe {
+        let mut cmsg = libc::CMSG_FIRSTHDR(header);
+        while !cmsg.is_null() {
+            let data = libc::CMSG_DATA(cmsg);
+            match ((*cmsg).cmsg_level, (*cmsg).cmsg_type) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                    return Some(IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                    return Some(IpAddr::from(info.ipi6_addr.s6_addr).to_canonical());
+                }
+                _ => cmsg = libc::CMSG_NXTHDR(header, cmsg),
+            }
+        }
+    }
+    None
+}
+
+/// # Safety
+/// The first `len` bytes of `storage` are a socket address.
+unsafe fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) -> Option<SocketAddr> {
+    // SAFETY: SockAddrStorage is a transparent sockaddr_storage; the caller vouches for `len`.
+    let address = unsafe {
+        let mut copy = socket2::SockAddrStorage::zeroed();
+        *copy.view_as::<libc::sockaddr_storage>() = *storage;
+        SockAddr::new(copy, len)
+    };
+    address.as_socket().map(normal)
+}
+
+/// `address` as people write it: IPv4 that came over an IPv6 socket is IPv4.
+pub(super) fn normal(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        // Keeps the scope of link-local addresses.
+        IpAddr::V6(_) => address,
+    }
+}
+
+/// `ip` at `port`, in the scope that `peer` is in: a link-local address means nothing without it.
+pub(super) fn beside(peer: SocketAddr, ip: IpAddr, port: u16) -> SocketAddr {
+    let mut address = SocketAddr::new(ip, port);
+    if let (SocketAddr::V6(peer), SocketAddr::V6(mine)) = (peer, &mut address)
+        && mine.ip().is_unicast_link_local()
+    {
+        mine.set_scope_id(peer.scope_id());
+    }
+    address
+}
+
+fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
+}
+
+/// Whether the host has no IPv6, rather than no room for one more server.
+fn lacks_family(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL | libc::ENOPROTOOPT | libc::EPROTONOSUPPORT)
+    )
+}
+
+fn explain(address: SocketAddr, error: io::Error) -> Error {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "is another deadheat serving there? end it, or choose another port with --port"
+        }
+        io::ErrorKind::AddrNotAvailable => "--bind takes an address of this host; see `ip address`",
+        io::ErrorKind::PermissionDenied => "ports below 1024 need root; choose a higher one",
+        _ => "",
+    };
+    Error::setup_advice(format!("bind {address}, TCP and UDP"), error, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::time::Nanos;
+    use crate::transport::door::readable;
+
+    /// Sends `bytes` to `to` at the sockets' port; what the server's socket makes of it.
+    fn arrives(sockets: &Sockets, from: &str, to: &str, bytes: &[u8]) -> (SocketAddr, Datagram) {
+        let near = UdpSocket::bind(from).unwrap();
+        let to = SocketAddr::new(to.parse().unwrap(), sockets.local.port());
+        near.send_to(bytes, to).unwrap();
+        assert!(readable(sockets.udp.as_fd(), Nanos::from_secs(5)).unwrap());
+        let got = receive(sockets.udp.as_fd(), &mut [0; 25]).unwrap();
+        (near.local_addr().unwrap(), got)
+    }
+
+    #[test]
+    fn both_families_arrive_with_the_address_they_were_sent_to() {
+        let sockets = Sockets::bind(&Bind::Any(0)).unwrap();
+        let (from, got) = arrives(&sockets, "127.0.0.1:0", "127.0.0.2", b"four");
+        assert_eq!((got.len, got.peer), (4, from));
+        assert_eq!(got.to, Some("127.0.0.2".parse().unwrap()));
+        if sockets.local.is_ipv4() {
+            println!("no IPv6 on this host: its half of the test is left out");
+            return;
+        }
+        let (from, got) = arrives(&sockets, "[::1]:0", "::1", &[0; 99]);
+        assert_eq!((got.len, got.peer), (25, from));
+        assert_eq!(got.to, Some("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn an_ipv4_socket_says_the_destination_too() {
+        let sockets = Sockets::bind(&Bind::At("0.0.0.0:0".parse().unwrap())).unwrap();
+        let (_, got) = arrives(&sockets, "127.0.0.1:0", "127.0.0.3", b"x");
+        assert_eq!(got.to, Some("127.0.0.3".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_port_in_use_is_named_with_what_to_do() {
+        let first = Sockets::bind(&Bind::At("127.0.0.1:0".parse().unwrap())).unwrap();
+        let say = Sockets::bind(&Bind::At(first.local)).err().unwrap().to_string();
+        assert!(say.contains(&first.local.to_string()), "{say}");
+        assert!(say.contains("is another deadheat serving there?"), "{say}");
+        let elsewhere = Bind::At("192.0.2.1:0".parse().unwrap());
+        let say = Sockets::bind(&elsewhere).err().unwrap().to_string();
+        assert!(say.contains("--bind takes an address of this host"), "{say}");
+    }
+
+    #[test]
+    fn a_link_local_address_keeps_its_scope() {
+        let peer: SocketAddr = "[fe80::2%7]:9".parse().unwrap();
+        let mine = beside(peer, "fe80::1".parse().unwrap(), 5210);
+        assert_eq!(mine, "[fe80::1%7]:5210".parse().unwrap());
+    }
+}

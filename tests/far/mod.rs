@@ -1,0 +1,361 @@
+//! A server on loopback with fake agents: threads that speak control and say what they see.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use deadheat::contract::{Side, WaitMode};
+use deadheat::figures::Tally;
+use deadheat::server::{Agent, AgentStarter, Bind, Config, Server, Stop};
+use deadheat::time::Nanos;
+use deadheat::transport::Endpoint;
+use deadheat::transport::door::{HandOver, Handed};
+use deadheat::transport::hello::Token;
+use deadheat::trial::control::{
+    self, AgentPlan, AgentReport, FromAgent, FromServer, Greeting, MAGIC, PROTOCOL, ToAgent,
+};
+use deadheat::trial::host::HostFacts;
+use deadheat::workload::HalfReport;
+
+/// Longer than anything here takes; only a failing test waits for it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How the fake agents behave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// As an agent should.
+    Right,
+    /// As an agent should, and takes a connection from its door first.
+    Receives,
+    /// Ends without a word.
+    Crashes,
+    /// Says what is no message.
+    Babbles,
+    /// Says nothing, ever.
+    Mute,
+}
+
+/// What a fake agent saw.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Plan(Box<AgentPlan>),
+    Handed(Handed),
+    Killed,
+}
+
+struct Starter {
+    manner: Manner,
+    seen: Sender<Seen>,
+}
+
+struct FakeAgent {
+    control: UnixStream,
+    /// Hung up when the thread has ended.
+    lives: Receiver<()>,
+    seen: Sender<Seen>,
+}
+
+impl AgentStarter for Starter {
+    fn start(&self, door: HandOver) -> deadheat::Result<Box<dyn Agent>> {
+        let (control, inside) = UnixStream::pair().unwrap();
+        let (manner, seen) = (self.manner, self.seen.clone());
+        let (life, lives) = channel();
+        std::thread::spawn(move || {
+            live(manner, inside, &door, &seen);
+            drop(life);
+        });
+        Ok(Box::new(FakeAgent { control, lives, seen: self.seen.clone() }))
+    }
+}
+
+impl Agent for FakeAgent {
+    fn control(&self) -> &UnixStream {
+        &self.control
+    }
+
+    fn ended(&mut self, timeout: Nanos) -> bool {
+        self.lives.recv_timeout(timeout.into()) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    fn kill(&mut self) {
+        if !self.ended(Nanos::ZERO) {
+            let _ = self.control.shutdown(std::net::Shutdown::Both);
+            assert!(self.ended(PATIENCE.into()));
+            let _ = self.seen.send(Seen::Killed);
+        }
+    }
+
+    fn last_words(&mut self) -> Option<String> {
+        Some("thread 'main' panicked at 'boo'".into())
+    }
+}
+
+fn live(manner: Manner, mut control: UnixStream, door: &HandOver, seen: &Sender<Seen>) {
+    while let Ok(message) = control::read::<ToAgent>(&mut control) {
+        let done = match message {
+            ToAgent::Open(plan) => {
+                seen.send(Seen::Plan(plan)).unwrap();
+                answer(manner, &mut control, door, seen)
+            }
+            ToAgent::Start => {
+                let sent = vec![Tally::default()];
+                control::write(&mut control, &FromAgent::Finished { sent }).is_err()
+            }
+            ToAgent::PeerFinished { .. } => {
+                let _ = control::write(&mut control, &FromAgent::Done(Box::new(report())));
+                true
+            }
+        };
+        if done {
+            return;
+        }
+    }
+}
+
+/// Whether the agent ends here.
+fn answer(manner: Manner, control: &mut UnixStream, door: &HandOver, seen: &Sender<Seen>) -> bool {
+    // Not where the server is: it must put its own address there.
+    let endpoint = Endpoint::Ip("192.0.2.1:1".parse().unwrap());
+    match manner {
+        Manner::Crashes => return true,
+        Manner::Babbles => return control::write_frame(control, b"[1,2").is_err(),
+        Manner::Mute => return false,
+        Manner::Right | Manner::Receives => {}
+    }
+    if control::write(control, &FromAgent::Ready { endpoint }).is_err() {
+        return true;
+    }
+    if manner == Manner::Receives {
+        match door.take(PATIENCE.into()) {
+            Ok(Some(handed)) => seen.send(Seen::Handed(handed)).unwrap(),
+            _ => return true,
+        }
+        return control::write(control, &FromAgent::Connected).is_err();
+    }
+    false
+}
+
+fn report() -> AgentReport {
+    let mut half = HalfReport::default();
+    half.received.bytes = 1_200_000;
+    AgentReport { halves: vec![half], ..AgentReport::default() }
+}
+
+/// A running server.
+pub(crate) struct Far {
+    pub(crate) address: SocketAddr,
+    pub(crate) seen: Receiver<Seen>,
+    lines: Receiver<String>,
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<deadheat::Result<()>>>,
+}
+
+impl Far {
+    /// At 127.0.0.1.
+    pub(crate) fn new(manner: Manner) -> Far {
+        Far::with(manner, |_| {})
+    }
+
+    pub(crate) fn with(manner: Manner, change: impl FnOnce(&mut Config)) -> Far {
+        let mut config =
+            Config { bind: Bind::At("127.0.0.1:0".parse().unwrap()), ..Config::default() };
+        change(&mut config);
+        let (seen_to, seen) = channel();
+        let (lines_to, lines) = channel();
+        let lines_to = Mutex::new(lines_to);
+        let log = move |line: &str| {
+            let _ = lines_to.lock().unwrap().send(line.to_owned());
+        };
+        let starter = Starter { manner, seen: seen_to };
+        let facts = HostFacts::gather();
+        let server = Server::bind(config, facts, Box::new(starter), Box::new(log)).unwrap();
+        let address = server.local_addr();
+        let stop = Arc::new(Stop::new().unwrap());
+        let rope = Arc::clone(&stop);
+        Far {
+            address,
+            seen,
+            lines,
+            stop,
+            thread: Some(std::thread::spawn(move || server.run(&rope))),
+        }
+    }
+
+    /// A let-in client.
+    pub(crate) fn client(&self) -> Client {
+        Client::let_in(self.address)
+    }
+
+    /// Waits for a log line that contains `words`.
+    pub(crate) fn line_with(&self, words: &str) -> String {
+        let mut others = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(line) => others.push(line),
+                Err(_) => panic!("no line with `{words}` among {others:#?}"),
+            }
+        }
+    }
+
+    /// Waits for what an agent sees next.
+    pub(crate) fn next_seen(&self) -> Seen {
+        self.seen.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// Waits for the next plan that an agent gets.
+    pub(crate) fn next_plan(&self) -> AgentPlan {
+        match self.next_seen() {
+            Seen::Plan(plan) => *plan,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Ends it and waits for its end.
+    pub(crate) fn stop(&mut self) {
+        self.stop.pull();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap().unwrap();
+        }
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.stop();
+        }
+    }
+}
+
+/// A client, as a race would be.
+pub(crate) struct Client(pub(crate) TcpStream);
+
+impl Client {
+    /// Connected, and nothing said.
+    pub(crate) fn connect(to: SocketAddr) -> Client {
+        let stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Client(stream)
+    }
+
+    /// Greeted; the nonce, if the server wants a secret.
+    pub(crate) fn greeted(to: SocketAddr) -> (Client, Option<String>) {
+        let mut client = Client::connect(to);
+        client.say(&greeting(PROTOCOL));
+        match client.hear() {
+            FromServer::Welcome { nonce, protocol, .. } => {
+                assert_eq!(protocol, PROTOCOL);
+                (client, nonce)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn let_in(to: SocketAddr) -> Client {
+        let (mut client, nonce) = Client::greeted(to);
+        assert_eq!(nonce, None);
+        assert!(matches!(client.hear(), FromServer::Facts(_)));
+        client
+    }
+
+    pub(crate) fn say(&mut self, message: &impl serde::Serialize) {
+        control::write(&mut self.0, message).unwrap();
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    /// What the server itself says next.
+    pub(crate) fn hear(&mut self) -> FromServer {
+        control::read(&mut self.0).unwrap()
+    }
+
+    /// What the agent says next.
+    pub(crate) fn hear_agent(&mut self) -> FromAgent {
+        control::read(&mut self.0).unwrap()
+    }
+
+    pub(crate) fn refusal(&mut self) -> String {
+        match self.hear() {
+            FromServer::Refused(fault) => fault.message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn fault(&mut self) -> String {
+        match self.hear_agent() {
+            FromAgent::Fault(fault) => fault.message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits for the turn and for the agent's listener.
+    pub(crate) fn ready(&mut self) -> Endpoint {
+        loop {
+            let frame = control::read_frame(&mut self.0).unwrap();
+            if let Ok(FromServer::Queued { .. }) = control::parse(&frame) {
+                continue;
+            }
+            match control::parse(&frame) {
+                Ok(FromAgent::Ready { endpoint }) => return endpoint,
+                _ => panic!("{}", String::from_utf8_lossy(&frame)),
+            }
+        }
+    }
+
+    /// Everything that still comes until the server closes.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        match self.0.read_to_end(&mut rest) {
+            Ok(_) => {}
+            Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::ConnectionReset, "{e}"),
+        }
+        rest
+    }
+
+    /// From start to the report.
+    pub(crate) fn finish_trial(&mut self) {
+        self.say(&ToAgent::Start);
+        assert!(matches!(self.hear_agent(), FromAgent::Finished { .. }));
+        self.say(&ToAgent::PeerFinished { sent: Vec::new() });
+        assert!(matches!(self.hear_agent(), FromAgent::Done(_)));
+    }
+}
+
+pub(crate) fn greeting(protocol: u32) -> Greeting {
+    Greeting { magic: MAGIC.into(), protocol, version: "0.1.0".into() }
+}
+
+/// A frame with whatever in it.
+pub(crate) fn frame(body: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    control::write_frame(&mut frame, body).unwrap();
+    frame
+}
+
+/// A small trial; change what matters to the test.
+pub(crate) fn plan() -> AgentPlan {
+    AgentPlan {
+        side: Side::Far,
+        contender: "udp".into(),
+        workload: "bulk:bytes=1MB".into(),
+        endpoint: Endpoint::Ip("0.0.0.0:0".parse().unwrap()),
+        token: Token::fresh().unwrap(),
+        seed: 1,
+        cpu: None,
+        wait: WaitMode::Hybrid,
+        samples: None,
+        limits: None,
+    }
+}
+
+pub(crate) fn open(plan: &AgentPlan) -> ToAgent {
+    ToAgent::Open(Box::new(plan.clone()))
+}
