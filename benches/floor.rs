@@ -43,11 +43,7 @@ fn main() -> io::Result<()> {
 
 fn pings(protocol: Protocol) -> io::Result<()> {
     let (apart, together) = (Cpus::apart()?, Cpus::together()?);
-    for (cpus, wait) in [
-        (apart, Wait::Busy),
-        (apart, Wait::Blocking),
-        (together, Wait::Blocking),
-    ] {
+    for (cpus, wait) in [(apart, Wait::Busy), (apart, Wait::Blocking), (together, Wait::Blocking)] {
         let rtt = Ping::new(protocol, cpus, wait).run()?;
         let [min, p50, p99, p999] = [rtt.min, rtt.p50, rtt.p99, rtt.p999].map(|ns| ns as f64 / 1e3);
         println!(
@@ -60,12 +56,7 @@ fn pings(protocol: Protocol) -> io::Result<()> {
 
 fn bulk(flow: Flow) -> io::Result<()> {
     let cpus = Cpus::apart()?;
-    let bps = Bulk {
-        flow,
-        cpus,
-        congestion: "cubic",
-    }
-    .run()?;
+    let bps = Bulk { flow, cpus, congestion: "cubic" }.run()?;
     println!("| {flow:?} | {:.1} |", bps / 1e9);
     Ok(())
 }

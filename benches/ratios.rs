@@ -40,12 +40,8 @@ fn main() -> Outcome<()> {
         return Ok(());
     }
     type Figure = fn() -> Outcome<Vec<Row>>;
-    let figures: [(&str, Figure); 4] = [
-        ("ping", pings),
-        ("lateness", lateness),
-        ("bulk", bulk),
-        ("aa", same_against_same),
-    ];
+    let figures: [(&str, Figure); 4] =
+        [("ping", pings), ("lateness", lateness), ("bulk", bulk), ("aa", same_against_same)];
     let named = |name: &str| words.iter().any(|word| word == name);
     let all = !figures.iter().any(|(name, _)| named(name));
     println!("{}", table::HEADER);
@@ -60,18 +56,14 @@ fn main() -> Outcome<()> {
 fn pings() -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for (protocol, id) in [(Protocol::Tcp, "tcp"), (Protocol::Udp, "udp")] {
-        for (placement, cpus, wait) in [
-            ("busy", Cpus::apart()?, Wait::Busy),
-            ("same-core", Cpus::together()?, Wait::Blocking),
-        ] {
+        for (placement, cpus, wait) in
+            [("busy", Cpus::apart()?, Wait::Busy), ("same-core", Cpus::together()?, Wait::Blocking)]
+        {
             let mut floor = Paired::default();
             let mut sockperf = Paired::default();
             let mut missing = None;
             for _ in 0..ROUNDS {
-                let ours = Race::new(id, CLOSED_LOOP)
-                    .placement(placement)
-                    .run()?
-                    .rtt_p50()?;
+                let ours = Race::new(id, CLOSED_LOOP).placement(placement).run()?.rtt_p50()?;
                 floor.add(ours, Ping::new(protocol, cpus, wait).run()?.p50 as f64);
                 match peers::sockperf(protocol, cpus, wait) {
                     Ok(theirs) => sockperf.add(ours, theirs),
@@ -136,15 +128,9 @@ fn bulk() -> Outcome<Vec<Row>> {
     let placement = format!("{},{}", cpus.near, cpus.far);
     let (mut floor, mut iperf3, mut missing) = (Paired::default(), Paired::default(), None);
     for _ in 0..ROUNDS {
-        let ours = Race::new("tcp:cc=cubic", BULK)
-            .placement(&placement)
-            .run()?;
+        let ours = Race::new("tcp:cc=cubic", BULK).placement(&placement).run()?;
         let ours = ours.metric("goodput_bps")?;
-        let bare = Bulk {
-            flow: Flow::Tcp,
-            cpus,
-            congestion: "cubic",
-        };
+        let bare = Bulk { flow: Flow::Tcp, cpus, congestion: "cubic" };
         floor.add(ours, bare.run()?);
         match peers::iperf3(cpus) {
             Ok(theirs) => iperf3.add(ours, theirs),
@@ -154,12 +140,7 @@ fn bulk() -> Outcome<Vec<Row>> {
     let show = |bps: f64| format!("{:.1}", bps / 1e9);
     let target = Target::Ratio(Better::Higher, 0.95);
     Ok(vec![
-        Row::paired(
-            "tcp goodput, cubic, Gbit/s, beside the floor",
-            &floor,
-            show,
-            target,
-        ),
+        Row::paired("tcp goodput, cubic, Gbit/s, beside the floor", &floor, show, target),
         Row::paired_or(
             "tcp goodput, cubic, Gbit/s, beside iperf3",
             &iperf3,
@@ -174,11 +155,8 @@ fn bulk() -> Outcome<Vec<Row>> {
 fn same_against_same() -> Outcome<Vec<Row>> {
     let (mut ahead, mut decided) = (0, 0);
     for seed in 1..=RACES {
-        let outcome = Race::new("udp udp", QUICK)
-            .placement("same-core")
-            .blocks(12)
-            .seed(seed)
-            .run()?;
+        let outcome =
+            Race::new("udp udp", QUICK).placement("same-core").blocks(12).seed(seed).run()?;
         ahead += usize::from(outcome.says_ahead());
         decided += usize::from(outcome.is_decided());
     }

@@ -21,6 +21,7 @@ pub mod contract;
 pub mod datapath;
 pub mod error;
 pub mod figures;
+pub mod path;
 pub mod race;
 pub mod report;
 pub mod rng;

@@ -1,9 +1,6 @@
 //! Two saved races compared.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test helper that fails is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
 
 mod common;
 
@@ -16,16 +13,10 @@ const METRIC: &str = "rtt_p50_ns";
 /// The full race with udp's claimed figure changed, trial by trial.
 fn with_udp(change: impl Fn(f64, u64) -> f64) -> Outcome {
     let mut outcome = common::full();
-    for trial in outcome
-        .trials
-        .iter_mut()
-        .filter(|trial| trial.contender == common::UDP)
-    {
+    for trial in outcome.trials.iter_mut().filter(|trial| trial.contender == common::UDP) {
         let block = trial.block;
         let metrics = &mut trial.record.metrics;
-        metrics
-            .entry(METRIC.into())
-            .and_modify(|ns| *ns = change(*ns, block));
+        metrics.entry(METRIC.into()).and_modify(|ns| *ns = change(*ns, block));
     }
     outcome
 }
@@ -71,10 +62,7 @@ fn which_way_is_worse_depends_on_the_metric() {
 #[test]
 fn noise_is_undecided_and_not_the_same() {
     let new = with_udp(|ns, block| ns * if block.is_multiple_of(2) { 0.8 } else { 1.25 });
-    assert_eq!(
-        udp(&compare(&common::full(), &new)).change,
-        Some(Change::Undecided)
-    );
+    assert_eq!(udp(&compare(&common::full(), &new)).change, Some(Change::Undecided));
 }
 
 #[test]
@@ -100,11 +88,7 @@ fn what_has_no_ratio_is_undecided() {
 #[test]
 fn two_figures_at_the_timeout_are_not_the_same() {
     let mut race = with_udp(|_, _| 3e9);
-    for trial in race
-        .trials
-        .iter_mut()
-        .filter(|trial| trial.contender == common::UDP)
-    {
+    for trial in race.trials.iter_mut().filter(|trial| trial.contender == common::UDP) {
         trial.record.censored.push(METRIC.into());
     }
     let row = udp(&compare(&race, &race)).clone();
@@ -131,10 +115,7 @@ fn no_claim_is_made_about_descriptive_metrics() {
     let comparison = compare(&common::full(), &common::full());
     let mut rows = comparison.rows.iter();
     assert!(rows.all(|row| row.change.is_some() == (row.metric.role == Role::Claim)));
-    assert!(
-        !comparison.rows.iter().any(|row| row.contender == "icmp"),
-        "it never ran"
-    );
+    assert!(!comparison.rows.iter().any(|row| row.contender == "icmp"), "it never ran");
 }
 
 #[test]
@@ -146,9 +127,7 @@ fn whatever_else_differs_is_said() {
     new.plan.quantile_definition = "linear".into();
     new.deadheat.version = "0.2.0".into();
     new.host.kernel = "Linux 6.19.1".into();
-    new.host
-        .sysctls
-        .insert("net.core.rmem_max".into(), "4194304".into());
+    new.host.sysctls.insert("net.core.rmem_max".into(), "4194304".into());
     new.peer_host = None;
     new.contenders[common::TCP].implementation = "tcp/linux-6.19/cubic".into();
     new.contenders[common::UDP].spec = "udp:gso=on".into();
@@ -166,14 +145,9 @@ fn whatever_else_differs_is_said() {
         "contender_differs",
         "race_not_trusted",
     ] {
-        assert!(
-            warnings.iter().any(|warning| warning.code == code),
-            "{code}"
-        );
+        assert!(warnings.iter().any(|warning| warning.code == code), "{code}");
     }
-    let sysctl = warnings
-        .iter()
-        .find(|warning| warning.message.contains("net.core.rmem_max"));
+    let sysctl = warnings.iter().find(|warning| warning.message.contains("net.core.rmem_max"));
     assert_eq!(
         sysctl.unwrap().message,
         "The sysctl net.core.rmem_max differs: 212992 before, 4194304 now."

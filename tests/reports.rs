@@ -2,10 +2,7 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test --test reports` writes the golden files anew; read the difference.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test helper that fails is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
 
 mod common;
 
@@ -17,10 +14,7 @@ use deadheat::report::{self, Colour, Style};
 use deadheat::stats;
 
 fn render(format: &str, outcome: &Outcome) -> String {
-    report::find(format)
-        .unwrap()
-        .render(outcome, &Style::default())
-        .unwrap()
+    report::find(format).unwrap().render(outcome, &Style::default()).unwrap()
 }
 
 /// Holds `text` against `tests/golden/NAME.txt`.
@@ -33,11 +27,7 @@ fn golden(name: &str, text: &str) {
     for (number, (got, want)) in text.lines().zip(expected.lines()).enumerate() {
         assert_eq!(got, want, "{name}, line {}", number + 1);
     }
-    assert_eq!(
-        text.lines().count(),
-        expected.lines().count(),
-        "{name}: number of lines"
-    );
+    assert_eq!(text.lines().count(), expected.lines().count(), "{name}: number of lines");
 }
 
 /// Two contenders and their one claim.
@@ -48,9 +38,7 @@ fn duel() -> Outcome {
     outcome.contenders.retain(|contender| keep(contender.id));
     outcome.trials.retain(|trial| keep(trial.contender));
     outcome.summary.retain(|summary| keep(summary.contender));
-    outcome
-        .verdicts
-        .retain(|verdict| keep(verdict.a) && keep(verdict.b));
+    outcome.verdicts.retain(|verdict| keep(verdict.a) && keep(verdict.b));
     outcome.differences.clear();
     outcome.warnings.clear();
     outcome
@@ -67,42 +55,26 @@ fn every_format_is_as_its_golden_file() {
 
 #[test]
 fn a_wide_terminal_and_colour() {
-    let style = Style {
-        colour: Colour::Always,
-        width: 160,
-    };
+    let style = Style { colour: Colour::Always, width: 160 };
     let terminal = report::find("terminal").unwrap();
     let coloured = terminal.render(&common::full(), &style).unwrap();
     golden("terminal-wide-colour", &coloured);
-    let plain = Style {
-        colour: Colour::Never,
-        ..style
-    };
+    let plain = Style { colour: Colour::Never, ..style };
     let plain = terminal.render(&common::full(), &plain).unwrap();
     let mut stripped = coloured;
     for sgr in ["1", "4", "1;32", "1;36", "33", "1;31", "2", "0"] {
         stripped = stripped.replace(&format!("\u{1b}[{sgr}m"), "");
     }
     let stripped: Vec<&str> = stripped.lines().map(str::trim_end).collect();
-    assert_eq!(
-        stripped,
-        plain.lines().collect::<Vec<_>>(),
-        "colour adds nothing but colour"
-    );
+    assert_eq!(stripped, plain.lines().collect::<Vec<_>>(), "colour adds nothing but colour");
 }
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     for outcome in [common::full(), common::minimal(), common::hostile(), duel()] {
         for width in [40, 60, 80, 100, 200] {
-            let style = Style {
-                colour: Colour::Never,
-                width,
-            };
-            let text = report::find("terminal")
-                .unwrap()
-                .render(&outcome, &style)
-                .unwrap();
+            let style = Style { colour: Colour::Never, width };
+            let text = report::find("terminal").unwrap().render(&outcome, &style).unwrap();
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
@@ -120,10 +92,7 @@ fn hostile_names_do_not_reach_the_terminal() {
         assert!(!text.chars().any(|c| c.is_control() && !own(c)));
         assert!(!text.contains("\u{1b}[31m<b>") && !text.contains('\u{202e}'));
         // Wrapping may break it anywhere.
-        assert!(
-            text.replace(['\n', ' '], "")
-                .contains("a|b,\"c\"\\n\\u{1b}[31m<b>&`x`</b>")
-        );
+        assert!(text.replace(['\n', ' '], "").contains("a|b,\"c\"\\n\\u{1b}[31m<b>&`x`</b>"));
     }
 }
 
@@ -198,14 +167,9 @@ fn a_race_that_is_not_trusted_says_so_first() {
     });
     for format in ["terminal", "markdown"] {
         let text = render(format, &outcome);
-        let doubt = text
-            .find("Not trusted: tcp was ahead of its own copy")
-            .unwrap();
+        let doubt = text.find("Not trusted: tcp was ahead of its own copy").unwrap();
         let gate = text.find("Not trusted: 31 % of the trials failed").unwrap();
-        let answer = text
-            .find("is ahead of")
-            .or_else(|| text.find("nobody is ahead"))
-            .unwrap();
+        let answer = text.find("is ahead of").or_else(|| text.find("nobody is ahead")).unwrap();
         assert!(doubt < answer && gate < answer, "{format}");
     }
 }
@@ -217,10 +181,7 @@ fn groups_are_true_to_the_pairs() {
     outcome.verdicts[4].outcome = stats::Outcome::DeadHeat;
     outcome.verdicts[4].more_blocks = None;
     let text = render("terminal", &outcome).replace("\n  ", " ");
-    assert!(
-        text.contains("Undecided: tcp:cc=bbr against tcp and udp ("),
-        "{text}"
-    );
+    assert!(text.contains("Undecided: tcp:cc=bbr against tcp and udp ("), "{text}");
     assert!(!text.contains("tcp, unix and tcp:cc=bbr"));
     // All pairs tied: one group.
     for verdict in &mut outcome.verdicts {
@@ -229,10 +190,7 @@ fn groups_are_true_to_the_pairs() {
         verdict.more_blocks = None;
     }
     let text = render("terminal", &outcome).replace("\n  ", " ");
-    assert!(
-        text.contains("dead heat of all: tcp, unix, udp and tcp:cc=bbr"),
-        "{text}"
-    );
+    assert!(text.contains("dead heat of all: tcp, unix, udp and tcp:cc=bbr"), "{text}");
     assert_eq!(text.matches(" 1= ").count(), 4, "{text}");
 }
 
@@ -254,15 +212,7 @@ fn damaged_references_do_not_panic() {
         summary.estimate = f64::NAN;
     }
     for report in report::ALL {
-        report
-            .render(
-                &outcome,
-                &Style {
-                    width: 0,
-                    ..Style::default()
-                },
-            )
-            .unwrap();
+        report.render(&outcome, &Style { width: 0, ..Style::default() }).unwrap();
     }
 }
 
@@ -272,22 +222,10 @@ fn two_races_compared() {
     let mut new = common::full();
     new.host.kernel = "Linux 6.19.1".into();
     new.started = "2026-04-01T08:00:00Z".into();
-    for trial in new
-        .trials
-        .iter_mut()
-        .filter(|trial| trial.contender == common::UDP)
-    {
-        trial
-            .record
-            .metrics
-            .entry("rtt_p50_ns".into())
-            .and_modify(|ns| *ns *= 1.3);
+    for trial in new.trials.iter_mut().filter(|trial| trial.contender == common::UDP) {
+        trial.record.metrics.entry("rtt_p50_ns".into()).and_modify(|ns| *ns *= 1.3);
     }
-    for summary in new
-        .summary
-        .iter_mut()
-        .filter(|summary| summary.contender == common::UDP)
-    {
+    for summary in new.summary.iter_mut().filter(|summary| summary.contender == common::UDP) {
         if summary.metric == "rtt_p50_ns" {
             summary.estimate *= 1.3;
         }
@@ -297,18 +235,13 @@ fn two_races_compared() {
     assert!(comparison.is_worse());
     let change = |label: &str| {
         let rows = &comparison.rows;
-        let row = rows
-            .iter()
-            .find(|r| r.contender == label && r.metric.name == "rtt_p50_ns");
+        let row = rows.iter().find(|r| r.contender == label && r.metric.name == "rtt_p50_ns");
         row.unwrap().change
     };
     assert_eq!(change("udp"), Some(Change::ChangedWorse));
     assert_eq!(change("tcp"), Some(Change::Same));
     assert_eq!(change("tcp:cc=bbr"), Some(Change::Undecided));
-    golden(
-        "compare",
-        &report::compare::render(&comparison, &Style::default()),
-    );
+    golden("compare", &report::compare::render(&comparison, &Style::default()));
     let back = compare(&new, &old);
     assert!(!back.is_worse());
 }

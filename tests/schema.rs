@@ -1,11 +1,7 @@
 //! `docs/result.schema.json` and `docs/output.md` against what is really written: neither may say
 //! more or less than the code.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test helper that fails is a failed test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
 mod common;
 
@@ -73,19 +69,13 @@ fn walk<'a>(
     if let Some(properties) = node["properties"].as_object() {
         visit(path, node, instances);
         for (name, child) in properties {
-            let inner: Vec<&Value> = instances
-                .iter()
-                .filter_map(|object| object.get(name))
-                .collect();
+            let inner: Vec<&Value> =
+                instances.iter().filter_map(|object| object.get(name)).collect();
             walk(root, child, &format!("{path}/{name}"), &inner, visit);
         }
     }
     if node["items"].is_object() {
-        let inner: Vec<&Value> = instances
-            .iter()
-            .filter_map(|v| v.as_array())
-            .flatten()
-            .collect();
+        let inner: Vec<&Value> = instances.iter().filter_map(|v| v.as_array()).flatten().collect();
         walk(root, &node["items"], &format!("{path}/*"), &inner, visit);
     }
 }
@@ -95,36 +85,18 @@ fn the_schema_has_nothing_that_is_never_written() {
     let (schema, full) = (schema(), json(&common::full()));
     // A definition that stands in several places needs each property in one of them.
     let mut objects: BTreeMap<*const Value, (String, &Value, Vec<&Value>)> = BTreeMap::new();
-    walk(
-        &schema,
-        &schema,
-        "",
-        &[&full],
-        &mut |path, node, instances| {
-            let place = || (path.to_owned(), node, Vec::new());
-            let (_, _, all) = objects
-                .entry(std::ptr::from_ref(node))
-                .or_insert_with(place);
-            all.extend(instances);
-        },
-    );
+    walk(&schema, &schema, "", &[&full], &mut |path, node, instances| {
+        let place = || (path.to_owned(), node, Vec::new());
+        let (_, _, all) = objects.entry(std::ptr::from_ref(node)).or_insert_with(place);
+        all.extend(instances);
+    });
     assert!(objects.len() > 20, "{}", objects.len());
     for (path, node, instances) in objects.values() {
-        assert_eq!(
-            node["additionalProperties"],
-            Value::Bool(false),
-            "{path} is not closed"
-        );
+        assert_eq!(node["additionalProperties"], Value::Bool(false), "{path} is not closed");
         for (name, child) in node["properties"].as_object().unwrap() {
             let is_there = |object: &&Value| object.get(name).is_some_and(|value| !value.is_null());
-            assert!(
-                instances.iter().any(is_there),
-                "{path}/{name} is in no result"
-            );
-            assert!(
-                child["description"].is_string(),
-                "{path}/{name} is not described"
-            );
+            assert!(instances.iter().any(is_there), "{path}/{name} is in no result");
+            assert!(child["description"].is_string(), "{path}/{name} is not described");
         }
     }
 }
@@ -146,14 +118,8 @@ fn what_is_required_cannot_be_left_out_or_renamed() {
         assert!(!validator.is_valid(&without), "valid without {path}/{name}");
         let mut renamed = without;
         let object = first_at(&mut renamed, &path).unwrap();
-        object
-            .as_object_mut()
-            .unwrap()
-            .insert(format!("{name}_"), value);
-        assert!(
-            !validator.is_valid(&renamed),
-            "valid with {path}/{name} renamed"
-        );
+        object.as_object_mut().unwrap().insert(format!("{name}_"), value);
+        assert!(!validator.is_valid(&renamed), "valid with {path}/{name} renamed");
     }
 }
 
@@ -164,14 +130,9 @@ fn first_at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     };
     let (step, rest) = rest
         .split_once('/')
-        .map_or((rest, String::new()), |(step, rest)| {
-            (step, format!("/{rest}"))
-        });
+        .map_or((rest, String::new()), |(step, rest)| (step, format!("/{rest}")));
     if step == "*" {
-        return value
-            .as_array_mut()?
-            .iter_mut()
-            .find_map(|value| first_at(value, &rest));
+        return value.as_array_mut()?.iter_mut().find_map(|value| first_at(value, &rest));
     }
     first_at(value.get_mut(step)?, &rest)
 }
@@ -202,10 +163,7 @@ fn what_the_schema_allows_can_be_read() {
         };
         object.as_object_mut().unwrap().remove(name);
         assert!(validator.is_valid(&without), "{path} is optional");
-        assert!(
-            serde_json::from_value::<Outcome>(without).is_ok(),
-            "unreadable without {path}"
-        );
+        assert!(serde_json::from_value::<Outcome>(without).is_ok(), "unreadable without {path}");
     }
 }
 

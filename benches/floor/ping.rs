@@ -38,13 +38,7 @@ pub(crate) struct Rtt {
 impl Ping {
     /// 64 bytes, 20,000 times.
     pub(crate) fn new(protocol: Protocol, cpus: Cpus, wait: Wait) -> Ping {
-        Ping {
-            protocol,
-            cpus,
-            wait,
-            size: 64,
-            count: 20_000,
-        }
+        Ping { protocol, cpus, wait, size: 64, count: 20_000 }
     }
 
     /// Measures.
@@ -75,12 +69,7 @@ impl Ping {
             }
         };
         let [min, p50, p99, p999] = near.figures()?;
-        Ok(Rtt {
-            min,
-            p50,
-            p99,
-            p999,
-        })
+        Ok(Rtt { min, p50, p99, p999 })
     }
 
     fn ask(self, socket: &impl AsRawFd, flags: i32) -> io::Result<[u64; 4]> {

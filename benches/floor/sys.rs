@@ -16,10 +16,7 @@ pub(super) fn check(answer: impl Into<i64>) -> io::Result<usize> {
 /// Nanoseconds on `CLOCK_MONOTONIC`.
 #[inline]
 pub(super) fn now() -> u64 {
-    let mut ts = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `ts` is a valid timespec to write to.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts) };
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
@@ -90,12 +87,8 @@ pub(super) fn ask_for_buffer(socket: &impl AsRawFd) -> io::Result<()> {
 pub(super) fn send(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: `bytes` is readable for the length given.
     check(unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            libc::MSG_NOSIGNAL,
-        ) as i64
+        libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
+            as i64
     })
 }
 
@@ -104,12 +97,7 @@ pub(super) fn send(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
 pub(super) fn receive(socket: &impl AsRawFd, bytes: &mut [u8], flags: i32) -> io::Result<usize> {
     // SAFETY: `bytes` is writable for the length given.
     check(unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            bytes.as_mut_ptr().cast(),
-            bytes.len(),
-            flags,
-        ) as i64
+        libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), flags) as i64
     })
 }
 
@@ -196,9 +184,7 @@ impl End {
             .read_to_end(&mut said)
             .map_err(|e| io::Error::new(e.kind(), "an end of the floor did not finish"))?;
         if said.len() != N * 8 {
-            return Err(io::Error::other(
-                String::from_utf8_lossy(&said).into_owned(),
-            ));
+            return Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()));
         }
         let mut figures = [0; N];
         for (figure, bytes) in figures.iter_mut().zip(said.chunks_exact(8)) {

@@ -19,24 +19,19 @@ pub(crate) fn sockperf(protocol: Protocol, cpus: Cpus, wait: Wait) -> Outcome<f6
     if wait == Wait::Busy {
         options.push("--nonblocked");
     }
-    let _server = Server::start(
-        on_cpu(cpus.far, "sockperf", &["server"]).args(&options),
-        protocol,
-        &port,
-    )?;
-    let said = output(
-        on_cpu(cpus.near, "sockperf", &["ping-pong"])
-            .args(&options)
-            .args(["-m", "64", "-t", "2", "--full-rtt"]),
-    )?;
+    let _server =
+        Server::start(on_cpu(cpus.far, "sockperf", &["server"]).args(&options), protocol, &port)?;
+    let said = output(on_cpu(cpus.near, "sockperf", &["ping-pong"]).args(&options).args([
+        "-m",
+        "64",
+        "-t",
+        "2",
+        "--full-rtt",
+    ]))?;
     // `sockperf: ---> percentile 50.000 =    4.567`, in microseconds.
-    let value = said.lines().find_map(|line| {
-        line.split_once("percentile 50.000 =")?
-            .1
-            .trim()
-            .parse::<f64>()
-            .ok()
-    });
+    let value = said
+        .lines()
+        .find_map(|line| line.split_once("percentile 50.000 =")?.1.trim().parse::<f64>().ok());
     Ok(value.ok_or("sockperf printed no median")? * 1e3)
 }
 
@@ -74,9 +69,10 @@ pub(crate) fn irtt() -> Outcome<f64> {
     let mut server = Command::new("irtt");
     server.args(["server", "-b", &address, "-i", "0", "-d", "0"]);
     let _server = Server::start(&mut server, Protocol::Udp, &port)?;
-    let said = output(Command::new("irtt").args([
-        "client", "-i", "1ms", "-d", "3s", "-l", "64", "-Q", "-o", "-", &address,
-    ]))?;
+    let said = output(
+        Command::new("irtt")
+            .args(["client", "-i", "1ms", "-d", "3s", "-l", "64", "-Q", "-o", "-", &address]),
+    )?;
     let result: serde_json::Value = serde_json::from_str(&said)?;
     let mean = &result["stats"]["timer_error"]["mean"];
     Ok(mean.as_f64().ok_or("irtt printed no timer error")?)
@@ -122,11 +118,8 @@ impl Server {
     /// Starts it and waits until its port is bound. Looks in /proc, as a connection could be taken
     /// for the client.
     fn start(command: &mut Command, protocol: Protocol, port: &str) -> Outcome<Server> {
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let mut server = Server(child);
         let bound = format!(":{:04X}", port.parse::<u16>()?);
         let table = match protocol {
@@ -138,9 +131,7 @@ impl Server {
             let is_bound = ["", "6"].iter().any(|family| {
                 let sockets = std::fs::read_to_string(format!("/proc/net/{table}{family}"));
                 sockets.is_ok_and(|text| {
-                    let mut locals = text
-                        .lines()
-                        .filter_map(|line| line.split_whitespace().nth(1));
+                    let mut locals = text.lines().filter_map(|line| line.split_whitespace().nth(1));
                     locals.any(|local| local.ends_with(&bound))
                 })
             });

@@ -83,10 +83,7 @@ impl Saved {
 
     /// The median over trials of the mean send lateness, in nanoseconds.
     pub(crate) fn lateness_mean(&self) -> Option<f64> {
-        self.figure("a mean", |trial| {
-            trial.record.send_lateness_ns.as_ref()?.mean
-        })
-        .ok()
+        self.figure("a mean", |trial| trial.record.send_lateness_ns.as_ref()?.mean).ok()
     }
 
     /// The median over trials of a metric.

@@ -62,11 +62,7 @@ impl Paired {
     }
 
     fn ratios(&self) -> Vec<f64> {
-        self.ours
-            .iter()
-            .zip(&self.theirs)
-            .map(|(a, b)| a / b)
-            .collect()
+        self.ours.iter().zip(&self.theirs).map(|(a, b)| a / b).collect()
     }
 }
 
@@ -176,10 +172,5 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
 fn range(figures: &[f64], show: impl Fn(f64) -> String) -> String {
     let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
     let most = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    format!(
-        "{} [{} … {}]",
-        show(median(figures)),
-        show(least),
-        show(most)
-    )
+    format!("{} [{} … {}]", show(median(figures)), show(least), show(most))
 }

@@ -24,6 +24,6 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<Verdict> {
     let comparison = compare(&save::load(&args.old)?, &save::load(&args.new)?);
     print(&crate::report::compare::render(&comparison, &stdout_style()))?;
-    let worse = comparison.rows.iter().any(|row| row.change.is_worse());
+    let worse = comparison.is_worse();
     Ok(if args.gate && worse { Verdict::Doubtful } else { Verdict::Fine })
 }

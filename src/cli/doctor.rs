@@ -1,6 +1,4 @@
 //! `deadheat doctor`: how far this machine can be trusted.
-#![allow(clippy::print_stdout, reason = "a subcommand's answer goes to standard output")]
-
 use std::fmt::Write;
 
 use crate::error::{Error, Result};
@@ -8,9 +6,16 @@ use crate::time::Nanos;
 use crate::trial::doctor::{Doctor, percent};
 use crate::trial::timing::Lateness;
 
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How to show what was found
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
 /// How the answer is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Format {
     /// A table for people, 80 columns wide.
     #[default]
     Terminal,
@@ -28,9 +33,9 @@ const NAMES: usize = 16;
 ///
 /// # Errors
 /// Where not even an echo on one CPU works.
-pub fn run(format: Format) -> Result<()> {
+pub(super) fn run(args: Args) -> Result<()> {
     let doctor = Doctor::examine()?;
-    match format {
+    match args.format {
         Format::Terminal => print!("{}", table(&doctor)),
         Format::Json => {
             let json = serde_json::to_string_pretty(&doctor)

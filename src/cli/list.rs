@@ -5,7 +5,7 @@ use std::fmt::Write;
 use clap::ValueEnum;
 
 use crate::error::Result;
-use crate::report::words::wrap;
+use crate::report::wrap;
 use crate::spec::Key;
 use crate::{transport, workload};
 
@@ -65,7 +65,10 @@ fn workloads(width: usize) -> String {
 fn paths(width: usize) -> String {
     let mut out = String::from("PATHS\n");
     for (name, what) in [
-        ("loopback", "the far end is another process on this machine (-4 or -6 for the IP version)"),
+        (
+            "loopback",
+            "the far end is another process on this machine (-4 or -6 for the IP version)",
+        ),
         ("--to HOST", "the far end is `deadheat serve` on another host"),
         ("emulated", "not in this version: delay, loss, rate and queues in a network of its own"),
     ] {

@@ -34,7 +34,7 @@ enum Command {
     /// Race contenders under one workload on one path
     Race(Box<race::Args>),
     /// Be the far end for races from other hosts
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
     /// Show a saved race again, in any format
     Report(report::Args),
     /// Compare two saved races: did anything change?
@@ -71,7 +71,7 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Race(args) => race::run(*args),
-        Command::Serve(args) => serve::run(args).map(|()| Verdict::Fine),
+        Command::Serve(args) => serve::run(&args).map(|()| Verdict::Fine),
         Command::Report(args) => report::run(args).map(|()| Verdict::Fine),
         Command::Compare(args) => compare::run(args),
         Command::List(args) => list::run(args).map(|()| Verdict::Fine),

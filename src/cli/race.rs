@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::error::{Error, Result};
+use crate::race::keep::SamplesFile;
 use crate::race::outcome::Outcome;
 use crate::race::stage::Stage;
 use crate::race::{Request, resume, save};
-use crate::trial::agents::{Agents, Far};
-use crate::trial::remote::{Family, RemoteServer};
-use crate::trial::samples::SamplesFile;
+use crate::trial::agents::Agents;
 use crate::units;
 
 use super::progress::Progress;
@@ -140,20 +139,8 @@ fn with_stage(
     file: &Path,
     race: impl FnOnce(Stage<'_>) -> Result<Outcome>,
 ) -> Result<Outcome> {
-    let asked = request.asked();
-    let family = match asked.family {
-        Some(4) => Family::V4,
-        Some(6) => Family::V6,
-        _ => Family::Any,
-    };
-    let far = match &asked.to {
-        None => Far::Loopback(family),
-        Some(host) => {
-            let secret = secret::find(args.secret_file.as_deref())?;
-            let server = RemoteServer::connect(host, family, secret.as_deref())?;
-            Far::Server { host: host.clone(), server: Box::new(server) }
-        }
-    };
+    let secret = secret::find(args.secret_file.as_deref())?;
+    let far = request.far(secret.as_deref())?;
     let stop = interrupt::flag()?;
     let tell = std::io::stderr().is_terminal() && !args.quiet;
     let mut progress = Progress::new(tell);
@@ -207,9 +194,9 @@ fn request(args: &Args) -> Result<Request> {
         request = request.title(title);
     }
     for label in &args.label {
-        let (key, value) = label.split_once('=').ok_or_else(|| {
-            Error::usage(format!("label `{label}` is not of the form key=value"))
-        })?;
+        let (key, value) = label
+            .split_once('=')
+            .ok_or_else(|| Error::usage(format!("label `{label}` is not of the form key=value")))?;
         request = request.label(key, value);
     }
     Ok(request)

@@ -54,10 +54,9 @@ fn raw(file: &Path, output: Option<&Path>) -> Result<()> {
         let place = chunk.place;
         let mut rows = String::new();
         for sample in &chunk.samples {
-            let rtt = sample.rtt_ns.map_or_else(
-                || format!(">{}", chunk.timeout_ns),
-                |rtt| rtt.to_string(),
-            );
+            let rtt = sample
+                .rtt_ns
+                .map_or_else(|| format!(">{}", chunk.timeout_ns), |rtt| rtt.to_string());
             let _ = writeln!(
                 rows,
                 "{},{},{},{},{},{},{},{rtt}",

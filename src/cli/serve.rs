@@ -8,9 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 
 use crate::error::{Error, Result};
-use crate::server::{
-    AgentStarter, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Secret, Server, Stop,
-};
+use crate::server::processes::Processes;
+use crate::server::{Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Secret, Server, Stop};
 use crate::trial::control::Limits;
 use crate::trial::host::HostFacts;
 use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
@@ -51,7 +50,8 @@ pub struct ServeArgs {
 ///
 /// # Errors
 /// [`Error::Usage`] for what cannot be meant; [`Error::Setup`] where the port cannot be had.
-pub fn run(args: &ServeArgs, starter: Box<dyn AgentStarter>) -> Result<()> {
+pub fn run(args: &ServeArgs) -> Result<()> {
+    let starter = Box::new(Processes);
     let variable = std::env::var(SECRET_VARIABLE).ok();
     let config = args.resolve(variable.as_deref())?;
     let is_open = config.secret.is_none();

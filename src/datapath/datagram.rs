@@ -53,12 +53,7 @@ impl DatagramSocket {
         socket.set_read_timeout(guard)?;
         socket.set_write_timeout(guard)?;
         let drops_before = drops(socket.as_fd());
-        Ok(DatagramSocket {
-            socket,
-            drops_before,
-            send_calls: 0,
-            receive_calls: 0,
-        })
+        Ok(DatagramSocket { socket, drops_before, send_calls: 0, receive_calls: 0 })
     }
 
     /// The socket, for its options.
@@ -169,21 +164,10 @@ impl SendBatch {
         let mut bytes = filled(size * capacity);
         let mut iovecs: Box<[libc::iovec]> = bytes
             .chunks_exact_mut(size)
-            .map(|slot| libc::iovec {
-                iov_base: slot.as_mut_ptr().cast(),
-                iov_len: size,
-            })
+            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: size })
             .collect();
         let headers = iovecs.iter_mut().map(header).collect();
-        Ok(SendBatch {
-            bytes,
-            headers,
-            _iovecs: iovecs,
-            size,
-            segmentation,
-            first: 0,
-            filled: 0,
-        })
+        Ok(SendBatch { bytes, headers, _iovecs: iovecs, size, segmentation, first: 0, filled: 0 })
     }
 
     /// The message size in bytes.
@@ -308,10 +292,7 @@ impl ReceiveBatch {
         let mut bytes = filled(slot * slots);
         let mut iovecs: Box<[libc::iovec]> = bytes
             .chunks_exact_mut(slot)
-            .map(|slot| libc::iovec {
-                iov_base: slot.as_mut_ptr().cast(),
-                iov_len: slot.len(),
-            })
+            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() })
             .collect();
         let mut headers: Box<[libc::mmsghdr]> = iovecs.iter_mut().map(header).collect();
         let room = match coalescing {
@@ -464,10 +445,7 @@ fn set_segment(socket: BorrowedFd<'_>, size: usize) -> io::Result<()> {
 /// Whether a failed call only means that there is no room, or nothing there, for now.
 pub fn is_full(error: &io::Error) -> bool {
     // The comparison of EAGAIN with EWOULDBLOCK would never match: on Linux they are one number.
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR)
-    )
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR))
 }
 
 /// Whether the network refused: an ICMP error that an earlier datagram brought back (icmp(7)), no
@@ -490,10 +468,7 @@ pub fn is_network_error(error: &io::Error) -> bool {
 
 /// Whether a device or path cannot take segmented buffers, though the kernel can.
 pub fn is_segmentation_refused(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE)
-    )
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE))
 }
 
 #[cfg(test)]
@@ -508,10 +483,7 @@ mod tests {
         let b = UdpSocket::bind(address).unwrap();
         a.connect(b.local_addr().unwrap()).unwrap();
         b.connect(a.local_addr().unwrap()).unwrap();
-        (
-            DatagramSocket::new(a.into()).unwrap(),
-            DatagramSocket::new(b.into()).unwrap(),
-        )
+        (DatagramSocket::new(a.into()).unwrap(), DatagramSocket::new(b.into()).unwrap())
     }
 
     /// Writes `number` at both ends of a message, so that a cut in the wrong place shows.
@@ -658,10 +630,7 @@ mod tests {
 
     #[test]
     fn a_closed_port_is_a_network_error() {
-        let gone: SocketAddr = UdpSocket::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let gone: SocketAddr = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let a = UdpSocket::bind("127.0.0.1:0").unwrap();
         a.connect(gone).unwrap();
         let mut a = DatagramSocket::new(a.into()).unwrap();

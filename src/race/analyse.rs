@@ -81,10 +81,8 @@ impl<'a> Table<'a> {
         for trial in trials.iter().filter(|trial| trial.record.valid) {
             for (name, value) in &trial.record.metrics {
                 let key = (trial.contender, trial.control, name.as_str());
-                let figure = Figure {
-                    value: *value,
-                    censored: trial.record.censored.contains(name),
-                };
+                let figure =
+                    Figure { value: *value, censored: trial.record.censored.contains(name) };
                 columns.entry(key).or_default().insert(trial.block, figure);
             }
         }
@@ -213,20 +211,11 @@ fn judge(
         Stand::Look { alpha } => alpha,
         Stand::Between { .. } => alpha(confidence),
     };
-    let claims: Vec<Claim<'_>> = questions
-        .iter()
-        .map(|question| Claim {
-            log_ratios: &question.pairs.log_ratios,
-        })
-        .collect();
+    let claims: Vec<Claim<'_>> =
+        questions.iter().map(|question| Claim { log_ratios: &question.pairs.log_ratios }).collect();
     // Which end of the scale wins is asked of each metric below; a race may have both kinds.
-    let rulings = stats::rule(
-        &claims,
-        stats::Better::Lower,
-        outcome.plan.margin,
-        level,
-        confidence,
-    );
+    let rulings =
+        stats::rule(&claims, stats::Better::Lower, outcome.plan.margin, level, confidence);
     questions
         .iter()
         .zip(rulings)
@@ -247,12 +236,7 @@ fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Opti
 
 fn verdict(question: &Question<'_>, ruling: Ruling, margin: f64, stand: Stand) -> Verdict {
     let (ruling, more_blocks) = admitted(ruling, question.pairs.censored, stand);
-    let pair = Pair {
-        a: question.names.0,
-        b: &question.names.1,
-        metric: question.metric,
-        margin,
-    };
+    let pair = Pair { a: question.names.0, b: &question.names.1, metric: question.metric, margin };
     let a_wins = (ruling.ratio.point < 1.0) == (question.metric.better == Better::Lower);
     let winner = if a_wins { question.a } else { question.b };
     Verdict {
@@ -272,23 +256,14 @@ fn verdict(question: &Question<'_>, ruling: Ruling, margin: f64, stand: Stand) -
 
 /// The ratio, if there is one. One too large for a number cannot be written down.
 fn ratio(ruling: &Ruling) -> Option<Ratio> {
-    let stats::Estimate {
-        point,
-        low,
-        high,
-        confidence,
-    } = ruling.ratio;
+    let stats::Estimate { point, low, high, confidence } = ruling.ratio;
     let finite = [point, low, high].iter().all(|end| end.is_finite());
     (confidence > 0.0 && finite).then_some(Ratio { point, low, high })
 }
 
 /// What of a ruling may be said now, and about how many more blocks it takes.
 fn admitted(ruling: Ruling, censored: bool, stand: Stand) -> (Ruling, Option<u64>) {
-    let undecided = Ruling {
-        outcome: Ruled::Undecided,
-        winner: None,
-        ..ruling
-    };
+    let undecided = Ruling { outcome: Ruled::Undecided, winner: None, ..ruling };
     match stand {
         Stand::Between { next } => (undecided, ruling.more_blocks.max(next)),
         Stand::Look { .. } if censored && ruling.outcome == Ruled::DeadHeat => (undecided, None),
@@ -318,24 +293,13 @@ fn control<'a>(outcome: &'a Outcome, table: &Table<'a>, stand: Stand) -> Option<
         .collect();
     let earlier = outcome.control.as_ref().map_or(&[][..], |c| &c.verdicts);
     let verdicts = judge(outcome, earlier, questions, stand);
-    let trusted = verdicts
-        .iter()
-        .all(|verdict| verdict.outcome != Ruled::Ahead);
+    let trusted = verdicts.iter().all(|verdict| verdict.outcome != Ruled::Ahead);
     let note = control_note(&entrant.label, &verdicts, outcome.plan.margin);
-    Some(Control {
-        contender: entrant.id,
-        verdicts,
-        trusted,
-        note,
-    })
+    Some(Control { contender: entrant.id, verdicts, trusted, note })
 }
 
 fn control_note(label: &str, verdicts: &[Verdict], margin: f64) -> String {
-    let of = |outcome| {
-        verdicts
-            .iter()
-            .find(move |v: &&Verdict| v.outcome == outcome)
-    };
+    let of = |outcome| verdicts.iter().find(move |v: &&Verdict| v.outcome == outcome);
     if let Some(ahead) = of(Ruled::Ahead) {
         let ratio = ahead.ratio.map_or(1.0, |ratio| ratio.point);
         return format!(
@@ -354,10 +318,7 @@ fn control_note(label: &str, verdicts: &[Verdict], margin: f64) -> String {
             percent(margin)
         );
     }
-    format!(
-        "{label} ties with its hidden copy within {}",
-        percent(margin)
-    )
+    format!("{label} ties with its hidden copy within {}", percent(margin))
 }
 
 #[cfg(test)]
@@ -397,9 +358,7 @@ mod tests {
     }
 
     fn scattered(centre: f64) -> Vec<f64> {
-        (0..12)
-            .map(|i| centre * (1.0 + 0.001 * f64::from(i)))
-            .collect()
+        (0..12).map(|i| centre * (1.0 + 0.001 * f64::from(i))).collect()
     }
 
     #[test]
@@ -407,23 +366,12 @@ mod tests {
         let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
         refresh(&mut outcome, Stand::Between { next: Some(3) });
         let verdict = &outcome.verdicts[0];
-        assert_eq!(
-            (verdict.outcome, verdict.more_blocks),
-            (Ruled::Undecided, Some(3))
-        );
-        assert!(
-            verdict
-                .ratio
-                .is_some_and(|ratio| (ratio.point - 1.25).abs() < 1e-9)
-        );
+        assert_eq!((verdict.outcome, verdict.more_blocks), (Ruled::Undecided, Some(3)));
+        assert!(verdict.ratio.is_some_and(|ratio| (ratio.point - 1.25).abs() < 1e-9));
         refresh(&mut outcome, LOOK);
         let verdict = &outcome.verdicts[0];
         assert_eq!((verdict.outcome, verdict.ahead), (Ruled::Ahead, Some(1)));
-        assert!(
-            verdict.note.starts_with("udp is ahead of tcp: "),
-            "{}",
-            verdict.note
-        );
+        assert!(verdict.note.starts_with("udp is ahead of tcp: "), "{}", verdict.note);
         assert!(all_decided(&outcome) && outcome.trusted());
         let control = outcome.control.unwrap();
         assert_eq!(control.verdicts[0].outcome, Ruled::DeadHeat);
@@ -456,18 +404,13 @@ mod tests {
     #[test]
     fn only_blocks_with_both_make_pairs() {
         let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
-        let invalid = outcome
-            .trials
-            .iter_mut()
-            .filter(|trial| trial.contender == 1);
+        let invalid = outcome.trials.iter_mut().filter(|trial| trial.contender == 1);
         for trial in invalid.take(4) {
             trial.record.valid = false;
         }
         refresh(&mut outcome, LOOK);
         assert_eq!(outcome.verdicts[0].blocks, 8);
-        let [tcp, udp] = &outcome.summary[..2] else {
-            panic!("{:?}", outcome.summary)
-        };
+        let [tcp, udp] = &outcome.summary[..2] else { panic!("{:?}", outcome.summary) };
         assert_eq!((tcp.trials, udp.trials), (12, 8));
     }
 
@@ -491,29 +434,20 @@ mod tests {
         let mut outcome = race(&[&scattered(100.0)[..3], &scattered(100.0)[..3]]);
         refresh(&mut outcome, LOOK);
         let control = outcome.control.unwrap();
-        assert!(
-            control.trusted && control.note.contains("undecided"),
-            "{control:?}"
-        );
+        assert!(control.trusted && control.note.contains("undecided"), "{control:?}");
     }
 
     #[test]
     fn censored_figures_prove_no_tie() {
         let mut outcome = race(&[&scattered(100.0), &scattered(100.0)]);
         let name = outcome.metrics[0].name.clone();
-        let lost = outcome
-            .trials
-            .iter_mut()
-            .filter(|trial| trial.contender == 1);
+        let lost = outcome.trials.iter_mut().filter(|trial| trial.contender == 1);
         for trial in lost.take(2) {
             trial.record.censored.push(name.clone());
         }
         refresh(&mut outcome, LOOK);
         let verdict = &outcome.verdicts[0];
-        assert_eq!(
-            (verdict.outcome, verdict.more_blocks),
-            (Ruled::Undecided, None)
-        );
+        assert_eq!((verdict.outcome, verdict.more_blocks), (Ruled::Undecided, None));
         assert!(verdict.note.contains("lost messages"), "{}", verdict.note);
         assert!(outcome.summary[1].censored);
     }
@@ -523,10 +457,7 @@ mod tests {
         let mut outcome = race(&[&[0.0; 12], &scattered(80.0)]);
         refresh(&mut outcome, LOOK);
         let verdict = &outcome.verdicts[0];
-        assert_eq!(
-            (verdict.outcome, verdict.ratio, verdict.blocks),
-            (Ruled::Undecided, None, 0)
-        );
+        assert_eq!((verdict.outcome, verdict.ratio, verdict.blocks), (Ruled::Undecided, None, 0));
         assert!(serde_json::to_string(&outcome).is_ok());
     }
 
@@ -556,9 +487,6 @@ mod tests {
         assert_eq!(ends(9), Some((2.0, 8.0)));
         assert_eq!(ends(20), Some((6.0, 15.0)));
         let (low, high) = ends(10_000).unwrap();
-        assert!(
-            (low - 4_902.0).abs() < 2.0 && (high - 5_099.0).abs() < 2.0,
-            "{low} {high}"
-        );
+        assert!((low - 4_902.0).abs() < 2.0 && (high - 5_099.0).abs() < 2.0, "{low} {high}");
     }
 }

@@ -75,23 +75,14 @@ pub(super) fn run(
         done: Done::default(),
         blocked_once: BTreeSet::new(),
     };
-    let mut turns: VecDeque<Turn> = block
-        .slots
-        .iter()
-        .map(|&slot| Turn {
-            slot,
-            repeats_left: REPEATS,
-        })
-        .collect();
+    let mut turns: VecDeque<Turn> =
+        block.slots.iter().map(|&slot| Turn { slot, repeats_left: REPEATS }).collect();
     while let Some(turn) = turns.pop_front() {
         if runner.done.blocked.contains_key(&turn.slot.contender) {
             continue;
         }
         if runner.take(turn.slot)? == After::Again && turn.repeats_left > 0 {
-            turns.push_back(Turn {
-                repeats_left: turn.repeats_left - 1,
-                ..turn
-            });
+            turns.push_back(Turn { repeats_left: turn.repeats_left - 1, ..turn });
         }
     }
     Ok(runner.done)
@@ -132,11 +123,7 @@ impl<'a> BlockRun<'a, '_> {
     }
 
     fn ran(&mut self, slot: Slot, record: Record) -> Result<After> {
-        let after = if record.valid {
-            After::Settled
-        } else {
-            After::Again
-        };
+        let after = if record.valid { After::Settled } else { After::Again };
         self.note(slot, finite(record))?;
         Ok(after)
     }
@@ -205,10 +192,7 @@ impl<'a> BlockRun<'a, '_> {
 
 /// Whether a second attempt could end differently.
 pub(super) fn worth_repeating(error: &Error) -> bool {
-    !matches!(
-        error,
-        Error::Interrupted | Error::Usage(_) | Error::Unsupported { .. }
-    )
+    !matches!(error, Error::Interrupted | Error::Usage(_) | Error::Unsupported { .. })
 }
 
 /// The record of a trial that has no figures.

@@ -140,23 +140,12 @@ fn pairs<'a>(old: &'a Outcome, new: &'a Outcome) -> Vec<Pair<'a>> {
             continue;
         }
         for contender in &new.contenders {
-            let before = old
-                .contenders
-                .iter()
-                .find(|other| other.label == contender.label);
+            let before = old.contenders.iter().find(|other| other.label == contender.label);
             let Some(before) = before else { continue };
-            let figures = [
-                Figures::of(old, before, metric),
-                Figures::of(new, contender, metric),
-            ];
+            let figures = [Figures::of(old, before, metric), Figures::of(new, contender, metric)];
             let [old, new] = figures;
             if old.trials > 0 && new.trials > 0 {
-                pairs.push(Pair {
-                    label: &contender.label,
-                    metric,
-                    old,
-                    new,
-                });
+                pairs.push(Pair { label: &contender.label, metric, old, new });
             }
         }
     }
@@ -165,16 +154,9 @@ fn pairs<'a>(old: &'a Outcome, new: &'a Outcome) -> Vec<Pair<'a>> {
 
 impl Figures {
     fn of(outcome: &Outcome, contender: &Entrant, metric: &Metric) -> Figures {
-        let mut figures = Figures {
-            logs: Some(Vec::new()),
-            trials: 0,
-            censored: false,
-            estimate: None,
-        };
-        let own = outcome
-            .trials
-            .iter()
-            .filter(|trial| trial.contender == contender.id);
+        let mut figures =
+            Figures { logs: Some(Vec::new()), trials: 0, censored: false, estimate: None };
+        let own = outcome.trials.iter().filter(|trial| trial.contender == contender.id);
         for trial in own.filter(|trial| trial.record.valid && !trial.control) {
             let Some(value) = trial.record.metrics.get(&metric.name) else {
                 continue;
@@ -277,11 +259,7 @@ fn warnings(old: &Outcome, new: &Outcome) -> Vec<Warning> {
         if before != after {
             warnings.push(Warning {
                 code: code.to_owned(),
-                message: format!(
-                    "The {what} differs: {} before, {} now.",
-                    or(before),
-                    or(after)
-                ),
+                message: format!("The {what} differs: {} before, {} now.", or(before), or(after)),
                 advice: advice.to_owned(),
             });
         }
@@ -289,30 +267,12 @@ fn warnings(old: &Outcome, new: &Outcome) -> Vec<Warning> {
     let same_work = "The figures answer different questions; race again with the same.";
     let same_place = "A change may be this alone; race again where nothing else differs.";
     let (a, b) = (&old.asked, &new.asked);
-    differ(
-        "workload_differs",
-        "workload",
-        &a.workload,
-        &b.workload,
-        same_work,
-    );
+    differ("workload_differs", "workload", &a.workload, &b.workload, same_work);
     differ("path_differs", "path", &path(old), &path(new), same_work);
     let (a, b) = (&old.plan, &new.plan);
-    differ(
-        "placement_differs",
-        "placement",
-        &a.placement,
-        &b.placement,
-        same_place,
-    );
+    differ("placement_differs", "placement", &a.placement, &b.placement, same_place);
     let (a, b) = (&a.quantile_definition, &b.quantile_definition);
-    differ(
-        "quantiles_differ",
-        "definition of quantiles",
-        a,
-        b,
-        same_work,
-    );
+    differ("quantiles_differ", "definition of quantiles", a, b, same_work);
     let (a, b) = (&old.deadheat.version, &new.deadheat.version);
     differ("version_differs", "version of deadheat", a, b, same_place);
     for (name, before, after) in host_facts(&old.host, &new.host) {
@@ -321,31 +281,16 @@ fn warnings(old: &Outcome, new: &Outcome) -> Vec<Warning> {
     let nobody = HostFacts::default();
     let far = |outcome: &Outcome| outcome.peer_host.clone().unwrap_or_else(|| nobody.clone());
     for (name, before, after) in host_facts(&far(old), &far(new)) {
-        differ(
-            "far_host_differs",
-            &format!("far {name}"),
-            &before,
-            &after,
-            same_place,
-        );
+        differ("far_host_differs", &format!("far {name}"), &before, &after, same_place);
     }
     for contender in &new.contenders {
-        let before = old
-            .contenders
-            .iter()
-            .find(|other| other.label == contender.label);
+        let before = old.contenders.iter().find(|other| other.label == contender.label);
         let Some(before) = before else { continue };
         let what = format!("implementation of {}", contender.label);
         let (a, b) = (&before.implementation, &contender.implementation);
         differ("implementation_differs", &what, a, b, same_place);
         let what = format!("spec behind the label {}", contender.label);
-        differ(
-            "contender_differs",
-            &what,
-            &before.spec,
-            &contender.spec,
-            same_work,
-        );
+        differ("contender_differs", &what, &before.spec, &contender.spec, same_work);
     }
     warnings.extend(unfit("old", old));
     warnings.extend(unfit("new", new));
@@ -409,9 +354,5 @@ fn unfit(which: &str, outcome: &Outcome) -> Option<Warning> {
     } else {
         return None;
     };
-    Some(Warning {
-        code: code.into(),
-        message,
-        advice: advice.into(),
-    })
+    Some(Warning { code: code.into(), message, advice: advice.into() })
 }

@@ -31,11 +31,7 @@ fn civil(at: SystemTime) -> [u64; 6] {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     let year = 400 * era + year_of_era + u64::from(month <= 2);
     let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
     [year, month, day, hour, minute, second]
@@ -64,9 +60,6 @@ mod tests {
         }
         let at = UNIX_EPOCH + Duration::from_secs(1_735_689_599);
         assert_eq!(compact(at), "20241231-235959");
-        assert_eq!(
-            rfc3339(UNIX_EPOCH - Duration::from_secs(9)),
-            "1970-01-01T00:00:00Z"
-        );
+        assert_eq!(rfc3339(UNIX_EPOCH - Duration::from_secs(9)), "1970-01-01T00:00:00Z");
     }
 }

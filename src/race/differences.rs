@@ -10,20 +10,13 @@ use crate::transport::Contender;
 /// The differences between `entrants`, promises first, then options by name.
 /// `contenders` are the same, parsed; contenders that dropped out do not count.
 pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Difference> {
-    let racing: Vec<(&Entrant, &Contender)> = entrants
-        .iter()
-        .zip(contenders)
-        .filter(|(entrant, _)| entrant.blocked.is_none())
-        .collect();
+    let racing: Vec<(&Entrant, &Contender)> =
+        entrants.iter().zip(contenders).filter(|(entrant, _)| entrant.blocked.is_none()).collect();
     let promised = PROMISES.iter().map(|promise| {
         let value = |(entrant, contender): &(&Entrant, &Contender)| {
             (entrant.label.clone(), (promise.value)(contender))
         };
-        difference(
-            promise.what.to_owned(),
-            racing.iter().map(value).collect(),
-            promise.matters,
-        )
+        difference(promise.what.to_owned(), racing.iter().map(value).collect(), promise.matters)
     });
     promised.chain(options(&racing)).flatten().collect()
 }
@@ -108,10 +101,8 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
     let mut told = BTreeSet::new();
     // What is in force says more than what was asked, and the near end stands for both.
     for (kind, source) in [kinds[1], kinds[2], kinds[0]] {
-        let names: BTreeSet<&String> = racing
-            .iter()
-            .flat_map(|(entrant, _)| source(entrant).keys())
-            .collect();
+        let names: BTreeSet<&String> =
+            racing.iter().flat_map(|(entrant, _)| source(entrant).keys()).collect();
         for name in names {
             let values: BTreeMap<String, String> = racing
                 .iter()
@@ -149,11 +140,7 @@ fn why(option: &str) -> &'static str {
 /// `None` where all are equal, or only one has it.
 fn difference(what: String, values: BTreeMap<String, String>, matters: &str) -> Option<Difference> {
     let distinct: BTreeSet<&String> = values.values().collect();
-    (distinct.len() > 1).then(|| Difference {
-        what,
-        values,
-        matters: matters.to_owned(),
-    })
+    (distinct.len() > 1).then(|| Difference { what, values, matters: matters.to_owned() })
 }
 
 #[cfg(test)]
@@ -168,10 +155,7 @@ mod tests {
     }
 
     fn what(found: &[Difference]) -> Vec<&str> {
-        found
-            .iter()
-            .map(|difference| difference.what.as_str())
-            .collect()
+        found.iter().map(|difference| difference.what.as_str()).collect()
     }
 
     #[test]
@@ -188,11 +172,7 @@ mod tests {
         }
         assert!(!what(&found).contains(&"far end"));
         assert_eq!(found[0].values["udp"], "lost messages are gone");
-        assert!(
-            found
-                .iter()
-                .all(|difference| !difference.matters.is_empty())
-        );
+        assert!(found.iter().all(|difference| !difference.matters.is_empty()));
     }
 
     #[test]
@@ -211,12 +191,8 @@ mod tests {
         let found = between(&["tcp:cc=cubic", "tcp:cc=reno"], |_| ());
         assert_eq!(what(&found), ["cc (asked)"]);
         let found = between(&["udp", "udp"], |entrants| {
-            entrants[0]
-                .effective
-                .insert("rcvbuf".into(), "212992".into());
-            entrants[1]
-                .effective
-                .insert("rcvbuf".into(), "425984".into());
+            entrants[0].effective.insert("rcvbuf".into(), "212992".into());
+            entrants[1].effective.insert("rcvbuf".into(), "425984".into());
         });
         assert_eq!(what(&found), ["rcvbuf (effective)"]);
         assert!(found[0].matters.contains("buffer"));

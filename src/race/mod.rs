@@ -16,6 +16,7 @@
 //! | [`save`] | to disk and back |
 //! | [`mod@compare`] | two saved races against each other |
 //! | [`mod@resume`] | going on, and running again |
+//! | [`keep`] | raw samples beside the saved race |
 //! | [`stage`] | what a race touches outside itself |
 //! | [`date`] | the time of day in names and results |
 //!
@@ -36,6 +37,7 @@ mod block;
 pub mod compare;
 pub mod date;
 pub mod differences;
+pub mod keep;
 pub mod notice;
 pub mod outcome;
 mod pilot;

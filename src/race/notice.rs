@@ -170,12 +170,7 @@ impl Notice {
 
     fn message(&self) -> String {
         match self {
-            Notice::TwoRegimes {
-                label,
-                metric,
-                ratio,
-                share,
-            } => format!(
+            Notice::TwoRegimes { label, metric, ratio, share } => format!(
                 "{label} has two regimes: {metric} is {} higher in {} of its trials",
                 percent(ratio - 1.0),
                 percent(*share)
@@ -184,11 +179,9 @@ impl Notice {
                 "the hypervisor took CPU time from {trials} trials, up to {} of one",
                 percent(*most)
             ),
-            Notice::GateFailures {
-                failed,
-                trials,
-                why,
-            } => format!("{failed} of {trials} trials failed their gate; the first: {why}"),
+            Notice::GateFailures { failed, trials, why } => {
+                format!("{failed} of {trials} trials failed their gate; the first: {why}")
+            }
             Notice::LoopbackLoss { labels, lost } => format!(
                 "{lost} messages of {} were lost on loopback, where only full buffers lose any",
                 labels.join(", ")
@@ -214,12 +207,9 @@ impl Notice {
                     "the load was {load:.2} on {cpus} CPUs before the first block's first trial"
                 )
             }
-            Notice::NotAsAsked {
-                label,
-                option,
-                asked,
-                effective,
-            } => format!("{label} asked for {option}={asked} and has {effective}"),
+            Notice::NotAsAsked { label, option, asked, effective } => {
+                format!("{label} asked for {option}={asked} and has {effective}")
+            }
             Notice::LedgerOpen { trials, why } => {
                 format!("the ledger does not close in {trials} trials; the first: {why}")
             }

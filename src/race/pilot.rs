@@ -40,16 +40,10 @@ fn pilot_with(
     seed: u64,
     of: u64,
 ) -> Result<Piloted> {
-    let mut pilot = Pilot {
-        label: entrant.label.clone(),
-        ..Pilot::default()
-    };
+    let mut pilot = Pilot { label: entrant.label.clone(), ..Pilot::default() };
     for trial in 0..of {
         let order = common.order(&entrant.spec, schedule::pilot_seed(seed, trial));
-        stage.observer.on(Event::Pilot {
-            trial: trial + 1,
-            of,
-        });
+        stage.observer.on(Event::Pilot { trial: trial + 1, of });
         let mut attempt = || {
             let began = stage.clock.now();
             let end = stage.runner.run(&order);

@@ -7,11 +7,10 @@
 use super::outcome::Fixed;
 use super::request::{Checked, DEFAULT_BLOCKS, Request};
 use crate::contract::WaitMode;
-use crate::error::{Error, Result};
 use crate::figures::{Metric, Metrics, Role};
-use crate::stats::{Plan, SplitMix64, quantile, signed_rank};
+use crate::rng::SplitMix64;
+use crate::stats::{Plan, quantile, signed_rank};
 use crate::time::Nanos;
-use crate::trial::host::HostFacts;
 use crate::trial::placement::Placement;
 
 /// The least margin that a race chooses by itself: below it, hardly anybody would change transports.
@@ -33,11 +32,7 @@ pub struct Pilot {
 
 /// How many trials the pilot has: one to warm up where nothing is left to be measured.
 pub fn pilot_trials(request: &Request) -> u64 {
-    if request.margin.is_some() || request.plan.is_some() {
-        1
-    } else {
-        PILOT_TRIALS
-    }
+    if request.margin.is_some() || request.plan.is_some() { 1 } else { PILOT_TRIALS }
 }
 
 /// The error level of the whole race.
@@ -201,51 +196,6 @@ fn unit_half_width(n: usize, confidence: f64) -> f64 {
     widths.sum::<f64>() / SAMPLES as f64 * (drawn as f64 / n as f64).sqrt()
 }
 
-/// Where the ends run: as asked, or each on a CPU of its own where there are two.
-///
-/// # Errors
-/// [`Error::Usage`] where this host does not have the CPUs.
-pub fn placement(
-    asked: Option<Placement>,
-    remote: bool,
-    near: &HostFacts,
-) -> Result<(Placement, String)> {
-    let cpus = near.cpus.len();
-    let Some(placement) = asked else {
-        return Ok(match (remote, cpus) {
-            (true, _) => (
-                Placement::Host,
-                "the far end is on another machine; here the scheduler decides".to_owned(),
-            ),
-            (false, 0 | 1) => (
-                Placement::SameCore,
-                "this host has one CPU for both ends".to_owned(),
-            ),
-            (false, _) => (
-                Placement::CrossCore,
-                format!("the default where there are CPUs for both ends ({cpus} here)"),
-            ),
-        });
-    };
-    let needed: Vec<usize> = match placement {
-        Placement::Cpus(near, _) if remote => vec![near],
-        Placement::Cpus(near, far) => vec![near, far],
-        _ => Vec::new(),
-    };
-    if let Some(missing) = needed.iter().find(|cpu| !near.cpus.contains(cpu)) {
-        return Err(Error::usage(format!(
-            "placement {placement}: CPU {missing} is not there or not allowed (CPUs here: {:?})",
-            near.cpus
-        )));
-    }
-    if !remote && cpus == 1 && matches!(placement, Placement::CrossCore | Placement::Busy) {
-        return Err(Error::usage(format!(
-            "placement {placement} needs two CPUs and this host has one; same-core works"
-        )));
-    }
-    Ok((placement, "asked for".to_owned()))
-}
-
 /// How the ends wait under a placement.
 pub fn wait(placement: Placement) -> WaitMode {
     match placement {
@@ -291,14 +241,7 @@ mod tests {
         let pilot = pilot(&checked, figures);
         let placement = (Placement::SameCore, String::new());
         let elapsed = Nanos::from_millis(100);
-        fix(
-            request,
-            &checked,
-            checked.contenders.len(),
-            placement,
-            &pilot,
-            elapsed,
-        )
+        fix(request, &checked, checked.contenders.len(), placement, &pilot, elapsed)
     }
 
     const CALM: [f64; 6] = [150.0, 100.0, 100.5, 99.5, 100.2, 99.8];
@@ -357,26 +300,6 @@ mod tests {
         let ratio = |n: usize| unit_half_width(n, 0.95) / normal(n as f64);
         assert!((0.95..1.1).contains(&ratio(200)), "{}", ratio(200));
         assert!(ratio(6) > 1.2 && ratio(6) < 1.9, "{}", ratio(6));
-    }
-
-    #[test]
-    fn placement_needs_cpus() {
-        let host = |cpus: &[usize]| HostFacts {
-            cpus: cpus.to_vec(),
-            ..HostFacts::default()
-        };
-        let place = |asked, remote, cpus: &[usize]| placement(asked, remote, &host(cpus));
-        assert_eq!(place(None, false, &[3]).unwrap().0, Placement::SameCore);
-        assert_eq!(place(None, false, &[0, 1]).unwrap().0, Placement::CrossCore);
-        assert_eq!(place(None, true, &[0, 1]).unwrap().0, Placement::Host);
-        let say = |asked, cpus: &[usize]| {
-            let error = place(Some(asked), false, cpus).unwrap_err();
-            assert_eq!(error.exit_code(), 2);
-            error.to_string()
-        };
-        assert!(say(Placement::Busy, &[0]).contains("same-core works"));
-        assert!(say(Placement::Cpus(0, 7), &[0, 1]).contains("CPU 7"));
-        assert!(place(Some(Placement::Cpus(0, 7)), true, &[0, 1]).is_ok());
     }
 
     #[test]

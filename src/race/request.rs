@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use super::outcome::{Asked, Entrant, Fixed};
 use crate::contract::Reach;
-use crate::error::{Error, Result, unknown};
+use crate::error::{Error, Result};
 use crate::figures::{Metric, Role};
+use crate::path::LocalPath;
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective};
-use crate::trial::placement::Placement;
+use crate::trial::placement::{Load, Placement};
 use crate::workload::{self, Task};
 
 /// Time a race may take where neither blocks nor a budget are asked for.
@@ -165,20 +166,12 @@ impl Request {
             .iter()
             .map(|typed| self.check_contender(typed, task.as_ref()))
             .collect::<Result<Vec<Contender>>>()?;
-        let placement = self
-            .placement
-            .as_deref()
-            .map(Placement::parse)
-            .transpose()?;
+        let placement = self.placement.as_deref().map(Placement::parse).transpose()?;
         // Claims first: the order in which results show them.
         let mut metrics = task.metrics();
         metrics.sort_by_key(|metric| metric.role != Role::Claim);
-        Ok(Checked {
-            entrants: entrants(&contenders),
-            contenders,
-            metrics,
-            placement,
-        })
+        let load = if task.is_paced() { Load::Paced } else { Load::Bulk };
+        Ok(Checked { load, entrants: entrants(&contenders), contenders, metrics, placement })
     }
 
     /// The request as results carry it, with defaults filled in.
@@ -202,8 +195,7 @@ impl Request {
 
     /// The budget asked for, or the default where nothing else ends the race.
     pub(super) fn time_limit(&self) -> Option<Nanos> {
-        self.budget
-            .or_else(|| self.blocks.is_none().then_some(DEFAULT_BUDGET))
+        self.budget.or_else(|| self.blocks.is_none().then_some(DEFAULT_BUDGET))
     }
 
     fn check_numbers(&self) -> Result<()> {
@@ -246,24 +238,21 @@ impl Request {
             return Err(Error::usage(format!("IPv{family}; 4 or 6")));
         }
         match &self.to {
-            Some(host) if host.trim().is_empty() => Err(Error::usage(
-                "the far end has no name; write --to HOST or --to HOST:PORT",
-            )),
+            Some(host) if host.trim().is_empty() => {
+                Err(Error::usage("the far end has no name; write --to HOST or --to HOST:PORT"))
+            }
             Some(_) if self.path != "loopback" => Err(Error::usage(format!(
                 "both a remote host and the path `{}`; give one of them",
                 self.path
             ))),
-            None if self.path != "loopback" => Err(unknown("path", &self.path, &["loopback"])),
-            _ => self.check_texts(),
+            Some(_) => self.check_texts(),
+            None => LocalPath::parse(&self.path).and_then(|_| self.check_texts()),
         }
     }
 
     fn check_texts(&self) -> Result<()> {
         let texts = self.title.iter().chain(self.labels.keys());
-        match texts
-            .chain(self.labels.values())
-            .find(|text| text.len() > LONGEST_TEXT)
-        {
+        match texts.chain(self.labels.values()).find(|text| text.len() > LONGEST_TEXT) {
             Some(text) => Err(Error::usage(format!(
                 "a title or label of {} bytes; at most {LONGEST_TEXT}",
                 text.len()
@@ -305,6 +294,8 @@ pub struct Checked {
     pub metrics: Vec<Metric>,
     /// Where the ends are to run, if that was asked for.
     pub placement: Option<Placement>,
+    /// What the workload asks of the CPUs.
+    pub load: Load,
 }
 
 fn entrants(contenders: &[Contender]) -> Vec<Entrant> {
@@ -333,11 +324,7 @@ fn entrants(contenders: &[Contender]) -> Vec<Entrant> {
 
 /// The spec, with a number from the second of the same spec on: `udp`, `udp #2`.
 fn label(specs: &[String], id: usize) -> String {
-    match specs[..id]
-        .iter()
-        .filter(|spec| **spec == specs[id])
-        .count()
-    {
+    match specs[..id].iter().filter(|spec| **spec == specs[id]).count() {
         0 => specs[id].clone(),
         before => format!("{} #{}", specs[id], before + 1),
     }
@@ -391,10 +378,7 @@ mod tests {
     #[test]
     fn what_stays_on_this_machine_is_refused_for_a_remote_host() {
         let said = refusal(Request::new(["tcp", "unix"]).to("far.example"));
-        assert!(
-            said.contains("`unix` does not leave this machine"),
-            "{said}"
-        );
+        assert!(said.contains("`unix` does not leave this machine"), "{said}");
         assert!(Request::new(["tcp", "unix"]).check().is_ok());
     }
 

@@ -26,7 +26,7 @@ pub fn resume(before: Outcome, budget: Option<Nanos>, stage: Stage<'_>) -> Resul
     check_unfinished(&before, done)?;
     let limit = budget.map_or_else(|| budget_left(&before), |more| Ok(Some(more)))?;
     let request = request(&before);
-    let Checked { contenders, .. } = request.check()?;
+    let Checked { contenders, load, .. } = request.check()?;
     for contender in &contenders {
         contender.transport.check()?;
     }
@@ -34,7 +34,7 @@ pub fn resume(before: Outcome, budget: Option<Nanos>, stage: Stage<'_>) -> Resul
     let placement = Placement::parse(&before.plan.placement)?;
     let common = request.common(placement);
     let (host, _) = stage.runner.hosts()?;
-    plan::placement(Some(placement), request.to.is_some(), &host)?;
+    stage.runner.placement(Some(placement), load)?;
     let mut notices = Vec::new();
     if (&host.hostname, &host.cpu_model) != (&before.host.hostname, &before.host.cpu_model) {
         notices.push(Notice::ResumedElsewhere {
@@ -43,10 +43,8 @@ pub fn resume(before: Outcome, budget: Option<Nanos>, stage: Stage<'_>) -> Resul
         });
     }
     if before.status == Status::Budget {
-        notices.push(Notice::ResumedAfterLastLook {
-            blocks: done,
-            error: error_after(&before, done),
-        });
+        notices
+            .push(Notice::ResumedAfterLastLook { blocks: done, error: error_after(&before, done) });
     }
     // The environment is cold again; what this trial finds is not looked at.
     if let Some(first) = before.contenders.iter().find(|e| e.blocked.is_none()) {
@@ -128,13 +126,8 @@ fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
 fn error_after(before: &Outcome, done: u64) -> f64 {
     let whole = plan::alpha(before.asked.confidence);
     let again = before.warnings.iter();
-    let times = 1 + again
-        .filter(|w| w.code == "resumed_after_last_look")
-        .count();
+    let times = 1 + again.filter(|w| w.code == "resumed_after_last_look").count();
     let looks = before.plan.looks.iter();
-    let to_come: f64 = looks
-        .filter(|look| look.blocks as u64 > done)
-        .map(|look| look.alpha)
-        .sum();
+    let to_come: f64 = looks.filter(|look| look.blocks as u64 > done).map(|look| look.alpha).sum();
     (whole * times as f64 + to_come).min(1.0)
 }

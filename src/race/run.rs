@@ -15,13 +15,16 @@ use super::plan;
 use super::request::{Checked, Request};
 use super::save;
 use super::schedule;
-use super::stage::{Event, Stage};
+use super::stage::{Event, Stage, Unobserved};
 use super::warnings;
 use crate::error::{Error, Result};
+use crate::path::Family;
 use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
+use crate::trial::agents::{Agents, Far};
 use crate::trial::placement::Placement;
+use crate::trial::remote::RemoteServer;
 
 impl Request {
     /// Runs the race on `stage`.
@@ -44,24 +47,18 @@ impl Request {
             None => fresh_seed()?,
         };
         let (host, peer_host) = stage.runner.hosts()?;
-        let placement = plan::placement(checked.placement, self.to.is_some(), &host)?;
+        let placement = stage.runner.placement(checked.placement, checked.load)?;
         let common = self.common(placement.0);
         let mut entrants = checked.entrants.clone();
         let pilot = pilot::run(self, &mut stage, &common, &mut entrants, seed)?;
         let active = entrants.iter().filter(|e| e.blocked.is_none()).count();
         let elapsed = stage.clock.now() - began;
         let fixed = plan::fix(self, &checked, active, placement, &pilot, elapsed);
-        let Checked {
-            contenders,
-            metrics,
-            ..
-        } = checked;
+        let Checked { contenders, metrics, .. } = checked;
         remove_stale_samples(&stage)?;
         let outcome = Outcome {
             format: FORMAT,
-            deadheat: Program {
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-            },
+            deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },
             title: self.title.clone(),
             labels: self.labels.clone(),
             started: date::rfc3339(stage.started),
@@ -82,19 +79,42 @@ impl Request {
             status: Status::Running,
         };
         let course = Course::new(stage, contenders, common, outcome);
-        course
-            .within(self.time_limit(), began)
-            .expecting(plan::block_time(active, &pilot))
-            .drive()
+        course.within(self.time_limit(), began).expecting(plan::block_time(active, &pilot)).drive()
+    }
+
+    /// Runs the race with real agents: on this machine, or against the server it names, whose
+    /// shared secret, if any, is in `DEADHEAT_SECRET`. Saved nowhere.
+    ///
+    /// The program's `main` must begin with [`crate::trial::process::enter`].
+    ///
+    /// # Errors
+    /// As [`Request::run_with`]; where the server cannot be reached.
+    pub fn run(&self) -> Result<Outcome> {
+        self.check()?;
+        let secret = std::env::var("DEADHEAT_SECRET").ok();
+        let mut agents = Agents::new(self.far(secret.as_deref())?);
+        self.run_with(Stage::new(&mut agents, &mut Unobserved))
+    }
+
+    /// The far end that the request names, connected to if it is a server.
+    ///
+    /// # Errors
+    /// Where the server cannot be reached or does not let us in.
+    pub fn far(&self, secret: Option<&str>) -> Result<Far> {
+        let asked = self.asked();
+        let family = match asked.family {
+            Some(4) => Family::V4,
+            Some(6) => Family::V6,
+            _ => Family::Any,
+        };
+        let Some(host) = asked.to else { return Ok(Far::Loopback(family)) };
+        let server = Box::new(RemoteServer::connect(&host, family, secret)?);
+        Ok(Far::Server { host, server })
     }
 
     /// What all trials of this race have in common.
     pub(super) fn common(&self, placement: Placement) -> Common {
-        Common {
-            workload: self.workload.clone(),
-            placement,
-            wait: plan::wait(placement),
-        }
+        Common { workload: self.workload.clone(), placement, wait: plan::wait(placement) }
     }
 }
 
@@ -176,9 +196,7 @@ impl<'a> Course<'a> {
             Ok(_) => self.save(),
             Err(Halt::Save(error)) => Err(error),
             Err(Halt::Trial(error)) => {
-                self.add(&Notice::TrialFailed {
-                    error: error.to_string(),
-                });
+                self.add(&Notice::TrialFailed { error: error.to_string() });
                 let saved = self.save();
                 if self.done == 0 {
                     return Err(error);
@@ -188,13 +206,9 @@ impl<'a> Course<'a> {
         };
         if let Err(error) = saved {
             self.outcome.status = Status::Failed;
-            self.add(&Notice::SaveFailed {
-                error: error.to_string(),
-            });
+            self.add(&Notice::SaveFailed { error: error.to_string() });
         }
-        self.stage.observer.on(Event::Ended {
-            outcome: &self.outcome,
-        });
+        self.stage.observer.on(Event::Ended { outcome: &self.outcome });
         Ok(self.outcome)
     }
 
@@ -261,22 +275,14 @@ impl<'a> Course<'a> {
 
     fn between(&self) -> Stand {
         let mut looks = self.looks.looks.iter().map(|look| look.blocks as u64);
-        Stand::Between {
-            next: looks.find(|at| *at > self.done).map(|at| at - self.done),
-        }
+        Stand::Between { next: looks.find(|at| *at > self.done).map(|at| at - self.done) }
     }
 
     /// Time ended the race and not what it found, so all the error that is left may be spent.
     fn last_look(&mut self) -> Status {
         let done = usize::try_from(self.done).unwrap_or(usize::MAX);
-        self.refresh(Stand::Look {
-            alpha: self.looks.last(done),
-        });
-        if analyse::all_decided(&self.outcome) {
-            Status::Decided
-        } else {
-            Status::Budget
-        }
+        self.refresh(Stand::Look { alpha: self.looks.last(done) });
+        if analyse::all_decided(&self.outcome) { Status::Decided } else { Status::Budget }
     }
 
     /// Whether another block would not end in time. The first always may.
@@ -287,10 +293,7 @@ impl<'a> Course<'a> {
     }
 
     fn block_time(&self) -> Nanos {
-        self.spent_here
-            .0
-            .checked_div(self.blocks_here)
-            .map_or(self.expected, Nanos)
+        self.spent_here.0.checked_div(self.blocks_here).map_or(self.expected, Nanos)
     }
 
     fn blocks_left(&self) -> u64 {
@@ -300,8 +303,7 @@ impl<'a> Course<'a> {
     fn remaining(&self) -> Nanos {
         let blocks = Nanos(self.block_time().0.saturating_mul(self.blocks_left()));
         let elapsed = self.stage.clock.now() - self.began;
-        self.limit
-            .map_or(blocks, |limit| blocks.min(limit - elapsed))
+        self.limit.map_or(blocks, |limit| blocks.min(limit - elapsed))
     }
 
     /// Brings all that follows from the trials up to date.
@@ -311,13 +313,9 @@ impl<'a> Course<'a> {
             let mut trials = outcome.trials.iter().rev();
             let ran = trials.find(|t| t.contender == entrant.id && t.record.valid);
             if let Some(trial) = ran {
-                entrant
-                    .implementation
-                    .clone_from(&trial.record.implementation);
+                entrant.implementation.clone_from(&trial.record.implementation);
                 entrant.effective.clone_from(&trial.record.effective);
-                entrant
-                    .far_effective
-                    .clone_from(&trial.record.far_effective);
+                entrant.far_effective.clone_from(&trial.record.far_effective);
             }
         }
         analyse::refresh(outcome, stand);
@@ -355,10 +353,7 @@ pub(super) fn all_blocked(entrants: &[Entrant]) -> Error {
         .iter()
         .filter_map(|entrant| Some(format!("{}: {}", entrant.label, entrant.blocked.as_ref()?)))
         .collect();
-    Error::blocked(format!(
-        "no contender gets through; {}",
-        evidence.join("; ")
-    ))
+    Error::blocked(format!("no contender gets through; {}", evidence.join("; ")))
 }
 
 /// A seed that can be typed again: 32 bits of the kernel's.
@@ -371,10 +366,7 @@ fn fresh_seed() -> Result<u64> {
 
 /// Samples of an earlier race under the same name would be taken for this one's.
 fn remove_stale_samples(stage: &Stage<'_>) -> Result<()> {
-    for file in [stage.samples(), stage.samples_part()]
-        .into_iter()
-        .flatten()
-    {
+    for file in [stage.samples(), stage.samples_part()].into_iter().flatten() {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 let op = format!("remove the samples of an earlier race, {}", file.display());

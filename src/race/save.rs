@@ -56,10 +56,7 @@ pub fn load(file: &Path) -> Result<Outcome> {
     let opened = File::open(file).map_err(cannot)?;
     let mut text = Vec::new();
     // One byte more than allowed tells a file that is too large, also where its size is not known.
-    opened
-        .take(LARGEST + 1)
-        .read_to_end(&mut text)
-        .map_err(cannot)?;
+    opened.take(LARGEST + 1).read_to_end(&mut text).map_err(cannot)?;
     if text.len() as u64 > LARGEST {
         return Err(Error::data(
             name,
@@ -110,12 +107,10 @@ fn check_head(text: &[u8]) -> Result<(), String> {
     };
     match format.as_u64() {
         Some(format) if format == u64::from(FORMAT) => Ok(()),
-        Some(newer) if newer > u64::from(FORMAT) => Err(format!(
-            "written by a newer deadheat, format {newer}; this one reads {FORMAT}"
-        )),
-        Some(other) => Err(format!(
-            "format {other} does not exist; this one reads {FORMAT}"
-        )),
+        Some(newer) if newer > u64::from(FORMAT) => {
+            Err(format!("written by a newer deadheat, format {newer}; this one reads {FORMAT}"))
+        }
+        Some(other) => Err(format!("format {other} does not exist; this one reads {FORMAT}")),
         None => Err(foreign()),
     }
 }
@@ -132,14 +127,8 @@ fn is_at_end(error: &serde_json::Error, text: &[u8]) -> bool {
 fn check_references(outcome: &Outcome) -> Result<(), String> {
     let n = outcome.contenders.len();
     let ids = outcome.contenders.iter().enumerate();
-    if let Some((place, entrant)) = ids
-        .into_iter()
-        .find(|(place, entrant)| entrant.id != *place)
-    {
-        return Err(format!(
-            "contenders[{place}].id is {}, not {place}",
-            entrant.id
-        ));
+    if let Some((place, entrant)) = ids.into_iter().find(|(place, entrant)| entrant.id != *place) {
+        return Err(format!("contenders[{place}].id is {}, not {place}", entrant.id));
     }
     let trials = outcome.trials.iter().map(|trial| trial.contender);
     let summary = outcome.summary.iter().map(|summary| summary.contender);
@@ -148,18 +137,10 @@ fn check_references(outcome: &Outcome) -> Result<(), String> {
     let named = [
         ("trials", trials.max()),
         ("summary", summary.max()),
-        (
-            "verdicts",
-            verdicts
-                .map(|v| v.a.max(v.b).max(v.ahead.unwrap_or(0)))
-                .max(),
-        ),
+        ("verdicts", verdicts.map(|v| v.a.max(v.b).max(v.ahead.unwrap_or(0))).max()),
         ("control", control.map(|control| control.contender).max()),
     ];
-    match named
-        .into_iter()
-        .find(|(_, largest)| largest.is_some_and(|id| id >= n))
-    {
+    match named.into_iter().find(|(_, largest)| largest.is_some_and(|id| id >= n)) {
         Some((what, Some(id))) => Err(format!("{what} name contender {id}, and there are {n}")),
         _ => Ok(()),
     }
@@ -174,9 +155,7 @@ fn blame(text: &[u8]) -> Option<String> {
     };
     let each = |name: &str, misfit: Misfit| {
         let items = race.get(name)?.as_array()?.iter().enumerate();
-        items
-            .into_iter()
-            .find_map(|(i, item)| Some(format!("{name}[{i}]{}", misfit(item)?)))
+        items.into_iter().find_map(|(i, item)| Some(format!("{name}[{i}]{}", misfit(item)?)))
     };
     let fields: [(&str, Misfit); 9] = [
         ("deadheat", misfit::<Program>),
@@ -201,11 +180,7 @@ fn blame(text: &[u8]) -> Option<String> {
     fields
         .into_iter()
         .find_map(|(name, misfit)| one(name, misfit))
-        .or_else(|| {
-            lists
-                .into_iter()
-                .find_map(|(name, misfit)| each(name, misfit))
-        })
+        .or_else(|| lists.into_iter().find_map(|(name, misfit)| each(name, misfit)))
 }
 
 type Misfit = fn(&Value) -> Option<String>;
@@ -339,10 +314,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         let said = explained(Path::new("race.json"), error).to_string();
         assert!(said.starts_with("save race.json: "), "{said}");
-        assert!(
-            said.contains("free space") && said.contains("intact"),
-            "{said}"
-        );
+        assert!(said.contains("free space") && said.contains("intact"), "{said}");
     }
 
     #[test]
@@ -408,10 +380,7 @@ mod tests {
             refusal(&race.to_string())
         };
         let said = with(&|race| race["trials"][0]["metrics"]["rtt_p50_ns"] = "fast".into());
-        assert!(
-            said.contains("trials[0].metrics: invalid type: string"),
-            "{said}"
-        );
+        assert!(said.contains("trials[0].metrics: invalid type: string"), "{said}");
         let said = with(&|race| race["contenders"][1]["id"] = (-1).into());
         assert!(said.contains("contenders[1]: invalid value"), "{said}");
         let said = with(&|race| race["plan"]["margin"] = Value::Null);
@@ -427,10 +396,7 @@ mod tests {
         let mut outcome = race();
         outcome.trials[0].contender = 7;
         let said = refusal(&serde_json::to_string(&outcome).unwrap());
-        assert!(
-            said.contains("trials name contender 7, and there are 2"),
-            "{said}"
-        );
+        assert!(said.contains("trials name contender 7, and there are 2"), "{said}");
         let mut outcome = race();
         outcome.contenders[0].id = 1;
         let said = refusal(&serde_json::to_string(&outcome).unwrap());
@@ -440,9 +406,6 @@ mod tests {
     #[test]
     fn a_file_that_is_not_there_is_a_matter_of_set_up() {
         let error = load(Path::new("/nowhere/race.json")).unwrap_err();
-        assert!(
-            error.to_string().starts_with("read /nowhere/race.json: "),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("read /nowhere/race.json: "), "{error}");
     }
 }

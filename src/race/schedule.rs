@@ -1,7 +1,7 @@
 //! Who runs when: the order of each block and the seed its trials share. Everything follows from
 //! the race's seed and the block's number, so that any block can be run again as it was.
 
-use crate::stats::SplitMix64;
+use crate::rng::SplitMix64;
 
 /// What a slot is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,22 +41,12 @@ pub fn block(seed: u64, number: u64, active: &[usize]) -> Block {
     let mut rng = stream(seed, number);
     // Drawn before the order, so that the path stays the same when a contender drops out.
     let trial_seed = rng.next_u64();
-    let itself = |&contender: &usize| Slot {
-        contender,
-        role: Role::Contender,
-    };
-    let copy = |&contender: &usize| Slot {
-        contender,
-        role: Role::Control,
-    };
+    let itself = |&contender: &usize| Slot { contender, role: Role::Contender };
+    let copy = |&contender: &usize| Slot { contender, role: Role::Control };
     let mut slots: Vec<Slot> = active.iter().map(itself).collect();
     slots.extend(active.first().map(copy));
     rng.shuffle(&mut slots);
-    Block {
-        number,
-        seed: trial_seed,
-        slots,
-    }
+    Block { number, seed: trial_seed, slots }
 }
 
 /// The seed of the `n`-th trial before block 0.
@@ -93,9 +83,8 @@ mod tests {
         assert_eq!(blocks[0].seed, GOLDEN_SEED);
     }
 
-    const GOLDEN: [&str; 6] = [
-        "0' 0 2 1", "1 2 0' 0", "1 2 0 0'", "0 2 1 0'", "2 0 1 0'", "0' 0 1 2",
-    ];
+    const GOLDEN: [&str; 6] =
+        ["0' 0 2 1", "1 2 0' 0", "1 2 0 0'", "0 2 1 0'", "2 0 1 0'", "0' 0 1 2"];
     const GOLDEN_SEED: u64 = 11_241_344_834_629_033_336;
 
     #[test]
@@ -103,10 +92,7 @@ mod tests {
         for number in 0..20 {
             let (all, fewer) = (block(1, number, &[0, 1, 2]), block(1, number, &[1, 2]));
             assert_eq!(all.seed, fewer.seed);
-            assert!(fewer.slots.contains(&Slot {
-                contender: 1,
-                role: Role::Control
-            }));
+            assert!(fewer.slots.contains(&Slot { contender: 1, role: Role::Control }));
             assert_eq!(fewer.slots.len(), 3);
         }
         assert!(block(1, 0, &[]).slots.is_empty());

@@ -31,34 +31,20 @@ impl Pair<'_> {
 
     fn ahead(&self, ratio: Range, censored: bool) -> String {
         let a_wins = (ratio.0 < 1.0) == (self.metric.better == Better::Lower);
-        let (winner, loser, r) = if a_wins {
-            (self.a, self.b, ratio)
-        } else {
-            (self.b, self.a, ratio.inverse())
-        };
+        let (winner, loser, r) =
+            if a_wins { (self.a, self.b, ratio) } else { (self.b, self.a, ratio.inverse()) };
         let least = if censored { "at least " } else { "" };
-        format!(
-            "{winner} is ahead of {loser}: {} is {least}{}",
-            self.metric.label,
-            r.in_words()
-        )
+        format!("{winner} is ahead of {loser}: {} is {least}{}", self.metric.label, r.in_words())
     }
 
     fn dead_heat(&self, ratio: Range, measurable: bool) -> String {
         let (a, b, label) = (self.a, self.b, &self.metric.label);
         let within = percent(self.margin);
         if !measurable {
-            return format!(
-                "{a} and {b}: dead heat, {label} within {within} ({})",
-                ratio.bare()
-            );
+            return format!("{a} and {b}: dead heat, {label} within {within} ({})", ratio.bare());
         }
         // The same from the side that is lower, so that the difference is positive.
-        let (lower, r) = if ratio.0 < 1.0 {
-            (a, ratio)
-        } else {
-            (b, ratio.inverse())
-        };
+        let (lower, r) = if ratio.0 < 1.0 { (a, ratio) } else { (b, ratio.inverse()) };
         let (low, high) = (in_percent((1.0 - r.2).max(0.0)), percent(1.0 - r.1));
         format!(
             "{a} and {b}: dead heat although a difference of {} ({low} to {high}) is measurable, \
@@ -97,12 +83,7 @@ impl Range {
 
     /// `ratio 0.99, 0.97 to 1.02`.
     fn bare(self) -> String {
-        format!(
-            "ratio {}, {} to {}",
-            times(self.0),
-            times(self.1),
-            times(self.2)
-        )
+        format!("ratio {}, {} to {}", times(self.0), times(self.1), times(self.2))
     }
 
     /// `23 % lower (19 to 27 %)`, `3.4 times as high (3.1 to 3.8)`.
@@ -110,26 +91,13 @@ impl Range {
         let Range(point, low, high) = self;
         if point < 1.0 {
             let from = in_percent(1.0 - high);
-            return format!(
-                "{} lower ({from} to {})",
-                percent(1.0 - point),
-                percent(1.0 - low)
-            );
+            return format!("{} lower ({from} to {})", percent(1.0 - point), percent(1.0 - low));
         }
         if point < 2.0 {
             let from = in_percent(low - 1.0);
-            return format!(
-                "{} higher ({from} to {})",
-                percent(point - 1.0),
-                percent(high - 1.0)
-            );
+            return format!("{} higher ({from} to {})", percent(point - 1.0), percent(high - 1.0));
         }
-        format!(
-            "{} times as high ({} to {})",
-            times(point),
-            times(low),
-            times(high)
-        )
+        format!("{} times as high ({} to {})", times(point), times(low), times(high))
     }
 }
 
@@ -165,23 +133,13 @@ mod tests {
         let ruling = Ruling {
             outcome,
             winner: None,
-            ratio: Estimate {
-                point,
-                low,
-                high,
-                confidence: 0.95,
-            },
+            ratio: Estimate { point, low, high, confidence: 0.95 },
             p_difference: 0.5,
             p_equivalence: 0.5,
             more_blocks: None,
             detectable_but_small: small,
         };
-        let pair = Pair {
-            a: "tcp",
-            b: "udp",
-            metric: &metric,
-            margin: 0.05,
-        };
+        let pair = Pair { a: "tcp", b: "udp", metric: &metric, margin: 0.05 };
         pair.note(&ruling, Some(14), false)
     }
 

@@ -9,9 +9,7 @@ use crate::time::Nanos;
 const RACES: u64 = 300;
 
 fn ask() -> Request {
-    Request::new(["udp", "udp", "tcp"])
-        .workload(WORKLOAD)
-        .blocks(20)
+    Request::new(["udp", "udp", "tcp"]).workload(WORKLOAD).blocks(20)
 }
 
 /// One kind of noise: a factor on a trial's figure, from a generator and the trial's number.
@@ -47,10 +45,7 @@ fn identical_contenders_are_told_apart_in_at_most_one_race_of_twenty() {
             let mut request = ask().seed(race);
             // Every other race has planned 20 blocks and has time for 14, which is between looks.
             if race % 2 == 0 {
-                request = Request {
-                    seed: Some(race),
-                    ..replay(&planned)
-                };
+                request = Request { seed: Some(race), ..replay(&planned) };
                 request = request.budget(Nanos::from_millis(100 + 14 * 400));
             }
             let outcome = run(&request, |order| {
@@ -80,11 +75,7 @@ fn a_real_difference_is_found_and_a_false_one_beside_it_is_not() {
         let outcome = run(&request, testing::noisy(race, 0.1, level)).unwrap();
         let ahead = |a, b| {
             let of = |v: &&Verdict| (v.a, v.b) == (a, b);
-            outcome
-                .verdicts
-                .iter()
-                .find(of)
-                .and_then(|verdict| verdict.ahead)
+            outcome.verdicts.iter().find(of).and_then(|verdict| verdict.ahead)
         };
         found += u64::from(ahead(0, 2) == Some(0) && ahead(1, 2) == Some(1));
         wrong += u64::from(ahead(0, 1).is_some());

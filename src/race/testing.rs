@@ -26,9 +26,7 @@ pub(super) fn outcome(contenders: usize) -> Outcome {
     let runner = Fake(|_: &Order| End::Failed(crate::Error::Interrupted));
     Outcome {
         format: FORMAT,
-        deadheat: Program {
-            version: "0.1.0".into(),
-        },
+        deadheat: Program { version: "0.1.0".into() },
         title: None,
         labels: Default::default(),
         started: "2026-01-01T00:00:00Z".into(),
@@ -70,11 +68,7 @@ pub(super) fn day() -> SystemTime {
 /// A trial that yields `figure` for every metric of the workload.
 pub(super) fn ran(order: &Order, figure: f64) -> End {
     let task = crate::workload::parse(&order.workload).unwrap();
-    let metrics: Metrics = task
-        .metrics()
-        .into_iter()
-        .map(|metric| (metric.name, figure))
-        .collect();
+    let metrics: Metrics = task.metrics().into_iter().map(|metric| (metric.name, figure)).collect();
     End::Ran(Box::new(fake::record(metrics)))
 }
 

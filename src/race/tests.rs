@@ -17,11 +17,7 @@ use crate::trial::fake::Fake;
 use crate::trial::{End, Order};
 
 fn ask(contenders: &[&str]) -> Request {
-    Request::new(contenders.to_vec())
-        .workload(WORKLOAD)
-        .blocks(12)
-        .margin(0.05)
-        .seed(7)
+    Request::new(contenders.to_vec()).workload(WORKLOAD).blocks(12).margin(0.05).seed(7)
 }
 
 /// 100 for tcp, 80 for udp, with 1 % noise.
@@ -38,9 +34,7 @@ fn tie() -> impl FnMut(&Order) -> End {
 fn repeatable() -> impl FnMut(&Order) -> End {
     let mut seen = BTreeMap::new();
     move |order| {
-        let nth = seen
-            .entry((order.seed, order.contender.clone()))
-            .or_insert(0u64);
+        let nth = seen.entry((order.seed, order.contender.clone())).or_insert(0u64);
         *nth += 1;
         let key = order.seed ^ (*nth << 8) ^ order.contender.len() as u64;
         ran(order, 100.0 * (0.3 * SplitMix64::new(key).normal()).exp())
@@ -86,10 +80,7 @@ fn a_budget_that_is_spent_leaves_undecided_with_what_it_would_take() {
     assert_eq!(outcome.status, Status::Budget);
     let verdict = &outcome.verdicts[0];
     assert_eq!(verdict.outcome, stats::Outcome::Undecided);
-    assert!(
-        verdict.more_blocks.is_some_and(|more| more > 10),
-        "{verdict:?}"
-    );
+    assert!(verdict.more_blocks.is_some_and(|more| more > 10), "{verdict:?}");
     assert!(verdict.note.contains("more blocks"), "{}", verdict.note);
     // 100 ms for the warm-up, 300 ms a block.
     assert_eq!((outcome.plan.blocks_max, blocks(&outcome)), (9, 9));
@@ -97,9 +88,7 @@ fn a_budget_that_is_spent_leaves_undecided_with_what_it_would_take() {
 
 #[test]
 fn time_that_runs_out_early_still_has_a_last_look() {
-    let request = ask(&["tcp", "udp"])
-        .blocks(100)
-        .budget(Nanos::from_secs(10));
+    let request = ask(&["tcp", "udp"]).blocks(100).budget(Nanos::from_secs(10));
     let clock = Manual::default();
     let ticking = clock.clone();
     let (mut trials, mut lead) = (0, clear_lead());
@@ -154,11 +143,9 @@ fn a_control_that_is_no_tie_takes_the_trust_away() {
 
 #[test]
 fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
-    let outcome = run(&ask(&["tcp", "udp", "icmp"]), |order| {
-        match order.contender.as_str() {
-            "icmp" => End::Blocked("8 echo requests, no reply in 2 s".into()),
-            _ => ran(order, 100.0),
-        }
+    let outcome = run(&ask(&["tcp", "udp", "icmp"]), |order| match order.contender.as_str() {
+        "icmp" => End::Blocked("8 echo requests, no reply in 2 s".into()),
+        _ => ran(order, 100.0),
     })
     .unwrap();
     assert_eq!(outcome.status, Status::Decided);
@@ -184,31 +171,17 @@ fn one_blocked_trial_alone_drops_nobody() {
         }
     })
     .unwrap();
-    assert!(
-        outcome
-            .contenders
-            .iter()
-            .all(|entrant| entrant.blocked.is_none())
-    );
-    let invalid = outcome
-        .trials
-        .iter()
-        .find(|trial| !trial.record.valid)
-        .unwrap();
-    assert_eq!(
-        invalid.record.why_invalid.as_deref(),
-        Some("blocked: a moment of silence")
-    );
+    assert!(outcome.contenders.iter().all(|entrant| entrant.blocked.is_none()));
+    let invalid = outcome.trials.iter().find(|trial| !trial.record.valid).unwrap();
+    assert_eq!(invalid.record.why_invalid.as_deref(), Some("blocked: a moment of silence"));
     assert_eq!(codes(&outcome), ["gate_failed"]);
 }
 
 #[test]
 fn a_first_contender_that_is_blocked_leaves_pilot_and_control_to_the_next() {
-    let outcome = run(&ask(&["icmp", "tcp", "udp"]), |order| {
-        match order.contender.as_str() {
-            "icmp" => End::Blocked("silence".into()),
-            _ => ran(order, 100.0),
-        }
+    let outcome = run(&ask(&["icmp", "tcp", "udp"]), |order| match order.contender.as_str() {
+        "icmp" => End::Blocked("silence".into()),
+        _ => ran(order, 100.0),
     })
     .unwrap();
     assert!(outcome.contenders[0].blocked.is_some());
@@ -251,11 +224,7 @@ fn a_failed_gate_is_repeated_at_the_end_of_the_block_and_stays_listed() {
         end
     })
     .unwrap();
-    let first: Vec<_> = outcome
-        .trials
-        .iter()
-        .filter(|trial| trial.block == 0)
-        .collect();
+    let first: Vec<_> = outcome.trials.iter().filter(|trial| trial.block == 0).collect();
     let valid: Vec<bool> = first.iter().map(|trial| trial.record.valid).collect();
     assert_eq!(valid, [false, true, true, false, true]);
     let who = |place: usize| (first[place].contender, first[place].control);
@@ -328,10 +297,7 @@ fn ctrl_c_keeps_whole_blocks_only() {
         |stage| stage.stop(flag),
     )
     .unwrap();
-    assert_eq!(
-        (outcome.status, outcome.trials.len()),
-        (Status::Interrupted, 12)
-    );
+    assert_eq!((outcome.status, outcome.trials.len()), (Status::Interrupted, 12));
     // Who presses the button has seen the estimates, so nothing is decided by it.
     assert_eq!(outcome.verdicts[0].outcome, stats::Outcome::Undecided);
     let flag = Arc::new(AtomicBool::new(true));
@@ -404,16 +370,10 @@ fn going_on_after_the_last_look_is_possible_and_told() {
     before.asked.budget_ns = Some(1_000_000);
     let after = resumed(before, Some(Nanos::from_secs(60)), repeatable()).unwrap();
     assert!(blocks(&after) > 10);
-    let warning = after
-        .warnings
-        .iter()
-        .find(|w| w.code == "resumed_after_last_look");
+    let warning = after.warnings.iter().find(|w| w.code == "resumed_after_last_look");
     let message = &warning.unwrap().message;
     // Ten blocks came before any look: all of the error once more.
-    assert!(
-        message.contains("at 10 blocks") && message.contains("up to 10 %"),
-        "{message}"
-    );
+    assert!(message.contains("at 10 blocks") && message.contains("up to 10 %"), "{message}");
 }
 
 #[test]
@@ -448,10 +408,7 @@ fn the_same_seed_gives_the_same_race_and_another_another() {
     let race = |seed| run(&ask(&["tcp", "udp"]).seed(seed), repeatable()).unwrap();
     assert_eq!(race(1), race(1));
     assert_ne!(race(1).trials, race(2).trials);
-    let unseeded = Request {
-        seed: None,
-        ..ask(&["tcp", "udp"])
-    };
+    let unseeded = Request { seed: None, ..ask(&["tcp", "udp"]) };
     assert!(run(&unseeded, tie()).unwrap().seed <= u64::from(u32::MAX));
 }
 
@@ -483,12 +440,7 @@ fn a_place_that_cannot_be_written_costs_no_block() {
         },
         |stage| stage.save(&file),
     );
-    assert!(
-        outcome
-            .unwrap_err()
-            .to_string()
-            .contains("directory does not exist")
-    );
+    assert!(outcome.unwrap_err().to_string().contains("directory does not exist"));
     assert_eq!(trials, 1);
 }
 
@@ -520,9 +472,7 @@ fn a_disk_that_fails_on_the_way_ends_the_race_and_keeps_the_blocks() {
 fn what_is_saved_is_what_is_returned() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("race.json");
-    let outcome = run_staged(&ask(&["tcp", "udp"]), repeatable(), |stage| {
-        stage.save(&file)
-    });
+    let outcome = run_staged(&ask(&["tcp", "udp"]), repeatable(), |stage| stage.save(&file));
     assert_eq!(save::load(&file).unwrap(), outcome.unwrap());
 }
 
@@ -532,8 +482,7 @@ struct Kept(Vec<(u64, u64, usize, bool)>);
 impl Keep for Kept {
     fn append(&mut self, main: &Path, part: &Path, place: &Place<'_>) -> crate::Result<()> {
         assert!(main.ends_with("race.samples") && part.ends_with("race.samples.part"));
-        self.0
-            .push((place.block, place.order, place.contender, place.control));
+        self.0.push((place.block, place.order, place.contender, place.control));
         Ok(())
     }
 }
@@ -556,9 +505,7 @@ fn samples_are_kept_for_every_trial_of_a_block_and_old_ones_removed() {
         .keep(&mut kept);
     let outcome = ask(&["tcp", "udp"]).run_with(stage).unwrap();
     let places = outcome.trials.iter();
-    let places: Vec<_> = places
-        .map(|t| (t.block, t.order, t.contender, t.control))
-        .collect();
+    let places: Vec<_> = places.map(|t| (t.block, t.order, t.contender, t.control)).collect();
     assert_eq!(kept.0, places);
     assert!(!orders[0] && orders[1..].iter().all(|kept| *kept));
     assert!(!stale.exists());
@@ -576,10 +523,7 @@ fn an_observer_sees_a_race_from_pilot_to_end() {
     let mut first = lines[2..5].to_vec();
     first.sort_unstable();
     assert_eq!(first, ["0: tcp", "0: tcp'", "0: udp"]);
-    assert_eq!(
-        (lines[5].as_str(), lines[9].as_str()),
-        ("block 1", "block 2")
-    );
+    assert_eq!((lines[5].as_str(), lines[9].as_str()), ("block 1", "block 2"));
     assert_eq!(lines[10..], ["Budget"]);
 }
 
@@ -587,19 +531,11 @@ fn an_observer_sees_a_race_from_pilot_to_end() {
 fn figures_that_are_no_numbers_are_no_figures() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("race.json");
-    let outcome = run_staged(
-        &ask(&["tcp", "udp"]),
-        |order| ran(order, f64::NAN),
-        |stage| stage.save(&file),
-    )
-    .unwrap();
+    let outcome =
+        run_staged(&ask(&["tcp", "udp"]), |order| ran(order, f64::NAN), |stage| stage.save(&file))
+            .unwrap();
     assert_eq!(outcome.verdicts[0].ratio, None);
-    assert!(
-        outcome
-            .trials
-            .iter()
-            .all(|trial| trial.record.metrics.is_empty())
-    );
+    assert!(outcome.trials.iter().all(|trial| trial.record.metrics.is_empty()));
     assert_eq!(save::load(&file).unwrap(), outcome);
 }
 

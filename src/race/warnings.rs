@@ -18,11 +18,7 @@ pub fn refresh(outcome: &mut Outcome) {
     outcome.warnings = derived
         .iter()
         .map(Notice::warning)
-        .chain(
-            events
-                .into_iter()
-                .filter(|w| EVENTS.contains(&w.code.as_str())),
-        )
+        .chain(events.into_iter().filter(|w| EVENTS.contains(&w.code.as_str())))
         .collect();
 }
 
@@ -32,12 +28,8 @@ pub fn add(outcome: &mut Outcome, notice: &Notice) {
 }
 
 /// Warnings that do not follow from trials and plan, and are kept.
-const EVENTS: &[&str] = &[
-    "trial_failed",
-    "save_failed",
-    "resumed_after_last_look",
-    "resumed_elsewhere",
-];
+const EVENTS: &[&str] =
+    &["trial_failed", "save_failed", "resumed_after_last_look", "resumed_elsewhere"];
 
 /// All that follows from trials and plan.
 fn derive(outcome: &Outcome) -> Vec<Notice> {
@@ -57,16 +49,10 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
     let claims = usize::try_from(plan.claims).unwrap_or(usize::MAX);
     let fewest = Plan::fewest_blocks(claims, alpha(outcome.asked.confidence)) as u64;
     if claims > 0 && plan.blocks_max < fewest {
-        all.push(Notice::BudgetTooSmall {
-            blocks: plan.blocks_max,
-            fewest,
-        });
+        all.push(Notice::BudgetTooSmall { blocks: plan.blocks_max, fewest });
     }
     if outcome.asked.margin.is_none() && plan.margin > LEAST_MARGIN {
-        all.push(Notice::MarginWidened {
-            margin: plan.margin,
-            reason: plan.margin_reason.clone(),
-        });
+        all.push(Notice::MarginWidened { margin: plan.margin, reason: plan.margin_reason.clone() });
     }
     if plan.placement == "host" && outcome.asked.to.is_none() {
         all.push(Notice::HostPlacement);
@@ -78,16 +64,11 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     let mut racing = outcome.contenders.iter().filter(|e| e.blocked.is_none());
     if let (Some(only), None) = (racing.next(), racing.next()) {
-        all.push(Notice::SingleContender {
-            label: only.label.clone(),
-        });
+        all.push(Notice::SingleContender { label: only.label.clone() });
     }
     for entrant in &outcome.contenders {
         if let Some(evidence) = &entrant.blocked {
-            all.push(Notice::Blocked {
-                label: entrant.label.clone(),
-                evidence: evidence.clone(),
-            });
+            all.push(Notice::Blocked { label: entrant.label.clone(), evidence: evidence.clone() });
         }
         // Sizes are rounded by the kernel in its own ways (tcp(7), socket(7)); words are not.
         for (option, asked) in &entrant.asked {
@@ -115,20 +96,14 @@ fn of_host(outcome: &Outcome) -> Vec<Notice> {
         shares.filter(|share| *share > NOTABLE_STEAL)
     };
     if touched().count() > 0 {
-        all.push(Notice::Steal {
-            trials: touched().count(),
-            most: touched().fold(0.0, f64::max),
-        });
+        all.push(Notice::Steal { trials: touched().count(), most: touched().fold(0.0, f64::max) });
     }
     // Later trials find the load that earlier ones made.
     let cpus = outcome.host.cpus.len().max(1);
     if let Some(first) = outcome.trials.first()
         && first.record.load > NOTABLE_LOAD * cpus as f64
     {
-        all.push(Notice::Load {
-            load: first.record.load,
-            cpus,
-        });
+        all.push(Notice::Load { load: first.record.load, cpus });
     }
     all
 }
@@ -151,9 +126,7 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     let accounts = |trial: &Trial| {
         let accounts = trial.record.ledger.accounts();
-        accounts
-            .map(|(_, account)| account.clone())
-            .collect::<Vec<_>>()
+        accounts.map(|(_, account)| account.clone()).collect::<Vec<_>>()
     };
     let valid = || outcome.trials.iter().filter(|trial| trial.record.valid);
     let open = || valid().filter(|trial| accounts(trial).iter().any(|a| !a.closes()));
@@ -168,8 +141,7 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
         let lost = |trial: &Trial| {
             let accounts = accounts(trial).into_iter();
             accounts.fold(0u64, |sum, a| {
-                sum.saturating_add(a.lost_on_path)
-                    .saturating_add(a.dropped_at_receiver)
+                sum.saturating_add(a.lost_on_path).saturating_add(a.dropped_at_receiver)
             })
         };
         let losers = outcome.contenders.iter().filter(|entrant| {
@@ -197,10 +169,7 @@ fn of_figures(outcome: &Outcome) -> Vec<Notice> {
         }
         let (label, metric) = (entrant.label.clone(), metric.label.clone());
         if summary.censored {
-            all.push(Notice::Censored {
-                label: label.clone(),
-                metric: metric.clone(),
-            });
+            all.push(Notice::Censored { label: label.clone(), metric: metric.clone() });
         }
         if let Some([lower, upper]) = summary.regimes {
             all.push(Notice::TwoRegimes {
@@ -254,11 +223,7 @@ mod tests {
         refresh(&mut outcome);
         let complete = |w: &Warning| !w.message.is_empty() && !w.advice.is_empty();
         assert!(outcome.warnings.iter().all(complete));
-        outcome
-            .warnings
-            .into_iter()
-            .map(|warning| warning.code)
-            .collect()
+        outcome.warnings.into_iter().map(|warning| warning.code).collect()
     }
 
     #[test]
@@ -279,24 +244,12 @@ mod tests {
         let cases: Vec<(&str, Change<'_>)> = vec![
             ("steal", Box::new(|o| o.trials[3].record.steal_share = 0.2)),
             ("load", Box::new(|o| o.trials[0].record.load = 1.5)),
-            (
-                "gate_failed",
-                Box::new(|o| o.trials[0].record.valid = false),
-            ),
+            ("gate_failed", Box::new(|o| o.trials[0].record.valid = false)),
             ("budget_too_small", Box::new(|o| o.plan.blocks_max = 3)),
-            (
-                "host_placement",
-                Box::new(|o| o.plan.placement = "host".into()),
-            ),
+            ("host_placement", Box::new(|o| o.plan.placement = "host".into())),
             ("margin_widened", Box::new(|o| o.plan.margin = 0.1)),
-            (
-                "loss_on_loopback",
-                Box::new(|o| o.trials[0].record.ledger.up = Some(account(2, 8))),
-            ),
-            (
-                "ledger_open",
-                Box::new(|o| o.trials[0].record.ledger.up = Some(account(0, 8))),
-            ),
+            ("loss_on_loopback", Box::new(|o| o.trials[0].record.ledger.up = Some(account(2, 8)))),
+            ("ledger_open", Box::new(|o| o.trials[0].record.ledger.up = Some(account(0, 8)))),
             (
                 "censored_percentile",
                 Box::new(|o| o.trials[0].record.censored = vec![o.metrics[0].name.clone()]),
@@ -305,33 +258,19 @@ mod tests {
                 "not_as_asked",
                 Box::new(|o| {
                     o.contenders[0].asked.insert("cc".into(), "bbr".into());
-                    o.contenders[0]
-                        .effective
-                        .insert("cc".into(), "cubic".into());
+                    o.contenders[0].effective.insert("cc".into(), "cubic".into());
                 }),
             ),
             (
                 UNTRUSTED_GATE,
-                Box::new(|o| {
-                    o.trials
-                        .iter_mut()
-                        .take(5)
-                        .for_each(|t| t.record.valid = false)
-                }),
+                Box::new(|o| o.trials.iter_mut().take(5).for_each(|t| t.record.valid = false)),
             ),
             (
                 "two_regimes",
                 Box::new(|o| {
-                    let slow = o
-                        .trials
-                        .iter_mut()
-                        .filter(|t| t.contender == 1 && t.block % 2 == 0);
+                    let slow = o.trials.iter_mut().filter(|t| t.contender == 1 && t.block % 2 == 0);
                     for trial in slow {
-                        trial
-                            .record
-                            .metrics
-                            .values_mut()
-                            .for_each(|figure| *figure *= 4.0);
+                        trial.record.metrics.values_mut().for_each(|figure| *figure *= 4.0);
                     }
                 }),
             ),
@@ -362,10 +301,7 @@ mod tests {
     fn one_trial_in_five_may_fail_and_no_more() {
         let share = |n: usize| {
             let fail = |o: &mut Outcome| {
-                o.trials
-                    .iter_mut()
-                    .take(n)
-                    .for_each(|t| t.record.valid = false);
+                o.trials.iter_mut().take(n).for_each(|t| t.record.valid = false);
             };
             codes(calm(), fail)
         };

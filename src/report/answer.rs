@@ -47,10 +47,7 @@ fn doubts(outcome: &Outcome) -> Vec<Line> {
         .iter()
         .filter(|warning| warning.code == UNTRUSTED_GATE)
         .map(|warning| format!("Not trusted: {}", warning.message));
-    control
-        .chain(gate)
-        .map(|text| Line::new(text, Tone::Bad))
-        .collect()
+    control.chain(gate).map(|text| Line::new(text, Tone::Bad)).collect()
 }
 
 fn unfinished(outcome: &Outcome) -> Option<Line> {
@@ -141,11 +138,7 @@ pub(super) fn best_first(outcome: &Outcome, metric: &Metric) -> Vec<usize> {
             })
             .unwrap_or(f64::INFINITY)
     };
-    let mut ids: Vec<usize> = outcome
-        .contenders
-        .iter()
-        .map(|contender| contender.id)
-        .collect();
+    let mut ids: Vec<usize> = outcome.contenders.iter().map(|contender| contender.id).collect();
     ids.sort_by(|a, b| estimate(*a).total_cmp(&estimate(*b)));
     ids
 }
@@ -171,27 +164,15 @@ impl<'a> Standing<'a> {
             return None;
         }
         let takes_part = |id: &usize| verdicts.iter().any(|v| v.a == *id || v.b == *id);
-        let ids = best_first(outcome, metric)
-            .into_iter()
-            .filter(takes_part)
-            .collect();
-        Some(Standing {
-            outcome,
-            metric,
-            verdicts,
-            ids,
-        })
+        let ids = best_first(outcome, metric).into_iter().filter(takes_part).collect();
+        Some(Standing { outcome, metric, verdicts, ids })
     }
 
     /// The place: `1`, `2=` where it is shared in a dead heat, `2–4` where pairs are undecided,
     /// `2–4=` where both.
     pub(super) fn place(&self, id: usize) -> Option<String> {
         let (best, worst) = self.range(id)?;
-        let place = if best == worst {
-            best.to_string()
-        } else {
-            format!("{best}–{worst}")
-        };
+        let place = if best == worst { best.to_string() } else { format!("{best}–{worst}") };
         let shared = self.ids.iter().any(|other| {
             self.between(id, *other).is_some_and(is_tie)
                 && self.range(*other) == Some((best, worst))
@@ -202,21 +183,14 @@ impl<'a> Standing<'a> {
     fn range(&self, id: usize) -> Option<(usize, usize)> {
         self.ids.contains(&id).then(|| {
             let mine = || self.verdicts.iter().filter(|v| v.a == id || v.b == id);
-            let behind = mine()
-                .filter(|v| v.ahead.is_some_and(|ahead| ahead != id))
-                .count();
-            let open = mine()
-                .filter(|v| v.outcome == stats::Outcome::Undecided)
-                .count();
+            let behind = mine().filter(|v| v.ahead.is_some_and(|ahead| ahead != id)).count();
+            let open = mine().filter(|v| v.outcome == stats::Outcome::Undecided).count();
             (1 + behind, 1 + behind + open)
         })
     }
 
     fn between(&self, a: usize, b: usize) -> Option<&'a Verdict> {
-        self.verdicts
-            .iter()
-            .find(|v| (v.a, v.b) == (a, b) || (v.a, v.b) == (b, a))
-            .copied()
+        self.verdicts.iter().find(|v| (v.a, v.b) == (a, b) || (v.a, v.b) == (b, a)).copied()
     }
 
     /// The verdicts in one paragraph: who leads, which are tied, what is open.
@@ -226,10 +200,7 @@ impl<'a> Standing<'a> {
         let (text, tone) = if groups.len() == 1 {
             let names = words::list(&self.labels(&groups[0]));
             let margin = self.margin();
-            (
-                format!("dead heat of all: {names}, each pair within {margin}."),
-                Tone::Tie,
-            )
+            (format!("dead heat of all: {names}, each pair within {margin}."), Tone::Tie)
         } else if is_chain {
             (self.chain_in_words(&groups), Tone::Good)
         } else {
@@ -241,11 +212,7 @@ impl<'a> Standing<'a> {
     /// Something is decided, or nothing is.
     fn tone(&self) -> Tone {
         let is_ahead = |verdict: &&Verdict| verdict.outcome == stats::Outcome::Ahead;
-        if self.verdicts.iter().any(is_ahead) {
-            Tone::Good
-        } else {
-            Tone::Open
-        }
+        if self.verdicts.iter().any(is_ahead) { Tone::Good } else { Tone::Open }
     }
 
     /// Contenders in groups of which each pair is a dead heat, best estimate first.
@@ -264,8 +231,7 @@ impl<'a> Standing<'a> {
     /// Whether each of `group` is ahead of each contender of `others`.
     fn leads(&self, group: &[usize], others: &[Vec<usize>]) -> bool {
         let is_ahead = |id: usize, other: usize| {
-            self.between(id, other)
-                .is_some_and(|verdict| verdict.ahead == Some(id))
+            self.between(id, other).is_some_and(|verdict| verdict.ahead == Some(id))
         };
         let mut others = others.iter().flatten();
         others.all(|other| group.iter().all(|id| is_ahead(*id, *other)))
@@ -314,8 +280,7 @@ impl<'a> Standing<'a> {
         let mut wins: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for id in &self.ids {
             let beaten = |other: &&usize| {
-                self.between(*id, **other)
-                    .is_some_and(|verdict| verdict.ahead == Some(*id))
+                self.between(*id, **other).is_some_and(|verdict| verdict.ahead == Some(*id))
             };
             let losers: Vec<usize> = self.ids.iter().filter(beaten).copied().collect();
             if losers.is_empty() {
@@ -337,11 +302,7 @@ impl<'a> Standing<'a> {
             return String::new();
         };
         let is_first = self.between(leader, *next).is_some_and(|v| v.a == leader);
-        let ratio = if is_first {
-            ratio.point
-        } else {
-            1.0 / ratio.point
-        };
+        let ratio = if is_first { ratio.point } else { 1.0 / ratio.point };
         let against = label(self.outcome, *next);
         if ratio >= 2.0 {
             format!(", {} that of {against}, the next", words::change(ratio))
@@ -363,11 +324,7 @@ impl<'a> Standing<'a> {
         let pairs_of =
             |id: usize, open: &[&Verdict]| open.iter().filter(|v| v.a == id || v.b == id).count();
         while !open.is_empty() {
-            let most = self
-                .ids
-                .iter()
-                .rev()
-                .max_by_key(|id| pairs_of(**id, &open))?;
+            let most = self.ids.iter().rev().max_by_key(|id| pairs_of(**id, &open))?;
             let (its, others): (Vec<&Verdict>, Vec<&Verdict>) =
                 open.iter().partition(|v| v.a == *most || v.b == *most);
             let against = its.iter().map(|v| if v.a == *most { v.b } else { v.a });
@@ -383,9 +340,7 @@ impl<'a> Standing<'a> {
     }
 
     fn margin(&self) -> String {
-        self.verdicts
-            .first()
-            .map_or_else(String::new, |verdict| words::margin(verdict.margin))
+        self.verdicts.first().map_or_else(String::new, |verdict| words::margin(verdict.margin))
     }
 
     fn labels(&self, ids: &[usize]) -> Vec<String> {

@@ -16,10 +16,7 @@ fn document(comparison: &Comparison) -> Document {
     let sections = [
         Section::new("", vec![Block::Sentences(answer(comparison))]),
         Section::new("Changes", tables(comparison, Role::Claim)),
-        Section::new(
-            "Described, not claimed",
-            tables(comparison, Role::Descriptive),
-        ),
+        Section::new("Described, not claimed", tables(comparison, Role::Descriptive)),
         Section::new("Not in both", vec![Block::Facts(alone(comparison))]),
         Section::new("Warnings", vec![Block::Points(warnings(comparison))]),
     ];
@@ -32,10 +29,7 @@ fn document(comparison: &Comparison) -> Document {
 
 fn answer(comparison: &Comparison) -> Vec<Line> {
     let with = |change: Change| -> Vec<String> {
-        let rows = comparison
-            .rows
-            .iter()
-            .filter(|row| row.change == Some(change));
+        let rows = comparison.rows.iter().filter(|row| row.change == Some(change));
         rows.map(|row| say(row, change)).collect()
     };
     let mut lines = Vec::new();
@@ -81,15 +75,8 @@ fn tables(comparison: &Comparison, role: Role) -> Vec<Block> {
     let table = |name: &str| {
         let rows = comparison.rows.iter();
         let rows: Vec<&Row> = rows.filter(|row| row.metric.name == name).collect();
-        let legend = if last == Some(name) {
-            legend(comparison, role)
-        } else {
-            String::new()
-        };
-        Block::Table(Table {
-            columns: table_columns(&rows),
-            legend,
-        })
+        let legend = if last == Some(name) { legend(comparison, role) } else { String::new() };
+        Block::Table(Table { columns: table_columns(&rows), legend })
     };
     names.iter().map(|name| table(name)).collect()
 }
@@ -112,9 +99,7 @@ fn table_columns(rows: &[&Row]) -> Vec<Column> {
         return Vec::new();
     };
     let metric = &first.metric;
-    let estimates = rows
-        .iter()
-        .flat_map(|row| row.estimates.iter().flatten().copied());
+    let estimates = rows.iter().flat_map(|row| row.estimates.iter().flatten().copied());
     let scale = Scale::of(estimates, metric.unit);
     let column = |heading: &str, cell: &dyn Fn(&Row) -> Cell| {
         Column::new(heading, rows.iter().map(|row| cell(row)).collect())
@@ -157,10 +142,9 @@ fn change_cell(change: Option<Change>) -> Cell {
 
 fn alone(comparison: &Comparison) -> Vec<(String, String)> {
     let mut facts = Vec::new();
-    for (name, labels) in [
-        ("only in the old", &comparison.only_old),
-        ("only in the new", &comparison.only_new),
-    ] {
+    for (name, labels) in
+        [("only in the old", &comparison.only_old), ("only in the new", &comparison.only_new)]
+    {
         if !labels.is_empty() {
             facts.push((name.to_owned(), labels.join(", ")));
         }

@@ -37,28 +37,20 @@ fn title(outcome: &Outcome) -> String {
     if let Some(title) = &outcome.title {
         return title.clone();
     }
-    let labels: Vec<&str> = outcome
-        .contenders
-        .iter()
-        .map(|contender| contender.label.as_str())
-        .collect();
+    let labels: Vec<&str> =
+        outcome.contenders.iter().map(|contender| contender.label.as_str()).collect();
     words::list(&labels)
 }
 
 /// The label of the contender `id`; a file may name one that it does not have.
 pub(super) fn label(outcome: &Outcome, id: usize) -> String {
-    entrant(outcome, id).map_or_else(
-        || format!("contender {id}"),
-        |contender| contender.label.clone(),
-    )
+    entrant(outcome, id)
+        .map_or_else(|| format!("contender {id}"), |contender| contender.label.clone())
 }
 
 /// The contender `id`.
 pub(super) fn entrant(outcome: &Outcome, id: usize) -> Option<&Entrant> {
-    outcome
-        .contenders
-        .iter()
-        .find(|contender| contender.id == id)
+    outcome.contenders.iter().find(|contender| contender.id == id)
 }
 
 /// The contender's own trials that passed their gate; the control's are not among them.

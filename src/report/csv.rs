@@ -66,9 +66,7 @@ fn metrics<'a>(
     });
     let is_declared = |name: &str| outcome.metrics.iter().any(|metric| metric.name == name);
     let others = trial.record.metrics.keys();
-    let others = others
-        .filter(move |name| !is_declared(name))
-        .map(|name| (name.as_str(), ""));
+    let others = others.filter(move |name| !is_declared(name)).map(|name| (name.as_str(), ""));
     declared.chain(others)
 }
 
@@ -88,10 +86,7 @@ mod tests {
     #[test]
     fn fields_are_quoted_only_where_they_must_be() {
         assert_eq!(field("tcp"), "tcp");
-        assert_eq!(
-            field("tcp:cc=bbr,nodelay=off"),
-            "\"tcp:cc=bbr,nodelay=off\""
-        );
+        assert_eq!(field("tcp:cc=bbr,nodelay=off"), "\"tcp:cc=bbr,nodelay=off\"");
         assert_eq!(field("say \"hi\"\n"), "\"say \"\"hi\"\"\n\"");
     }
 }

@@ -104,14 +104,8 @@ pub(super) struct Cell {
 impl Section {
     /// A section, unless it would be empty.
     pub(super) fn new(heading: &str, blocks: Vec<Block>) -> Option<Section> {
-        let blocks: Vec<Block> = blocks
-            .into_iter()
-            .filter(|block| !block.is_empty())
-            .collect();
-        (!blocks.is_empty()).then(|| Section {
-            heading: heading.to_owned(),
-            blocks,
-        })
+        let blocks: Vec<Block> = blocks.into_iter().filter(|block| !block.is_empty()).collect();
+        (!blocks.is_empty()).then(|| Section { heading: heading.to_owned(), blocks })
     }
 }
 
@@ -128,30 +122,20 @@ impl Block {
 
 impl Line {
     pub(super) fn new(text: impl Into<String>, tone: Tone) -> Line {
-        Line {
-            text: text.into(),
-            tone,
-        }
+        Line { text: text.into(), tone }
     }
 }
 
 impl Table {
     /// How many rows it has below its heading.
     pub(super) fn rows(&self) -> usize {
-        self.columns
-            .iter()
-            .map(|column| column.cells.len())
-            .max()
-            .unwrap_or(0)
+        self.columns.iter().map(|column| column.cells.len()).max().unwrap_or(0)
     }
 }
 
 impl Column {
     pub(super) fn new(heading: impl Into<String>, cells: Vec<Cell>) -> Column {
-        Column {
-            heading: heading.into(),
-            cells,
-        }
+        Column { heading: heading.into(), cells }
     }
 
     /// Whether any cell says something.
@@ -163,10 +147,7 @@ impl Column {
 impl Cell {
     /// Text alone.
     pub(super) fn text(text: impl Into<String>) -> Cell {
-        Cell {
-            rest: text.into(),
-            ..Cell::default()
-        }
+        Cell { rest: text.into(), ..Cell::default() }
     }
 
     /// Whether it says nothing.
@@ -176,11 +157,7 @@ impl Cell {
 
     /// A number and what follows it.
     pub(super) fn number(number: impl Into<String>, rest: impl Into<String>) -> Cell {
-        Cell {
-            number: number.into(),
-            rest: rest.into(),
-            tone: Tone::Plain,
-        }
+        Cell { number: number.into(), rest: rest.into(), tone: Tone::Plain }
     }
 
     /// The same with a meaning.

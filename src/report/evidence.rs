@@ -16,11 +16,7 @@ use crate::trial::host::HostFacts;
 /// One line per claim.
 pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
     let table = verdict_table(outcome, &outcome.verdicts, |verdict| {
-        format!(
-            "{} / {}",
-            label(outcome, verdict.a),
-            label(outcome, verdict.b)
-        )
+        format!("{} / {}", label(outcome, verdict.a), label(outcome, verdict.b))
     });
     Section::new("Verdicts", vec![Block::Table(table)])
 }
@@ -28,20 +24,14 @@ pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
 /// The verdicts of the contender against its hidden copy.
 pub(super) fn control(outcome: &Outcome) -> Option<Section> {
     let control = outcome.control.as_ref()?;
-    let (lead, tone) = if control.trusted {
-        ("Trusted", Tone::Good)
-    } else {
-        ("Not trusted", Tone::Bad)
-    };
+    let (lead, tone) =
+        if control.trusted { ("Trusted", Tone::Good) } else { ("Not trusted", Tone::Bad) };
     let name = label(outcome, control.contender);
     let text = format!("{lead}: {}", control.note);
     let table = verdict_table(outcome, &control.verdicts, |_| format!("{name} / its copy"));
     Section::new(
         "Control",
-        vec![
-            Block::Sentences(vec![Line::new(text, tone)]),
-            Block::Table(table),
-        ],
+        vec![Block::Sentences(vec![Line::new(text, tone)]), Block::Table(table)],
     )
 }
 
@@ -94,9 +84,7 @@ fn verdict_table(
         columns.push(levels);
     }
     columns.push(column("blocks", &|verdict| {
-        let more = verdict
-            .more_blocks
-            .map_or_else(String::new, |more| format!(" + about {more}"));
+        let more = verdict.more_blocks.map_or_else(String::new, |more| format!(" + about {more}"));
         Cell::text(format!("{}{more}", verdict.blocks))
     }));
     if verdicts.iter().any(is_small_but_measurable) {
@@ -166,10 +154,7 @@ pub(super) fn accounts(outcome: &Outcome) -> Option<Section> {
             };
             let mut parts: Vec<String> = [
                 (total.lost_on_path, "lost on the path"),
-                (
-                    total.dropped_at_receiver,
-                    "dropped at the receiver's socket",
-                ),
+                (total.dropped_at_receiver, "dropped at the receiver's socket"),
                 (total.duplicates, "duplicated"),
                 (total.late, "late"),
                 (total.reordered, "out of order"),
@@ -264,14 +249,8 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
     let mut facts = vec![
         ("workload", outcome.asked.workload.clone()),
         ("path", path(outcome)),
-        (
-            "placement",
-            because(&plan.placement, &plan.placement_reason),
-        ),
-        (
-            "margin",
-            because(&words::margin(plan.margin), &plan.margin_reason),
-        ),
+        ("placement", because(&plan.placement, &plan.placement_reason)),
+        ("margin", because(&words::margin(plan.margin), &plan.margin_reason)),
         ("blocks", blocks(outcome)),
         ("seed", outcome.seed.to_string()),
         ("started", outcome.started.clone()),
@@ -281,10 +260,8 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
         facts.push(("far host", host(peer)));
     }
     facts.push(("quantiles", plan.quantile_definition.clone()));
-    let mut facts: Vec<(String, String)> = facts
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
+    let mut facts: Vec<(String, String)> =
+        facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     for contender in &outcome.contenders {
         // A contender that never ran has none.
         if !contender.implementation.is_empty() {
@@ -310,11 +287,7 @@ fn path(outcome: &Outcome) -> String {
 }
 
 fn because(what: &str, reason: &str) -> String {
-    if reason.is_empty() {
-        what.to_owned()
-    } else {
-        format!("{what}: {reason}")
-    }
+    if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
 fn blocks(outcome: &Outcome) -> String {
@@ -325,11 +298,7 @@ fn blocks(outcome: &Outcome) -> String {
         Status::Interrupted => "stopped by hand",
         Status::Failed => "it could not go on",
     };
-    format!(
-        "{} of at most {}; {how}",
-        blocks_done(outcome),
-        outcome.plan.blocks_max
-    )
+    format!("{} of at most {}; {how}", blocks_done(outcome), outcome.plan.blocks_max)
 }
 
 /// A host in one line.

@@ -24,10 +24,7 @@ impl Report for Markdown {
 }
 
 fn render(document: &Document) -> String {
-    let mut parts = vec![
-        format!("## {}", escape(&document.title)),
-        escape(&document.subtitle),
-    ];
+    let mut parts = vec![format!("## {}", escape(&document.title)), escape(&document.subtitle)];
     for section in &document.sections {
         render_section(section, &mut parts);
     }
@@ -42,9 +39,7 @@ fn render_section(section: &Section, parts: &mut Vec<String>) {
     for block in &section.blocks {
         parts.push(match block {
             Block::Sentences(lines) if section.heading.is_empty() => {
-                let lines = lines
-                    .iter()
-                    .map(|line| format!("- **{}**", escape(&line.text)));
+                let lines = lines.iter().map(|line| format!("- **{}**", escape(&line.text)));
                 lines.collect::<Vec<_>>().join("\n")
             }
             Block::Sentences(lines) => {
@@ -52,11 +47,7 @@ fn render_section(section: &Section, parts: &mut Vec<String>) {
                 lines.collect::<Vec<_>>().join("\n\n")
             }
             Block::Table(table) => render_table(table),
-            Block::Points(points) => points
-                .iter()
-                .map(render_point)
-                .collect::<Vec<_>>()
-                .join("\n"),
+            Block::Points(points) => points.iter().map(render_point).collect::<Vec<_>>().join("\n"),
             Block::Facts(facts) => {
                 let facts = facts
                     .iter()
@@ -141,9 +132,6 @@ mod tests {
             ],
             legend: String::new(),
         };
-        assert_eq!(
-            render_table(&table),
-            "| a\\|b | c |\n|---|---|\n| x\\|y |  |"
-        );
+        assert_eq!(render_table(&table), "| a\\|b | c |\n|---|---|\n| x\\|y |  |");
     }
 }

@@ -34,15 +34,10 @@ mod text;
 mod totals;
 pub mod words;
 
-pub use text::visible;
+pub use text::{visible, wrap};
 
 /// Every format, in the order in which lists show them. The first is the default.
-pub const ALL: &[&dyn Report] = &[
-    &terminal::Terminal,
-    &json::Json,
-    &csv::Csv,
-    &markdown::Markdown,
-];
+pub const ALL: &[&dyn Report] = &[&terminal::Terminal, &json::Json, &csv::Csv, &markdown::Markdown];
 
 /// Formats that the command line knows by name and this version does not write.
 const PLANNED: &[&str] = &["html", "hdr"];
@@ -74,10 +69,7 @@ pub struct Style {
 impl Default for Style {
     /// As for a pipe: no colour, 80 columns.
     fn default() -> Style {
-        Style {
-            colour: Colour::Never,
-            width: 80,
-        }
+        Style { colour: Colour::Never, width: 80 }
     }
 }
 

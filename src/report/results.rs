@@ -12,11 +12,7 @@ use crate::race::outcome::{Outcome, Summary, Trial};
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let rows = match outcome.metrics.first() {
         Some(metric) => best_first(outcome, metric),
-        None => outcome
-            .contenders
-            .iter()
-            .map(|contender| contender.id)
-            .collect(),
+        None => outcome.contenders.iter().map(|contender| contender.id).collect(),
     };
     let mut columns = vec![names(outcome, &rows)];
     let mut has_places = false;
@@ -35,10 +31,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     columns.extend([Work::Message, Work::Gigabyte].map(|work| cpu(outcome, work, &rows)));
     columns.push(trials(outcome, &rows));
     columns.retain(Column::says_something);
-    let table = Table {
-        columns,
-        legend: legend(outcome, has_places),
-    };
+    let table = Table { columns, legend: legend(outcome, has_places) };
     Section::new("Results", vec![Block::Table(table)])
 }
 
@@ -93,11 +86,7 @@ fn figures(outcome: &Outcome, metric: &Metric, rows: &[usize]) -> Column {
     let exact = known.filter(|summary| !Bound::of(outcome, summary).holds(summary.estimate));
     let scale = Scale::of(exact.map(|summary| summary.estimate), metric.unit);
     let show = |value: f64, bound: &Bound| {
-        if bound.holds(value) {
-            words::beyond(value, metric.unit)
-        } else {
-            scale.number(value)
-        }
+        if bound.holds(value) { words::beyond(value, metric.unit) } else { scale.number(value) }
     };
     let cell = |(id, summary): (&usize, &Option<&Summary>)| {
         let Some(summary) = summary else {
@@ -130,10 +119,7 @@ pub(super) struct Bound {
 
 impl Bound {
     pub(super) fn of(outcome: &Outcome, summary: &Summary) -> Bound {
-        let mut bound = Bound {
-            censored_at: f64::INFINITY,
-            greatest_seen: f64::NEG_INFINITY,
-        };
+        let mut bound = Bound { censored_at: f64::INFINITY, greatest_seen: f64::NEG_INFINITY };
         if !summary.censored {
             bound.greatest_seen = f64::INFINITY;
             return bound;

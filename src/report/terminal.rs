@@ -38,11 +38,8 @@ impl Report for Terminal {
 
 /// `document` as text, with a newline at its end.
 pub(super) fn render(document: &Document, style: &Style) -> String {
-    let mut page = Page {
-        lines: Vec::new(),
-        width: style.width.max(NARROWEST),
-        colour: style.colour,
-    };
+    let mut page =
+        Page { lines: Vec::new(), width: style.width.max(NARROWEST), colour: style.colour };
     page.paragraph(&document.title, 0, Ink::Heading);
     page.paragraph(&document.subtitle, 0, Ink::Tone(Tone::Aside));
     for section in &document.sections {
@@ -192,22 +189,12 @@ impl Page {
     /// As many columns as fit beside each other.
     fn stripe(&mut self, first: &Laid, others: &[Laid], rows: usize) {
         let columns: Vec<&Laid> = std::iter::once(first).chain(others).collect();
-        let height = columns
-            .iter()
-            .map(|column| column.heading.len())
-            .max()
-            .unwrap_or(0);
+        let height = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
         for index in 0..height {
             let cells = columns.iter().map(|column| {
                 let above = height - column.heading.len();
-                let text = index
-                    .checked_sub(above)
-                    .and_then(|line| column.heading.get(line));
-                (
-                    text.map_or("", String::as_str),
-                    column.width,
-                    Ink::Underlined,
-                )
+                let text = index.checked_sub(above).and_then(|line| column.heading.get(line));
+                (text.map_or("", String::as_str), column.width, Ink::Underlined)
             });
             let cells: Vec<_> = cells.collect();
             self.row(&cells);
@@ -218,21 +205,13 @@ impl Page {
                 continue;
             }
             let lines = |column: &Laid| column.cells.get(row).map_or(0, |(lines, _)| lines.len());
-            let height = columns
-                .iter()
-                .map(|column| lines(column))
-                .max()
-                .unwrap_or(0);
+            let height = columns.iter().map(|column| lines(column)).max().unwrap_or(0);
             for index in 0..height {
                 let cells = columns.iter().map(|column| {
                     let cell = column.cells.get(row);
                     let text = cell.and_then(|(lines, _)| lines.get(index));
                     let tone = cell.map_or(Tone::Plain, |(_, tone)| *tone);
-                    (
-                        text.map_or("", String::as_str),
-                        column.width,
-                        Ink::Tone(tone),
-                    )
+                    (text.map_or("", String::as_str), column.width, Ink::Tone(tone))
                 });
                 let cells: Vec<_> = cells.collect();
                 self.row(&cells);
@@ -276,9 +255,7 @@ impl Laid {
             if number_width == 0 || number.is_empty() {
                 rest
             } else {
-                format!("{} {rest}", pad(number, number_width))
-                    .trim_end()
-                    .to_owned()
+                format!("{} {rest}", pad(number, number_width)).trim_end().to_owned()
             }
         };
         let texts: Vec<String> = cells.iter().zip(&numbers).map(text).collect();
@@ -298,11 +275,7 @@ impl Laid {
         };
         Laid {
             heading: wrap(&heading, width),
-            cells: texts
-                .iter()
-                .zip(&cells)
-                .map(|(text, cell)| (lines(text), cell.tone))
-                .collect(),
+            cells: texts.iter().zip(&cells).map(|(text, cell)| (lines(text), cell.tone)).collect(),
             width,
         }
     }

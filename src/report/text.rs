@@ -61,7 +61,7 @@ pub(super) fn pad(text: &str, width: usize) -> String {
 }
 
 /// `text` in lines of at most `width` columns, broken at spaces. A longer word is cut.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -121,10 +121,7 @@ mod tests {
 
     #[test]
     fn nothing_from_a_file_reaches_the_terminal_as_a_command() {
-        assert_eq!(
-            visible("a\u{1b}[31mb\r\n\t\u{9b}"),
-            "a\\u{1b}[31mb\\r\\n\\t\\u{9b}"
-        );
+        assert_eq!(visible("a\u{1b}[31mb\r\n\t\u{9b}"), "a\\u{1b}[31mb\\r\\n\\t\\u{9b}");
         assert_eq!(visible("x\u{202e}y\u{200b}"), "x\\u{202e}y\\u{200b}");
         assert_eq!(visible("Zürich µs – 東京"), "Zürich µs – 東京");
     }
@@ -145,10 +142,7 @@ mod tests {
     #[test]
     fn points_stand_under_each_other() {
         let numbers = ["9.21", "12.3", "123", "–"].map(String::from);
-        assert_eq!(
-            align_decimals(&numbers),
-            ["  9.21", " 12.3 ", "123   ", "–"]
-        );
+        assert_eq!(align_decimals(&numbers), ["  9.21", " 12.3 ", "123   ", "–"]);
         assert_eq!(pad("µs", 4), "µs  ");
     }
 }

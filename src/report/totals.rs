@@ -59,11 +59,7 @@ impl Total {
 
     /// An amount in this account's unit.
     pub(super) fn show(&self, amount: u64) -> String {
-        if self.unit == "bytes" {
-            Bytes(amount).to_string()
-        } else {
-            amount.to_string()
-        }
+        if self.unit == "bytes" { Bytes(amount).to_string() } else { amount.to_string() }
     }
 }
 
@@ -94,11 +90,7 @@ impl Cost {
             .collect();
         let in_bytes = totals.iter().any(|total| total.unit == "bytes");
         // An echo is one exchange, not two messages.
-        let messages = totals
-            .iter()
-            .map(|total| total.delivered)
-            .max()
-            .unwrap_or(0);
+        let messages = totals.iter().map(|total| total.delivered).max().unwrap_or(0);
         let bytes = sum(totals.iter().map(|total| total.delivered));
         let (amount, work) = if in_bytes {
             (bytes as f64 / 1e9, Work::Gigabyte)

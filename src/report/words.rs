@@ -34,11 +34,7 @@ pub fn level(confidence: f64) -> String {
     if rounded >= 100.0 && confidence < 1.0 {
         return "> 99.9 %".into();
     }
-    if rounded.fract() == 0.0 {
-        format!("{rounded:.0} %")
-    } else {
-        format!("{rounded:.1} %")
-    }
+    if rounded.fract() == 0.0 { format!("{rounded:.0} %") } else { format!("{rounded:.1} %") }
 }
 
 /// A margin as a fraction: `±5 %`.
@@ -48,19 +44,12 @@ pub fn margin(margin: f64) -> String {
 
 /// A ratio with its interval: `1.006` and `[1.002, 1.011]`.
 pub fn ratio(ratio: &Ratio) -> (String, String) {
-    (
-        times(ratio.point),
-        interval(&times(ratio.low), &times(ratio.high)),
-    )
+    (times(ratio.point), interval(&times(ratio.low), &times(ratio.high)))
 }
 
 /// A ratio. Near 1 it is the distance from 1 that counts, so it has three digits after the point.
 fn times(ratio: f64) -> String {
-    if (0.1..2.0).contains(&ratio) {
-        format!("{ratio:.3}")
-    } else {
-        significant(ratio)
-    }
+    if (0.1..2.0).contains(&ratio) { format!("{ratio:.3}") } else { significant(ratio) }
 }
 
 /// An interval: `[9.11, 9.32]`.
@@ -88,11 +77,7 @@ pub fn change(ratio: f64) -> String {
 /// Percent of a measured share: three digits, at most two after the point.
 fn percent_of(share: f64) -> String {
     let percent = share * 100.0;
-    if percent < 10.0 {
-        format!("{percent:.1} %")
-    } else {
-        format!("{} %", significant(percent))
-    }
+    if percent < 10.0 { format!("{percent:.1} %") } else { format!("{} %", significant(percent)) }
 }
 
 /// A count with its noun: `1 trial`, `24 trials`.
@@ -147,12 +132,7 @@ pub struct Scale {
     unit: &'static str,
 }
 
-const NANOS: &[Scale] = &[
-    scale(1.0, "ns"),
-    scale(1e3, "µs"),
-    scale(1e6, "ms"),
-    scale(1e9, "s"),
-];
+const NANOS: &[Scale] = &[scale(1.0, "ns"), scale(1e3, "µs"), scale(1e6, "ms"), scale(1e9, "s")];
 
 const BIT_RATES: &[Scale] = &[
     scale(1.0, "bit/s"),
@@ -179,11 +159,7 @@ impl Scale {
                 most = most.max(value);
             }
         }
-        let middle = if most > 0.0 {
-            least.sqrt() * most.sqrt()
-        } else {
-            0.0
-        };
+        let middle = if most > 0.0 { least.sqrt() * most.sqrt() } else { 0.0 };
         let steps = match unit {
             Unit::Nanos => NANOS,
             Unit::BitRate => BIT_RATES,
@@ -220,10 +196,7 @@ mod tests {
     #[test]
     fn three_digits_and_the_unit_that_fits() {
         let nanos = [0.0, 12.34, 999.6, 12_345.0, 2.5e9, 7.2e12].map(|v| figure(v, Unit::Nanos));
-        assert_eq!(
-            nanos,
-            ["0 ns", "12.3 ns", "1.00 µs", "12.3 µs", "2.50 s", "7200 s"]
-        );
+        assert_eq!(nanos, ["0 ns", "12.3 ns", "1.00 µs", "12.3 µs", "2.50 s", "7200 s"]);
         assert_eq!(figure(72_345_000_000.0, Unit::BitRate), "72.3 Gbit/s");
         assert_eq!(figure(0.000_512, Unit::Share), "0.0512 %");
         assert_eq!(beyond(3e9, Unit::Nanos), "> 3.00 s");
@@ -261,11 +234,7 @@ mod tests {
         assert_eq!(change(1.031), "3.1 % higher");
         assert_eq!(change(19.04), "19.0 times");
         assert_eq!(change(1.0), "the same");
-        let near = Ratio {
-            point: 1.006,
-            low: 0.9984,
-            high: 12.34,
-        };
+        let near = Ratio { point: 1.006, low: 0.9984, high: 12.34 };
         assert_eq!(ratio(&near), ("1.006".into(), "[0.998, 12.3]".into()));
     }
 

@@ -8,8 +8,7 @@ use crate::time::Nanos;
 use crate::trial::control::Limits;
 use crate::units::BitRate;
 
-/// The port that `serve` listens at and `--to` dials.
-pub const DEFAULT_PORT: u16 = 5210;
+pub use crate::path::DEFAULT_PORT;
 
 /// What a trial may do unless the operator says otherwise.
 ///

@@ -37,6 +37,7 @@ mod desk;
 mod doorstep;
 mod line;
 mod log;
+pub mod processes;
 mod queue;
 mod relay;
 mod seats;

@@ -101,11 +101,7 @@ impl Transport for Icmp {
         let failed = |source| Error::setup(format!("open an ICMP socket to {ip}"), source);
         let rcvbuf = dial.knobs.size("rcvbuf");
         Buffer::Receive.ask(&socket, rcvbuf)?;
-        let echo = Echo {
-            family: Family::of(ip),
-            access,
-            id: identifier(&dial.hello),
-        };
+        let echo = Echo { family: Family::of(ip), access, id: identifier(&dial.hello) };
         echo.keep_out_others(&socket).map_err(failed)?;
         socket.connect(&to.into()).map_err(failed)?;
         let mut conn = IcmpConn::new(socket, echo, dial.hello, rcvbuf, dial.largest_message)
@@ -191,11 +187,7 @@ impl Access {
             Access::Raw => Type::RAW,
         };
         let v6 = domain == Domain::IPV6;
-        let protocol = if v6 {
-            Protocol::ICMPV6
-        } else {
-            Protocol::ICMPV4
-        };
+        let protocol = if v6 { Protocol::ICMPV6 } else { Protocol::ICMPV4 };
         Socket::new(domain, kind, Some(protocol))
     }
 
@@ -211,10 +203,7 @@ impl Access {
 fn open(domain: Domain, asked: Option<Access>) -> Result<(Socket, Access)> {
     let all = [Access::Ping, Access::Raw];
     let mut refusals = Vec::new();
-    for access in all
-        .into_iter()
-        .filter(|access| asked.is_none_or(|asked| asked == *access))
-    {
+    for access in all.into_iter().filter(|access| asked.is_none_or(|asked| asked == *access)) {
         match access.open(domain) {
             Ok(socket) => return Ok((socket, access)),
             Err(error) => refusals.push((access, error)),
@@ -310,11 +299,7 @@ impl Echo {
             Family::V6 => vec![op(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 4)],
         };
         program.extend([
-            op(
-                libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-                1,
-                u32::from(self.id),
-            ),
+            op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, u32::from(self.id)),
             op(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
             op(libc::BPF_RET | libc::BPF_K, 0, 0),
         ]);
@@ -380,15 +365,7 @@ impl IcmpConn {
 
     /// Sends the hello until an echo of it comes back.
     fn prove(&mut self, ip: IpAddr, timeout: Nanos) -> Result<()> {
-        let Self {
-            socket,
-            echo,
-            seq,
-            hello,
-            request,
-            reply,
-            ..
-        } = self;
+        let Self { socket, echo, seq, hello, request, reply, .. } = self;
         let fd = socket.socket().try_clone();
         let fd = fd.map_err(|e| Error::setup(format!("watch the ICMP socket to {ip}"), e))?;
         let socket = std::cell::RefCell::new(socket);
@@ -451,13 +428,7 @@ impl Conn for IcmpConn {
 
     #[inline]
     fn send(&mut self, _lane: Lane, message: &[u8]) -> io::Result<Progress> {
-        let Self {
-            socket,
-            echo,
-            seq,
-            request,
-            ..
-        } = self;
+        let Self { socket, echo, seq, request, .. } = self;
         // An error that an earlier request brought back takes the place of one send: try again.
         for _ in 0..2 {
             match send_echo(socket, echo, seq, request, message) {
@@ -513,10 +484,7 @@ impl Conn for IcmpConn {
     fn effective(&self) -> Effective {
         [
             ("socket", self.echo.access.name().to_owned()),
-            (
-                "rcvbuf",
-                Buffer::Receive.tell(self.socket.socket(), self.rcvbuf),
-            ),
+            ("rcvbuf", Buffer::Receive.tell(self.socket.socket(), self.rcvbuf)),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
@@ -547,10 +515,7 @@ mod tests {
 
     use super::*;
 
-    const HELLO: Hello = Hello {
-        token: hello::Token::from_bytes([6; 16]),
-        flow: 3,
-    };
+    const HELLO: Hello = Hello { token: hello::Token::from_bytes([6; 16]), flow: 3 };
     const SECOND: Nanos = Nanos::from_secs(1);
 
     fn dial(ip: &str, spec: &str, timeout: Nanos) -> Result<Box<dyn Conn>> {
@@ -578,10 +543,7 @@ mod tests {
         let ran = std::thread::spawn(|| {
             // SAFETY: unshare takes no pointer; it moves only this thread.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
-                println!(
-                    "not run: no network namespace ({})",
-                    io::Error::last_os_error()
-                );
+                println!("not run: no network namespace ({})", io::Error::last_os_error());
                 return;
             }
             let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -612,11 +574,7 @@ mod tests {
 
     #[test]
     fn golden_request_and_what_counts_as_its_reply() {
-        let raw = Echo {
-            family: Family::V4,
-            access: Access::Raw,
-            id: 0x1234,
-        };
+        let raw = Echo { family: Family::V4, access: Access::Raw, id: 0x1234 };
         let mut request = *b"........\x01\x02\x03";
         raw.address(&mut request, 5);
         assert_eq!(request, *b"\x08\x00\xe1\xc4\x12\x34\x00\x05\x01\x02\x03");
@@ -672,10 +630,7 @@ mod tests {
                 let mut kept = Kept::default();
                 other.receive(Patience::Block, &mut kept).unwrap();
                 assert_eq!(kept.0.len(), 1);
-                assert_eq!(
-                    raw.receive(Patience::None, &mut kept).unwrap(),
-                    Progress::Idle
-                );
+                assert_eq!(raw.receive(Patience::None, &mut kept).unwrap(), Progress::Idle);
             }
         });
     }
@@ -685,49 +640,27 @@ mod tests {
         alone(|| {
             // A fresh namespace lets no group have ping sockets.
             sysctl("ipv4/ping_group_range", "1 0");
-            let error = dial("127.0.0.1", "icmp:socket=dgram", SECOND)
-                .err()
-                .unwrap();
-            assert!(
-                error.to_string().contains("net.ipv4.ping_group_range"),
-                "{error}"
-            );
-            assert_eq!(
-                dial("::1", "icmp", SECOND).unwrap().effective()["socket"],
-                "raw"
-            );
+            let error = dial("127.0.0.1", "icmp:socket=dgram", SECOND).err().unwrap();
+            assert!(error.to_string().contains("net.ipv4.ping_group_range"), "{error}");
+            assert_eq!(dial("::1", "icmp", SECOND).unwrap().effective()["socket"], "raw");
             sysctl("ipv4/ping_group_range", "0 2147483647");
-            assert_eq!(
-                dial("::1", "icmp", SECOND).unwrap().effective()["socket"],
-                "dgram"
-            );
+            assert_eq!(dial("::1", "icmp", SECOND).unwrap().effective()["socket"], "dgram");
             Icmp.check().unwrap();
         });
         let no = || io::Error::from_raw_os_error(libc::EACCES);
         let error = refused(&[(Access::Ping, no()), (Access::Raw, no())]).to_string();
-        assert!(
-            error.starts_with("icmp: a dgram socket is refused (Permission denied"),
-            "{error}"
-        );
-        assert!(
-            error.contains("ping_group_range") && error.contains("CAP_NET_RAW"),
-            "{error}"
-        );
+        assert!(error.starts_with("icmp: a dgram socket is refused (Permission denied"), "{error}");
+        assert!(error.contains("ping_group_range") && error.contains("CAP_NET_RAW"), "{error}");
     }
 
     #[test]
     fn a_host_that_ignores_echoes_is_blocked_with_evidence() {
         alone(|| {
             sysctl("ipv4/icmp_echo_ignore_all", "1");
-            let error = dial("127.0.0.1", "icmp", Nanos::from_millis(120))
-                .err()
-                .unwrap();
+            let error = dial("127.0.0.1", "icmp", Nanos::from_millis(120)).err().unwrap();
             assert!(matches!(error, Error::Blocked { .. }));
             let error = error.to_string();
-            assert!(
-                error.contains("ICMP echo requests of 32 B to 127.0.0.1 over 1"),
-                "{error}"
-            );
+            assert!(error.contains("ICMP echo requests of 32 B to 127.0.0.1 over 1"), "{error}");
             assert!(error.contains("icmp_echo_ignore_all"), "{error}");
         });
     }
@@ -738,10 +671,7 @@ mod tests {
             let mut conn = dial("127.0.0.1", "icmp", SECOND).unwrap();
             let long = vec![0; LARGEST as usize + 1];
             let error = conn.send(Lane::default(), &long).unwrap_err();
-            assert!(
-                error.to_string().contains("65508 B on a connection"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("65508 B on a connection"), "{error}");
             struct Nowhere;
             impl Sink for Nowhere {
                 fn take(&mut self, _: &[u8]) {}
@@ -766,11 +696,6 @@ mod tests {
             .unwrap();
         assert_eq!(listener.endpoint(), at);
         let error = listener.accept(SECOND).err().unwrap();
-        assert!(
-            error
-                .to_string()
-                .contains("the kernel answers echo requests"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("the kernel answers echo requests"), "{error}");
     }
 }

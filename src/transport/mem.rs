@@ -45,11 +45,7 @@ pub fn losing(per_mille: u64, seed: u64) -> Fates {
             (seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        if (z ^ (z >> 31)) % 1000 < per_mille {
-            Fate::Lost
-        } else {
-            Fate::After(Nanos::ZERO)
-        }
+        if (z ^ (z >> 31)) % 1000 < per_mille { Fate::Lost } else { Fate::After(Nanos::ZERO) }
     })
 }
 
@@ -176,10 +172,7 @@ struct Queue {
 /// Hands the far end to whoever listens where `dial` says, and keeps the near end.
 fn knock(dial: &Dial<'_>, (near, far): (MemConn, MemConn)) -> Result<Box<dyn Conn>> {
     let Endpoint::Process(number) = dial.to else {
-        return Err(Error::usage(format!(
-            "a slot of this process is needed, not `{}`",
-            dial.to
-        )));
+        return Err(Error::usage(format!("a slot of this process is needed, not `{}`", dial.to)));
     };
     let slot = lock(&SLOTS).get(number).cloned();
     let Some(slot) = slot else {
@@ -189,10 +182,7 @@ fn knock(dial: &Dial<'_>, (near, far): (MemConn, MemConn)) -> Result<Box<dyn Con
     let mut queue = lock(&slot.queue);
     if token != slot.token {
         queue.strangers += 1;
-        return Err(Error::blocked(format!(
-            "{} answered nothing to 1 hello",
-            dial.to
-        )));
+        return Err(Error::blocked(format!("{} answered nothing to 1 hello", dial.to)));
     }
     queue.guests.push_back((flow, far));
     slot.knocked.notify_one();
@@ -220,11 +210,7 @@ impl MemListener {
             return Err(Error::setup(format!("listen at process:{number}"), taken));
         }
         let queue = Mutex::default();
-        let slot = Arc::new(Slot {
-            token: listen.token,
-            queue,
-            knocked: Condvar::new(),
-        });
+        let slot = Arc::new(Slot { token: listen.token, queue, knocked: Condvar::new() });
         slots.insert(number, Arc::clone(&slot));
         Ok(MemListener { number, slot })
     }
@@ -311,20 +297,12 @@ impl State {
         copy.clear();
         copy.extend_from_slice(bytes);
         let number = self.sent;
-        self.on_the_way.push(Reverse(Flight {
-            at,
-            number,
-            bytes: copy,
-        }));
+        self.on_the_way.push(Reverse(Flight { at, number, bytes: copy }));
     }
 
     fn land(&mut self, now: Nanos) -> Option<Vec<u8>> {
-        let due = self
-            .on_the_way
-            .peek()
-            .is_some_and(|flight| flight.0.at <= now);
-        due.then(|| self.on_the_way.pop().map(|flight| flight.0.bytes))
-            .flatten()
+        let due = self.on_the_way.peek().is_some_and(|flight| flight.0.at <= now);
+        due.then(|| self.on_the_way.pop().map(|flight| flight.0.bytes)).flatten()
     }
 }
 
@@ -366,10 +344,7 @@ fn connect(time: Time, full: Full, up: Fates, down: Fates) -> (MemConn, MemConn)
 impl MemConn {
     /// When the next message on its way to this end arrives, in virtual time.
     pub fn next_arrival(&self) -> Option<Nanos> {
-        lock(&self.incoming.state)
-            .on_the_way
-            .peek()
-            .map(|flight| flight.0.at)
+        lock(&self.incoming.state).on_the_way.peek().map(|flight| flight.0.at)
     }
 
     fn now(&self) -> Nanos {
@@ -406,11 +381,7 @@ impl MemConn {
         self.send_calls += 1;
         let now = self.now();
         let wire = Arc::clone(&self.outgoing);
-        let patience = if self.full == Full::Drops {
-            Patience::None
-        } else {
-            patience
-        };
+        let patience = if self.full == Full::Drops { Patience::None } else { patience };
         let mut state = self.wait(&wire, patience, |state| state.on_the_way.len() >= ROOM);
         if state.on_the_way.len() >= ROOM {
             if self.full == Full::Waits {
@@ -441,11 +412,7 @@ impl MemConn {
         let mut state = self.wait(&wire, patience, empty);
         let Some(bytes) = state.land(now) else {
             let over = state.finished && state.on_the_way.is_empty();
-            return if over {
-                Progress::Closed
-            } else {
-                Progress::Idle
-            };
+            return if over { Progress::Closed } else { Progress::Idle };
         };
         drop(state);
         take(&bytes);
@@ -534,10 +501,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    const HELLO: Hello = Hello {
-        token: Token::from_bytes([8; 16]),
-        flow: 4,
-    };
+    const HELLO: Hello = Hello { token: Token::from_bytes([8; 16]), flow: 4 };
     const SECOND: Nanos = Nanos::from_secs(1);
 
     #[derive(Default)]
@@ -595,18 +559,9 @@ mod tests {
         let to = listener.endpoint();
         let dial = |hello| {
             let knobs = &knobs;
-            transport.dial(&Dial {
-                to: &to,
-                hello,
-                knobs,
-                largest_message: 10,
-                timeout: SECOND,
-            })
+            transport.dial(&Dial { to: &to, hello, knobs, largest_message: 10, timeout: SECOND })
         };
-        let stranger = Hello {
-            token: Token::from_bytes([9; 16]),
-            flow: 0,
-        };
+        let stranger = Hello { token: Token::from_bytes([9; 16]), flow: 0 };
         assert!(matches!(dial(stranger), Err(Error::Blocked { .. })));
         let near = dial(HELLO).unwrap();
         let (flow, far) = listener.accept(SECOND).unwrap();
@@ -623,10 +578,7 @@ mod tests {
         let (mut near, mut far) = open(&Mem, "mem");
         let total = 10 * (ROOM as u64 + 5_000);
         let sender = std::thread::spawn(move || {
-            let mut source = Numbered {
-                left: total,
-                next: 0,
-            };
+            let mut source = Numbered { left: total, next: 0 };
             while source.left > 0 {
                 near.pump(&mut source).unwrap();
             }
@@ -636,12 +588,7 @@ mod tests {
         let mut kept = Kept::default();
         while far.drain(Patience::Block, &mut kept).unwrap() != Progress::Closed {}
         assert_eq!(kept.0.len() as u64, total / 10);
-        assert!(
-            kept.0
-                .iter()
-                .enumerate()
-                .all(|(n, message)| message[0] == n as u8)
-        );
+        assert!(kept.0.iter().enumerate().all(|(n, message)| message[0] == n as u8));
         drop(sender.join().unwrap());
         assert_eq!(far.stats().socket_drops, Some(0));
     }
@@ -669,11 +616,7 @@ mod tests {
             let mut fates = losing(per_mille, 7);
             (0..10_000).filter(|n| fates(*n) == Fate::Lost).collect()
         };
-        assert!(
-            (900..1_100).contains(&lost(100).len()),
-            "{}",
-            lost(100).len()
-        );
+        assert!((900..1_100).contains(&lost(100).len()), "{}", lost(100).len());
         assert_eq!(lost(100), lost(100));
         assert_eq!((lost(0).len(), lost(1_000).len()), (0, 10_000));
     }
@@ -696,26 +639,12 @@ mod tests {
         let mut seen = Vec::new();
         while let Some(at) = far.next_arrival() {
             let mut kept = Kept::default();
-            assert_eq!(
-                far.receive(Patience::Block, &mut kept).unwrap(),
-                Progress::Idle
-            );
+            assert_eq!(far.receive(Patience::Block, &mut kept).unwrap(), Progress::Idle);
             clock.advance_to(at);
-            assert_eq!(
-                far.receive(Patience::Block, &mut kept).unwrap(),
-                Progress::Moved
-            );
+            assert_eq!(far.receive(Patience::Block, &mut kept).unwrap(), Progress::Moved);
             seen.push((clock.now(), kept.0[0][0]));
         }
-        assert_eq!(
-            seen,
-            [
-                (ms(10), b'b'),
-                (ms(20), b'd'),
-                (ms(30), b'a'),
-                (ms(40), b'd')
-            ]
-        );
+        assert_eq!(seen, [(ms(10), b'b'), (ms(20), b'd'), (ms(30), b'a'), (ms(40), b'd')]);
         let end = far.receive(Patience::Block, &mut Kept::default()).unwrap();
         assert_eq!(end, Progress::Closed);
     }
@@ -724,9 +653,6 @@ mod tests {
     fn a_dropped_end_closes_the_other() {
         let (near, mut far) = open(&Mem, "mem");
         drop(near);
-        assert_eq!(
-            far.receive(Patience::Block, &mut Kept::default()).unwrap(),
-            Progress::Closed
-        );
+        assert_eq!(far.receive(Patience::Block, &mut Kept::default()).unwrap(), Progress::Closed);
     }
 }

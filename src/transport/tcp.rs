@@ -338,10 +338,7 @@ mod tests {
     use crate::transport::door::HandOver;
     use crate::transport::hello::{Hello, LEN, Token};
 
-    const HELLO: Hello = Hello {
-        token: Token::from_bytes([3; 16]),
-        flow: 7,
-    };
+    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
     const LONG: Nanos = Nanos::from_secs(10);
     const SHORT: Nanos = Nanos::from_millis(50);
 
@@ -354,23 +351,11 @@ mod tests {
     }
 
     fn dial(to: &Endpoint, knobs: &Settings, timeout: Nanos) -> Result<Box<dyn Conn>> {
-        Tcp.dial(&Dial {
-            to,
-            hello: HELLO,
-            knobs,
-            largest_message: 100,
-            timeout,
-        })
+        Tcp.dial(&Dial { to, hello: HELLO, knobs, largest_message: 100, timeout })
     }
 
     fn listen(at: &Endpoint, knobs: &Settings, door: Door) -> Result<Box<dyn Listener>> {
-        Tcp.listen(Listen {
-            at,
-            token: HELLO.token,
-            knobs,
-            largest_message: 100,
-            door,
-        })
+        Tcp.listen(Listen { at, token: HELLO.token, knobs, largest_message: 100, door })
     }
 
     /// What both ends say of a connection with these knobs.
@@ -414,9 +399,7 @@ mod tests {
         options.apply(&socket).unwrap();
         assert_eq!(socket.tcp_congestion().unwrap(), host);
 
-        let error = dial(&anywhere(), &knobs("tcp:cc=no_such_cc"), SHORT)
-            .err()
-            .unwrap();
+        let error = dial(&anywhere(), &knobs("tcp:cc=no_such_cc"), SHORT).err().unwrap();
         assert!(matches!(error, Error::Unsupported { .. }));
         let text = error.to_string();
         assert!(text.starts_with("tcp:cc=no_such_cc: "), "{text}");
@@ -430,18 +413,12 @@ mod tests {
         let say = |to: &Endpoint| dial(to, &knobs("tcp"), SHORT).err().unwrap();
         let error = say(&to);
         assert!(matches!(error, Error::Blocked { .. }), "{error}");
-        assert!(
-            error.to_string().contains("came 0 of the 24 bytes"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("came 0 of the 24 bytes"), "{error}");
 
         drop(silent);
         let text = say(&to).to_string();
         assert!(text.contains(&to.to_string()), "{text}");
-        assert!(
-            text.contains("is `deadheat serve` running there?"),
-            "{text}"
-        );
+        assert!(text.contains("is `deadheat serve` running there?"), "{text}");
 
         assert!(matches!(say(&Endpoint::Process(1)), Error::Usage(_)));
     }
@@ -450,14 +427,11 @@ mod tests {
     fn syns_into_the_void_are_blocked_with_the_evidence() {
         // A listener whose queue of one is full drops every further SYN.
         let full = open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        full.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
-            .unwrap();
+        full.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
         full.listen(0).unwrap();
         let address = full.local_addr().unwrap().as_socket().unwrap();
         let _first = std::net::TcpStream::connect(address).unwrap();
-        let error = dial(&Endpoint::Ip(address), &knobs("tcp"), SHORT)
-            .err()
-            .unwrap();
+        let error = dial(&Endpoint::Ip(address), &knobs("tcp"), SHORT).err().unwrap();
         assert_eq!(
             error.to_string(),
             format!("blocked: sent SYNs to tcp {address} for 50.0 ms; nothing came back")
@@ -491,10 +465,7 @@ mod tests {
     fn a_port_that_is_taken_is_named() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = Endpoint::Ip(taken.local_addr().unwrap());
-        let text = listen(&at, &knobs("tcp"), Door::Own)
-            .err()
-            .unwrap()
-            .to_string();
+        let text = listen(&at, &knobs("tcp"), Door::Own).err().unwrap().to_string();
         assert!(text.contains(&at.to_string()), "{text}");
         assert!(text.contains("another program has this port"), "{text}");
     }

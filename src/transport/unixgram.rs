@@ -384,10 +384,7 @@ mod tests {
     use crate::spec::{Settings, Spec};
     use crate::transport::door::Door;
 
-    const HELLO: Hello = Hello {
-        token: Token::from_bytes([4; 16]),
-        flow: 2,
-    };
+    const HELLO: Hello = Hello { token: Token::from_bytes([4; 16]), flow: 2 };
     const LONG: Nanos = Nanos::from_secs(10);
 
     fn knobs(typed: &str) -> Settings {
@@ -411,12 +408,7 @@ mod tests {
         let to = &listener.endpoint();
         let stranger = open(Type::DGRAM).unwrap();
         bind(&stranger, &named(&Endpoint::Unix(String::new())).unwrap()).unwrap();
-        for junk in [
-            &b"junk"[..],
-            &[0; LEN],
-            &[0; LEN + 1],
-            &HELLO.encode_welcome(),
-        ] {
+        for junk in [&b"junk"[..], &[0; LEN], &[0; LEN + 1], &HELLO.encode_welcome()] {
             stranger.send_to(junk, &address(to).unwrap()).unwrap();
         }
         let (mut near, far) = thread::scope(|scope| {
@@ -438,10 +430,7 @@ mod tests {
         let refused = stranger.send_to(b"junk", &near_name).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         let mut nothing = Nothing;
-        assert_eq!(
-            near.receive(Patience::None, &mut nothing).unwrap(),
-            Progress::Idle
-        );
+        assert_eq!(near.receive(Patience::None, &mut nothing).unwrap(), Progress::Idle);
     }
 
     #[test]
@@ -449,10 +438,7 @@ mod tests {
         let error = listen(&knobs("unixgram:sndbuf=4000"), 9000).err().unwrap();
         let text = error.to_string();
         assert!(matches!(error, Error::Unsupported { .. }));
-        assert!(
-            text.contains("messages of 9000 bytes") && text.contains("raise sndbuf"),
-            "{text}"
-        );
+        assert!(text.contains("messages of 9000 bytes") && text.contains("raise sndbuf"), "{text}");
         assert!(listen(&knobs("unixgram"), LARGEST + 1).is_err());
     }
 
@@ -469,10 +455,7 @@ mod tests {
         while b.receive(Patience::None, &mut Nothing).unwrap() == Progress::Moved {}
         assert_eq!(a.flush().unwrap(), Progress::Moved);
         assert!(!a.has_backlog());
-        assert_eq!(
-            b.receive(Patience::None, &mut Nothing).unwrap(),
-            Progress::Closed
-        );
+        assert_eq!(b.receive(Patience::None, &mut Nothing).unwrap(), Progress::Closed);
     }
 
     struct Nothing;

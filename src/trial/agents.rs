@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::contract::{PeerKind, Reach, Side};
 use crate::error::{Error, Result};
 use crate::figures::{ConnStats, Cost, Tally};
+use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::Token;
 use crate::transport::{Contender, Endpoint};
@@ -18,7 +19,7 @@ use super::control::{AgentPlan, AgentReport, FromAgent, FromServer, ToAgent};
 use super::host::HostFacts;
 use super::link::{Link, Word};
 use super::placement::{Assigned, Ends, Load, Placement};
-use super::remote::{Family, RemoteServer};
+use super::remote::RemoteServer;
 use super::topology::Topology;
 use super::{End, Order, PathFacts, Record, Runner};
 

@@ -4,7 +4,7 @@
 //! agent then becomes one and never returns.
 
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
-use crate::transport::door::{Door, HandOver};
+use crate::time::Nanos;
+use crate::transport::door::{Door, HandOver, readable};
 
 /// Set in an agent's environment.
 const AGENT: &str = "DEADHEAT_AGENT";
@@ -63,7 +64,7 @@ impl AgentProcess {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         if let Some(door) = &door {
-            let fd = std::os::fd::AsFd::as_fd(door).as_raw_fd();
+            let fd = door.as_fd().as_raw_fd();
             // SAFETY: the closure only makes async-signal-safe calls, on a descriptor that `door`
             // keeps open until after the fork.
             unsafe { command.pre_exec(move || leave_at(fd, DOOR_FD)) };
@@ -91,6 +92,24 @@ impl AgentProcess {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Waits until it has ended by itself, at most `timeout`; whether it has.
+    pub fn ended(&mut self, timeout: Nanos) -> bool {
+        let ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)));
+        if ended(&mut self.child) {
+            return true;
+        }
+        // A pidfd becomes readable when its process ends (pidfd_open(2)).
+        // SAFETY: the call takes integers; the child has not been reaped, so the id is still its own.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.child.id(), 0) };
+        if fd < 0 {
+            return false;
+        }
+        // SAFETY: the descriptor is fresh and owned by nobody else.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+        let _ = readable(pidfd.as_fd(), timeout);
+        ended(&mut self.child)
     }
 
     /// What it wrote to stderr last, if anything: the message of a crash.

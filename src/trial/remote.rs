@@ -7,46 +7,13 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
+use crate::path::{DEFAULT_PORT, Family};
 
 use super::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL};
 use super::host::HostFacts;
 
-/// The port that servers listen on unless told otherwise, TCP and UDP.
-pub const DEFAULT_PORT: u16 = 5210;
-
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Which IP version to use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
-    /// Whatever the name resolves to first; IPv4 on loopback.
-    #[default]
-    Any,
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
-
-impl Family {
-    /// Whether an address is of this family.
-    pub fn has(self, address: &SocketAddr) -> bool {
-        match self {
-            Family::Any => true,
-            Family::V4 => address.is_ipv4(),
-            Family::V6 => address.is_ipv6(),
-        }
-    }
-
-    /// The loopback address of this family.
-    pub fn loopback(self) -> IpAddr {
-        match self {
-            Family::Any | Family::V4 => IpAddr::from([127, 0, 0, 1]),
-            Family::V6 => IpAddr::from(std::net::Ipv6Addr::LOCALHOST),
-        }
-    }
-}
 
 /// A server that let us in.
 #[derive(Debug)]

@@ -32,9 +32,7 @@ pub(crate) const ICMP: usize = 4;
 pub(crate) fn full() -> Outcome {
     Outcome {
         format: 1,
-        deadheat: Program {
-            version: "0.1.0".into(),
-        },
+        deadheat: Program { version: "0.1.0".into() },
         title: Some("Echo between two cores".into()),
         labels: map(&[("rack", "7"), ("ticket", "NET-12")]),
         started: "2026-03-14T15:09:26Z".into(),
@@ -164,17 +162,12 @@ pub(crate) fn hostile() -> Outcome {
 }
 
 pub(crate) fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect()
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 fn asked() -> Asked {
     Asked {
-        contenders: ["tcp", "unix", "udp", "tcp:cc=bbr", "icmp"]
-            .map(String::from)
-            .to_vec(),
+        contenders: ["tcp", "unix", "udp", "tcp:cc=bbr", "icmp"].map(String::from).to_vec(),
         workload: "ping:size=64,interval=1ms,count=20000,timeout=3s".into(),
         path: "loopback".into(),
         to: Some("beta.example:5210".into()),
@@ -196,9 +189,7 @@ fn plan() -> Fixed {
         placement_reason: "as asked; each end has a CPU of its own and sleeps between messages"
             .into(),
         blocks_max: 40,
-        looks: looks
-            .map(|(blocks, alpha)| stats::Look { blocks, alpha })
-            .to_vec(),
+        looks: looks.map(|(blocks, alpha)| stats::Look { blocks, alpha }).to_vec(),
         claims: 6,
         quantile_definition: "nearest rank; printed only with at least ten samples beyond".into(),
     }
@@ -282,13 +273,7 @@ fn typical_ns(contender: usize, block: u64) -> u64 {
 fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for block in 0..BLOCKS {
-        let entrants = [
-            (UDP, false),
-            (TCP, false),
-            (TCP, true),
-            (BBR, false),
-            (UNIX, false),
-        ];
+        let entrants = [(UDP, false), (TCP, false), (TCP, true), (BBR, false), (UNIX, false)];
         for (order, (contender, control)) in (0..).zip(entrants) {
             trials.push(Trial {
                 block,
@@ -300,10 +285,7 @@ fn trials() -> Vec<Trial> {
         }
     }
     // The generator was late once; the trial was repeated at the end of its block.
-    let repeat = Trial {
-        order: 5,
-        ..trials[11].clone()
-    };
+    let repeat = Trial { order: 5, ..trials[11].clone() };
     let late = &mut trials[11];
     late.record.valid = false;
     late.record.why_invalid =
@@ -315,17 +297,10 @@ fn trials() -> Vec<Trial> {
 fn record(contender: usize, block: u64) -> Record {
     let p50 = typical_ns(contender, block);
     // In two blocks udp lost so much that its p99 lies among the lost.
-    let lost = if contender == UDP {
-        [60, 0, 340, 0, 40, 420, 0, 20][block as usize % 8]
-    } else {
-        0
-    };
+    let lost =
+        if contender == UDP { [60, 0, 340, 0, 40, 420, 0, 20][block as usize % 8] } else { 0 };
     let is_censored = lost > MESSAGES / 100;
-    let p99 = if is_censored {
-        TIMEOUT_NS
-    } else {
-        2 * p50 + 4_000
-    };
+    let p99 = if is_censored { TIMEOUT_NS } else { 2 * p50 + 4_000 };
     let mut metrics = BTreeMap::from([
         ("rtt_p50_ns".to_owned(), p50 as f64),
         ("rtt_p99_ns".to_owned(), p99 as f64),
@@ -338,11 +313,7 @@ fn record(contender: usize, block: u64) -> Record {
         why_invalid: None,
         implementation: "linux-6.18".into(),
         metrics,
-        censored: if is_censored {
-            vec!["rtt_p99_ns".into()]
-        } else {
-            Vec::new()
-        },
+        censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),
         send_lateness_ns: Some(rtt(900, 0, false)),
         clock: Some(ClockEstimate {
@@ -463,16 +434,8 @@ fn summary() -> Vec<Summary> {
         row(BBR, "pdv_p99_ns", [65_400.0, 71_319.0, 77_648.0]),
     ];
     rows[3].regimes = Some([
-        stats::Regime {
-            centre: 52_674.0,
-            share: 0.5,
-            count: 4,
-        },
-        stats::Regime {
-            centre: 64_374.0,
-            share: 0.5,
-            count: 4,
-        },
+        stats::Regime { centre: 52_674.0, share: 0.5, count: 4 },
+        stats::Regime { centre: 64_374.0, share: 0.5, count: 4 },
     ]);
     rows[6].censored = true;
     rows[10].trials = 3;
@@ -547,11 +510,7 @@ fn control() -> Control {
             b: TCP,
             outcome: stats::Outcome::DeadHeat,
             ahead: None,
-            ratio: Some(Ratio {
-                point: 1.001,
-                low: 0.994,
-                high: 1.008,
-            }),
+            ratio: Some(Ratio { point: 1.001, low: 0.994, high: 1.008 }),
             margin: 0.05,
             confidence: 0.95,
             blocks: BLOCKS,

@@ -26,18 +26,11 @@ fn a_wrong_token_gets_nothing_and_the_right_one_still_gets_in() {
         let to = listener.endpoint();
         thread::scope(|scope| {
             let far = scope.spawn(move || listener.accept(LONG));
-            let hello = |token| Hello {
-                token,
-                flow: 0x0102,
-            };
+            let hello = |token| Hello { token, flow: 0x0102 };
             let refused = dial(&contender, &to, hello(WRONG), SHORT);
             assert!(refused.is_err(), "{contender:?} let a stranger in at {to}");
             let near = dial(&contender, &to, hello(RIGHT), LONG);
-            assert!(
-                near.is_ok(),
-                "{contender:?} at {to}: {}",
-                near.err().unwrap()
-            );
+            assert!(near.is_ok(), "{contender:?} at {to}: {}", near.err().unwrap());
             assert_eq!(far.join().unwrap().unwrap().0, 0x0102, "{contender:?}");
         });
     }
@@ -52,10 +45,7 @@ fn messages_of_all_sizes_come_back_as_they_went() {
         for (n, size) in sizes.into_iter().filter(|size| *size <= most).enumerate() {
             let back = ends.echo(&content(n as u64, size));
             assert_eq!(back.len(), size, "{contender:?}");
-            assert!(
-                back == content(n as u64, size),
-                "{contender:?}: {size} bytes changed"
-            );
+            assert!(back == content(n as u64, size), "{contender:?}: {size} bytes changed");
         }
     }
 }
@@ -87,11 +77,7 @@ fn a_window_of_messages_arrives_whole_and_in_order() {
         if promised.delivery == Delivery::Reliable {
             let mut sorted = numbers.clone();
             sorted.sort_unstable();
-            assert_eq!(
-                sorted,
-                (0..COUNT).collect::<Vec<_>>(),
-                "{contender:?} lost messages"
-            );
+            assert_eq!(sorted, (0..COUNT).collect::<Vec<_>>(), "{contender:?} lost messages");
         }
         if promised.ordering == Ordering::Ordered {
             assert!(numbers.is_sorted(), "{contender:?} changed the order");
@@ -174,10 +160,7 @@ fn knobs_that_were_asked_for_are_read_back_at_both_ends() {
                 let far = ends.far.as_ref().unwrap();
                 for (end, effective) in [("near", ends.near.effective()), ("far", far.effective())]
                 {
-                    assert!(
-                        effective.contains_key(key.name),
-                        "{typed}, {end}: {effective:?}"
-                    );
+                    assert!(effective.contains_key(key.name), "{typed}, {end}: {effective:?}");
                 }
             }
         }
@@ -229,22 +212,13 @@ fn nobody_at_home_is_an_error_in_time() {
     for (contender, at) in every(PeerKind::Process) {
         let mut listener = listen(&contender, &at, Door::Own).unwrap();
         let error = listener.accept(Nanos::from_millis(20)).err().unwrap();
-        assert!(
-            matches!(error, Error::Blocked { .. }),
-            "{contender:?}: {error}"
-        );
+        assert!(matches!(error, Error::Blocked { .. }), "{contender:?}: {error}");
         let to = listener.endpoint();
         drop(listener);
         let began = Monotonic.now();
-        let hello = Hello {
-            token: RIGHT,
-            flow: 0,
-        };
+        let hello = Hello { token: RIGHT, flow: 0 };
         let error = dial(&contender, &to, hello, SHORT).err().unwrap();
-        assert!(
-            error.to_string().contains(&to.to_string()),
-            "{contender:?}: {error}"
-        );
+        assert!(error.to_string().contains(&to.to_string()), "{contender:?}: {error}");
         assert!(Monotonic.now() - began < LONG, "{contender:?}");
     }
 }
@@ -254,16 +228,9 @@ fn messages_that_cannot_be_are_refused() {
     for (contender, at) in everyone() {
         let info = contender.transport.info();
         let mut ends = connect(&contender, &at);
-        let most = info
-            .guarantees
-            .largest_message
-            .map_or(LARGEST, |most| most as usize);
+        let most = info.guarantees.largest_message.map_or(LARGEST, |most| most as usize);
         let error = ends.near.send(Lane(0), &vec![0; most + 1]).unwrap_err();
-        assert_eq!(
-            error.kind(),
-            io::ErrorKind::InvalidInput,
-            "{contender:?}: {error}"
-        );
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{contender:?}: {error}");
         assert_eq!(ends.echo(b"fine"), b"fine", "{contender:?}");
     }
 }
@@ -277,26 +244,16 @@ fn a_silent_stranger_holds_nobody_up() {
         }
         let mut listener = listen(&contender, &at, Door::Own).unwrap();
         let to = listener.endpoint();
-        let Endpoint::Ip(address) = to else {
-            panic!("{to}")
-        };
-        let silent: Vec<TcpStream> = (0..3)
-            .map(|_| TcpStream::connect(address).unwrap())
-            .collect();
+        let Endpoint::Ip(address) = to else { panic!("{to}") };
+        let silent: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
         let began = Monotonic.now();
         thread::scope(|scope| {
             let far = scope.spawn(move || listener.accept(LONG));
-            let hello = Hello {
-                token: RIGHT,
-                flow: 9,
-            };
+            let hello = Hello { token: RIGHT, flow: 9 };
             dial(&contender, &to, hello, LONG).unwrap();
             assert_eq!(far.join().unwrap().unwrap().0, 9);
         });
-        assert!(
-            Monotonic.now() - began < Nanos::from_millis(1900),
-            "{contender:?}"
-        );
+        assert!(Monotonic.now() - began < Nanos::from_millis(1900), "{contender:?}");
         drop(silent);
     }
 }
@@ -309,10 +266,7 @@ fn a_transport_of_one_machine_takes_nothing_from_a_server() {
         }
         let (_server, agent) = HandOver::pair().unwrap();
         let error = listen(&contender, &at, Door::Handed(agent)).err().unwrap();
-        assert!(
-            matches!(error, Error::Unsupported { .. }),
-            "{contender:?}: {error}"
-        );
+        assert!(matches!(error, Error::Unsupported { .. }), "{contender:?}: {error}");
     }
 }
 

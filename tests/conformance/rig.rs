@@ -59,15 +59,11 @@ pub(crate) fn everyone() -> Vec<(Contender, Endpoint)> {
 
 /// Those of [`everyone`] whose far end is this.
 pub(crate) fn every(peer: PeerKind) -> impl Iterator<Item = (Contender, Endpoint)> {
-    everyone()
-        .into_iter()
-        .filter(move |(contender, _)| contender.transport.info().peer == peer)
+    everyone().into_iter().filter(move |(contender, _)| contender.transport.info().peer == peer)
 }
 
 pub(crate) fn largest(info: &Info) -> usize {
-    info.guarantees
-        .largest_message
-        .map_or(LARGEST, |most| LARGEST.min(most as usize))
+    info.guarantees.largest_message.map_or(LARGEST, |most| LARGEST.min(most as usize))
 }
 
 /// Values to try for a knob. Words mean something on their host only, so their own file tests them.
@@ -112,13 +108,7 @@ pub(crate) fn dial(
     hello: Hello,
     timeout: Nanos,
 ) -> deadheat::Result<Box<dyn Conn>> {
-    dial_for(
-        contender,
-        to,
-        hello,
-        timeout,
-        largest(contender.transport.info()),
-    )
+    dial_for(contender, to, hello, timeout, largest(contender.transport.info()))
 }
 
 pub(crate) fn dial_for(
@@ -128,13 +118,7 @@ pub(crate) fn dial_for(
     timeout: Nanos,
     largest_message: usize,
 ) -> deadheat::Result<Box<dyn Conn>> {
-    contender.transport.dial(&Dial {
-        to,
-        hello,
-        knobs: &contender.knobs,
-        largest_message,
-        timeout,
-    })
+    contender.transport.dial(&Dial { to, hello, knobs: &contender.knobs, largest_message, timeout })
 }
 
 /// Both ends of a connection; the far one is absent where the kernel answers.
@@ -148,10 +132,7 @@ pub(crate) fn connect(contender: &Contender, at: &Endpoint) -> Ends {
 }
 
 pub(crate) fn connect_with(contender: &Contender, at: &Endpoint, largest: usize) -> Ends {
-    let hello = Hello {
-        token: RIGHT,
-        flow: 0,
-    };
+    let hello = Hello { token: RIGHT, flow: 0 };
     if contender.transport.info().peer == PeerKind::Kernel {
         let near = dial_for(contender, at, hello, LONG, largest).unwrap();
         return Ends { near, far: None };
@@ -161,10 +142,7 @@ pub(crate) fn connect_with(contender: &Contender, at: &Endpoint, largest: usize)
     thread::scope(|scope| {
         let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
         let near = dial_for(contender, &to, hello, LONG, largest).unwrap();
-        Ends {
-            near,
-            far: Some(far.join().unwrap()),
-        }
+        Ends { near, far: Some(far.join().unwrap()) }
     })
 }
 
@@ -256,10 +234,7 @@ pub(crate) fn content(number: u64, len: usize) -> Vec<u8> {
 /// The number of a message, all of whose bytes are checked.
 pub(crate) fn number(message: &[u8], len: usize) -> u64 {
     let number = u64::from_be_bytes(message[..8].try_into().unwrap());
-    assert!(
-        message == content(number, len),
-        "message {number} changed on its way"
-    );
+    assert!(message == content(number, len), "message {number} changed on its way");
     number
 }
 
@@ -316,8 +291,7 @@ impl Sink for Basin {
         self.bytes += bytes.len() as u64;
         if self.framing == Framing::Messages {
             assert_eq!(bytes.len(), BULK_MESSAGE);
-            self.numbers
-                .push(u64::from_be_bytes(bytes[..8].try_into().unwrap()));
+            self.numbers.push(u64::from_be_bytes(bytes[..8].try_into().unwrap()));
         }
     }
 }
@@ -326,15 +300,8 @@ pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn
     let promised = contender.transport.info().guarantees;
     let patience = Deadline::new(contender);
     let sent_all = AtomicBool::new(false);
-    let mut feed = Feed {
-        left: BULK,
-        stamped: 0,
-    };
-    let mut basin = Basin {
-        framing: promised.framing,
-        bytes: 0,
-        numbers: Vec::new(),
-    };
+    let mut feed = Feed { left: BULK, stamped: 0 };
+    let mut basin = Basin { framing: promised.framing, bytes: 0, numbers: Vec::new() };
     thread::scope(|scope| {
         scope.spawn(|| {
             while feed.left > 0 {
@@ -365,17 +332,10 @@ pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn
     if promised.delivery == Delivery::Reliable {
         assert_eq!(basin.bytes, BULK, "{contender:?}");
     }
-    assert!(
-        basin.bytes > 0 && basin.bytes <= BULK,
-        "{contender:?}: {}",
-        basin.bytes
-    );
+    assert!(basin.bytes > 0 && basin.bytes <= BULK, "{contender:?}: {}", basin.bytes);
     if promised.framing == Framing::Messages {
         assert_eq!(feed.stamped * BULK_MESSAGE as u64, BULK, "{contender:?}");
-        assert!(
-            basin.numbers.iter().all(|n| *n < feed.stamped),
-            "{contender:?}"
-        );
+        assert!(basin.numbers.iter().all(|n| *n < feed.stamped), "{contender:?}");
         if promised.ordering == Ordering::Ordered {
             assert!(basin.numbers.is_sorted_by(|a, b| a < b), "{contender:?}");
         }

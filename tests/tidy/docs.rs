@@ -16,9 +16,7 @@ pub(crate) fn reference(root: &Path) {
     let path = root.join(REFERENCE);
     let text = fs::read_to_string(&path).unwrap();
     let wanted = between(&text, "transports", &transports());
-    let wanted = wanted
-        .and_then(|text| between(&text, "workloads", &workloads()))
-        .unwrap();
+    let wanted = wanted.and_then(|text| between(&text, "workloads", &workloads())).unwrap();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, &wanted).unwrap();
         return;
@@ -45,12 +43,7 @@ fn transports() -> String {
     let mut out = String::new();
     for info in transport::ALL.iter().map(|transport| transport.info()) {
         section(&mut out, info.id, info.label, info.summary);
-        writeln!(
-            out,
-            "{}\n",
-            promises(&info.guarantees, info.peer, info.reach)
-        )
-        .unwrap();
+        writeln!(out, "{}\n", promises(&info.guarantees, info.peer, info.reach)).unwrap();
         keys(&mut out, info.keys);
     }
     out.trim_end().to_owned() + "\n"
@@ -89,11 +82,7 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
             Congestion::Backpressure => "held back by the receiver's buffer only",
             Congestion::Uncontrolled => "not congestion-controlled",
         },
-        if guarantees.encrypted {
-            "encrypted"
-        } else {
-            "not encrypted"
-        },
+        if guarantees.encrypted { "encrypted" } else { "not encrypted" },
     ];
     if peer == PeerKind::Kernel {
         words.push("answered by the far kernel");
@@ -101,9 +90,9 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
     if reach != Reach::Network {
         words.push("on one machine only");
     }
-    let largest = guarantees.largest_message.map_or(String::new(), |bytes| {
-        format!("; messages of at most {bytes} bytes")
-    });
+    let largest = guarantees
+        .largest_message
+        .map_or(String::new(), |bytes| format!("; messages of at most {bytes} bytes"));
     format!("Promises: {}{largest}.", words.join(", "))
 }
 
@@ -119,12 +108,7 @@ fn keys(out: &mut String, keys: &[Key]) {
             "" => "not set".to_owned(),
             default => format!("`{default}`"),
         };
-        writeln!(
-            out,
-            "| `{}` | {values} | {default} | {} |",
-            key.name, key.doc
-        )
-        .unwrap();
+        writeln!(out, "| `{}` | {values} | {default} | {} |", key.name, key.doc).unwrap();
     }
     out.push('\n');
 }
@@ -142,14 +126,9 @@ pub(crate) fn commands(root: &Path) -> Vec<String> {
 }
 
 fn pages(root: &Path) -> Vec<PathBuf> {
-    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md"]
-        .map(|name| root.join(name))
-        .into();
-    pages.extend(
-        fs::read_dir(root.join("docs"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path()),
-    );
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md"].map(|name| root.join(name)).into();
+    pages.extend(fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()));
     pages.retain(|path| path.extension().is_some_and(|ext| ext == "md") && path.exists());
     pages.sort();
     pages
@@ -174,16 +153,8 @@ fn wrong_commands(name: &str, text: &str) -> Vec<String> {
 }
 
 /// Options that take no value.
-const SWITCHES: &[&str] = &[
-    "-q",
-    "-4",
-    "-6",
-    "--quiet",
-    "--explain",
-    "--gate",
-    "--help",
-    "--no-save",
-];
+const SWITCHES: &[&str] =
+    &["-q", "-4", "-6", "--quiet", "--explain", "--gate", "--help", "--no-save"];
 
 fn wrong_arguments(arguments: &str) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -192,10 +163,7 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
     });
     while let Some(word) = words.next() {
         let placeholder = |word: &str| {
-            word.starts_with('[')
-                || word
-                    .chars()
-                    .all(|c| c.is_uppercase() || c == '.' || c == '…')
+            word.starts_with('[') || word.chars().all(|c| c.is_uppercase() || c == '.' || c == '…')
         };
         match word {
             "-w" | "--workload" => {
@@ -219,10 +187,7 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
 fn a_stale_reference_is_rewritten_between_its_markers_only() {
     let text = "a\n<!-- generated: x -->\nold\n<!-- end: x -->\nb\n";
     let new = between(text, "x", "new\n").unwrap();
-    assert_eq!(
-        new,
-        "a\n<!-- generated: x -->\n\nnew\n\n<!-- end: x -->\nb\n"
-    );
+    assert_eq!(new, "a\n<!-- generated: x -->\n\nnew\n\n<!-- end: x -->\nb\n");
     assert_eq!(between(&new, "x", "new\n").unwrap(), new);
     assert!(between(text, "y", "").is_err());
 }

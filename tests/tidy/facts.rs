@@ -33,9 +33,7 @@ fn changelog(manifest: &str, changelog: &str) -> Vec<String> {
     if changelog.lines().any(|line| line.starts_with(&heading)) {
         return Vec::new();
     }
-    vec![format!(
-        "CHANGELOG.md has no `{heading}`, the version in Cargo.toml"
-    )]
+    vec![format!("CHANGELOG.md has no `{heading}`, the version in Cargo.toml")]
 }
 
 /// Every `Rust 1.N` in a text is the one of the manifest, and there is one.

@@ -5,9 +5,7 @@ use crate::source::Source;
 /// From left to right. Modules of the first layer may use one another; of the others, none its
 /// neighbour.
 const LAYERS: &[&[&str]] = &[
-    &[
-        "units", "time", "error", "spec", "contract", "figures", "rng",
-    ],
+    &["units", "time", "error", "spec", "contract", "figures", "rng"],
     &["datapath"],
     &["transport", "workload", "path", "stats"],
     &["trial"],
@@ -25,10 +23,7 @@ const TOP: &[&str] = &["cli", "main", "lib"];
 const ABSENT: &[(&str, &[&str])] = &[
     ("stats", OUTSIDE),
     ("workload", OUTSIDE),
-    (
-        "report",
-        &["net", "libc", "socket2", "Instant", "Monotonic"],
-    ),
+    ("report", &["net", "libc", "socket2", "Instant", "Monotonic"]),
 ];
 
 const OUTSIDE: &[&str] = &[
@@ -157,9 +152,7 @@ fn heads(rest: &str) -> Vec<String> {
 pub(crate) fn absences(sources: &[Source]) -> Vec<String> {
     let mut findings = Vec::new();
     for source in sources {
-        let absent = ABSENT
-            .iter()
-            .find(|(module, _)| source.module() == Some(module));
+        let absent = ABSENT.iter().find(|(module, _)| source.module() == Some(module));
         let Some((module, absent)) = absent else {
             continue;
         };
@@ -185,20 +178,11 @@ pub(crate) fn absences(sources: &[Source]) -> Vec<String> {
 fn an_import_to_the_right_is_found() {
     let lib = Source::new("src/lib.rs", "pub use error::{Error, Result};");
     let bad = |path: &str, text: &str| {
-        imports(&[
-            Source::new("src/lib.rs", &lib.code),
-            Source::new(path, text),
-        ])
+        imports(&[Source::new("src/lib.rs", &lib.code), Source::new(path, text)])
     };
     let right = "use crate::{error::Error, race::{a, b}};";
-    assert_eq!(
-        bad("src/trial/x.rs", right),
-        ["src/trial/x.rs:1: trial uses race"]
-    );
-    assert_eq!(
-        bad("src/workload/x.rs", "fn f() { crate::transport::g() }").len(),
-        1
-    );
+    assert_eq!(bad("src/trial/x.rs", right), ["src/trial/x.rs:1: trial uses race"]);
+    assert_eq!(bad("src/workload/x.rs", "fn f() { crate::transport::g() }").len(), 1);
     assert_eq!(bad("src/server/mod.rs", "use crate::race::x;").len(), 1);
     assert_eq!(bad("src/stats/x.rs", "use super::super::race::y;").len(), 1);
     assert_eq!(bad("src/units.rs", "use crate::datapath::x;").len(), 1);
@@ -211,11 +195,7 @@ fn an_import_to_the_left_is_fine() {
     let lib = Source::new("src/lib.rs", "pub use error::Error;");
     assert!(imports(&[lib, Source::new("src/trial/x.rs", good)]).is_empty());
     assert!(
-        imports(&[Source::new(
-            "src/report/x.rs",
-            "use crate::race::y; use super::z;"
-        )])
-        .is_empty()
+        imports(&[Source::new("src/report/x.rs", "use crate::race::y; use super::z;")]).is_empty()
     );
     assert!(imports(&[Source::new("src/cli/x.rs", "use crate::server::y;")]).is_empty());
 }
@@ -225,13 +205,7 @@ fn a_clock_in_the_statistics_is_found() {
     let find = |path: &str, text: &str| absences(&[Source::new(path, text)]).len();
     assert_eq!(find("src/stats/x.rs", "use std::time::Instant;"), 1);
     assert_eq!(find("src/stats/x.rs", "use std::{net::IpAddr, fmt};"), 1);
-    assert_eq!(
-        find("src/workload/x.rs", "let t = crate::time::Monotonic;"),
-        1
-    );
-    assert_eq!(
-        find("src/workload/x.rs", "let net = 1; struct Os { net: u8 }"),
-        0
-    );
+    assert_eq!(find("src/workload/x.rs", "let t = crate::time::Monotonic;"), 1);
+    assert_eq!(find("src/workload/x.rs", "let net = 1; struct Os { net: u8 }"), 0);
     assert_eq!(find("src/trial/x.rs", "use std::net::IpAddr;"), 0);
 }

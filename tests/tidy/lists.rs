@@ -14,10 +14,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         name: "transport",
         helpers: &[
             ("door", "where connections come from"),
-            (
-                "frame",
-                "message boundaries on byte streams, the same for all",
-            ),
+            ("frame", "message boundaries on byte streams, the same for all"),
             ("hello", "the first bytes of every connection"),
             ("knock", "how a flow of datagrams is opened"),
             ("lobby", "datagram peers that wait to be let in"),
@@ -50,9 +47,8 @@ pub(crate) const FOLDERS: &[Folder] = &[
 
 /// The trait and the entries of `pub const ALL: &[&dyn Trait] = &[&file::Type, …];`.
 fn list(code: &str) -> Option<(String, Vec<(String, String)>)> {
-    let start = code
-        .find("pub const ALL: &[&dyn ")
-        .or_else(|| code.find("pub static ALL: &[&dyn "))?;
+    let start =
+        code.find("pub const ALL: &[&dyn ").or_else(|| code.find("pub static ALL: &[&dyn "))?;
     let text = code[start..].split_once("dyn ")?.1;
     let (name, rest) = text.split_once(']')?;
     let (_, rest) = rest.split_once("&[")?;
@@ -82,11 +78,7 @@ pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
         let Some(file) = source.path.strip_prefix(&prefix).filter(|f| *f != "mod.rs") else {
             continue;
         };
-        let stem = file
-            .trim_end_matches(".rs")
-            .split('/')
-            .next()
-            .unwrap_or(file);
+        let stem = file.trim_end_matches(".rs").split('/').next().unwrap_or(file);
         let types = implementors(&source.code, &name);
         if folder.helpers.iter().any(|(helper, _)| *helper == stem) {
             helpers.push(stem);
@@ -106,14 +98,9 @@ pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
             listed.push(entry);
         }
     }
-    findings.extend(
-        entries
-            .iter()
-            .filter(|entry| !listed.contains(entry))
-            .map(|(file, name)| {
-                format!("ALL names {file}::{name}, which no file of its own implements")
-            }),
-    );
+    findings.extend(entries.iter().filter(|entry| !listed.contains(entry)).map(|(file, name)| {
+        format!("ALL names {file}::{name}, which no file of its own implements")
+    }));
     findings.extend(
         folder
             .helpers
@@ -137,10 +124,7 @@ fn implementors(code: &str, name: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-const SEAM: Folder = Folder {
-    name: "seam",
-    helpers: &[("help", "shared")],
-};
+const SEAM: Folder = Folder { name: "seam", helpers: &[("help", "shared")] };
 
 #[test]
 fn an_implementation_that_is_not_listed_is_found() {
@@ -160,10 +144,7 @@ fn an_implementation_that_is_not_listed_is_found() {
 
 #[test]
 fn a_complete_list_is_fine_and_a_missing_one_is_not() {
-    let parent = Source::new(
-        "src/seam/mod.rs",
-        "pub const ALL: &[&dyn Seam] = &[&one::One];",
-    );
+    let parent = Source::new("src/seam/mod.rs", "pub const ALL: &[&dyn Seam] = &[&one::One];");
     let one = Source::new("src/seam/one.rs", "impl Seam for One {}");
     let help = Source::new("src/seam/help.rs", "fn f() {}");
     assert!(check(&SEAM, &[parent, one, help]).is_empty());

@@ -1,9 +1,6 @@
 //! The rules of the house, as tests. Each rule is a function from sources to findings, and each
 //! has a test of its own that it does find something in a small bad input.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test may end where it finds the unexpected"
-)]
+#![allow(clippy::unwrap_used, reason = "a test may end where it finds the unexpected")]
 
 mod docs;
 mod facts;
@@ -54,10 +51,7 @@ fn every_implementation_is_listed() {
 
 #[test]
 fn nobody_names_a_transport_or_workload_but_itself() {
-    hold(
-        "ask for a guarantee, never for a name",
-        names::check(&program()),
-    );
+    hold("ask for a guarantee, never for a name", names::check(&program()));
 }
 
 #[test]
@@ -83,10 +77,7 @@ fn the_reference_is_what_the_program_knows() {
 
 #[test]
 fn commands_in_the_documentation_parse() {
-    hold(
-        "commands in the documentation parse",
-        docs::commands(root()),
-    );
+    hold("commands in the documentation parse", docs::commands(root()));
 }
 
 #[test]

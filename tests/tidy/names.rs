@@ -6,26 +6,14 @@ use crate::source::Source;
 const NAMED: &[&str] = &["transport", "workload"];
 
 /// Where none may be known. `cli` may show examples.
-const BLIND: &[&str] = &[
-    "datapath",
-    "transport",
-    "workload",
-    "path",
-    "stats",
-    "trial",
-    "race",
-    "report",
-    "server",
-];
+const BLIND: &[&str] =
+    &["datapath", "transport", "workload", "path", "stats", "trial", "race", "report", "server"];
 
 /// Every id that a file gives itself: the string behind `id:`.
 fn ids(sources: &[Source]) -> Vec<(&str, &str)> {
     let mut ids = Vec::new();
     for source in sources {
-        if !source
-            .module()
-            .is_some_and(|module| NAMED.contains(&module))
-        {
+        if !source.module().is_some_and(|module| NAMED.contains(&module)) {
             continue;
         }
         for (at, text) in &source.strings {
@@ -46,10 +34,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<String> {
     }
     let mut findings = Vec::new();
     for source in sources {
-        if !source
-            .module()
-            .is_some_and(|module| BLIND.contains(&module))
-        {
+        if !source.module().is_some_and(|module| BLIND.contains(&module)) {
             continue;
         }
         for (at, text) in &source.strings {

@@ -14,20 +14,14 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     let kinds: [(&str, Understood); 4] = [
         ("control", is_control),
         ("hello", is_hello),
-        ("result", |seed| {
-            serde_json::from_slice::<Outcome>(seed).is_ok()
-        }),
-        ("grammar", |seed| {
-            std::str::from_utf8(seed).is_ok_and(|text| Spec::parse(text).is_ok())
-        }),
+        ("result", |seed| serde_json::from_slice::<Outcome>(seed).is_ok()),
+        ("grammar", |seed| std::str::from_utf8(seed).is_ok_and(|text| Spec::parse(text).is_ok())),
     ];
     let mut findings = Vec::new();
     for (name, understood) in kinds {
         let folder = root.join("fuzz/seeds").join(name);
-        let seeds: Vec<_> = fs::read_dir(&folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let seeds: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         if seeds.is_empty() {
             findings.push(format!("{}: no seeds", folder.display()));
         }

@@ -23,10 +23,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<String> {
                 .chars()
                 .take_while(|c| c.is_alphanumeric() || *c == '_')
                 .collect();
-            let Some(open) = rest
-                .find(['{', ';'])
-                .filter(|i| rest[*i..].starts_with('{'))
-            else {
+            let Some(open) = rest.find(['{', ';']).filter(|i| rest[*i..].starts_with('{')) else {
                 continue;
             };
             let body = &rest[open + 1..closing(rest, open)];

@@ -99,9 +99,7 @@ fn collect(folder: &Path, paths: &mut Vec<std::path::PathBuf>) {
 }
 
 fn blank(text: &str) -> Vec<u8> {
-    text.bytes()
-        .map(|byte| if byte == b'\n' { b'\n' } else { b' ' })
-        .collect()
+    text.bytes().map(|byte| if byte == b'\n' { b'\n' } else { b' ' }).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,17 +212,10 @@ fn character(rest: &[u8]) -> Option<usize> {
 fn set_test_files_apart(mut sources: Vec<Source>) -> Vec<Source> {
     let mut files = Vec::new();
     for source in &sources {
-        let folder = source
-            .path
-            .trim_end_matches("/mod.rs")
-            .trim_end_matches(".rs");
+        let folder = source.path.trim_end_matches("/mod.rs").trim_end_matches(".rs");
         for range in test_items(&source.all_code) {
-            let item = source.all_code[range]
-                .trim_start_matches("#[cfg(test)]")
-                .trim();
-            let name = item
-                .trim_start_matches("pub(crate) ")
-                .trim_start_matches("pub ");
+            let item = source.all_code[range].trim_start_matches("#[cfg(test)]").trim();
+            let name = item.trim_start_matches("pub(crate) ").trim_start_matches("pub ");
             if let Some(name) = name.strip_prefix("mod ") {
                 files.push(format!("{folder}/{name}"));
             }
@@ -232,10 +223,7 @@ fn set_test_files_apart(mut sources: Vec<Source>) -> Vec<Source> {
     }
     for source in &mut sources {
         let path = source.path.trim_end_matches(".rs").trim_end_matches("/mod");
-        if files
-            .iter()
-            .any(|file| path == file || path.starts_with(&format!("{file}/")))
-        {
+        if files.iter().any(|file| path == file || path.starts_with(&format!("{file}/"))) {
             source.code = String::from_utf8(blank(&source.code)).unwrap();
             source.strings.clear();
         }
@@ -249,14 +237,8 @@ fn test_items(code: &str) -> Vec<Range<usize>> {
     code.match_indices(marker)
         .map(|(start, _)| {
             let body = start + marker.len();
-            let end = code[body..]
-                .find(['{', ';'])
-                .map_or(code.len(), |n| body + n);
-            start..if code[end..].starts_with('{') {
-                closing(code, end)
-            } else {
-                end
-            }
+            let end = code[body..].find(['{', ';']).map_or(code.len(), |n| body + n);
+            start..if code[end..].starts_with('{') { closing(code, end) } else { end }
         })
         .collect()
 }

@@ -2,15 +2,8 @@
 
 use crate::source::Source;
 
-const PRINTS: &[&str] = &[
-    "println!",
-    "eprintln!",
-    "print!",
-    "eprint!",
-    "dbg!",
-    "stdout()",
-    "stderr()",
-];
+const PRINTS: &[&str] =
+    &["println!", "eprintln!", "print!", "eprint!", "dbg!", "stdout()", "stderr()"];
 const EDGES: &[&str] = &["cli", "report", "main"];
 
 const STUBS: &[&str] = &["todo!", "unimplemented!", "#[ignore"];
@@ -19,11 +12,7 @@ const NOTES: &[&str] = &["FIXME", "TODO", "XXX", "HACK"];
 pub(crate) fn prints(sources: &[Source]) -> Vec<String> {
     sources
         .iter()
-        .filter(|source| {
-            source
-                .module()
-                .is_some_and(|module| !EDGES.contains(&module))
-        })
+        .filter(|source| source.module().is_some_and(|module| !EDGES.contains(&module)))
         .flat_map(|source| find(source, &source.code, PRINTS))
         .collect()
 }
@@ -54,10 +43,7 @@ fn find(source: &Source, text: &str, words: &[&str]) -> Vec<String> {
 #[test]
 fn a_print_in_the_middle_is_found() {
     let find = |path: &str, text: &str| prints(&[Source::new(path, text)]);
-    assert_eq!(
-        find("src/trial/x.rs", "\nprintln!()"),
-        ["src/trial/x.rs:2: println!"]
-    );
+    assert_eq!(find("src/trial/x.rs", "\nprintln!()"), ["src/trial/x.rs:2: println!"]);
     assert_eq!(find("src/race/x.rs", "io::stderr().flush()").len(), 1);
     assert!(find("src/cli/x.rs", "println!()").is_empty());
     assert!(find("src/trial/x.rs", "let s = \"println!\"; // println!").is_empty());
@@ -67,9 +53,6 @@ fn a_print_in_the_middle_is_found() {
 fn work_put_off_is_found() {
     let find = |text: &str| put_off(&[Source::new("src/x.rs", text)]).len();
     assert_eq!(find("fn f() { todo!() }"), 1);
-    assert_eq!(
-        find("#[cfg(test)] mod tests { #[test] #[ignore] fn f() {} }"),
-        1
-    );
+    assert_eq!(find("#[cfg(test)] mod tests { #[test] #[ignore] fn f() {} }"), 1);
     assert_eq!(find("// FIXME: later\nlet s = \"TODO\";"), 1);
 }

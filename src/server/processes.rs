@@ -1,0 +1,37 @@
+//! The real agents: a fresh process of this program per trial.
+
+use std::os::unix::net::UnixStream;
+
+use super::{Agent, AgentStarter};
+use crate::error::Result;
+use crate::time::Nanos;
+use crate::transport::door::HandOver;
+use crate::trial::process::AgentProcess;
+
+/// Starts processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Processes;
+
+impl AgentStarter for Processes {
+    fn start(&self, door: HandOver) -> Result<Box<dyn Agent>> {
+        Ok(Box::new(AgentProcess::spawn(Some(door))?))
+    }
+}
+
+impl Agent for AgentProcess {
+    fn control(&self) -> &UnixStream {
+        AgentProcess::control(self)
+    }
+
+    fn ended(&mut self, timeout: Nanos) -> bool {
+        AgentProcess::ended(self, timeout)
+    }
+
+    fn kill(&mut self) {
+        AgentProcess::kill(self);
+    }
+
+    fn last_words(&mut self) -> Option<String> {
+        AgentProcess::last_words(self)
+    }
+}
