@@ -19,7 +19,7 @@ const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
 
 /// What was typed.
 #[derive(Debug, Clone, Default, Args)]
-pub struct ServeArgs {
+pub(super) struct ServeArgs {
     /// Listen at this address only; every address of this host unless given
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub bind: Option<String>,
@@ -50,7 +50,7 @@ pub struct ServeArgs {
 ///
 /// # Errors
 /// [`Error::Usage`] for what cannot be meant; [`Error::Setup`] where the port cannot be had.
-pub fn run(args: &ServeArgs) -> Result<()> {
+pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let starter = Box::new(Processes);
     let variable = std::env::var(SECRET_VARIABLE).ok();
     let config = args.resolve(variable.as_deref())?;

@@ -3,7 +3,8 @@
 use super::outcome::Verdict;
 use super::testing::{self, WORKLOAD, ran, run};
 use super::{Request, replay};
-use crate::stats::{self, SplitMix64};
+use crate::rng::SplitMix64;
+use crate::stats;
 use crate::time::Nanos;
 
 const RACES: u64 = 300;

@@ -20,7 +20,7 @@ pub(super) const STAMPED_LEN: usize = 28;
 
 /// The front of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub(super) struct Header {
     /// Marks the trial.
     pub tag: u32,
     /// Counts from 0.
@@ -35,7 +35,7 @@ impl Header {
     }
 
     /// Reads the header of a message that may be anything.
-    pub fn read(message: &[u8]) -> Option<Header> {
+    pub(super) fn read(message: &[u8]) -> Option<Header> {
         let (tag, rest) = message.split_first_chunk::<4>()?;
         let (seq, _) = rest.split_first_chunk::<8>()?;
         Some(Header { tag: u32::from_be_bytes(*tag), seq: u64::from_be_bytes(*seq) })
@@ -44,7 +44,7 @@ impl Header {
 
 /// When the far end received and sent, on its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FarStamps {
+pub(super) struct FarStamps {
     /// Received, in nanoseconds.
     pub received_ns: u64,
     /// Sent, in nanoseconds.
@@ -61,7 +61,7 @@ impl FarStamps {
     }
 
     /// Reads the stamps of a message that may be anything; `None` where they are not set.
-    pub fn read(message: &[u8]) -> Option<FarStamps> {
+    pub(super) fn read(message: &[u8]) -> Option<FarStamps> {
         let room = message.get(LEN..STAMPED_LEN)?;
         let (received, sent) = room.split_first_chunk::<8>()?;
         let (sent, _) = sent.split_first_chunk::<8>()?;
