@@ -144,18 +144,18 @@ fn a_control_that_is_no_tie_takes_the_trust_away() {
 
 #[test]
 fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
-    let outcome = run(&ask(&["tcp", "udp", "icmp"]), |order| match order.contender.as_str() {
-        "icmp" => End::Blocked("8 echo requests, no reply in 2 s".into()),
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), |order| match order.contender.as_str() {
+        "unix" => End::Blocked("8 hellos, no answer in 2 s".into()),
         _ => ran(order, 100.0),
     })
     .unwrap();
     assert_eq!(outcome.status, Status::Decided);
     let evidence = outcome.contenders[2].blocked.as_deref();
-    assert_eq!(evidence, Some("8 echo requests, no reply in 2 s"));
+    assert_eq!(evidence, Some("8 hellos, no answer in 2 s"));
     // Tried twice in the first block, and never again.
-    let icmp = || outcome.trials.iter().filter(|trial| trial.contender == 2);
-    assert_eq!(icmp().count(), 2);
-    assert!(icmp().all(|trial| trial.block == 0 && !trial.record.valid));
+    let unix = || outcome.trials.iter().filter(|trial| trial.contender == 2);
+    assert_eq!(unix().count(), 2);
+    assert!(unix().all(|trial| trial.block == 0 && !trial.record.valid));
     assert_eq!(outcome.verdicts.len(), 1);
     assert_eq!(codes(&outcome), ["blocked"]);
     assert!(outcome.trusted());
@@ -180,8 +180,8 @@ fn one_blocked_trial_alone_drops_nobody() {
 
 #[test]
 fn a_first_contender_that_is_blocked_leaves_pilot_and_control_to_the_next() {
-    let outcome = run(&ask(&["icmp", "tcp", "udp"]), |order| match order.contender.as_str() {
-        "icmp" => End::Blocked("silence".into()),
+    let outcome = run(&ask(&["unix", "tcp", "udp"]), |order| match order.contender.as_str() {
+        "unix" => End::Blocked("silence".into()),
         _ => ran(order, 100.0),
     })
     .unwrap();
