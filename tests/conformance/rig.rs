@@ -16,7 +16,7 @@ use deadheat::transport::{Conn, Contender, Dial, Endpoint, Info, Listen, Listene
 
 /// The transports under test.
 pub(crate) fn ids() -> Vec<&'static str> {
-    vec!["tcp", "unix", "unixgram"]
+    deadheat::transport::ALL.iter().map(|transport| transport.info().id).collect()
 }
 
 pub(crate) const RIGHT: Token = Token::from_bytes([0x11; 16]);
