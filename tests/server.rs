@@ -5,12 +5,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Instant;
 
-use deadheat::contract::Side;
+use deadheat::contract::{Lane, Side};
 use deadheat::server::{Bind, Secret};
 use deadheat::time::Nanos;
-use deadheat::transport::Endpoint;
 use deadheat::transport::door::Handed;
 use deadheat::transport::hello::{Hello, Token};
+use deadheat::transport::{Contender, Dial, Endpoint, Progress};
 use deadheat::trial::control::{FromAgent, FromServer, PROTOCOL, Proof, ToAgent, prove};
 
 mod far;
@@ -106,6 +106,39 @@ fn a_udp_hello_reaches_its_agent_and_strange_datagrams_get_nothing() {
         assert_eq!(answer.kind(), ErrorKind::WouldBlock);
         far.line_with("UDP hello with a token that no trial here has");
         client.hear_agent();
+        client.finish_trial();
+    }
+}
+
+#[test]
+fn real_transports_of_both_families_go_through_the_one_port() {
+    let far = Far::with(Manner::Echoes, |config| config.bind = Bind::Any(0));
+    let mut hosts = vec!["127.0.0.1"];
+    if far.address.is_ipv6() {
+        hosts.push("::1");
+    } else {
+        println!("no IPv6 on this host: its half of the test is left out");
+    }
+    for (host, id) in hosts.iter().flat_map(|host| [(host, "tcp"), (host, "udp")]) {
+        let to = SocketAddr::new(host.parse().unwrap(), far.address.port());
+        let mut client = Client::let_in(to);
+        let mut asked = plan();
+        asked.contender = id.into();
+        client.say(&open(&asked));
+        let endpoint = client.ready();
+        assert_eq!(endpoint, Endpoint::Ip(to));
+        let contender = Contender::parse(id).unwrap();
+        let dial = Dial {
+            to: &endpoint,
+            hello: Hello { token: asked.token, flow: 0 },
+            knobs: &contender.knobs,
+            largest_message: 64,
+            timeout: PATIENCE.into(),
+        };
+        let mut conn = contender.transport.dial(&dial).unwrap();
+        assert_eq!(conn.send(Lane(0), b"there and back").unwrap(), Progress::Moved);
+        assert_eq!(far::next_message(conn.as_mut()), b"there and back", "{id} to {to}");
+        assert_eq!(client.hear_agent(), FromAgent::Connected);
         client.finish_trial();
     }
 }
