@@ -234,7 +234,7 @@ fn a_secret_lets_in_who_knows_it_and_nobody_learns_of_the_host_without() {
     assert_ne!(nonce, other, "a proof is worth nothing twice");
     stranger.say(&prove("open sesame", &nonce.unwrap()));
     let why = stranger.refusal();
-    assert_eq!(why, "server: the shared secret is wrong; give the server's with --secret");
+    assert_eq!(why, "server: the shared secret is wrong; give the server's with --secret-file");
     assert_eq!(stranger.rest(), b"");
     far.line_with("the shared secret is wrong");
 
