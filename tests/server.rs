@@ -5,12 +5,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Instant;
 
-use deadheat::contract::Side;
+use deadheat::contract::{Lane, Side};
 use deadheat::server::{Bind, Secret};
 use deadheat::time::Nanos;
-use deadheat::transport::Endpoint;
 use deadheat::transport::door::Handed;
 use deadheat::transport::hello::{Hello, Token};
+use deadheat::transport::{Contender, Dial, Endpoint, Progress};
 use deadheat::trial::control::{FromAgent, FromServer, PROTOCOL, Proof, ToAgent, prove};
 
 mod far;
@@ -111,6 +111,39 @@ fn a_udp_hello_reaches_its_agent_and_strange_datagrams_get_nothing() {
 }
 
 #[test]
+fn real_transports_of_both_families_go_through_the_one_port() {
+    let far = Far::with(Manner::Echoes, |config| config.bind = Bind::Any(0));
+    let mut hosts = vec!["127.0.0.1"];
+    if far.address.is_ipv6() {
+        hosts.push("::1");
+    } else {
+        println!("no IPv6 on this host: its half of the test is left out");
+    }
+    for (host, id) in hosts.iter().flat_map(|host| [(host, "tcp"), (host, "udp")]) {
+        let to = SocketAddr::new(host.parse().unwrap(), far.address.port());
+        let mut client = Client::let_in(to);
+        let mut asked = plan();
+        asked.contender = id.into();
+        client.say(&open(&asked));
+        let endpoint = client.ready();
+        assert_eq!(endpoint, Endpoint::Ip(to));
+        let contender = Contender::parse(id).unwrap();
+        let dial = Dial {
+            to: &endpoint,
+            hello: Hello { token: asked.token, flow: 0 },
+            knobs: &contender.knobs,
+            largest_message: 64,
+            timeout: PATIENCE.into(),
+        };
+        let mut conn = contender.transport.dial(&dial).unwrap();
+        assert_eq!(conn.send(Lane(0), b"there and back").unwrap(), Progress::Moved);
+        assert_eq!(far::next_message(conn.as_mut()), b"there and back", "{id} to {to}");
+        assert_eq!(client.hear_agent(), FromAgent::Connected);
+        client.finish_trial();
+    }
+}
+
+#[test]
 fn a_udp_hello_from_another_address_than_the_clients_begins_nothing() {
     let far =
         Far::with(Manner::Receives, |config| config.bind = Bind::At("0.0.0.0:0".parse().unwrap()));
@@ -201,7 +234,7 @@ fn a_secret_lets_in_who_knows_it_and_nobody_learns_of_the_host_without() {
     assert_ne!(nonce, other, "a proof is worth nothing twice");
     stranger.say(&prove("open sesame", &nonce.unwrap()));
     let why = stranger.refusal();
-    assert_eq!(why, "server: the shared secret is wrong; give the server's with --secret");
+    assert_eq!(why, "server: the shared secret is wrong; give the server's with --secret-file");
     assert_eq!(stranger.rest(), b"");
     far.line_with("the shared secret is wrong");
 

@@ -11,11 +11,11 @@
 //!   session: a thread     desk: token -> trial -----------------> HandOver ---> agent (a process)
 //!     let in, admit, queue, relay  <------------------------------ control ----------^
 //! ```
-//! - [`doorstep`] costs a stranger no thread and no answer; [`datagrams`] never answers at all.
-//! - [`session`] lets a client in (version, secret) and takes its trials one after the other.
-//! - [`admit`] holds a plan against the limits; [`queue`] gives out the turns; [`relay`] carries
+//! - `doorstep` costs a stranger no thread and no answer; `datagrams` never answers at all.
+//! - `session` lets a client in (version, secret) and takes its trials one after the other.
+//! - `admit` holds a plan against the limits; `queue` gives out the turns; `relay` carries
 //!   frames between client and agent until the trial ends, whichever way it ends.
-//! - [`desk`] knows which token belongs to which trial; [`log`] bounds what strangers can write.
+//! - `desk` knows which token belongs to which trial; `log` bounds what strangers can write.
 //! - [`AgentStarter`] is the seam to processes; tests put a thread there.
 
 use std::net::SocketAddr;
@@ -24,6 +24,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Scope;
 
 use crate::error::Result;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -133,32 +134,43 @@ impl Server {
     /// Serves until `stop` is pulled; then ends every session and kills every agent.
     ///
     /// # Errors
-    /// Where the kernel no longer lets it wait or accept.
+    /// Where the kernel no longer lets it wait for connections.
     pub fn run(&self, stop: &Stop) -> Result<()> {
         std::thread::scope(|scope| {
-            let mut doorstep = Doorstep::new(&self.shared.config);
-            let mut arrivals = Vec::new();
-            while !stop.is_pulled() {
-                let spoke = self.wait(&doorstep, stop)?;
-                let now = Monotonic.now();
-                datagrams::receive(&self.sockets, &self.shared, now);
-                doorstep.look(&spoke, &self.shared.scribe, now, &mut arrivals);
-                doorstep.accept(&self.sockets.tcp, &self.shared.scribe, now);
-                for arrival in arrivals.drain(..) {
-                    if let Some((arrival, seat)) = self.shared.greet(arrival, now) {
-                        let shared = &self.shared;
-                        let build = std::thread::Builder::new().name("session".into());
-                        let peer = arrival.peer;
-                        let spawned =
-                            build.spawn_scoped(scope, || run_session(shared, stop, arrival, seat));
-                        if let Err(e) = spawned {
-                            shared.scribe.stranger(now, peer, &format!("no thread for it: {e}"));
-                        }
-                    }
+            let ran = self.serve(scope, stop);
+            // The scope ends when the sessions do, so they must learn of a failure, too.
+            stop.pull();
+            ran
+        })
+    }
+
+    fn serve<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        stop: &'scope Stop,
+    ) -> Result<()> {
+        let mut doorstep = Doorstep::new(&self.shared.config);
+        let mut arrivals = Vec::new();
+        while !stop.is_pulled() {
+            let spoke = self.wait(&doorstep, stop)?;
+            let now = Monotonic.now();
+            datagrams::receive(&self.sockets, &self.shared, now);
+            doorstep.look(&spoke, &self.shared.scribe, now, &mut arrivals);
+            doorstep.accept(&self.sockets.tcp, &self.shared.scribe, now);
+            for arrival in arrivals.drain(..) {
+                let Some((greeted, seat)) = self.shared.greet(arrival, now) else {
+                    continue;
+                };
+                let (shared, peer) = (&self.shared, greeted.peer);
+                let spawned = std::thread::Builder::new()
+                    .name("session".into())
+                    .spawn_scoped(scope, move || run_session(shared, stop, greeted, seat));
+                if let Err(e) = spawned {
+                    shared.scribe.stranger(now, peer, &format!("no thread for it: {e}"));
                 }
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// Sleeps until something comes, a stranger's time is up, or `stop` is pulled. Says which

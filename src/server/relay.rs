@@ -67,10 +67,10 @@ impl Relay<'_> {
     fn step(&mut self) -> Result<(), End> {
         let now = Monotonic.now();
         while let Some(heard) = self.agent.pending(now, self.patience) {
-            self.from_agent(heard)?;
+            self.on_agent(heard)?;
         }
         while let Some(heard) = self.client.pending(now, self.patience) {
-            self.from_client(heard)?;
+            self.on_client(heard)?;
         }
         if now >= self.deadline {
             return Err(End::Late);
@@ -88,17 +88,17 @@ impl Relay<'_> {
         if ready[1]
             && let Err(heard) = self.agent.fill(now)
         {
-            self.from_agent(heard)?;
+            self.on_agent(heard)?;
         }
         if ready[2]
             && let Err(heard) = self.client.fill(now)
         {
-            self.from_client(heard)?;
+            self.on_client(heard)?;
         }
         Ok(())
     }
 
-    fn from_agent(&mut self, heard: Heard) -> Result<(), End> {
+    fn on_agent(&mut self, heard: Heard) -> Result<(), End> {
         let frame = match heard {
             Heard::Frame(frame) => frame,
             Heard::Gone(how) => return Err(End::Crashed(format!("it {how} without a report"))),
@@ -129,7 +129,7 @@ impl Relay<'_> {
         say(self.client).map_err(|e| End::Vanished(format!("does not take its messages: {e}")))
     }
 
-    fn from_client(&mut self, heard: Heard) -> Result<(), End> {
+    fn on_client(&mut self, heard: Heard) -> Result<(), End> {
         let frame = match heard {
             Heard::Frame(frame) => frame,
             Heard::Gone(how) => return Err(End::Vanished(how)),

@@ -117,7 +117,7 @@ impl Session<'_> {
         }
         Err(self.close(&Error::peer(
             "server",
-            "the shared secret is wrong; give the server's with --secret",
+            "the shared secret is wrong; give the server's with --secret-file",
         )))
     }
 

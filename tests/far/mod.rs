@@ -1,20 +1,23 @@
 //! A server on loopback with fake agents: threads that speak control and say what they see.
 
+// Clippy's leave for tests ends at functions that are no tests themselves.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use deadheat::contract::{Side, WaitMode};
+use deadheat::contract::{Inbox, Lane, Patience, Side, WaitMode};
 use deadheat::figures::Tally;
 use deadheat::server::{Agent, AgentStarter, Bind, Config, Server, Stop};
 use deadheat::time::Nanos;
-use deadheat::transport::Endpoint;
-use deadheat::transport::door::{HandOver, Handed};
+use deadheat::transport::door::{Door, HandOver, Handed};
 use deadheat::transport::hello::Token;
+use deadheat::transport::{Conn, Contender, Endpoint, Listen, Progress};
 use deadheat::trial::control::{
     self, AgentPlan, AgentReport, FromAgent, FromServer, Greeting, MAGIC, PROTOCOL, ToAgent,
 };
@@ -31,6 +34,8 @@ pub(crate) enum Manner {
     Right,
     /// As an agent should, and takes a connection from its door first.
     Receives,
+    /// As an agent should, over the real transport: echoes one message of each flow.
+    Echoes,
     /// Ends without a word.
     Crashes,
     /// Says what is no message.
@@ -65,7 +70,7 @@ impl AgentStarter for Starter {
         let (manner, seen) = (self.manner, self.seen.clone());
         let (life, lives) = channel();
         std::thread::spawn(move || {
-            live(manner, inside, &door, &seen);
+            live(manner, inside, door, &seen);
             drop(life);
         });
         Ok(Box::new(FakeAgent { control, lives, seen: self.seen.clone() }))
@@ -94,12 +99,17 @@ impl Agent for FakeAgent {
     }
 }
 
-fn live(manner: Manner, mut control: UnixStream, door: &HandOver, seen: &Sender<Seen>) {
+fn live(manner: Manner, mut control: UnixStream, door: HandOver, seen: &Sender<Seen>) {
+    let mut door = Some(door);
     while let Ok(message) = control::read::<ToAgent>(&mut control) {
         let done = match message {
             ToAgent::Open(plan) => {
-                seen.send(Seen::Plan(plan)).unwrap();
-                answer(manner, &mut control, door, seen)
+                seen.send(Seen::Plan(plan.clone())).unwrap();
+                match door.take() {
+                    Some(door) if manner == Manner::Echoes => echo(&plan, &mut control, door),
+                    Some(door) => answer(manner, &mut control, &door, seen),
+                    None => true,
+                }
             }
             ToAgent::Start => {
                 let sent = vec![Tally::default()];
@@ -124,7 +134,7 @@ fn answer(manner: Manner, control: &mut UnixStream, door: &HandOver, seen: &Send
         Manner::Crashes => return true,
         Manner::Babbles => return control::write_frame(control, b"[1,2").is_err(),
         Manner::Mute => return false,
-        Manner::Right | Manner::Receives => {}
+        Manner::Right | Manner::Receives | Manner::Echoes => {}
     }
     if control::write(control, &FromAgent::Ready { endpoint }).is_err() {
         return true;
@@ -137,6 +147,42 @@ fn answer(manner: Manner, control: &mut UnixStream, door: &HandOver, seen: &Send
         return control::write(control, &FromAgent::Connected).is_err();
     }
     false
+}
+
+/// Whether the agent ends here.
+fn echo(plan: &AgentPlan, control: &mut UnixStream, door: HandOver) -> bool {
+    let contender = Contender::parse(&plan.contender).unwrap();
+    let listen = Listen {
+        at: &plan.endpoint,
+        token: plan.token,
+        knobs: &contender.knobs,
+        largest_message: 64,
+        door: Door::Handed(door),
+    };
+    let mut listener = contender.transport.listen(listen).unwrap();
+    control::write(control, &FromAgent::Ready { endpoint: listener.endpoint() }).unwrap();
+    let (_, mut conn) = listener.accept(PATIENCE.into()).unwrap();
+    let message = next_message(conn.as_mut());
+    assert_eq!(conn.send(Lane(0), &message).unwrap(), Progress::Moved);
+    control::write(control, &FromAgent::Connected).is_err()
+}
+
+/// Waits for one message.
+pub(crate) fn next_message(conn: &mut dyn Conn) -> Vec<u8> {
+    #[derive(Default)]
+    struct One(Option<Vec<u8>>);
+    impl Inbox for One {
+        fn message(&mut self, _: Lane, bytes: &[u8]) {
+            self.0 = Some(bytes.to_vec());
+        }
+    }
+    let mut inbox = One::default();
+    let began = Instant::now();
+    while inbox.0.is_none() {
+        assert!(began.elapsed() < PATIENCE, "no message");
+        assert_ne!(conn.receive(Patience::Block, &mut inbox).unwrap(), Progress::Closed);
+    }
+    inbox.0.unwrap()
 }
 
 fn report() -> AgentReport {
