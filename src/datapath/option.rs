@@ -84,11 +84,7 @@ pub fn set_words(
             size_of_val(words) as libc::socklen_t,
         )
     };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The path MTU in bytes that the kernel knows for a connected socket (`IP_MTU`, `IPV6_MTU`).
@@ -105,9 +101,7 @@ pub fn path_mtu(socket: &Socket) -> Option<usize> {
 
 /// Whether a socket is of the IPv6 family.
 pub fn is_ipv6(socket: &Socket) -> bool {
-    socket
-        .local_addr()
-        .is_ok_and(|address| address.family() == libc::AF_INET6 as libc::sa_family_t)
+    socket.local_addr().is_ok_and(|address| address.family() == libc::AF_INET6 as libc::sa_family_t)
 }
 
 /// How often a socket dropped what arrived: `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12, commit a2d133b1d465).
@@ -127,13 +121,7 @@ fn get(
     let mut len = size_of_val(into) as libc::socklen_t;
     // SAFETY: the pointer and length describe `into`, and any bits are valid words.
     let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            into.as_mut_ptr().cast(),
-            &mut len,
-        )
+        libc::getsockopt(socket.as_raw_fd(), level, name, into.as_mut_ptr().cast(), &mut len)
     };
     (done == 0).then_some(len as usize / size_of::<u32>())
 }

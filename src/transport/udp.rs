@@ -12,7 +12,7 @@ use super::knock::{self, Gate, Late};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering, Side};
 use crate::datapath::datagram::{
-    self, Coalescing, DatagramSocket, ReceiveBatch, Segmentation, SendBatch, is_full,
+    self, Coalescing, DatagramSocket, Offload, ReceiveBatch, Segmentation, SendBatch, is_full,
     is_network_error, is_segmentation_refused,
 };
 use crate::datapath::option::{self, Buffer};
@@ -113,17 +113,8 @@ impl Transport for Udp {
         let knobs = Knobs::new(dial.knobs);
         let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
         let (socket, took) = knock::dial(*to, dial.hello, dial.timeout, &prepare)?;
-        let conn = UdpConn::new(
-            socket,
-            dial.hello,
-            Side::Near,
-            knobs,
-            dial.largest_message,
-            took,
-        );
-        Ok(Box::new(conn.map_err(|e| {
-            Error::setup(format!("set up a UDP socket to {to}"), e)
-        })?))
+        let conn = UdpConn::new(socket, dial.hello, Side::Near, knobs, dial.largest_message, took);
+        Ok(Box::new(conn.map_err(|e| Error::setup(format!("set up a UDP socket to {to}"), e))?))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
@@ -140,9 +131,7 @@ impl Transport for Udp {
 
 /// The error for an endpoint that is not an IP address.
 pub(super) fn not_ip(transport: &str, endpoint: &Endpoint) -> Error {
-    Error::usage(format!(
-        "{transport} needs an IP address and port, not `{endpoint}`"
-    ))
+    Error::usage(format!("{transport} needs an IP address and port, not `{endpoint}`"))
 }
 
 struct UdpListener {
@@ -182,16 +171,8 @@ impl Knobs {
         Knobs {
             rcvbuf: settings.size("rcvbuf"),
             sndbuf: settings.size("sndbuf"),
-            segmentation: if on("gso") {
-                Segmentation::Kernel
-            } else {
-                Segmentation::Application
-            },
-            coalescing: if on("gro") {
-                Coalescing::Kernel
-            } else {
-                Coalescing::None
-            },
+            segmentation: if on("gso") { Segmentation::Kernel } else { Segmentation::Application },
+            coalescing: if on("gro") { Coalescing::Kernel } else { Coalescing::None },
             batch: settings.count("batch").map_or(1, |n| n as usize),
         }
     }
@@ -199,43 +180,6 @@ impl Knobs {
     fn prepare(&self, socket: &socket2::Socket) -> Result<()> {
         Buffer::Receive.ask(socket, self.rcvbuf)?;
         Buffer::Send.ask(socket, self.sndbuf)
-    }
-}
-
-/// Whether an offload is in use, and why not where it was asked for.
-#[derive(Debug)]
-struct Offload<T> {
-    mode: T,
-    instead: Option<String>,
-}
-
-impl<T: PartialEq> Offload<T> {
-    /// Keeps `asked`, or falls back to `without` where the probe failed.
-    fn probe(asked: T, without: T, probe: impl FnOnce() -> io::Result<()>) -> Offload<T> {
-        if asked == without {
-            return Offload {
-                mode: asked,
-                instead: None,
-            };
-        }
-        match probe() {
-            Ok(()) => Offload {
-                mode: asked,
-                instead: None,
-            },
-            Err(error) => Offload {
-                mode: without,
-                instead: Some(error.to_string()),
-            },
-        }
-    }
-
-    fn tell(&self, with: T) -> String {
-        match (&self.instead, self.mode == with) {
-            (Some(why), _) => format!("off ({why})"),
-            (None, true) => "on".into(),
-            (None, false) => "off".into(),
-        }
     }
 }
 
@@ -251,6 +195,8 @@ struct UdpConn {
     message: Box<[u8]>,
     outbound: Option<SendBatch>,
     inbound: Option<ReceiveBatch>,
+    /// Drops before the kernel was told to coalesce, each of one datagram.
+    early_drops: Option<u64>,
     connect: Nanos,
     network_errors: u64,
 }
@@ -268,9 +214,8 @@ impl UdpConn {
         let segmentation = Offload::probe(knobs.segmentation, Segmentation::Application, || {
             datagram::probe_segmentation(fd)
         });
-        let coalescing = Offload::probe(knobs.coalescing, Coalescing::None, || {
-            datagram::probe_coalescing(fd)
-        });
+        let coalescing =
+            Offload::probe(knobs.coalescing, Coalescing::None, || datagram::probe_coalescing(fd));
         Ok(UdpConn {
             socket: DatagramSocket::new(socket)?,
             hello: hello.encode(),
@@ -284,6 +229,7 @@ impl UdpConn {
             message: vec![0xA5; largest_message.max(hello::LEN) + 1].into(),
             outbound: None,
             inbound: None,
+            early_drops: None,
             connect,
             network_errors: 0,
         })
@@ -293,27 +239,21 @@ impl UdpConn {
     fn start_pumping(&mut self, source: &dyn Source) -> io::Result<SendBatch> {
         let size = source.message_size().max(1);
         let per_call = (source.call_size() / size).max(1);
-        let headers = if option::is_ipv6(self.socket.socket()) {
-            48
-        } else {
-            28
-        };
-        if self.segmentation.mode == Segmentation::Kernel
+        let headers = if option::is_ipv6(self.socket.socket()) { 48 } else { 28 };
+        if self.segmentation.mode() == Segmentation::Kernel
             && let Some(mtu) = option::path_mtu(self.socket.socket())
             && size + headers > mtu
         {
-            self.segmentation = Offload {
-                mode: Segmentation::Application,
-                instead: Some(format!(
-                    "a message of {size} B exceeds the path MTU of {mtu} B"
-                )),
-            };
+            self.segmentation = Offload::instead(
+                Segmentation::Application,
+                format!("a message of {size} B exceeds the path MTU of {mtu} B"),
+            );
         }
-        let most = match self.segmentation.mode {
+        let most = match self.segmentation.mode() {
             Segmentation::Kernel => per_call,
             Segmentation::Application => per_call.min(self.knobs.batch),
         };
-        SendBatch::new(&self.socket, size, most, self.segmentation.mode)
+        SendBatch::new(&self.socket, size, most, self.segmentation.mode())
     }
 
     /// Sends what waits in `batch`; how many messages left, the ones the network refused included.
@@ -324,14 +264,12 @@ impl UdpConn {
             match batch.send(&mut self.socket) {
                 Err(error) if is_network_error(&error) => self.network_errors += 1,
                 Err(error)
-                    if self.segmentation.mode == Segmentation::Kernel
+                    if self.segmentation.mode() == Segmentation::Kernel
                         && is_segmentation_refused(&error) =>
                 {
                     batch.stop_segmenting(&self.socket)?;
-                    self.segmentation = Offload {
-                        mode: Segmentation::Application,
-                        instead: Some(error.to_string()),
-                    };
+                    self.segmentation =
+                        Offload::instead(Segmentation::Application, error.to_string());
                 }
                 Err(error) if is_oversize(&error) => {
                     return Err(oversize(error, batch.size()));
@@ -391,23 +329,22 @@ impl Conn for UdpConn {
         let mut batch = match self.inbound.take() {
             Some(batch) => batch,
             None => {
-                let slots = match self.coalescing.mode {
+                let slots = match self.coalescing.mode() {
                     Coalescing::Kernel => COALESCED_SLOTS,
                     Coalescing::None => self.knobs.batch,
                 };
                 let largest = self.largest_message.max(hello::LEN);
-                ReceiveBatch::new(&self.socket, slots, largest, self.coalescing.mode)?
+                self.early_drops = self.socket.drops();
+                ReceiveBatch::new(&self.socket, slots, largest, self.coalescing.mode())?
             }
         };
         let done = match batch.receive(&mut self.socket, patience) {
             Ok(_) => {
                 let mut late = None;
-                batch.each(
-                    |bytes| match knock::late(bytes, &self.hello, &self.welcome) {
-                        None => sink.take(bytes),
-                        found => late = found,
-                    },
-                );
+                batch.each(|bytes| match knock::late(bytes, &self.hello, &self.welcome) {
+                    None => sink.take(bytes),
+                    found => late = found,
+                });
                 self.answer(late);
                 Ok(Progress::Moved)
             }
@@ -436,17 +373,19 @@ impl Conn for UdpConn {
         .into()
     }
 
+    /// Drops of coalesced buffers, which the kernel counts once each, are scaled by what the
+    /// others held: exact where the sender's buffers are alike, otherwise an estimate.
     fn stats(&self) -> ConnStats {
-        // The kernel counts a coalesced buffer once, however many datagrams were in it.
-        let scale = self
-            .inbound
-            .as_ref()
-            .map_or(1, ReceiveBatch::usual_segments);
+        let (early, each) = match &self.inbound {
+            Some(batch) => (self.early_drops.unwrap_or(0), batch.datagrams_per_drop()),
+            None => (0, 1),
+        };
+        let scaled = |drops: u64| early + drops.saturating_sub(early).saturating_mul(each);
         ConnStats {
             connect_ns: self.connect.0,
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
-            socket_drops: self.socket.drops().map(|drops| drops.saturating_mul(scale)),
+            socket_drops: self.socket.drops().map(scaled),
             retransmits: None,
             network_errors: self.network_errors,
         }
@@ -495,11 +434,7 @@ impl UdpConn {
             self.network_errors += 1;
             return Ok(Progress::Moved);
         }
-        if is_full(&error) {
-            Ok(Progress::Idle)
-        } else {
-            Err(error)
-        }
+        if is_full(&error) { Ok(Progress::Idle) } else { Err(error) }
     }
 }
 
@@ -518,10 +453,7 @@ fn oversize(error: io::Error, len: usize) -> io::Error {
 mod tests {
     use super::*;
 
-    const HELLO: Hello = Hello {
-        token: hello::Token::from_bytes([5; 16]),
-        flow: 1,
-    };
+    const HELLO: Hello = Hello { token: hello::Token::from_bytes([5; 16]), flow: 1 };
     const SECOND: Nanos = Nanos::from_secs(1);
 
     fn settings(spec: &str) -> Settings {
@@ -603,10 +535,7 @@ mod tests {
     }
 
     fn numbers(kept: &Kept) -> Vec<u32> {
-        kept.0
-            .iter()
-            .map(|m| u32::from_be_bytes(m[..4].try_into().unwrap()))
-            .collect()
+        kept.0.iter().map(|m| u32::from_be_bytes(m[..4].try_into().unwrap())).collect()
     }
 
     #[test]
@@ -615,22 +544,13 @@ mod tests {
             let (mut near, mut far) = open(address, "udp", LARGEST as usize);
             for len in [0, 1, 24, 1_472, LARGEST as usize] {
                 let message = vec![7; len];
-                assert_eq!(
-                    near.send(Lane::default(), &message).unwrap(),
-                    Progress::Moved
-                );
+                assert_eq!(near.send(Lane::default(), &message).unwrap(), Progress::Moved);
                 let mut kept = Kept::default();
-                assert_eq!(
-                    far.receive(Patience::Block, &mut kept).unwrap(),
-                    Progress::Moved
-                );
+                assert_eq!(far.receive(Patience::Block, &mut kept).unwrap(), Progress::Moved);
                 assert_eq!(kept.0, [message]);
             }
             let mut kept = Kept::default();
-            assert_eq!(
-                far.receive(Patience::None, &mut kept).unwrap(),
-                Progress::Idle
-            );
+            assert_eq!(far.receive(Patience::None, &mut kept).unwrap(), Progress::Idle);
             let stats = near.stats();
             assert_eq!((stats.send_calls, stats.network_errors), (5, 0));
             assert!(stats.connect_ns > 0);
@@ -642,15 +562,8 @@ mod tests {
     #[test]
     fn a_message_too_large_is_refused_with_its_size() {
         let (mut near, _far) = open("127.0.0.1", "udp", LARGEST as usize);
-        let error = near
-            .send(Lane::default(), &[0; LARGEST as usize + 1])
-            .unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("65508 B; UDP carries at most 65507 B"),
-            "{error}"
-        );
+        let error = near.send(Lane::default(), &[0; LARGEST as usize + 1]).unwrap_err();
+        assert!(error.to_string().contains("65508 B; UDP carries at most 65507 B"), "{error}");
     }
 
     #[test]
@@ -675,10 +588,7 @@ mod tests {
                 assert_eq!(source.accepted, 201 * 1_400, "{spec}");
                 let mut kept = Kept::default();
                 while kept.0.len() < 201 {
-                    assert_eq!(
-                        far.drain(Patience::Block, &mut kept).unwrap(),
-                        Progress::Moved
-                    );
+                    assert_eq!(far.drain(Patience::Block, &mut kept).unwrap(), Progress::Moved);
                 }
                 assert_eq!(numbers(&kept), (0..201).collect::<Vec<_>>());
                 assert!(kept.0.iter().all(|message| message.len() == 1_400));
@@ -698,19 +608,9 @@ mod tests {
         let (mut wide, _far) = open("::1", "udp", 65_507);
         for (conn, size, want) in [
             (&mut near, 1_400, "on"),
-            (
-                &mut wide,
-                65_500,
-                "off (a message of 65500 B exceeds the path MTU of 65536 B)",
-            ),
+            (&mut wide, 65_500, "off (a message of 65500 B exceeds the path MTU of 65536 B)"),
         ] {
-            let mut source = Numbered {
-                size,
-                call: 131_072,
-                grant: 1,
-                stamped: 0,
-                accepted: 0,
-            };
+            let mut source = Numbered { size, call: 131_072, grant: 1, stamped: 0, accepted: 0 };
             conn.pump(&mut source).unwrap();
             assert_eq!(source.accepted, size as u64);
             assert_eq!(conn.effective()["gso"], want);
@@ -731,19 +631,10 @@ mod tests {
         let (mut near, mut far) = open("127.0.0.1", "udp", 64);
         near.send(Lane::default(), &HELLO.encode()).unwrap();
         let mut kept = Kept::default();
-        assert_eq!(
-            far.receive(Patience::Block, &mut kept).unwrap(),
-            Progress::Moved
-        );
-        assert_eq!(
-            near.receive(Patience::Block, &mut kept).unwrap(),
-            Progress::Moved
-        );
+        assert_eq!(far.receive(Patience::Block, &mut kept).unwrap(), Progress::Moved);
+        assert_eq!(near.receive(Patience::Block, &mut kept).unwrap(), Progress::Moved);
         far.send(Lane::default(), &HELLO.encode_welcome()).unwrap();
-        assert_eq!(
-            near.drain(Patience::Block, &mut kept).unwrap(),
-            Progress::Moved
-        );
+        assert_eq!(near.drain(Patience::Block, &mut kept).unwrap(), Progress::Moved);
         assert!(kept.0.is_empty());
         // The welcome to the repeated hello, and the one sent by hand.
         assert_eq!(near.stats().receive_calls, 2);
@@ -755,17 +646,9 @@ mod tests {
             let (mut near, mut far) = open("127.0.0.1", spec, 1_000);
             let mut kept = Kept::default();
             // The first drain turns coalescing on; from then on, whole buffers are dropped.
-            assert_eq!(
-                far.drain(Patience::None, &mut kept).unwrap(),
-                Progress::Idle
-            );
-            let mut source = Numbered {
-                size: 1_000,
-                call: 40_000,
-                grant: 2_000_000,
-                stamped: 0,
-                accepted: 0,
-            };
+            assert_eq!(far.drain(Patience::None, &mut kept).unwrap(), Progress::Idle);
+            let mut source =
+                Numbered { size: 1_000, call: 40_000, grant: 2_000_000, stamped: 0, accepted: 0 };
             near.pump(&mut source).unwrap();
             while far.drain(Patience::None, &mut kept).unwrap() == Progress::Moved {}
             let dropped = far.stats().socket_drops.unwrap();
@@ -778,19 +661,10 @@ mod tests {
     fn a_vanished_peer_is_counted_and_ends_nothing() {
         let (mut near, far) = open("127.0.0.1", "udp", 64);
         drop(far);
-        let mut source = Numbered {
-            size: 64,
-            call: 640,
-            grant: 6_400,
-            stamped: 0,
-            accepted: 0,
-        };
+        let mut source = Numbered { size: 64, call: 640, grant: 6_400, stamped: 0, accepted: 0 };
         assert_eq!(near.pump(&mut source).unwrap(), Progress::Moved);
         assert_eq!(source.accepted, 6_400);
-        assert_eq!(
-            near.send(Lane::default(), &[1; 64]).unwrap(),
-            Progress::Moved
-        );
+        assert_eq!(near.send(Lane::default(), &[1; 64]).unwrap(), Progress::Moved);
         assert!(near.stats().network_errors > 0);
     }
 }
