@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use socket2::Socket;
 
+use super::buffer::prefaulted;
 use super::option::{drops, set_int};
 use crate::contract::{GUARD, Patience};
 
@@ -161,7 +162,7 @@ impl SendBatch {
         if segmentation == Segmentation::Kernel {
             set_segment(socket.as_fd(), size)?;
         }
-        let mut bytes = filled(size * capacity);
+        let mut bytes = prefaulted(size * capacity);
         let mut iovecs: Box<[libc::iovec]> = bytes
             .chunks_exact_mut(size)
             .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: size })
@@ -263,7 +264,9 @@ pub struct ReceiveBatch {
     _controls: Box<[Control]>,
     slot: usize,
     arrived: usize,
-    /// How many buffers held so many datagrams; the last entry also counts all longer ones.
+    /// Whether any buffer held several datagrams yet.
+    coalesced: bool,
+    /// How many buffers held so many datagrams since then; the last entry counts longer ones, too.
     seen: [u64; 129],
 }
 
@@ -289,7 +292,7 @@ impl ReceiveBatch {
         if coalescing == Coalescing::Kernel {
             set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)?;
         }
-        let mut bytes = filled(slot * slots);
+        let mut bytes = prefaulted(slot * slots);
         let mut iovecs: Box<[libc::iovec]> = bytes
             .chunks_exact_mut(slot)
             .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() })
@@ -311,6 +314,7 @@ impl ReceiveBatch {
             _controls: controls,
             slot,
             arrived: 0,
+            coalesced: false,
             seen: [0; 129],
         })
     }
@@ -351,27 +355,40 @@ impl ReceiveBatch {
 
     /// Hands over each datagram of the last `receive`, in order of arrival.
     pub fn each(&mut self, mut take: impl FnMut(&[u8])) {
-        let slots = self.bytes.chunks_exact(self.slot);
-        for (header, slot) in self.headers[..self.arrived].iter().zip(slots) {
-            let bytes = &slot[..(header.msg_len as usize).min(slot.len())];
-            let segment = segment_size(&header.msg_hdr).filter(|size| *size > 0);
-            let Some(segment) = segment.filter(|size| *size < bytes.len()) else {
-                self.seen[1] += 1;
-                take(bytes);
-                continue;
-            };
-            let last = self.seen.len() - 1;
-            self.seen[bytes.len().div_ceil(segment).min(last)] += 1;
-            bytes.chunks(segment).for_each(&mut take);
+        for at in 0..self.arrived {
+            let header = &self.headers[at];
+            let len = (header.msg_len as usize).min(self.slot);
+            let segment = segment_size(&header.msg_hdr).filter(|size| (1..len).contains(size));
+            self.note(segment.map_or(1, |size| len.div_ceil(size)));
+            let bytes = &self.bytes[at * self.slot..][..len];
+            match segment {
+                Some(size) => bytes.chunks(size).for_each(&mut take),
+                None => take(bytes),
+            }
         }
     }
 
-    /// How many datagrams most buffers held so far, at least 1. A dropped buffer, which the kernel
-    /// counts once, held as many where the sender's buffers are all alike.
-    pub fn usual_segments(&self) -> u64 {
-        // Of several equally frequent numbers this finds the smallest: 1 before anything arrived.
-        let most = (1..self.seen.len()).rev().max_by_key(|n| self.seen[*n]);
-        most.map_or(1, |n| n as u64)
+    /// What one drop stands for, as the kernel counts a dropped buffer once: the usual number of
+    /// datagrams in a buffer or, where that is more, their mean number rounded up; at least 1.
+    /// Buffers with fewer are likelier to find room, so this errs on the side of drops here rather
+    /// than losses on the path.
+    pub fn datagrams_per_drop(&self) -> u64 {
+        // Of several equally frequent numbers this finds the smallest.
+        let usual = (1..self.seen.len()).rev().max_by_key(|n| self.seen[*n]).unwrap_or(1);
+        let buffers: u64 = self.seen.iter().sum();
+        let datagrams: u64 = (0..).zip(&self.seen).map(|(n, times)| n * times).sum();
+        (usual as u64).max(datagrams.div_ceil(buffers.max(1)))
+    }
+
+    /// Datagrams that came before the kernel was told to coalesce wait one by one, first in the
+    /// queue; they say nothing of the buffers that are dropped later.
+    #[inline]
+    fn note(&mut self, datagrams: usize) {
+        self.coalesced |= datagrams > 1;
+        if self.coalesced {
+            let last = self.seen.len() - 1;
+            self.seen[datagrams.min(last)] += 1;
+        }
     }
 }
 
@@ -409,15 +426,49 @@ fn segment_size(header: &libc::msghdr) -> Option<usize> {
     }
 }
 
-/// Memory whose pages are there before the first use: zeroed memory would be mapped on first touch.
-fn filled(len: usize) -> Box<[u8]> {
-    vec![0xA5; len].into()
-}
-
 fn flags(patience: Patience) -> libc::c_int {
     match patience {
         Patience::None => libc::MSG_DONTWAIT,
         Patience::Block => 0,
+    }
+}
+
+/// Whether an offload is in use, and why not where it was asked for.
+#[derive(Debug)]
+pub struct Offload<T> {
+    mode: T,
+    why_not: Option<String>,
+}
+
+impl<T: Copy + PartialEq> Offload<T> {
+    /// Keeps `asked`, or falls back to `without` where the probe fails.
+    pub fn probe(asked: T, without: T, probe: impl FnOnce() -> io::Result<()>) -> Offload<T> {
+        if asked == without {
+            return Offload { mode: asked, why_not: None };
+        }
+        match probe() {
+            Ok(()) => Offload { mode: asked, why_not: None },
+            Err(error) => Offload::instead(without, error.to_string()),
+        }
+    }
+
+    /// What is used instead of what was asked for, and why.
+    pub fn instead(mode: T, why_not: String) -> Offload<T> {
+        Offload { mode, why_not: Some(why_not) }
+    }
+
+    /// What is in use.
+    pub fn mode(&self) -> T {
+        self.mode
+    }
+
+    /// `on` where `with` is in use, otherwise `off`, with the reason where it was not chosen.
+    pub fn tell(&self, with: T) -> String {
+        match (&self.why_not, self.mode == with) {
+            (Some(why), _) => format!("off ({why})"),
+            (None, true) => "on".into(),
+            (None, false) => "off".into(),
+        }
     }
 }
 
@@ -562,7 +613,7 @@ mod tests {
             let mut n = 0;
             into.each(|message| n += usize::from(message.len() == size));
             assert_eq!(n, most);
-            assert_eq!(into.usual_segments(), most as u64);
+            assert_eq!(into.datagrams_per_drop(), most as u64);
         }
     }
 
@@ -605,7 +656,7 @@ mod tests {
         let (mut a, mut b) = pair("127.0.0.1:0");
         b.socket().set_recv_buffer_size(100_000).unwrap();
         let mut into = ReceiveBatch::new(&b, 4, 1_000, Coalescing::Kernel).unwrap();
-        assert_eq!(into.usual_segments(), 1);
+        assert_eq!(into.datagrams_per_drop(), 1);
         let mut out = SendBatch::new(&a, 1_000, 40, Segmentation::Kernel).unwrap();
         for _ in 0..20 {
             while out.push().is_some() {}
@@ -616,7 +667,25 @@ mod tests {
             into.each(|_| got += 1);
         }
         assert!(got > 0 && got < 800);
-        assert_eq!(got + b.drops().unwrap() * into.usual_segments(), 800);
+        assert_eq!(into.datagrams_per_drop(), 40);
+        assert_eq!(got + b.drops().unwrap() * into.datagrams_per_drop(), 800);
+    }
+
+    #[test]
+    fn what_came_before_coalescing_does_not_count_towards_the_average() {
+        let (mut a, mut b) = pair("[::1]:0");
+        let mut out = SendBatch::new(&a, 100, 40, Segmentation::Kernel).unwrap();
+        let mut send = |n| {
+            (0..n).for_each(|_| out.push().unwrap().fill(1));
+            assert_eq!(out.send(&mut a).unwrap(), n);
+        };
+        send(40);
+        let mut into = ReceiveBatch::new(&b, 64, 100, Coalescing::Kernel).unwrap();
+        [40, 40, 1].into_iter().for_each(&mut send);
+        assert_eq!(into.receive(&mut b, Patience::Block).unwrap(), 40 + 3);
+        let mut got = 0;
+        into.each(|_| got += 1);
+        assert_eq!((got, into.datagrams_per_drop()), (121, 40));
     }
 
     #[test]

@@ -13,7 +13,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{Domain, Socket};
+
+use echo::{Access, Echo, Family, HEADER};
 
 use super::hello::{self, Hello};
 use super::knock::{self, Unanswered, knock};
@@ -21,16 +23,15 @@ use super::udp::{RCVBUF, not_ip};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering};
 use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error};
-use crate::datapath::option::{Buffer, set_words};
+use crate::datapath::option::Buffer;
 use crate::error::Error;
 use crate::spec::Kind;
 use crate::units::Bytes;
 
+mod echo;
+
 /// The largest payload: an IPv4 packet of 65,535 bytes less 20 for its header and 8 for ICMP's.
 const LARGEST: u64 = 65_535 - 20 - 8;
-
-/// Type, code, checksum, identifier, sequence number: the same for both families.
-const HEADER: usize = 8;
 
 /// The longest IPv4 header, which a raw socket hands over, too.
 const LONGEST_IP_HEADER: usize = 60;
@@ -135,70 +136,6 @@ impl Listener for KernelListener {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
-    V4,
-    V6,
-}
-
-impl Family {
-    fn of(ip: IpAddr) -> Family {
-        match ip {
-            IpAddr::V4(_) => Family::V4,
-            IpAddr::V6(_) => Family::V6,
-        }
-    }
-
-    fn request(self) -> u8 {
-        match self {
-            Family::V4 => 8,
-            Family::V6 => 128,
-        }
-    }
-
-    fn reply(self) -> u8 {
-        match self {
-            Family::V4 => 0,
-            Family::V6 => 129,
-        }
-    }
-}
-
-/// How the kernel lets us at ICMP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
-    /// A ping socket: the kernel sets identifier and checksum, and hands over only our replies.
-    Ping,
-    /// A raw socket: everything is ours to do.
-    Raw,
-}
-
-impl Access {
-    fn name(self) -> &'static str {
-        match self {
-            Access::Ping => "dgram",
-            Access::Raw => "raw",
-        }
-    }
-
-    fn open(self, domain: Domain) -> io::Result<Socket> {
-        let kind = match self {
-            Access::Ping => Type::DGRAM,
-            Access::Raw => Type::RAW,
-        };
-        let v6 = domain == Domain::IPV6;
-        let protocol = if v6 { Protocol::ICMPV6 } else { Protocol::ICMPV4 };
-        Socket::new(domain, kind, Some(protocol))
-    }
-
-    fn remedy(self) -> &'static str {
-        match self {
-            Access::Ping => "`sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"` allows it",
-            Access::Raw => "it needs CAP_NET_RAW: root, or `setcap cap_net_raw+ep` on the program",
-        }
-    }
-}
-
 /// Opens the kind of socket that was asked for, or the first that this host allows.
 fn open(domain: Domain, asked: Option<Access>) -> Result<(Socket, Access)> {
     let all = [Access::Ping, Access::Raw];
@@ -227,105 +164,6 @@ fn refused(refusals: &[(Access, io::Error)]) -> Error {
 fn identifier(hello: &Hello) -> u16 {
     let tag = hello.token.tag();
     (tag as u16) ^ ((tag >> 16) as u16) ^ hello.flow
-}
-
-/// The form of requests and replies on one socket.
-#[derive(Debug, Clone, Copy)]
-struct Echo {
-    family: Family,
-    access: Access,
-    id: u16,
-}
-
-impl Echo {
-    /// Writes the header in front of the payload that `request` already holds after it.
-    fn address(&self, request: &mut [u8], seq: u16) {
-        request[..HEADER].fill(0);
-        request[0] = self.family.request();
-        request[4..6].copy_from_slice(&self.id.to_be_bytes());
-        request[6..8].copy_from_slice(&seq.to_be_bytes());
-        // The kernel does it for ping sockets, and for raw ICMPv6, which covers addresses, too.
-        if (self.family, self.access) == (Family::V4, Access::Raw) {
-            let sum = checksum(request);
-            request[2..4].copy_from_slice(&sum.to_be_bytes());
-        }
-    }
-
-    /// The payload, if `bytes` are a reply to this socket's requests.
-    fn payload<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        let start = match (self.family, self.access) {
-            (Family::V4, Access::Raw) => usize::from(bytes.first()? & 0x0f) * 4,
-            _ => 0,
-        };
-        let icmp = bytes.get(start..)?;
-        let (header, payload) = icmp.split_at_checked(HEADER)?;
-        let ours = match self.access {
-            Access::Ping => true,
-            Access::Raw => header[4..6] == self.id.to_be_bytes(),
-        };
-        (header[0] == self.family.reply() && header[1] == 0 && ours).then_some(payload)
-    }
-
-    /// Has the kernel drop what a raw socket would see besides our replies: other types, and other
-    /// programs' echoes. [`Echo::payload`] still checks each, as some may have come before.
-    fn keep_out_others(&self, socket: &Socket) -> io::Result<()> {
-        if self.access == Access::Ping {
-            return Ok(());
-        }
-        match self.family {
-            Family::V4 => {
-                let blocked = [!(1u32 << Family::V4.reply())];
-                set_words(socket.as_fd(), libc::SOL_RAW, ICMP_FILTER, &blocked)?;
-            }
-            Family::V6 => {
-                let reply = Family::V6.reply();
-                let mut blocked = [u32::MAX; 8];
-                blocked[usize::from(reply / 32)] &= !(1 << (reply % 32));
-                set_words(socket.as_fd(), libc::IPPROTO_ICMPV6, ICMP6_FILTER, &blocked)?;
-            }
-        }
-        socket.attach_filter(&self.program())
-    }
-
-    /// A classic BPF program (Documentation/networking/filter.rst) that keeps what has our
-    /// identifier. Over IPv4 a raw socket's packets start with the IP header, over IPv6 they do not.
-    fn program(&self) -> Vec<SockFilter> {
-        let op = |code: u32, jf: u8, k: u32| SockFilter::new(code as u16, 0, jf, k);
-        let mut program = match self.family {
-            Family::V4 => vec![
-                op(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0, 0),
-                op(libc::BPF_LD | libc::BPF_H | libc::BPF_IND, 0, 4),
-            ],
-            Family::V6 => vec![op(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 4)],
-        };
-        program.extend([
-            op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, u32::from(self.id)),
-            op(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
-            op(libc::BPF_RET | libc::BPF_K, 0, 0),
-        ]);
-        program
-    }
-}
-
-/// linux/icmp.h, raw(7).
-const ICMP_FILTER: libc::c_int = 1;
-/// linux/icmpv6.h, RFC 3542 section 3.2.
-const ICMP6_FILTER: libc::c_int = 1;
-
-/// The Internet checksum (RFC 1071): the ones' complement of the ones' complement sum of 16-bit
-/// words, an odd last byte padded with zero.
-fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|pair| match *pair {
-        [high, low] => u32::from(u16::from_be_bytes([high, low])),
-        [high] => u32::from(high) << 8,
-        _ => 0,
-    });
-    // 65,536 bytes are 32,768 words, whose sum stays below 2^31.
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 struct IcmpConn {
@@ -561,35 +399,6 @@ mod tests {
 
     fn sysctl(path: &str, value: &str) {
         std::fs::write(format!("/proc/sys/net/{path}"), value).unwrap();
-    }
-
-    #[test]
-    fn checksum_of_rfc_1071() {
-        // The example of section 3, whose sum is ddf2.
-        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
-        assert_eq!(checksum(&bytes), !0xddf2);
-        assert_eq!(checksum(&bytes[..7]), !(0xddf2 - 0x00f7));
-        assert_eq!(checksum(&[]), 0xffff);
-    }
-
-    #[test]
-    fn golden_request_and_what_counts_as_its_reply() {
-        let raw = Echo { family: Family::V4, access: Access::Raw, id: 0x1234 };
-        let mut request = *b"........\x01\x02\x03";
-        raw.address(&mut request, 5);
-        assert_eq!(request, *b"\x08\x00\xe1\xc4\x12\x34\x00\x05\x01\x02\x03");
-        assert_eq!(checksum(&request), 0, "a right sum checks to zero");
-
-        let mut packet = vec![0x46; 24];
-        packet.extend(b"\x00\x00\x00\x00\x12\x34\x00\x05\x01\x02\x03");
-        assert_eq!(raw.payload(&packet), Some(&[1, 2, 3][..]));
-        for (at, value) in [(24, 8), (25, 1), (28, 0), (0, 0x4f)] {
-            let mut other = packet.clone();
-            other[at] = value;
-            assert_eq!(raw.payload(&other), None, "byte {at} = {value}");
-        }
-        assert_eq!(raw.payload(&packet[..31]), None);
-        assert_eq!(raw.payload(&[]), None);
     }
 
     #[test]

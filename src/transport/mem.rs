@@ -2,20 +2,22 @@
 //! like any other, between threads; [`pair`] makes a connection in virtual time, where a test says
 //! what becomes of each message and moves the clock to [`MemConn::next_arrival`].
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::fmt;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+
+pub use conn::MemConn;
+use conn::{Full, Time, connect};
 
 use super::hello::{Hello, Token};
 use super::*;
-use crate::contract::{Congestion, Delivery, Framing, GUARD, Ordering};
+use crate::contract::{Congestion, Delivery, Framing, Ordering};
 use crate::error::Error;
 use crate::spec::Kind;
-use crate::time::{Clock, Manual};
+use crate::time::Manual;
+
+mod conn;
 
 /// The largest message in bytes, as of the largest datagram.
 const LARGEST: u64 = 65_507;
@@ -245,253 +247,6 @@ impl Listener for MemListener {
     }
 }
 
-/// What the present is, and so whether anyone can wait for it to pass.
-#[derive(Debug, Clone)]
-enum Time {
-    Real,
-    Virtual(Manual),
-}
-
-/// What happens to a message that finds no room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Full {
-    Waits,
-    Drops,
-}
-
-/// One direction of a connection.
-#[derive(Debug, Default)]
-struct Wire {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// The earliest arrival first.
-    on_the_way: BinaryHeap<Reverse<Flight>>,
-    /// Memory of messages that were taken, to use again.
-    spare: Vec<Vec<u8>>,
-    sent: u64,
-    dropped: u64,
-    finished: bool,
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "State({} on the way)", self.on_the_way.len())
-    }
-}
-
-/// A message on its way; messages that arrive at the same time keep the order they were sent in.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Flight {
-    at: Nanos,
-    number: u64,
-    bytes: Vec<u8>,
-}
-
-impl State {
-    fn launch(&mut self, at: Nanos, bytes: &[u8]) {
-        let mut copy = self.spare.pop().unwrap_or_default();
-        copy.clear();
-        copy.extend_from_slice(bytes);
-        let number = self.sent;
-        self.on_the_way.push(Reverse(Flight { at, number, bytes: copy }));
-    }
-
-    fn land(&mut self, now: Nanos) -> Option<Vec<u8>> {
-        let due = self.on_the_way.peek().is_some_and(|flight| flight.0.at <= now);
-        due.then(|| self.on_the_way.pop().map(|flight| flight.0.bytes)).flatten()
-    }
-}
-
-/// One end of a connection inside this process.
-pub struct MemConn {
-    time: Time,
-    full: Full,
-    fates: Fates,
-    outgoing: Arc<Wire>,
-    incoming: Arc<Wire>,
-    message: Vec<u8>,
-    stamped: bool,
-    send_calls: u64,
-    receive_calls: u64,
-}
-
-impl fmt::Debug for MemConn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MemConn({:?}, {:?})", self.outgoing, self.incoming)
-    }
-}
-
-fn connect(time: Time, full: Full, up: Fates, down: Fates) -> (MemConn, MemConn) {
-    let wires = [Arc::<Wire>::default(), Arc::<Wire>::default()];
-    let end = |fates, outgoing: usize| MemConn {
-        time: time.clone(),
-        full,
-        fates,
-        outgoing: Arc::clone(&wires[outgoing]),
-        incoming: Arc::clone(&wires[1 - outgoing]),
-        message: Vec::new(),
-        stamped: false,
-        send_calls: 0,
-        receive_calls: 0,
-    };
-    (end(up, 0), end(down, 1))
-}
-
-impl MemConn {
-    /// When the next message on its way to this end arrives, in virtual time.
-    pub fn next_arrival(&self) -> Option<Nanos> {
-        lock(&self.incoming.state).on_the_way.peek().map(|flight| flight.0.at)
-    }
-
-    fn now(&self) -> Nanos {
-        match &self.time {
-            Time::Real => Nanos::ZERO,
-            Time::Virtual(clock) => clock.now(),
-        }
-    }
-
-    /// Waits, at most [`GUARD`], while `idle` holds. In virtual time nothing changes by waiting.
-    fn wait<'a>(
-        &self,
-        wire: &'a Wire,
-        patience: Patience,
-        mut idle: impl FnMut(&State) -> bool,
-    ) -> MutexGuard<'a, State> {
-        let mut state = lock(&wire.state);
-        if patience == Patience::None || matches!(self.time, Time::Virtual(_)) {
-            return state;
-        }
-        let deadline = Instant::now() + Duration::from(GUARD);
-        while idle(&state) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let waited = wire.changed.wait_timeout(state, left);
-            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-        state
-    }
-
-    fn deliver(&mut self, patience: Patience, message: &[u8]) -> Progress {
-        self.send_calls += 1;
-        let now = self.now();
-        let wire = Arc::clone(&self.outgoing);
-        let patience = if self.full == Full::Drops { Patience::None } else { patience };
-        let mut state = self.wait(&wire, patience, |state| state.on_the_way.len() >= ROOM);
-        if state.on_the_way.len() >= ROOM {
-            if self.full == Full::Waits {
-                return Progress::Idle;
-            }
-            state.dropped += 1;
-        } else {
-            match (self.fates)(state.sent) {
-                Fate::Lost => {}
-                Fate::After(delay) => state.launch(now + delay, message),
-                Fate::Twice(first, second) => {
-                    state.launch(now + first, message);
-                    state.launch(now + second, message);
-                }
-            }
-        }
-        state.sent += 1;
-        wire.changed.notify_all();
-        Progress::Moved
-    }
-
-    /// Takes the next message that is due, and hands it to `take` with no lock held.
-    fn collect(&mut self, patience: Patience, take: impl FnOnce(&[u8])) -> Progress {
-        self.receive_calls += 1;
-        let now = self.now();
-        let wire = Arc::clone(&self.incoming);
-        let empty = |state: &State| state.on_the_way.is_empty() && !state.finished;
-        let mut state = self.wait(&wire, patience, empty);
-        let Some(bytes) = state.land(now) else {
-            let over = state.finished && state.on_the_way.is_empty();
-            return if over { Progress::Closed } else { Progress::Idle };
-        };
-        drop(state);
-        take(&bytes);
-        lock(&wire.state).spare.push(bytes);
-        wire.changed.notify_all();
-        Progress::Moved
-    }
-}
-
-impl Conn for MemConn {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn send(&mut self, _lane: Lane, message: &[u8]) -> io::Result<Progress> {
-        if message.len() as u64 > LARGEST {
-            let what = format!("a message of {} B; at most {LARGEST} B", message.len());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
-        Ok(self.deliver(Patience::None, message))
-    }
-
-    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
-        Ok(self.collect(patience, |bytes| inbox.message(Lane::default(), bytes)))
-    }
-
-    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
-        let mut progress = Progress::Idle;
-        while source.budget() > 0 {
-            let mut message = std::mem::take(&mut self.message);
-            if !self.stamped {
-                message.resize(source.message_size(), 0xA5);
-                source.stamp(&mut message);
-                self.stamped = true;
-            }
-            let sent = self.deliver(Patience::Block, &message);
-            self.message = message;
-            if sent == Progress::Idle {
-                break;
-            }
-            self.stamped = false;
-            source.accepted(self.message.len() as u64);
-            progress = Progress::Moved;
-        }
-        Ok(progress)
-    }
-
-    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
-        Ok(self.collect(patience, |bytes| sink.take(bytes)))
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        lock(&self.outgoing.state).finished = true;
-        self.outgoing.changed.notify_all();
-        Ok(())
-    }
-
-    fn effective(&self) -> Effective {
-        Effective::new()
-    }
-
-    fn stats(&self) -> ConnStats {
-        ConnStats {
-            send_calls: self.send_calls,
-            receive_calls: self.receive_calls,
-            socket_drops: Some(lock(&self.incoming.state).dropped),
-            ..ConnStats::default()
-        }
-    }
-}
-
-impl Drop for MemConn {
-    /// The peer hears the end, as it would of a closed socket.
-    fn drop(&mut self) {
-        lock(&self.outgoing.state).finished = true;
-        self.outgoing.changed.notify_all();
-    }
-}
-
 /// A panic in another thread leaves the queues usable: every change to them is complete.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -500,6 +255,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Clock;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([8; 16]), flow: 4 };
     const SECOND: Nanos = Nanos::from_secs(1);

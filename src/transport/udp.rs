@@ -12,7 +12,7 @@ use super::knock::{self, Gate, Late};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering, Side};
 use crate::datapath::datagram::{
-    self, Coalescing, DatagramSocket, ReceiveBatch, Segmentation, SendBatch, is_full,
+    self, Coalescing, DatagramSocket, Offload, ReceiveBatch, Segmentation, SendBatch, is_full,
     is_network_error, is_segmentation_refused,
 };
 use crate::datapath::option::{self, Buffer};
@@ -183,34 +183,6 @@ impl Knobs {
     }
 }
 
-/// Whether an offload is in use, and why not where it was asked for.
-#[derive(Debug)]
-struct Offload<T> {
-    mode: T,
-    instead: Option<String>,
-}
-
-impl<T: PartialEq> Offload<T> {
-    /// Keeps `asked`, or falls back to `without` where the probe failed.
-    fn probe(asked: T, without: T, probe: impl FnOnce() -> io::Result<()>) -> Offload<T> {
-        if asked == without {
-            return Offload { mode: asked, instead: None };
-        }
-        match probe() {
-            Ok(()) => Offload { mode: asked, instead: None },
-            Err(error) => Offload { mode: without, instead: Some(error.to_string()) },
-        }
-    }
-
-    fn tell(&self, with: T) -> String {
-        match (&self.instead, self.mode == with) {
-            (Some(why), _) => format!("off ({why})"),
-            (None, true) => "on".into(),
-            (None, false) => "off".into(),
-        }
-    }
-}
-
 struct UdpConn {
     socket: DatagramSocket,
     hello: [u8; hello::LEN],
@@ -223,6 +195,8 @@ struct UdpConn {
     message: Box<[u8]>,
     outbound: Option<SendBatch>,
     inbound: Option<ReceiveBatch>,
+    /// Drops before the kernel was told to coalesce, each of one datagram.
+    early_drops: Option<u64>,
     connect: Nanos,
     network_errors: u64,
 }
@@ -255,6 +229,7 @@ impl UdpConn {
             message: vec![0xA5; largest_message.max(hello::LEN) + 1].into(),
             outbound: None,
             inbound: None,
+            early_drops: None,
             connect,
             network_errors: 0,
         })
@@ -265,20 +240,20 @@ impl UdpConn {
         let size = source.message_size().max(1);
         let per_call = (source.call_size() / size).max(1);
         let headers = if option::is_ipv6(self.socket.socket()) { 48 } else { 28 };
-        if self.segmentation.mode == Segmentation::Kernel
+        if self.segmentation.mode() == Segmentation::Kernel
             && let Some(mtu) = option::path_mtu(self.socket.socket())
             && size + headers > mtu
         {
-            self.segmentation = Offload {
-                mode: Segmentation::Application,
-                instead: Some(format!("a message of {size} B exceeds the path MTU of {mtu} B")),
-            };
+            self.segmentation = Offload::instead(
+                Segmentation::Application,
+                format!("a message of {size} B exceeds the path MTU of {mtu} B"),
+            );
         }
-        let most = match self.segmentation.mode {
+        let most = match self.segmentation.mode() {
             Segmentation::Kernel => per_call,
             Segmentation::Application => per_call.min(self.knobs.batch),
         };
-        SendBatch::new(&self.socket, size, most, self.segmentation.mode)
+        SendBatch::new(&self.socket, size, most, self.segmentation.mode())
     }
 
     /// Sends what waits in `batch`; how many messages left, the ones the network refused included.
@@ -289,14 +264,12 @@ impl UdpConn {
             match batch.send(&mut self.socket) {
                 Err(error) if is_network_error(&error) => self.network_errors += 1,
                 Err(error)
-                    if self.segmentation.mode == Segmentation::Kernel
+                    if self.segmentation.mode() == Segmentation::Kernel
                         && is_segmentation_refused(&error) =>
                 {
                     batch.stop_segmenting(&self.socket)?;
-                    self.segmentation = Offload {
-                        mode: Segmentation::Application,
-                        instead: Some(error.to_string()),
-                    };
+                    self.segmentation =
+                        Offload::instead(Segmentation::Application, error.to_string());
                 }
                 Err(error) if is_oversize(&error) => {
                     return Err(oversize(error, batch.size()));
@@ -356,12 +329,13 @@ impl Conn for UdpConn {
         let mut batch = match self.inbound.take() {
             Some(batch) => batch,
             None => {
-                let slots = match self.coalescing.mode {
+                let slots = match self.coalescing.mode() {
                     Coalescing::Kernel => COALESCED_SLOTS,
                     Coalescing::None => self.knobs.batch,
                 };
                 let largest = self.largest_message.max(hello::LEN);
-                ReceiveBatch::new(&self.socket, slots, largest, self.coalescing.mode)?
+                self.early_drops = self.socket.drops();
+                ReceiveBatch::new(&self.socket, slots, largest, self.coalescing.mode())?
             }
         };
         let done = match batch.receive(&mut self.socket, patience) {
@@ -399,14 +373,19 @@ impl Conn for UdpConn {
         .into()
     }
 
+    /// Drops of coalesced buffers, which the kernel counts once each, are scaled by what the
+    /// others held: exact where the sender's buffers are alike, otherwise an estimate.
     fn stats(&self) -> ConnStats {
-        // The kernel counts a coalesced buffer once, however many datagrams were in it.
-        let scale = self.inbound.as_ref().map_or(1, ReceiveBatch::usual_segments);
+        let (early, each) = match &self.inbound {
+            Some(batch) => (self.early_drops.unwrap_or(0), batch.datagrams_per_drop()),
+            None => (0, 1),
+        };
+        let scaled = |drops: u64| early + drops.saturating_sub(early).saturating_mul(each);
         ConnStats {
             connect_ns: self.connect.0,
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
-            socket_drops: self.socket.drops().map(|drops| drops.saturating_mul(scale)),
+            socket_drops: self.socket.drops().map(scaled),
             retransmits: None,
             network_errors: self.network_errors,
         }
