@@ -288,6 +288,11 @@ impl Conn for UdpConn {
 
     #[inline]
     fn send(&mut self, _lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        // IPv6 would take 20 bytes more; the limit is the same for both, so that a race is, too.
+        if message.len() as u64 > LARGEST {
+            let error = io::Error::from_raw_os_error(libc::EMSGSIZE);
+            return Err(oversize(error, message.len()));
+        }
         for _ in 0..2 {
             match self.socket.send(message) {
                 Ok(()) => return Ok(Progress::Moved),
