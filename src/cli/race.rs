@@ -102,7 +102,7 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
     // A format that does not exist is refused before anything runs.
     let report = crate::report::find(&args.format)?;
     if args.explain {
-        return Err(Error::unsupported("--explain", "not in this version"));
+        return Err(Error::usage("--explain is not in this version"));
     }
     let outcome = match &args.resume {
         Some(file) => go_on(&args, file)?,
@@ -122,6 +122,7 @@ fn start(args: &Args) -> Result<Outcome> {
     };
     request.check()?;
     let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
+    save::prepare(&file)?;
     with_stage(args, &request, &file, |stage| request.run_with(stage))
 }
 

@@ -28,6 +28,24 @@ pub fn default_file(at: SystemTime) -> PathBuf {
     PathBuf::from(format!("deadheat-{}.json", date::compact(at)))
 }
 
+/// Makes sure that a race can be saved to `file`, before it runs: a place for it that can be written,
+/// and nothing there that is not a file, since saving replaces what is there.
+///
+/// # Errors
+/// [`Error::Usage`] for a directory or device, [`Error::Setup`] where nothing can be written.
+pub fn prepare(file: &Path) -> Result<()> {
+    let there = fs::metadata(file);
+    if there.is_ok_and(|there| !there.is_file()) {
+        return Err(Error::usage(format!(
+            "{} is not a file; -o takes the name of a file to write or replace",
+            file.display()
+        )));
+    }
+    let temporary = beside(file);
+    let tried = File::create(&temporary).and_then(|_| fs::remove_file(&temporary));
+    tried.map_err(|error| explained(file, error))
+}
+
 /// Saves a race so that `file` holds either the old state or the new one, whatever happens: written
 /// beside it, forced to disk, renamed over it (rename(2) is atomic), and the directory forced too.
 ///

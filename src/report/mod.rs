@@ -85,18 +85,18 @@ pub enum Colour {
 /// The format called `name`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for a format that this version does not write, [`Error::Usage`] for a
-/// name that means nothing; both list what there is.
+/// [`Error::Usage`] for a format that this version does not write and for a name that means nothing;
+/// both list what there is.
 pub fn find(name: &str) -> Result<&'static dyn Report> {
     if let Some(report) = ALL.iter().find(|report| report.id() == name) {
         return Ok(*report);
     }
     let ids: Vec<&str> = ALL.iter().map(|report| report.id()).collect();
     if PLANNED.contains(&name) {
-        return Err(Error::unsupported(
-            format!("format `{name}`"),
-            format!("not in this version; {} are", ids.join(", ")),
-        ));
+        return Err(Error::usage(format!(
+            "format `{name}` is not in this version; {} are",
+            ids.join(", ")
+        )));
     }
     Err(unknown("format", name, &ids))
 }

@@ -102,7 +102,7 @@ impl Session<'_> {
         if let Some(nonce) = nonce {
             self.check_proof(&nonce)?;
         }
-        self.say(&FromServer::Facts(self.shared.facts.clone()))
+        self.say(&FromServer::Facts(Box::new(self.shared.facts.clone())))
     }
 
     fn check_proof(&mut self, nonce: &str) -> Result<(), Closed> {

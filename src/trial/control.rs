@@ -73,7 +73,7 @@ pub enum FromServer {
         limits: Limits,
     },
     /// The server's host, once the client is let in.
-    Facts(HostFacts),
+    Facts(Box<HostFacts>),
     /// The trial waits for others to end.
     Queued {
         /// How many are before it.

@@ -176,6 +176,7 @@ pub(crate) fn healthy() -> Doctor {
         p10_ns: p50_ns - p50_ns / 20,
         p50_ns,
         p90_ns: p50_ns + p50_ns / 20,
+        wander_ns: None,
     };
     Doctor {
         host: HostFacts {
@@ -214,7 +215,8 @@ pub(crate) fn healthy() -> Doctor {
             echo(Placement::Busy, 5_000),
         ]),
         placement: Placement::SameCore,
-        placement_reason: "echo spread 10 % on one core, 50 % across".into(),
+        placement_reason: "short runs of an echo wander by 1.00 µs on one core, 5.00 µs across"
+            .into(),
         noise: Some(Noise {
             placement: Placement::SameCore,
             pairs: 12,

@@ -290,8 +290,9 @@ impl Meter {
     }
 }
 
+/// A limit concerns this contender only; the race can go on with the others.
 fn over(what: &str) -> Error {
-    Error::peer("server limit", what.to_owned())
+    Error::blocked(format!("the server's limits end it: {what}"))
 }
 
 fn failed(op: &str, source: io::Error) -> Error {

@@ -6,10 +6,11 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::probe::{Echo, Probe};
+use super::probe::Probe;
 use super::topology::{Cpu, MASK_WORDS, Topology};
 use crate::contract::WaitMode;
 use crate::error::{Error, Result, unknown};
+use crate::time::Nanos;
 
 /// Where the two ends run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,16 +218,17 @@ pub fn pin(cpu: usize) -> Result<()> {
 
 /// How much steadier cross-core must be to be preferred: noise must not flip the choice between
 /// races, and same-core, which wakes no other CPU, is the one that varies less from host to host.
-const CLEARLY_STEADIER: f64 = 0.8;
+const CLEARLY_STEADIER: f64 = 0.5;
 
 /// Picks the placement of a race whose user asked for none, and says why.
 ///
 /// It looks at measured facts of the machine and the kind of work, never at a contender, so it is
 /// the same for all of them.
-/// - Paced work on one machine: the placement in which an echo repeats itself best, because the
-///   smallest difference that a race can tell is a multiple of that spread. In most virtual
-///   machines it is `same-core`: to wake another CPU there costs an exit to the hypervisor, some
-///   20 µs that vary with the neighbours. `busy` is never picked unasked: it burns two CPUs and
+/// - Paced work on one machine: the placement in which the medians of short runs of an echo lie
+///   closest together in microseconds, because that is what trials differ by, and transports differ
+///   by about the same microseconds in each placement. In most virtual machines it is `same-core`:
+///   to wake another CPU there costs an exit to the hypervisor, some 20 µs that vary with the
+///   neighbours. `busy` is never picked unasked: it burns two CPUs and
 ///   hides the wake-ups that most programs pay.
 /// - Bulk work on one machine: two CPUs where there are two, since sender and receiver would
 ///   otherwise take turns and the transport that needs less CPU time would look like the faster
@@ -256,17 +258,15 @@ pub fn choose(probe: &Probe, ends: Ends, load: Load) -> (Placement, String) {
 }
 
 fn steadier(probe: &Probe, cores: usize) -> (Placement, String) {
-    let same = probe.echo(Placement::SameCore).and_then(Echo::spread);
-    let cross = probe.echo(Placement::CrossCore).and_then(Echo::spread);
-    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-    match (same, cross) {
-        (Some(same), Some(cross)) if cross < CLEARLY_STEADIER * same => (
+    let wander = |placement| probe.echo(placement).and_then(|echo| echo.wander_ns).map(Nanos);
+    match (wander(Placement::SameCore), wander(Placement::CrossCore)) {
+        (Some(same), Some(cross)) if (cross.0 as f64) < CLEARLY_STEADIER * same.0 as f64 => (
             Placement::CrossCore,
-            format!("echo spread {} across cores, {} on one", percent(cross), percent(same)),
+            format!("short runs of an echo wander by {cross} across cores, {same} on one"),
         ),
         (Some(same), Some(cross)) => (
             Placement::SameCore,
-            format!("echo spread {} on one core, {} across", percent(same), percent(cross)),
+            format!("short runs of an echo wander by {same} on one core, {cross} across"),
         ),
         _ if cores < 2 => (Placement::SameCore, "this process may use only one core".to_owned()),
         _ => (Placement::SameCore, "no echo could be measured; one core wakes no other".to_owned()),
@@ -281,6 +281,7 @@ fn listed(cpus: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::probe::Echo;
 
     /// CPUs given as (core, package), all equally fast; interrupts fall with the number.
     fn topology(cpus: &[(usize, i64)]) -> Topology {
@@ -357,16 +358,17 @@ mod tests {
         assert_eq!(assign("same-core").unwrap_err().exit_code(), 2);
     }
 
-    fn probe(cpus: &[(usize, i64)], spreads: &[(Placement, u64)]) -> Probe {
-        let echo = |(placement, p90_ns): &(Placement, u64)| Echo {
+    fn probe(cpus: &[(usize, i64)], wanders: &[(Placement, u64)]) -> Probe {
+        let echo = |(placement, wander_ns): &(Placement, u64)| Echo {
             placement: *placement,
             n: 100,
             unanswered: 0,
             p10_ns: 10_000,
             p50_ns: 10_000,
-            p90_ns: *p90_ns,
+            p90_ns: 10_000,
+            wander_ns: Some(*wander_ns),
         };
-        Probe { topology: topology(cpus), echoes: spreads.iter().map(echo).collect() }
+        Probe { topology: topology(cpus), echoes: wanders.iter().map(echo).collect() }
     }
 
     #[test]
@@ -376,11 +378,11 @@ mod tests {
             let probe = probe(TWO_CORES, &[(SameCore, same), (CrossCore, cross)]);
             choose(&probe, Ends::OneMachine, Load::Paced)
         };
-        let (placement, why) = pick(11_000, 15_000);
+        let (placement, why) = pick(1_000, 5_000);
         assert_eq!(placement, SameCore);
-        assert_eq!(why, "echo spread 10 % on one core, 50 % across");
-        assert_eq!(pick(15_000, 11_000).0, CrossCore);
-        assert_eq!(pick(11_000, 10_900).0, SameCore, "a tie does not move");
+        assert_eq!(why, "short runs of an echo wander by 1.00 µs on one core, 5.00 µs across");
+        assert_eq!(pick(5_000, 1_000).0, CrossCore);
+        assert_eq!(pick(1_000, 600).0, SameCore, "what is nearly a tie does not move it");
     }
 
     #[test]

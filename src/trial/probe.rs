@@ -39,7 +39,7 @@ pub struct Probe {
 
 impl Probe {
     /// Measures what the choice of a placement needs: for paced work on one machine an echo on one
-    /// core and one across, with the pauses of paced work; takes about 0.15 s. Otherwise nothing.
+    /// core and one across, with the pauses of paced work; takes about 0.4 s. Otherwise nothing.
     /// A placement that this host cannot do, or whose echo fails, is left out.
     pub fn take(ends: Ends, load: Load) -> Probe {
         let topology = Topology::here();
@@ -78,6 +78,10 @@ pub struct Echo {
     pub p50_ns: u64,
     /// The 90th percentile.
     pub p90_ns: u64,
+    /// How far the medians of short runs lie apart (interquartile range), in nanoseconds: what
+    /// one trial differs from the next by. Absent where there was a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wander_ns: Option<u64>,
 }
 
 impl Echo {
@@ -90,6 +94,7 @@ impl Echo {
             p10_ns: at(0.1)?,
             p50_ns: at(0.5)?,
             p90_ns: at(0.9)?,
+            wander_ns: None,
         })
     }
 
@@ -100,22 +105,38 @@ impl Echo {
     }
 }
 
-/// Echoes with the pauses of paced work, each placement twice and in the order A B B A, so that a
-/// disturbance or drift does not fall on one alone.
+/// Short runs of paced echoes per placement.
+const RUNS: usize = 8;
+
+/// Echoes with the pauses of paced work: short runs in the order A B B A …, so that a disturbance
+/// or drift does not fall on one placement alone.
 fn paced_echoes(placements: &[Placement], topology: &Topology) -> Vec<Echo> {
     let mut runs: Vec<Run> = vec![Run::default(); placements.len()];
+    let mut medians: Vec<Vec<u64>> = vec![Vec::new(); placements.len()];
     let there = 0..placements.len();
-    for i in there.clone().chain(there.rev()) {
+    let turns = (0..RUNS / 2).flat_map(|_| there.clone().chain(there.clone().rev()));
+    for i in turns {
         let again = placements[i].assign(Ends::OneMachine, topology).and_then(|at| {
-            let course = Course { at, rhythm: Rhythm::Every(PAUSE), warmup: 10, count: 60 };
+            let course = Course { at, rhythm: Rhythm::Every(PAUSE), warmup: 10, count: 30 };
             course.run()
         });
         if let Ok(again) = again {
+            medians[i].extend(nearest_rank(&again.rtt_ns, 0.5));
             runs[i].add(&again);
         }
     }
-    let echoes = placements.iter().zip(&runs);
-    echoes.filter_map(|(placement, run)| Echo::of(*placement, run)).collect()
+    let echoes = placements.iter().zip(runs.iter().zip(medians));
+    let echo = |(placement, (run, medians)): (&Placement, (&Run, Vec<u64>))| {
+        Some(Echo { wander_ns: wander(medians), ..Echo::of(*placement, run)? })
+    };
+    echoes.filter_map(echo).collect()
+}
+
+/// The interquartile range of the medians of short runs.
+fn wander(mut medians: Vec<u64>) -> Option<u64> {
+    medians.sort_unstable();
+    let (low, high) = (nearest_rank(&medians, 0.25)?, nearest_rank(&medians, 0.75)?);
+    (medians.len() > 1).then_some(high - low)
 }
 
 /// An echo without pauses, each sent when the last one is back: the floor that no protocol gets
@@ -415,7 +436,8 @@ mod tests {
         assert!(Probe::take(Ends::TwoMachines, Load::Paced).echoes.is_empty());
         let probe = Probe::take(Ends::OneMachine, Load::Paced);
         for echo in &probe.echoes {
-            assert_eq!(echo.n + echo.unanswered, 120);
+            assert_eq!(echo.n + echo.unanswered, 240);
+            assert!(echo.wander_ns.is_some());
             assert!(echo.p10_ns <= echo.p50_ns && echo.p50_ns <= echo.p90_ns);
         }
     }
@@ -439,6 +461,7 @@ mod tests {
             p10_ns: 9,
             p50_ns: 10,
             p90_ns: 14,
+            wander_ns: None,
         };
         assert_eq!(echo.spread(), Some(0.5));
         echo.p50_ns = 0;

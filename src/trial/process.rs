@@ -60,6 +60,7 @@ impl AgentProcess {
         command
             .arg0("deadheat-agent")
             .env(AGENT, if door.is_some() { "door" } else { "own" })
+            .env_remove("DEADHEAT_SECRET")
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());

@@ -85,7 +85,7 @@ impl Line {
 
     fn facts(&mut self, gave_secret: bool) -> Result<HostFacts> {
         match self.read() {
-            Ok(FromServer::Facts(facts)) => Ok(facts),
+            Ok(FromServer::Facts(facts)) => Ok(*facts),
             Ok(other) => Err(self.unexpected(other)),
             Err(error) if !gave_secret => Err(error),
             Err(error) => Err(self.peer(format!("{error} (is the shared secret right?)"))),

@@ -1,0 +1,295 @@
+//! The program as a user meets it: each mistake gets one clear error with its remedy and the right
+//! exit code, and a race that is broken off keeps its blocks.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn deadheat(args: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_deadheat"))
+        .args(args)
+        .current_dir(dir)
+        .output()
+        .expect("the binary runs")
+}
+
+fn words(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A race that takes about two seconds.
+const SHORT: &[&str] = &["-w", "ping:count=100", "--blocks", "6", "--seed", "1", "--margin", "50%"];
+
+fn race<'a>(contenders: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [&["race"], contenders, SHORT, more].concat()
+}
+
+#[test]
+fn mistakes_are_named_with_their_remedy_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases: &[(&[&str], &str)] = &[
+        (&["race", "tpc"], "did you mean `tcp`?"),
+        (&["race", "tcp:nodlay=on"], "did you mean `nodelay`?"),
+        (&["race", "tcp:cc=bbr,cc=reno"], "given twice"),
+        (&["race", "tcp:sndbuf=0"], "outside"),
+        (&["race", "tcp:sndbuf=-1kB"], "does not start with a number"),
+        (&["race", "tcp", "-w", "pnig"], "did you mean `ping`?"),
+        (&["race", "tcp", "-w", "ping:size=0"], "outside"),
+        (&["race", "tcp", "-w", "ping:interval=5"], "has no unit"),
+        (&["race", "tcp", "-w", "ping:interval=5parsec"], "unknown duration unit"),
+        (&["race", "udp", "-w", "bulk:size=100kB"], "outside"),
+        (&["race", "icmp", "-w", "bulk"], "only echoes"),
+        (&["race", "icmp", "-w", "ping:think=1ms"], "cannot think"),
+        (&["race", "tcp", "--placement", "samecore"], "did you mean `same-core`?"),
+        (&["race", "tcp", "--placement", "0,4000"], "4000"),
+        (&["race", "tcp", "--margin", "5"], "percent sign"),
+        (&["race", "tcp", "--blocks", "0"], "block"),
+        (&["race", "tcp", "--budget", "10"], "has no unit"),
+        (&["race", "tcp", "--format", "xml"], "terminal, json, csv, markdown"),
+        (&["race", "tcp", "--path", "delay=25ms"], "not in this version"),
+        (&["race", "tcp", "--label", "x"], "key=value"),
+        (&["race", "unix", "--to", "127.0.0.1"], "does not leave this machine"),
+        (&["race"], "CONTENDER"),
+        (&["race", "tcp", "--explain"], "not in this version"),
+        (&["race", "tcp", "--format", "html"], "not in this version"),
+        (&["study", "list"], "not in this version"),
+        (&["path", "check"], "not in this version"),
+        (&["frobnicate"], "unrecognized subcommand"),
+    ];
+    for (args, wanted) in cases {
+        let output = deadheat(args, dir.path());
+        let said = words(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(wanted), "{args:?}: {said}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+fn a_host_that_is_not_there_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = deadheat(&["race", "tcp", "--to", "127.0.0.1:1"], dir.path());
+    assert_eq!(output.status.code(), Some(1));
+    let said = words(&output.stderr);
+    assert!(said.contains("127.0.0.1:1") && said.contains("deadheat serve"), "{said}");
+}
+
+#[test]
+fn files_that_are_no_results_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.json");
+    let path = file.to_str().unwrap();
+    let cases: &[(&[u8], &str)] = &[
+        (b"", "x.json"),
+        (b"{\"format\": 1,", "x.json"),
+        (b"{\"hello\": 1}", "x.json"),
+        (b"{\"format\": 99, \"deadheat\": {\"version\": \"9\"}}", "newer"),
+        (b"\xff\xfe\x00", "x.json"),
+    ];
+    for (content, wanted) in cases {
+        std::fs::write(&file, content).unwrap();
+        for args in [&["report", path][..], &["compare", path, path], &["race", "--resume", path]] {
+            let output = deadheat(args, dir.path());
+            let said = words(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{args:?} on {content:?}: {said}");
+            assert!(said.contains(wanted), "{args:?} on {content:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_race_is_saved_shown_in_every_format_compared_and_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = deadheat(&race(&["udp", "unix", "udp"], &["-o", "a.json"]), dir.path());
+    let said = words(&output.stdout);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
+    assert!(said.contains("udp #2"), "{said}");
+    for (format, wanted) in [
+        ("terminal", "Verdicts"),
+        ("json", "\"format\": 1"),
+        ("csv", "rtt_p50_ns"),
+        ("markdown", "| udp"),
+    ] {
+        let output = deadheat(&["report", "a.json", "--format", format], dir.path());
+        assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+        assert!(words(&output.stdout).contains(wanted), "{format}: {}", words(&output.stdout));
+    }
+    let samples = words(&deadheat(&["report", "a.json", "--samples"], dir.path()).stdout);
+    assert!(
+        samples.starts_with("block,order,contender,control,seq,intended_ns,lateness_ns,rtt_ns\n")
+    );
+    let trials = |json: &str| -> Vec<(u64, u64, u64)> {
+        let json: serde_json::Value = serde_json::from_str(json).unwrap();
+        let number = |trial: &serde_json::Value, key: &str| trial[key].as_u64().unwrap();
+        let all = json["trials"].as_array().unwrap().iter();
+        all.map(|t| (number(t, "block"), number(t, "order"), number(t, "contender"))).collect()
+    };
+    let rows = samples.lines().count() - 1;
+    let first = std::fs::read_to_string(dir.path().join("a.json")).unwrap();
+    assert_eq!(rows % 100, 0, "each trial has its hundred samples");
+    assert!(rows >= trials(&first).len() * 100);
+
+    let output = deadheat(&["race", "--replay", "a.json", "-o", "b.json", "-q"], dir.path());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
+    let second = std::fs::read_to_string(dir.path().join("b.json")).unwrap();
+    let both = trials(&first).into_iter().zip(trials(&second));
+    let first_block: Vec<_> = both.take_while(|(a, b)| a.0 == 0 && b.0 == 0).take(4).collect();
+    assert!(first_block.iter().all(|(a, b)| a == b), "{first_block:?}");
+
+    let output = deadheat(&["compare", "a.json", "b.json"], dir.path());
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+    assert!(words(&output.stdout).contains("udp"));
+}
+
+#[test]
+fn a_killed_race_loses_at_most_its_running_block_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = race(&["udp", "unix"], &["-o", "k.json", "-q"]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_deadheat"))
+        .args(args)
+        .current_dir(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let file = dir.path().join("k.json");
+    let blocks = || -> u64 {
+        let Ok(text) = std::fs::read_to_string(&file) else { return 0 };
+        let json: serde_json::Value = serde_json::from_str(&text).expect("whole at every moment");
+        let trials = json["trials"].as_array().unwrap().iter();
+        trials.map(|trial| trial["block"].as_u64().unwrap() + 1).max().unwrap_or(0)
+    };
+    while blocks() < 2 {
+        assert!(child.try_wait().unwrap().is_none(), "the race ended before it could be killed");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = blocks();
+    assert!((2..6).contains(&before), "{before}");
+    let output = deadheat(&["report", "k.json"], dir.path());
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+
+    let output = deadheat(&["race", "--resume", "k.json", "-q"], dir.path());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
+    assert!(blocks() >= before);
+    let status = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        status.contains("\"status\": \"decided\"") || status.contains("\"status\": \"budget\"")
+    );
+}
+
+#[test]
+fn ctrl_c_ends_a_race_cleanly() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_deadheat"))
+        .args(["race", "udp", "unix", "-w", "ping:count=50", "--blocks", "2000", "-o", "c.json"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !dir.path().join("c.json").exists() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    // SAFETY: the child has not been reaped, so the id is its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let status = child.wait().unwrap();
+    assert!(matches!(status.code(), Some(0 | 3)), "{status}: {said}");
+    let saved = std::fs::read_to_string(dir.path().join("c.json")).unwrap();
+    assert!(saved.contains("\"status\": \"interrupted\""), "{said}");
+}
+
+#[test]
+fn a_result_cannot_go_where_no_file_can() {
+    let dir = tempfile::tempdir().unwrap();
+    for (target, code, wanted) in [
+        ("/dev/full", 2, "not a file"),
+        (".", 2, "not a file"),
+        ("no/such/dir.json", 1, "no/such/dir.json"),
+    ] {
+        let output = deadheat(&race(&["udp"], &["-o", target, "-q"]), dir.path());
+        let said = words(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{target}: {said}");
+        assert!(said.contains(wanted), "{target}: {said}");
+    }
+}
+
+/// A file system of a few kilobytes, unmounted on drop.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(bytes: usize) -> Option<SmallDisk> {
+        let dir = tempfile::tempdir().unwrap();
+        let options = format!("size={bytes}");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir.path()).stderr(Stdio::null());
+        let mounted = mount.status().is_ok_and(|status| status.success());
+        mounted.then_some(SmallDisk(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_ends_the_race_and_keeps_the_blocks_done() {
+    let Some(disk) = SmallDisk::mount(128 << 10) else {
+        println!("skipped: mounting a small file system needs root");
+        return;
+    };
+    let args =
+        ["race", "udp", "unix", "-w", "ping:count=20", "--blocks", "500", "--margin", "0.1%"];
+    let output = deadheat(&[&args[..], &["-o", "r.json", "-q"]].concat(), disk.0.path());
+    let said = words(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("free space"), "{said}");
+    let output = deadheat(&["report", "r.json"], disk.0.path());
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+}
+
+#[test]
+fn the_server_says_where_it_is_and_a_race_against_it_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_deadheat"))
+        .args(["serve", "--bind", "127.0.0.1:0"])
+        .env("DEADHEAT_SECRET", "open sesame")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(server.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    let at = line.split_whitespace().find_map(|word| {
+        let word = word.trim_end_matches(',');
+        word.starts_with("127.0.0.1:").then(|| word.to_owned())
+    });
+    let to = at.unwrap_or_else(|| panic!("no address in: {line}"));
+
+    let output = deadheat(&race(&["tcp", "udp"], &["--to", &to, "-o", "s.json"]), dir.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(words(&output.stderr).contains("wants a shared secret"));
+
+    std::fs::write(dir.path().join("wrong"), "close sesame\n").unwrap();
+    let wrong = race(&["tcp"], &["--to", &to, "--secret-file", "wrong"]);
+    let output = deadheat(&wrong, dir.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(words(&output.stderr).contains("secret"), "{}", words(&output.stderr));
+
+    std::fs::write(dir.path().join("right"), "open sesame\n").unwrap();
+    let right =
+        race(&["tcp", "udp", "icmp"], &["--to", &to, "--secret-file", "right", "-o", "s.json"]);
+    let output = deadheat(&right, dir.path());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
+    let saved = std::fs::read_to_string(dir.path().join("s.json")).unwrap();
+    assert!(saved.contains("\"kind\": \"remote\"") && saved.contains("\"peer_host\""));
+    server.kill().unwrap();
+    server.wait().unwrap();
+}

@@ -1,0 +1,217 @@
+//! Two hosts, each a network namespace, with a veth pair between them: races from one to the other
+//! over IPv4 and IPv6, with the server as an ordinary user, and with a firewall in the way.
+//!
+//! Needs root, `ip`, `setpriv` and, for the firewall, `nft`; says so and passes where they are missing.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// Two namespaces and what runs in them; taken down on drop.
+struct TwoHosts {
+    near: String,
+    far: String,
+}
+
+const NEAR_V4: &str = "198.18.0.1";
+const FAR_V4: &str = "198.18.0.2";
+const NEAR_V6: &str = "2001:db8::1";
+const FAR_V6: &str = "2001:db8::2";
+
+impl TwoHosts {
+    fn new(name: &str) -> TwoHosts {
+        let id = std::process::id();
+        let hosts = TwoHosts { near: format!("dh{id}{name}n"), far: format!("dh{id}{name}f") };
+        let (near, far) = (hosts.near.as_str(), hosts.far.as_str());
+        for host in [near, far] {
+            run("ip", &["netns", "add", host]);
+            run("ip", &["-n", host, "link", "set", "lo", "up"]);
+        }
+        run(
+            "ip",
+            &["-n", near, "link", "add", "v0", "type", "veth", "peer", "name", "v0", "netns", far],
+        );
+        for (host, v4, v6) in [(near, NEAR_V4, NEAR_V6), (far, FAR_V4, FAR_V6)] {
+            run("ip", &["-n", host, "addr", "add", &format!("{v4}/24"), "dev", "v0"]);
+            // Without duplicate address detection the address can be used at once.
+            run("ip", &["-n", host, "addr", "add", &format!("{v6}/64"), "dev", "v0", "nodad"]);
+            run("ip", &["-n", host, "link", "set", "v0", "up"]);
+        }
+        hosts
+    }
+
+    /// `deadheat serve` on the far host, as nobody; answers once it listens.
+    fn serve(&self) -> Server {
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", &self.far, "setpriv", "--reuid=65534", "--regid=65534"])
+            .args(["--clear-groups", env!("CARGO_BIN_EXE_deadheat"), "serve"])
+            .args(["--max-rate", "200gbit"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        assert!(line.contains("serves at"), "{line}");
+        std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
+        Server(child)
+    }
+
+    fn race(&self, args: &[&str], dir: &Path) -> Output {
+        Command::new("ip")
+            .args(["netns", "exec", &self.near, env!("CARGO_BIN_EXE_deadheat"), "race"])
+            .args(args)
+            .current_dir(dir)
+            .output()
+            .unwrap()
+    }
+}
+
+impl Drop for TwoHosts {
+    fn drop(&mut self) {
+        for host in [&self.near, &self.far] {
+            let _ = Command::new("ip").args(["netns", "del", host]).status();
+        }
+    }
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run(program: &str, args: &[&str]) {
+    let output = Command::new(program).args(args).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{program} {args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Whether this host lets a test make namespaces and has the programs for it.
+fn can(programs: &[&str]) -> bool {
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: network namespaces need root");
+        return false;
+    }
+    let missing = programs.iter().find(|program| {
+        Command::new(program)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_err()
+    });
+    if let Some(missing) = missing {
+        println!("skipped: `{missing}` is not installed (make test installs it)");
+    }
+    missing.is_none()
+}
+
+fn outcome(file: &Path) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+}
+
+fn check_schema(outcome: &serde_json::Value) {
+    let schema = include_str!("../docs/result.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(outcome).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+#[test]
+fn races_run_from_host_to_host_over_both_ip_versions() {
+    if !can(&["ip", "setpriv"]) {
+        return;
+    }
+    let hosts = TwoHosts::new("r");
+    let _server = hosts.serve();
+    let dir = tempfile::tempdir().unwrap();
+    for (to, file) in [(FAR_V4, "v4.json"), (FAR_V6, "v6.json")] {
+        let args =
+            ["tcp", "udp", "icmp", "-w", "ping:count=100", "--blocks", "2", "--margin", "50%"];
+        let output = hosts.race(&[&args[..], &["--to", to, "-o", file, "-q"]].concat(), dir.path());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+        let outcome = outcome(&dir.path().join(file));
+        check_schema(&outcome);
+        assert_eq!(outcome["path"]["kind"], "remote");
+        assert_eq!(outcome["contenders"].as_array().unwrap().len(), 3);
+        for trial in outcome["trials"].as_array().unwrap() {
+            let ledger = trial["ledger"].as_object().unwrap();
+            assert!(!ledger.is_empty(), "{trial}");
+            for account in ledger.values() {
+                assert_eq!(account["sent"], 100, "{account}");
+                assert_eq!(account["delivered"], 100, "{account}");
+            }
+        }
+        for contender in outcome["contenders"].as_array().unwrap() {
+            assert_eq!(contender.get("blocked"), None, "{contender}");
+        }
+    }
+}
+
+#[test]
+fn bulk_crosses_in_both_directions_and_streams() {
+    if !can(&["ip", "setpriv"]) {
+        return;
+    }
+    let hosts = TwoHosts::new("b");
+    let _server = hosts.serve();
+    let dir = tempfile::tempdir().unwrap();
+    let workload = "bulk:bytes=4MB,direction=both,streams=2";
+    let args = ["tcp", "udp", "-w", workload, "--blocks", "1", "--margin", "50%", "-q"];
+    let output =
+        hosts.race(&[&args[..], &["--to", FAR_V6, "-o", "bulk.json"]].concat(), dir.path());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let outcome = outcome(&dir.path().join("bulk.json"));
+    check_schema(&outcome);
+    for trial in outcome["trials"].as_array().unwrap() {
+        for way in ["up", "down"] {
+            let account = &trial["ledger"][way];
+            let number = |key: &str| account[key].as_u64().unwrap();
+            let sum = number("delivered") + number("lost_on_path") + number("dropped_at_receiver");
+            assert_eq!(number("sent"), sum, "{account}");
+            if account["unit"] == "bytes" {
+                assert_eq!(number("delivered"), 4_000_000, "{account}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_firewall_blocks_one_contender_and_not_the_race() {
+    if !can(&["ip", "setpriv", "nft"]) {
+        return;
+    }
+    let hosts = TwoHosts::new("w");
+    let rules = "add table ip filter; add chain ip filter in { type filter hook input priority 0; }; \
+                 add rule ip filter in ip protocol { udp, icmp } drop";
+    run("ip", &["netns", "exec", &hosts.far, "nft", rules]);
+    let _server = hosts.serve();
+    let dir = tempfile::tempdir().unwrap();
+    let args =
+        ["udp", "tcp", "icmp", "-w", "ping:count=100", "--blocks", "2", "--margin", "50%", "-q"];
+    let output =
+        hosts.race(&[&args[..], &["--to", FAR_V4, "-o", "wall.json"]].concat(), dir.path());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let outcome = outcome(&dir.path().join("wall.json"));
+    check_schema(&outcome);
+    let blocked: Vec<Option<&str>> =
+        outcome["contenders"].as_array().unwrap().iter().map(|c| c["blocked"].as_str()).collect();
+    assert!(blocked[0].is_some_and(|why| why.contains("hello")), "{blocked:?}");
+    assert_eq!(blocked[1], None);
+    assert!(blocked[2].is_some_and(|why| why.contains("echo")), "{blocked:?}");
+    let trials = outcome["trials"].as_array().unwrap();
+    assert!(trials.iter().any(|t| t["contender"] == 1 && t["ledger"]["up"]["delivered"] == 100));
+}
