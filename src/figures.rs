@@ -253,7 +253,8 @@ pub struct Cost {
 pub struct ClockEstimate {
     /// Far minus near, in nanoseconds, at the middle of the trial.
     pub offset_ns: i64,
-    /// The hard bound on its error: half the smallest round trip. No end host can know better.
+    /// The bound on its error at the echo it stands on: half that round trip, the smallest seen. No
+    /// end host can know better.
     pub error_bound_ns: u64,
     /// How fast the far clock gains on the near one, in parts per million; absent on short trials.
     pub drift_ppm: Option<f64>,
@@ -276,7 +277,8 @@ pub struct Sample {
 
 /// Where a workload puts its samples as they come.
 pub trait Recorder: Send {
-    /// One sample. Called inside the measuring loop: no allocation, no blocking.
+    /// One sample. Called inside the measuring loop, so it is quick: no allocation once warm, and at
+    /// most a write to a file's cache every few thousand samples.
     fn record(&mut self, sample: Sample);
     /// The round-trip times so far, summed up; `timeout_ns` is where lost ones are censored.
     fn rtt(&self, timeout_ns: u64) -> Distribution;

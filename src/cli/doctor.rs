@@ -16,10 +16,10 @@ pub(super) struct Args {
 /// How the answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum Format {
-    /// A table for people, 80 columns wide.
+    /// A table for people
     #[default]
     Terminal,
-    /// [`Doctor`] as JSON.
+    /// For programs
     Json,
 }
 

@@ -25,9 +25,12 @@ enum Kind {
     Studies,
 }
 
+/// One part of the list, made for a width.
+type Section = fn(usize) -> String;
+
 pub(super) fn run(args: Args) -> Result<()> {
     let width = stdout_style().width;
-    let sections: [(Kind, fn(usize) -> String); 4] = [
+    let sections: [(Kind, Section); 4] = [
         (Kind::Transports, transports),
         (Kind::Workloads, workloads),
         (Kind::Paths, paths),
@@ -46,7 +49,7 @@ fn transports(width: usize) -> String {
             Ok(()) => "works here".to_owned(),
             Err(why) => format!("does not work here: {why}"),
         };
-        put(&mut out, &format!("{:<10}{}; {works}", info.id, info.summary), 2, 12, width);
+        put(&mut out, 2, (info.id, 12), &format!("{}; {works}", info.summary), width);
         put_keys(&mut out, info.keys, width);
     }
     out
@@ -56,7 +59,7 @@ fn workloads(width: usize) -> String {
     let mut out = String::from("WORKLOADS\n");
     for workload in workload::ALL {
         let info = workload.info();
-        put(&mut out, &format!("{:<10}{}", info.id, info.summary), 2, 12, width);
+        put(&mut out, 2, (info.id, 12), info.summary, width);
         put_keys(&mut out, info.keys, width);
     }
     out
@@ -72,7 +75,7 @@ fn paths(width: usize) -> String {
         ("--to HOST", "the far end is `deadheat serve` on another host"),
         ("emulated", "not in this version: delay, loss, rate and queues in a network of its own"),
     ] {
-        put(&mut out, &format!("{name:<10}{what}"), 2, 12, width);
+        put(&mut out, 2, (name, 13), what, width);
     }
     out
 }
@@ -88,14 +91,22 @@ fn put_keys(out: &mut String, keys: &[Key], width: usize) {
             default => format!(" [{default}]"),
         };
         let head = format!("{}={}{default}", key.name, key.kind.describe());
-        put(out, &format!("{head:<34}{}", key.doc), 6, 40, width);
+        put(out, 4, (&head, 40), key.doc, width);
     }
 }
 
-/// One entry, its first line at `indent`, the others at `hang`.
-fn put(out: &mut String, text: &str, indent: usize, hang: usize, width: usize) {
-    for (i, line) in wrap(text, width.saturating_sub(hang).max(30)).iter().enumerate() {
-        let indent = if i == 0 { indent } else { hang };
-        let _ = writeln!(out, "{:indent$}{line}", "");
+/// One entry: its name at `indent`, its text from `column` on, on a line of its own where the name
+/// is too long.
+fn put(out: &mut String, indent: usize, (name, column): (&str, usize), text: &str, width: usize) {
+    let _ = write!(out, "{:indent$}{name}", "");
+    let mut at = indent + name.chars().count();
+    for line in wrap(text, width.saturating_sub(column).max(30)) {
+        if at >= column {
+            let _ = writeln!(out);
+            at = 0;
+        }
+        let _ = write!(out, "{:pad$}{line}", "", pad = column - at);
+        at = column;
     }
+    let _ = writeln!(out);
 }

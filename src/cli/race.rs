@@ -15,6 +15,22 @@ use crate::units;
 use super::progress::Progress;
 use super::{Verdict, deliver, interrupt, secret, stdout_style};
 
+/// What an earlier race has fixed for those that go on with it or repeat it.
+const FIXED: [&str; 12] = [
+    "contenders",
+    "workload",
+    "path",
+    "to",
+    "v4",
+    "v6",
+    "blocks",
+    "margin",
+    "confidence",
+    "seed",
+    "placement",
+    "quick",
+];
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Contenders are NAME or NAME:key=value,…, workloads likewise; `deadheat list` shows them all.
@@ -29,9 +45,9 @@ pub(super) struct Args {
     /// What to ask of each contender
     #[arg(short, long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// What lies between the two ends
-    #[arg(long, value_name = "PATH", default_value = "loopback")]
-    path: String,
+    /// What lies between the two ends [default: loopback]
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
     /// Race against `deadheat serve` on another host (port 5210 unless given)
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "path")]
     to: Option<String>,
@@ -50,9 +66,9 @@ pub(super) struct Args {
     /// Differences up to this do not matter [default: 5 %, or more where the machine is noisier]
     #[arg(long, value_name = "SHARE")]
     margin: Option<String>,
-    /// How sure the race as a whole has to be
-    #[arg(long, value_name = "SHARE", default_value = "95%")]
-    confidence: String,
+    /// How sure the race as a whole has to be [default: 95%]
+    #[arg(long, value_name = "SHARE")]
+    confidence: Option<String>,
     /// Fixes the order of trials and everything else that is drawn
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -60,7 +76,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "PLACEMENT")]
     placement: Option<String>,
     /// A screening in seconds: 8 blocks at most, and short trials unless -w says otherwise
-    #[arg(long, conflicts_with_all = ["blocks", "resume", "replay"])]
+    #[arg(long, conflicts_with = "blocks")]
     quick: bool,
     /// A title for the result
     #[arg(long)]
@@ -81,10 +97,10 @@ pub(super) struct Args {
     #[arg(long)]
     no_samples: bool,
     /// Go on with a race that was broken off
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["contenders", "replay", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = FIXED, conflicts_with_all = ["replay", "output", "title", "label"])]
     resume: Option<PathBuf>,
     /// Run the race of a result file again, with its plan and seed
-    #[arg(long, value_name = "FILE", conflicts_with = "contenders")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = FIXED, conflicts_with = "budget")]
     replay: Option<PathBuf>,
     /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
     #[arg(long, value_name = "FILE")]
@@ -141,7 +157,7 @@ fn with_stage(
     race: impl FnOnce(Stage<'_>) -> Result<Outcome>,
 ) -> Result<Outcome> {
     let secret = secret::find(args.secret_file.as_deref())?;
-    let far = request.far(secret.as_deref())?;
+    let far = request.far(secret.as_ref())?;
     let stop = interrupt::flag()?;
     let tell = std::io::stderr().is_terminal() && !args.quiet;
     let mut progress = Progress::new(tell);
@@ -161,7 +177,10 @@ fn with_stage(
 }
 
 fn request(args: &Args) -> Result<Request> {
-    let mut request = Request::new(args.contenders.iter().cloned()).path(&args.path);
+    let mut request = Request::new(args.contenders.iter().cloned());
+    if let Some(path) = &args.path {
+        request = request.path(path);
+    }
     match (&args.workload, args.quick) {
         (Some(workload), _) => request = request.workload(workload),
         (None, true) => request = request.workload(QUICK_WORKLOAD),
@@ -184,7 +203,9 @@ fn request(args: &Args) -> Result<Request> {
     if let Some(margin) = &args.margin {
         request = request.margin(units::parse_share(margin)?);
     }
-    request = request.confidence(units::parse_share(&args.confidence)?);
+    if let Some(confidence) = &args.confidence {
+        request = request.confidence(units::parse_share(confidence)?);
+    }
     if let Some(seed) = args.seed {
         request = request.seed(seed);
     }

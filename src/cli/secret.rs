@@ -3,23 +3,15 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-
-/// The variable that may hold it.
-pub(super) const VARIABLE: &str = "DEADHEAT_SECRET";
+use crate::trial::control::Secret;
 
 /// The secret in `file`, or else in the environment; `None` where there is none.
 ///
 /// # Errors
-/// Where the file cannot be read or has nothing in it.
-pub(super) fn find(file: Option<&Path>) -> Result<Option<String>> {
-    let Some(file) = file else {
-        return Ok(std::env::var(VARIABLE).ok().filter(|secret| !secret.is_empty()));
-    };
+/// Where the file cannot be read, or what was given is empty.
+pub(super) fn find(file: Option<&Path>) -> Result<Option<Secret>> {
+    let Some(file) = file else { return Secret::from_environment() };
     let text = std::fs::read_to_string(file)
         .map_err(|e| Error::setup(format!("read the secret from {}", file.display()), e))?;
-    let secret = text.trim_end_matches(['\n', '\r']);
-    if secret.is_empty() {
-        return Err(Error::data(file.display().to_string(), "the secret is empty"));
-    }
-    Ok(Some(secret.to_owned()))
+    Secret::new(&text, &file.display().to_string()).map(Some)
 }

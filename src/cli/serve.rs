@@ -3,19 +3,17 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use clap::Args;
 
 use crate::error::{Error, Result};
+use crate::race::date;
 use crate::server::processes::Processes;
 use crate::server::{Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Secret, Server, Stop};
-use crate::trial::control::Limits;
+use crate::trial::control::{Limits, SECRET_VARIABLE};
 use crate::trial::host::HostFacts;
 use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
-
-/// The variable that a secret may stand in. A command line would show it to everyone (ps(1)).
-const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
 
 /// What was typed.
 #[derive(Debug, Clone, Default, Args)]
@@ -167,31 +165,7 @@ fn read_secret(file: &Path) -> Result<String> {
 /// A log line on standard error, with the time of day.
 fn write_line(line: &str) {
     // Nobody is left to tell when standard error is gone; serving goes on.
-    let _ = writeln!(std::io::stderr().lock(), "{} {line}", utc(SystemTime::now()));
-}
-
-/// `2026-01-31 23:59:59Z` (RFC 3339).
-fn utc(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |span| span.as_secs());
-    let (year, month, day) = civil(seconds / 86_400);
-    let rest = seconds % 86_400;
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// The Gregorian date so many days after 1970-01-01, by eras of 400 years that begin on 1 March
-/// (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    (year, month, day)
+    let _ = writeln!(std::io::stderr().lock(), "{} {line}", date::rfc3339(SystemTime::now()));
 }
 
 /// Where the signal handler writes.
@@ -230,8 +204,6 @@ extern "C" fn on_signal(_: libc::c_int) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -284,14 +256,5 @@ mod tests {
         std::fs::write(file.path(), "sesame\n").unwrap();
         let config = args.resolve(Some("other")).unwrap();
         assert_eq!(config.secret, Some(Secret::new("sesame", "").unwrap()));
-    }
-
-    #[test]
-    fn a_time_of_day_is_utc() {
-        let at = |seconds| utc(UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(at(0), "1970-01-01 00:00:00Z");
-        assert_eq!(at(951_782_399), "2000-02-28 23:59:59Z");
-        assert_eq!(at(951_782_400), "2000-02-29 00:00:00Z");
-        assert_eq!(at(1_767_225_599), "2025-12-31 23:59:59Z");
     }
 }

@@ -274,7 +274,8 @@ fn admitted(ruling: Ruling, censored: bool, stand: Stand) -> (Ruling, Option<u64
 /// The contender copied last against its copy.
 fn control<'a>(outcome: &'a Outcome, table: &Table<'a>, stand: Stand) -> Option<Control> {
     // It may have been the copy of a contender that dropped out since.
-    if let Some(differs) = outcome.control.as_ref().filter(|control| !control.trusted) {
+    let differs = |control: &&Control| control.verdicts.iter().any(|v| v.outcome == Ruled::Ahead);
+    if let Some(differs) = outcome.control.as_ref().filter(differs) {
         return Some(differs.clone());
     }
     let copied = outcome.trials.iter().rev().find(|trial| trial.control)?;
@@ -293,7 +294,8 @@ fn control<'a>(outcome: &'a Outcome, table: &Table<'a>, stand: Stand) -> Option<
         .collect();
     let earlier = outcome.control.as_ref().map_or(&[][..], |c| &c.verdicts);
     let verdicts = judge(outcome, earlier, questions, stand);
-    let trusted = verdicts.iter().all(|verdict| verdict.outcome != Ruled::Ahead);
+    let tested = |verdict: &Verdict| verdict.outcome != Ruled::Ahead && verdict.ratio.is_some();
+    let trusted = verdicts.iter().all(tested);
     let note = control_note(&entrant.label, &verdicts, outcome.plan.margin);
     Some(Control { contender: entrant.id, verdicts, trusted, note })
 }
@@ -306,6 +308,12 @@ fn control_note(label: &str, verdicts: &[Verdict], margin: f64) -> String {
             "{label} differs from its own hidden copy by {}: this set-up finds differences where \
              there are none, and the race is not to be trusted",
             percent((ratio - 1.0).abs())
+        );
+    }
+    if verdicts.iter().any(|verdict| verdict.ratio.is_none()) {
+        return format!(
+            "{label} could not be held against its hidden copy: no block has a valid figure of both, \
+             so nothing speaks for this race"
         );
     }
     if let Some(undecided) = of(Ruled::Undecided) {

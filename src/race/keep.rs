@@ -23,4 +23,11 @@ impl Keep for SamplesFile {
         };
         samples::append(main, part, place)
     }
+
+    fn cut(&mut self, main: &Path, first: u64) -> Result<()> {
+        if !main.exists() {
+            return Ok(());
+        }
+        samples::cut(main, first)
+    }
 }

@@ -256,7 +256,7 @@ pub struct Difference {
 /// Something to know before believing the result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// A stable word for it: `late_generator`, `two_regimes`.
+    /// A stable word for it: `two_regimes`, `gate_failed`.
     pub code: String,
     /// What was seen.
     pub message: String,

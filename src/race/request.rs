@@ -178,7 +178,8 @@ impl Request {
     pub fn asked(&self) -> Asked {
         Asked {
             contenders: self.contenders.clone(),
-            workload: self.workload.clone(),
+            workload: workload::parse(&self.workload)
+                .map_or_else(|_| self.workload.clone(), |task| task.spec().to_string()),
             path: match self.to {
                 Some(_) => String::new(),
                 None => self.path.clone(),

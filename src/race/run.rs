@@ -23,6 +23,7 @@ use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::agents::{Agents, Far};
+use crate::trial::control::Secret;
 use crate::trial::placement::Placement;
 use crate::trial::remote::RemoteServer;
 
@@ -91,8 +92,8 @@ impl Request {
     /// As [`Request::run_with`]; where the server cannot be reached.
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
-        let secret = std::env::var("DEADHEAT_SECRET").ok();
-        let mut agents = Agents::new(self.far(secret.as_deref())?);
+        let secret = Secret::from_environment()?;
+        let mut agents = Agents::new(self.far(secret.as_ref())?);
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
     }
 
@@ -100,7 +101,7 @@ impl Request {
     ///
     /// # Errors
     /// Where the server cannot be reached or does not let us in.
-    pub fn far(&self, secret: Option<&str>) -> Result<Far> {
+    pub fn far(&self, secret: Option<&Secret>) -> Result<Far> {
         let asked = self.asked();
         let family = match asked.family {
             Some(4) => Family::V4,
@@ -176,6 +177,15 @@ impl<'a> Course<'a> {
         self
     }
 
+    /// Leaves only the samples of whole blocks.
+    fn cut_samples(&mut self) -> Result<()> {
+        let done = blocks_done(&self.outcome);
+        match (self.stage.samples(), self.stage.keep.as_deref_mut()) {
+            (Some(main), Some(keep)) => keep.cut(&main, done),
+            _ => Ok(()),
+        }
+    }
+
     /// Runs to the end.
     pub(super) fn drive(mut self) -> Result<Outcome> {
         self.outcome.status = Status::Running;
@@ -187,7 +197,10 @@ impl<'a> Course<'a> {
             outcome: &self.outcome,
             takes: takes.filter(|takes| *takes > 0).map(Nanos),
         });
-        let ended = self.blocks();
+        let ended = self.cut_samples().map_err(Halt::Save).and_then(|()| self.blocks());
+        // A block that was broken off is not in the result, and its samples go with it.
+        let ended =
+            ended.and_then(|status| self.cut_samples().map_err(Halt::Save).map(|()| status));
         self.outcome.status = match &ended {
             Ok(status) => *status,
             Err(_) => Status::Failed,

@@ -96,6 +96,13 @@ pub trait Keep {
     /// # Errors
     /// Where a file cannot be read or written.
     fn append(&mut self, main: &Path, part: &Path, place: &Place<'_>) -> Result<()>;
+
+    /// Removes from `main` what belongs to block `first` and later ones: a block that was broken off
+    /// is run again. A file that does not exist is no error.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or cut.
+    fn cut(&mut self, main: &Path, first: u64) -> Result<()>;
 }
 
 /// Where a race takes place. Made with [`Stage::new`], the rest by chaining.

@@ -118,7 +118,7 @@ mod tests {
         let say = |name: &str| find(name).err().unwrap().to_string();
         assert_eq!(
             say("html"),
-            "format `html`: not in this version; terminal, json, csv, markdown are"
+            "format `html` is not in this version; terminal, json, csv, markdown are"
         );
         assert!(say("hdr").contains("not in this version"));
         assert_eq!(

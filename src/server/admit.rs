@@ -8,7 +8,7 @@ use crate::time::Nanos;
 use crate::transport::{Contender, Endpoint};
 use crate::trial::control::{AgentPlan, Limits};
 use crate::units::Bytes;
-use crate::workload::{self, Task};
+use crate::workload;
 
 /// Flows of one trial. Each costs a connection and a thread.
 const MOST_FLOWS: usize = 128;
@@ -48,7 +48,7 @@ pub(super) fn admit(
     let demand = Demand {
         transport: info.id,
         reach: info.reach,
-        longest: scheduled(task.as_ref()),
+        planned: task.planned().unwrap_or_default(),
         most_bytes: task.most_bytes(),
         flows: task.flows().len(),
         largest_message: task.largest_message(),
@@ -62,20 +62,12 @@ pub(super) fn admit(
     Ok(Admitted { plan, flows: demand.flows })
 }
 
-/// How long a trial is planned to last; zero where that is up to the path.
-///
-/// Work that is sized in bytes and not paced takes as long as the path takes. Its longest is when
-/// it is given up, which says nothing against running it: the server ends it at its own limit.
-fn scheduled(task: &dyn Task) -> Nanos {
-    if task.most_bytes().is_some() && !task.is_paced() { Nanos::ZERO } else { task.longest() }
-}
-
 /// What a trial asks of a server.
 #[derive(Debug, Clone)]
 struct Demand {
     transport: &'static str,
     reach: Reach,
-    longest: Nanos,
+    planned: Nanos,
     most_bytes: Option<u64>,
     flows: usize,
     largest_message: usize,
@@ -90,11 +82,11 @@ impl Demand {
                 self.transport
             )));
         }
-        if self.longest > limits.duration_ns {
+        if self.planned > limits.duration_ns {
             return Err(Error::usage(format!(
-                "a trial of this workload may last {}, and this server allows {}; ask for less, or \
+                "a trial of this workload is meant to last {}, and this server allows {}; ask for less, or \
                  raise --max-duration there",
-                self.longest, limits.duration_ns
+                self.planned, limits.duration_ns
             )));
         }
         if let Some(bytes) = self.most_bytes.filter(|bytes| *bytes > limits.bytes) {
@@ -142,7 +134,7 @@ mod tests {
     const FINE: Demand = Demand {
         transport: "udp",
         reach: Reach::Network,
-        longest: Nanos::from_secs(60),
+        planned: Nanos::from_secs(60),
         most_bytes: Some(100_000_000_000),
         flows: 128,
         largest_message: LARGEST_MESSAGE,
@@ -155,10 +147,10 @@ mod tests {
 
     #[test]
     fn sized_work_may_take_as_long_as_the_path_takes_and_timed_work_may_not() {
-        let longest = |typed| scheduled(workload::parse(typed).unwrap().as_ref());
-        assert_eq!(longest("bulk:bytes=1GB"), Nanos::ZERO);
-        assert!(longest("bulk:time=90s") >= Nanos::from_secs(90));
-        assert!(longest("ping:count=1000,interval=1s") >= Nanos::from_secs(999));
+        let planned = |typed| workload::parse(typed).unwrap().planned().unwrap_or_default();
+        assert_eq!(planned("bulk:bytes=1GB"), Nanos::ZERO);
+        assert!(planned("bulk:time=90s") >= Nanos::from_secs(90));
+        assert!(planned("ping:count=1000,interval=1s") >= Nanos::from_secs(999));
     }
 
     #[test]
@@ -169,9 +161,9 @@ mod tests {
     #[test]
     fn each_limit_is_refused_in_its_own_words() {
         let mut demand = FINE;
-        demand.longest = Nanos(60_000_000_001);
+        demand.planned = Nanos(60_000_000_001);
         let say = refusal(&demand);
-        assert!(say.contains("may last 60.0 s") && say.contains("--max-duration"), "{say}");
+        assert!(say.contains("meant to last 60.0 s") && say.contains("--max-duration"), "{say}");
 
         let mut demand = FINE;
         demand.most_bytes = Some(200_000_000_000);

@@ -1,11 +1,11 @@
 //! What an operator can decide, and the defaults with their reasons.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::trial::control::Limits;
+use crate::trial::control::Secret;
 use crate::units::BitRate;
 
 pub use crate::path::DEFAULT_PORT;
@@ -144,37 +144,6 @@ impl Bind {
                 SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
             ],
         }
-    }
-}
-
-/// A shared secret. Never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// A secret from a file or variable; white space around it does not count.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] where it is empty: a secret that everyone knows is worse than none.
-    pub fn new(text: &str, from: &str) -> Result<Secret> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Err(Error::usage(format!(
-                "the secret from {from} is empty; write one into it, such as the output of \
-                 `openssl rand -hex 16`, or leave it away to let everyone in"
-            )));
-        }
-        Ok(Secret(text.to_owned()))
-    }
-
-    pub(super) fn text(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
     }
 }
 

@@ -47,7 +47,8 @@ mod socket;
 mod stop;
 mod wait;
 
-pub use config::{Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Patience, Room, Secret};
+pub use crate::trial::control::Secret;
+pub use config::{Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Patience, Room};
 pub use log::Log;
 pub use stop::Stop;
 

@@ -30,6 +30,8 @@ pub(super) enum End {
     Astray(String),
     /// The agent did not end in time.
     Late,
+    /// The client does not want it any more.
+    CalledOff,
     /// The client is gone; how.
     Vanished(String),
     /// The client does not keep to the protocol; how.
@@ -142,6 +144,7 @@ impl Relay<'_> {
         }
         match control::parse(&frame) {
             Ok(ToAgent::Start | ToAgent::PeerFinished { .. }) => {}
+            Ok(ToAgent::CallOff) => return Err(End::CalledOff),
             Ok(ToAgent::Open(_)) => {
                 return Err(End::Nonsense("a new trial before the last one ended".into()));
             }

@@ -127,7 +127,7 @@ impl Session<'_> {
             let frame = self.hear(self.shared.config.patience.idle)?;
             match control::parse::<ToAgent>(&frame) {
                 Ok(ToAgent::Open(plan)) => return self.open(*plan),
-                Ok(ToAgent::Start | ToAgent::PeerFinished { .. }) => {}
+                Ok(ToAgent::Start | ToAgent::PeerFinished { .. } | ToAgent::CallOff) => {}
                 Err(e) => return Err(self.close(&Error::peer("server", format!("you sent {e}")))),
             }
         }
@@ -272,6 +272,7 @@ impl Session<'_> {
                 let what = format!("it did not end within {took} ({limit} allowed): ended here");
                 self.fail_trial(title, took, what)
             }
+            End::CalledOff => self.fail_trial(title, took, "the client called it off".into()),
             End::Vanished(how) => {
                 self.log(&format!("{title} abandoned after {took}: the client {how}"));
                 Err(Closed)

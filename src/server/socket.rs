@@ -136,7 +136,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<D
     header.msg_iov = &raw mut iov;
     header.msg_iovlen = 1;
     header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = control.0.len();
+    header.msg_controllen = control.0.len() as _; // size_t with glibc, socklen_t with musl
     let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     header.msg_name = storage.as_mut_ptr().cast();
     header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;

@@ -133,13 +133,13 @@ impl HandOver {
         header.msg_iovlen = 1;
         if let Some(socket) = socket {
             header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = SPACE_FOR_FD;
+            header.msg_controllen = SPACE_FOR_FD as _; // size_t with glibc, socklen_t with musl
             // SAFETY: the control buffer has room for one descriptor and is aligned for cmsghdr.
             unsafe {
                 let cmsg = libc::CMSG_FIRSTHDR(&header);
                 (*cmsg).cmsg_level = libc::SOL_SOCKET;
                 (*cmsg).cmsg_type = libc::SCM_RIGHTS;
-                (*cmsg).cmsg_len = libc::CMSG_LEN(4) as usize;
+                (*cmsg).cmsg_len = libc::CMSG_LEN(4) as _;
                 libc::CMSG_DATA(cmsg).cast::<i32>().write_unaligned(socket.as_raw_fd());
             }
         }
@@ -157,7 +157,7 @@ impl HandOver {
         header.msg_iov = &mut iov;
         header.msg_iovlen = 1;
         header.msg_control = control.0.as_mut_ptr().cast();
-        header.msg_controllen = SPACE_FOR_FD;
+        header.msg_controllen = SPACE_FOR_FD as _; // size_t with glibc, socklen_t with musl
         // SAFETY: `header` points to buffers that outlive the call.
         let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC) };
         let Ok(got) = usize::try_from(got) else {

@@ -15,10 +15,10 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::Door;
 use crate::transport::hello::Hello;
 use crate::transport::{Conn, Contender, Dial, Effective, Listen};
-use crate::workload::{HalfReport, Part, Task};
+use crate::workload::{Half, HalfReport, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
-use super::driver::{Flow, Signal};
+use super::driver::{Flow, Meter, Signal};
 use super::placement::pin;
 use super::samples::Samples;
 use super::usage::{CpuTimes, ProcessCost, load_average};
@@ -53,7 +53,7 @@ enum Event {
     /// A flow's half will send no more.
     SentAll { flow: usize, sent: Tally },
     /// A flow's thread has ended.
-    Ended { flow: usize, end: Result<FlowEnd> },
+    Ended { flow: usize, end: Result<Box<FlowEnd>> },
 }
 
 /// What remains of a flow. The connection stays open until the report is out, so that the end of
@@ -62,6 +62,7 @@ struct FlowEnd {
     report: HalfReport,
     stats: ConnStats,
     effective: Effective,
+    wait_calls: u64,
     _conn: Box<dyn Conn>,
 }
 
@@ -82,11 +83,14 @@ fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
         )));
     }
     let conns = connect(&plan, &contender, &*task, door, &mut control)?;
-    let flows = conns
-        .into_iter()
-        .enumerate()
-        .map(|(flow, conn)| make_flow(&plan, &contender, &*task, flow as u16, conn))
-        .collect::<Result<Vec<Flow>>>()?;
+    let meter = plan.limits.map(|limits| Arc::new(Meter::new(limits, Monotonic.now())));
+    let mut flows = Vec::with_capacity(conns.len());
+    for (flow, conn) in conns.into_iter().enumerate() {
+        let half = make_half(&plan, &contender, &*task, flow as u16)?;
+        let largest_message = task.largest_message();
+        let meter = meter.clone();
+        flows.push(Flow { conn, half, wait: plan.wait, meter, largest_message, wait_calls: 0 });
+    }
     say(&mut control, &FromAgent::Connected)?;
     Session::start(control, flows)?.finish()
 }
@@ -136,30 +140,22 @@ fn connect(
     Ok(conns.into_iter().flatten().collect())
 }
 
-fn make_flow(
+fn make_half(
     plan: &AgentPlan,
     contender: &Contender,
     task: &dyn Task,
     flow: u16,
-    conn: Box<dyn Conn>,
-) -> Result<Flow> {
+) -> Result<Box<dyn Half>> {
     // One file holds one flow's samples; workloads that measure round trips have one flow.
     let keep = plan.samples.as_deref().filter(|_| plan.side == Side::Near && flow == 0);
-    let part = Part {
+    Ok(task.half(Part {
         side: plan.side,
         flow,
         tag: plan.token.tag(),
         seed: plan.seed,
         guarantees: contender.transport.info().guarantees,
         recorder: Box::new(Samples::new(keep, task.timeout().0)?),
-    };
-    Ok(Flow {
-        conn,
-        half: task.half(part),
-        wait: plan.wait,
-        limits: plan.limits,
-        largest_message: task.largest_message(),
-    })
+    }))
 }
 
 /// A trial under way at this end.
@@ -250,7 +246,7 @@ impl Session {
             Event::Ended { flow, end } => {
                 let end = end?;
                 self.sent[flow].get_or_insert(end.report.sent);
-                self.ended[flow] = Some(end);
+                self.ended[flow] = Some(*end);
             }
             Event::Control(Ok(ToAgent::PeerFinished { sent })) => {
                 self.peer_finished = true;
@@ -259,6 +255,7 @@ impl Session {
                 }
                 self.nudge();
             }
+            Event::Control(Ok(ToAgent::CallOff)) => return Err(Error::Interrupted),
             Event::Control(Ok(_)) => {
                 return Err(Error::peer(
                     "control",
@@ -287,7 +284,7 @@ impl Session {
             ..AgentReport::default()
         };
         for end in self.ended.into_iter().flatten() {
-            report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls;
+            report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
             if report.effective.is_empty() {
                 report.effective = end.effective;
             }
@@ -303,11 +300,14 @@ fn run_flow(index: usize, mut flow: Flow, signal: &Signal, events: &Sender<Event
     let end = flow.run(&clock, signal, &mut |sent| {
         let _ = events.send(Event::SentAll { flow: index, sent });
     });
-    let end = end.map(|()| FlowEnd {
-        report: flow.half.report(clock.now()),
-        stats: flow.conn.stats(),
-        effective: flow.conn.effective(),
-        _conn: flow.conn,
+    let end = end.map(|()| {
+        Box::new(FlowEnd {
+            report: flow.half.report(clock.now()),
+            stats: flow.conn.stats(),
+            effective: flow.conn.effective(),
+            wait_calls: flow.wait_calls,
+            _conn: flow.conn,
+        })
     });
     // The half, and the samples file with it, is closed before the report goes out.
     drop(flow.half);

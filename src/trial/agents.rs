@@ -3,21 +3,22 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::contract::{PeerKind, Reach, Side};
 use crate::error::{Error, Result};
-use crate::figures::{ConnStats, Cost, Tally};
+use crate::figures::{ConnStats, Cost};
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::Token;
 use crate::transport::{Contender, Endpoint};
 use crate::workload::{Reports, Task};
 
-use super::control::{AgentPlan, AgentReport, FromAgent, FromServer, ToAgent};
+use super::control::{AgentPlan, ToAgent};
 use super::host::HostFacts;
-use super::link::{Link, Word};
+use super::link::Link;
+use super::pair::{BothReports, Pair, SLACK, await_ready};
 use super::placement::{Assigned, Ends, Load, Placement};
 use super::remote::RemoteServer;
 use super::topology::Topology;
@@ -46,11 +47,6 @@ pub struct Agents {
     /// Set to call off the trial under way.
     stop: Arc<AtomicBool>,
 }
-
-/// How long both ends may take over what is not the work itself.
-const SLACK: Nanos = Nanos::from_secs(20);
-/// How long a server may keep a trial waiting for others.
-const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
 
 impl Agents {
     /// A runner for trials against `far`.
@@ -131,12 +127,16 @@ impl Agents {
             };
             link.tell(&ToAgent::Open(Box::new(plan.far())))?;
             endpoint = await_ready(&mut link, &mut self.on_queued)?;
+            if let Far::Server { server, .. } = &self.far {
+                // The one port that control reached; behind a NAT the server knows another.
+                endpoint = Endpoint::Ip(server.address);
+            }
             far = Some(link);
         }
         let mut near = Link::to_process("near agent")?;
         near.tell(&ToAgent::Open(Box::new(plan.near(endpoint))))?;
         let stop = Arc::clone(&self.stop);
-        let mut pair = Pair { near, far, near_report: None, far_report: None, stop };
+        let mut pair = Pair::new(near, far, stop);
         pair.await_connected()?;
         Ok(pair)
     }
@@ -228,181 +228,6 @@ impl Plans<'_> {
             limits: None,
         }
     }
-}
-
-/// Waits until the far agent listens.
-fn await_ready(link: &mut Link, on_queued: &mut dyn FnMut(u32)) -> Result<Endpoint> {
-    let mut left = SLACK;
-    loop {
-        if !link.has_word(left)? {
-            return Err(Error::peer(link.who(), "it did not get ready in time"));
-        }
-        match link.hear()? {
-            Word::Agent(FromAgent::Ready { endpoint }) => return Ok(endpoint),
-            Word::Server(FromServer::Queued { ahead }) => {
-                on_queued(ahead);
-                left = QUEUE_TIMEOUT;
-            }
-            word => return Err(refusal(link, word)),
-        }
-    }
-}
-
-/// The error in a word that should have been another.
-fn refusal(link: &Link, word: Word) -> Error {
-    match word {
-        Word::Agent(FromAgent::Fault(fault)) => match super::End::from(fault) {
-            End::Blocked(evidence) => Error::blocked(evidence),
-            End::Failed(Error::Peer { what, .. }) => Error::peer(link.who(), what),
-            End::Failed(error) => error,
-            End::Ran(_) => Error::peer(link.who(), "a fault that is none"),
-        },
-        Word::Server(FromServer::Refused(fault)) => {
-            Error::peer(link.who(), format!("it refused: {fault}"))
-        }
-        _ => Error::peer(link.who(), "it spoke out of turn; use the same version on both ends"),
-    }
-}
-
-/// Both ends of a trial.
-struct Pair {
-    near: Link,
-    far: Option<Link>,
-    near_report: Option<AgentReport>,
-    far_report: Option<AgentReport>,
-    stop: Arc<AtomicBool>,
-}
-
-/// One end, for words that come from either.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum From {
-    Near,
-    Far,
-}
-
-struct BothReports {
-    near: AgentReport,
-    far: Option<AgentReport>,
-}
-
-impl Pair {
-    fn await_connected(&mut self) -> Result<()> {
-        let mut missing = 1 + usize::from(self.far.is_some());
-        let deadline = Monotonic.now() + SLACK;
-        while missing > 0 {
-            match self.hear(deadline)? {
-                (_, FromAgent::Connected) => missing -= 1,
-                (from, word) => return Err(self.refused(from, word)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Starts both and sees them through to their reports.
-    fn run(&mut self, longest: Nanos) -> Result<BothReports> {
-        if let Some(far) = &mut self.far {
-            far.tell(&ToAgent::Start)?;
-        }
-        self.near.tell(&ToAgent::Start)?;
-        let deadline = Monotonic.now() + longest;
-        loop {
-            match self.hear(deadline)? {
-                (from, FromAgent::Finished { sent }) => self.pass_on(from, sent)?,
-                (From::Near, FromAgent::Done(report)) => self.near_report = Some(*report),
-                (From::Far, FromAgent::Done(report)) => self.far_report = Some(*report),
-                (from, word) => return Err(self.refused(from, word)),
-            }
-            // An agent that has reported is gone, and its line with it; it is not listened to again.
-            if let (Some(near), false) = (&self.near_report, self.far_is_awaited()) {
-                return Ok(BothReports { near: near.clone(), far: self.far_report.take() });
-            }
-        }
-    }
-
-    fn far_is_awaited(&self) -> bool {
-        self.far.is_some() && self.far_report.is_none()
-    }
-
-    /// Tells the other end that this one has sent all it will.
-    fn pass_on(&mut self, from: From, sent: Vec<Tally>) -> Result<()> {
-        let other = match from {
-            From::Near => self.far.as_mut(),
-            From::Far => Some(&mut self.near),
-        };
-        let Some(other) = other else { return Ok(()) };
-        match other.tell(&ToAgent::PeerFinished { sent }) {
-            // It has reported already and needs no telling.
-            Err(_) if !other.is_through_server() => Ok(()),
-            told => told,
-        }
-    }
-
-    /// The next word of either end.
-    fn hear(&mut self, deadline: Nanos) -> Result<(From, FromAgent)> {
-        loop {
-            if self.stop.load(Ordering::Acquire) {
-                return Err(Error::Interrupted);
-            }
-            let left = deadline - Monotonic.now();
-            if left == Nanos::ZERO {
-                return Err(Error::peer("trial", "it did not end in time; one end hangs"));
-            }
-            let near = self.near_report.is_none().then_some(&self.near);
-            let far = self.far.as_ref().filter(|_| self.far_report.is_none());
-            let from = first_of(near, far, left)?;
-            let link = match (from, &mut self.far) {
-                (None, _) => continue,
-                (Some(From::Far), Some(far)) => far,
-                (Some(_), _) => &mut self.near,
-            };
-            match link.hear()? {
-                Word::Agent(word) => return Ok((from.unwrap_or(From::Near), word)),
-                word @ Word::Server(_) => return Err(refusal(link, word)),
-            }
-        }
-    }
-
-    /// A fault of the far end may only echo the near end's, which knows more: it dialled.
-    fn refused(&mut self, from: From, word: FromAgent) -> Error {
-        let far_speaks = from == From::Far;
-        if far_speaks && self.near.has_word(Nanos::from_millis(200)).unwrap_or(false) {
-            if let Ok(word @ Word::Agent(FromAgent::Fault(_))) = self.near.hear() {
-                return refusal(&self.near, word);
-            }
-        }
-        match (&self.far, far_speaks) {
-            (Some(far), true) => refusal(far, Word::Agent(word)),
-            _ => refusal(&self.near, Word::Agent(word)),
-        }
-    }
-}
-
-/// Which of the links that are listened to has a word first; `None` after `timeout`.
-fn first_of(near: Option<&Link>, far: Option<&Link>, timeout: Nanos) -> Result<Option<From>> {
-    use std::os::fd::AsRawFd;
-    // poll(2) ignores negative descriptors.
-    let poll = |link: Option<&Link>| libc::pollfd {
-        fd: link.map_or(-1, |link| link.fd().as_raw_fd()),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let mut fds = [poll(near), poll(far)];
-    let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-    // SAFETY: `fds` is an array of two valid pollfds.
-    if unsafe { libc::poll(fds.as_mut_ptr(), 2, ms) } < 0 {
-        let error = std::io::Error::last_os_error();
-        let interrupted = error.kind() == std::io::ErrorKind::Interrupted;
-        return if interrupted {
-            Ok(None)
-        } else {
-            Err(Error::setup("wait for both agents", error))
-        };
-    }
-    Ok(match fds.map(|fd| fd.revents != 0) {
-        [true, _] => Some(From::Near),
-        [_, true] => Some(From::Far),
-        _ => None,
-    })
 }
 
 fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Record {

@@ -28,7 +28,7 @@ use sha2::Sha256;
 
 use super::host::HostFacts;
 use crate::contract::{Side, WaitMode};
-use crate::error::Fault;
+use crate::error::{Error, Fault, Result};
 use crate::figures::{ConnStats, Cost, Tally};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
@@ -38,6 +38,9 @@ use crate::workload::HalfReport;
 
 /// The protocol that this version speaks.
 pub const PROTOCOL: u32 = 1;
+
+/// The environment variable that may hold a shared secret.
+pub const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
 
 /// The word that a greeting starts with.
 pub const MAGIC: &str = "deadheat";
@@ -111,6 +114,8 @@ pub enum ToAgent {
     Open(Box<AgentPlan>),
     /// Begin.
     Start,
+    /// End the trial at once. A server answers with the agent's last word or a fault.
+    CallOff,
     /// The other end has sent all it will, by flow.
     PeerFinished {
         /// What it sent.
@@ -253,6 +258,47 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
 
 fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// A shared secret. Never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret from a file or variable; white space around it does not count.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where it is empty: a secret that everyone knows is worse than none.
+    pub fn new(text: &str, from: &str) -> Result<Secret> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Error::usage(format!(
+                "the secret from {from} is empty; write one into it, such as the output of \
+                 `openssl rand -hex 16`, or leave it away to let everyone in"
+            )));
+        }
+        Ok(Secret(text.to_owned()))
+    }
+
+    /// The one in `DEADHEAT_SECRET`, if it is set.
+    ///
+    /// # Errors
+    /// As [`Secret::new`].
+    pub fn from_environment() -> Result<Option<Secret>> {
+        let Ok(text) = std::env::var(SECRET_VARIABLE) else { return Ok(None) };
+        Secret::new(&text, SECRET_VARIABLE).map(Some)
+    }
+
+    /// The secret itself.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
 }
 
 /// The proof that one knows `secret`, for a server's `nonce`.

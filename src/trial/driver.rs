@@ -2,8 +2,8 @@
 //! connection. One thread per flow; nothing is allocated in the loop.
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
 use crate::datapath::wait::{Interest, Plan, Waiter, Woke, plan};
@@ -56,10 +56,12 @@ pub struct Flow {
     pub half: Box<dyn Half>,
     /// How to wait.
     pub wait: WaitMode,
-    /// What a server allows, if this end is a server's.
-    pub limits: Option<Limits>,
+    /// Holds it to what a server allows, if this end is a server's.
+    pub meter: Option<Arc<Meter>>,
     /// The largest message in bytes.
     pub largest_message: usize,
+    /// System calls made to wait, so far.
+    pub wait_calls: u64,
 }
 
 /// How many times a spinning end looks at the socket before it looks at the clock again, where
@@ -81,8 +83,22 @@ impl Flow {
         sent_all: &mut dyn FnMut(Tally),
     ) -> Result<()> {
         let waiter = Waiter::new(self.wait);
+        let done = self.steps(clock, signal, &waiter, sent_all);
+        self.wait_calls += waiter.calls();
+        done
+    }
+
+    fn steps(
+        &mut self,
+        clock: &impl Clock,
+        signal: &Signal,
+        waiter: &Waiter,
+        sent_all: &mut dyn FnMut(Tally),
+    ) -> Result<()> {
         let mut out = vec![0; self.largest_message];
-        let mut meter = self.limits.map(|limits| Meter::new(limits, clock.now()));
+        let next_look = clock.now() + LOOK_EVERY;
+        let mut metering =
+            self.meter.take().map(|meter| Metering { meter, next_look, seen: [0; 2] });
         let mut announced = false;
         loop {
             if signal.has_news() {
@@ -95,19 +111,18 @@ impl Flow {
             }
             let now = clock.now();
             let action = self.half.poll(now, &mut out);
-            if !announced && !matches!(action, Action::Send { .. } | Action::Pump) {
-                if self.half.has_sent_all() {
-                    announced = true;
-                    self.finish_sending()?;
-                    sent_all(self.half.report(now).sent);
-                }
+            let may_have_sent_all = !matches!(action, Action::Send { .. } | Action::Pump);
+            if !announced && may_have_sent_all && self.half.has_sent_all() {
+                announced = true;
+                self.finish_sending()?;
+                sent_all(self.half.report(now).sent);
             }
-            if let Some(meter) = &mut meter {
-                meter.check(now, &mut *self.half)?;
+            if let Some(metering) = &mut metering {
+                metering.check(now, &mut *self.half)?;
             }
             match action {
-                Action::Send { lane, len } => self.send(now, lane, &out[..len], clock, &waiter)?,
-                Action::Wait(until) => self.wait(now, until, clock, &waiter)?,
+                Action::Send { lane, len } => self.send(now, lane, &out[..len], clock, waiter)?,
+                Action::Wait(until) => self.wait(now, until, clock, waiter)?,
                 Action::Pump => self.pump()?,
                 Action::Drain => self.drain(clock)?,
                 Action::Done => return Ok(()),
@@ -245,48 +260,87 @@ impl<C: Clock> Inbox for Stamped<'_, C> {
     }
 }
 
-/// Holds a flow to a server's limits.
-struct Meter {
+/// Holds all flows of a trial together to a server's limits.
+#[derive(Debug)]
+pub struct Meter {
     limits: Limits,
-    start: Nanos,
-    next_look: Nanos,
-    bytes: u64,
+    state: Mutex<Metered>,
 }
 
+#[derive(Debug)]
+struct Metered {
+    start: Nanos,
+    window: Nanos,
+    /// Sent and received, all flows, so far and when the window began.
+    bytes: [u64; 2],
+    before: [u64; 2],
+}
+
+/// One flow's part in a [`Meter`].
+struct Metering {
+    meter: Arc<Meter>,
+    next_look: Nanos,
+    seen: [u64; 2],
+}
+
+/// How often a flow adds what it carried.
 const LOOK_EVERY: Nanos = Nanos::from_millis(250);
+/// Over how long a rate is taken.
+const WINDOW: Nanos = Nanos::from_secs(1);
 /// What setting up and ending may take on top of the allowed duration.
 const GRACE: Nanos = Nanos::from_secs(10);
 
 impl Meter {
-    fn new(limits: Limits, now: Nanos) -> Meter {
-        Meter { limits, start: now, next_look: now + LOOK_EVERY, bytes: 0 }
+    /// A meter for a trial that begins at `now`.
+    pub fn new(limits: Limits, now: Nanos) -> Meter {
+        let state = Metered { start: now, window: now, bytes: [0; 2], before: [0; 2] };
+        Meter { limits, state: Mutex::new(state) }
     }
 
+    fn add(&self, now: Nanos, more: [u64; 2]) -> Result<()> {
+        let Ok(mut state) = self.state.lock() else { return Ok(()) };
+        for (sum, more) in state.bytes.iter_mut().zip(more) {
+            *sum += more;
+        }
+        let limits = &self.limits;
+        if now - state.start > limits.duration_ns + GRACE {
+            return Err(over(&format!("a trial may last {}", limits.duration_ns)));
+        }
+        if state.bytes.iter().any(|bytes| *bytes > limits.bytes) {
+            return Err(over(&format!(
+                "a trial may carry {} per direction; its operator can raise --max-bytes",
+                crate::units::Bytes(limits.bytes)
+            )));
+        }
+        let span = now - state.window;
+        if span < WINDOW {
+            return Ok(());
+        }
+        let moved = (0..2).map(|way| state.bytes[way] - state.before[way]).max().unwrap_or(0);
+        let rate = crate::units::BitRate((moved as f64 * 8.0 / span.as_secs_f64()) as u64);
+        (state.window, state.before) = (now, state.bytes);
+        if rate > limits.rate_bps {
+            return Err(over(&format!(
+                "a trial may run at {} per direction, and this one ran at {rate}; its operator can \
+                 raise --max-rate",
+                limits.rate_bps
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Metering {
     fn check(&mut self, now: Nanos, half: &mut dyn Half) -> Result<()> {
         if now < self.next_look {
             return Ok(());
         }
-        let report = half.report(now);
-        let bytes = report.sent.bytes.max(report.received.bytes);
-        let span = (now - self.next_look + LOOK_EVERY).as_secs_f64();
-        let rate_bps = (bytes - self.bytes) as f64 * 8.0 / span;
-        self.bytes = bytes;
         self.next_look = now + LOOK_EVERY;
-        let limits = &self.limits;
-        if now - self.start > limits.duration_ns + GRACE {
-            return Err(over(&format!("a trial may last {}", limits.duration_ns)));
-        }
-        if bytes > limits.bytes {
-            return Err(over(&format!("a trial may carry {}", crate::units::Bytes(limits.bytes))));
-        }
-        if rate_bps > limits.rate_bps.0 as f64 {
-            return Err(over(&format!(
-                "a trial may run at {}, and this one ran at {}; its operator can raise --max-rate",
-                limits.rate_bps,
-                crate::units::BitRate(rate_bps as u64)
-            )));
-        }
-        Ok(())
+        let report = half.report(now);
+        let carried = [report.sent.bytes, report.received.bytes];
+        let more = [carried[0] - self.seen[0], carried[1] - self.seen[1]];
+        self.seen = carried;
+        self.meter.add(now, more)
     }
 }
 

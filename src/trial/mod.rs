@@ -22,6 +22,7 @@ pub mod findings;
 pub mod host;
 pub mod link;
 pub mod noise;
+mod pair;
 pub mod placement;
 pub mod probe;
 pub mod process;

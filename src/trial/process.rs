@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::door::{Door, HandOver, readable};
+use crate::trial::control::SECRET_VARIABLE;
 
 /// Set in an agent's environment.
 const AGENT: &str = "DEADHEAT_AGENT";
@@ -60,7 +61,7 @@ impl AgentProcess {
         command
             .arg0("deadheat-agent")
             .env(AGENT, if door.is_some() { "door" } else { "own" })
-            .env_remove("DEADHEAT_SECRET")
+            .env_remove(SECRET_VARIABLE)
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::path::{DEFAULT_PORT, Family};
 
-use super::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL};
+use super::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Secret};
 use super::host::HostFacts;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ impl RemoteServer {
     /// # Errors
     /// Naming the address and what would help, where it cannot be reached, speaks another protocol,
     /// or wants a secret that is missing or wrong.
-    pub fn connect(host: &str, family: Family, secret: Option<&str>) -> Result<RemoteServer> {
+    pub fn connect(host: &str, family: Family, secret: Option<&Secret>) -> Result<RemoteServer> {
         let addresses = resolve(host, family)?;
         let control = connect_any(&addresses)?;
         let failed = |e| Error::setup(format!("set up the control connection to {host}"), e);
@@ -72,10 +72,10 @@ impl Line {
         }
     }
 
-    fn prove(&mut self, nonce: Option<&str>, secret: Option<&str>) -> Result<()> {
+    fn prove(&mut self, nonce: Option<&str>, secret: Option<&Secret>) -> Result<()> {
         match (nonce, secret) {
             (None, _) => Ok(()),
-            (Some(nonce), Some(secret)) => self.write(&control::prove(secret, nonce)),
+            (Some(nonce), Some(secret)) => self.write(&control::prove(secret.text(), nonce)),
             (Some(_), None) => Err(Error::usage(format!(
                 "{} wants a shared secret; give it with --secret-file FILE or in DEADHEAT_SECRET",
                 self.who

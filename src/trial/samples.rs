@@ -71,11 +71,11 @@ impl Samples {
     }
 
     fn spill(&mut self) {
-        if let Some(file) = &mut self.keep {
-            if let Err(error) = file.write_all(&self.encoder.bytes) {
-                self.keep_error = Some(error);
-                self.keep = None;
-            }
+        if let Some(file) = &mut self.keep
+            && let Err(error) = file.write_all(&self.encoder.bytes)
+        {
+            self.keep_error = Some(error);
+            self.keep = None;
         }
         self.encoder.spilled += self.encoder.bytes.len() as u64;
         self.encoder.bytes.clear();
@@ -260,6 +260,8 @@ pub struct Chunk {
     pub timeout_ns: u64,
     /// In order of sequence number.
     pub samples: Vec<Sample>,
+    /// Its length in the file, in bytes.
+    pub len: u64,
 }
 
 /// Moves the chunk that an agent left at `part` to the end of the race's file at `main`.
@@ -289,6 +291,22 @@ pub fn append(main: &Path, part: &Path, place: Place) -> Result<()> {
         file.write_all(MAGIC).map_err(write)?;
     }
     file.write_all(&chunk).map_err(write)
+}
+
+/// Cuts off the chunks of block `first` and later ones, and whatever a killed process left unwhole.
+///
+/// # Errors
+/// Where the file cannot be read or cut, or is not a samples file.
+pub fn cut(main: &Path, first: u64) -> Result<()> {
+    let mut kept = MAGIC.len() as u64;
+    for chunk in open(main)? {
+        match chunk {
+            Ok(chunk) if chunk.place.block < first => kept += chunk.len,
+            _ => break,
+        }
+    }
+    let cut = File::options().write(true).open(main).and_then(|file| file.set_len(kept));
+    cut.map_err(|e| Error::setup(format!("cut samples in {}", main.display()), e))
 }
 
 /// Reads the chunks of a samples file one by one; stops after the first error.
@@ -347,7 +365,9 @@ impl<R: Read> Chunks<R> {
             return Err(format!("the file ends after {} of {len} bytes of samples", payload.len()));
         }
         let samples = decode(&payload, n)?;
-        Ok(Some(Chunk { place: Place { block, order, contender, control }, timeout_ns, samples }))
+        let place = Place { block, order, contender, control };
+        let len = CHUNK_HEADER as u64 + u64::from(len);
+        Ok(Some(Chunk { place, timeout_ns, samples, len }))
     }
 }
 
@@ -497,6 +517,24 @@ mod tests {
         assert_eq!(chunks.len(), 2);
         assert_eq!(chunks[1].place, Place { block: 1, order: 1, contender: 2, control: true });
         assert!(chunks.iter().all(|chunk| chunk.samples == want && chunk.timeout_ns == 9));
+    }
+
+    #[test]
+    fn what_a_broken_off_block_left_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let (main, part) = (dir.path().join("r.samples"), dir.path().join("part"));
+        for block in 0..3 {
+            let mut samples = Samples::new(Some(&part), 9).unwrap();
+            samples.record(sample(block, Some(1)));
+            drop(samples);
+            append(&main, &part, Place { block, order: 0, contender: 0, control: false }).unwrap();
+        }
+        let mut file = File::options().append(true).open(&main).unwrap();
+        file.write_all(b"half a chu").unwrap();
+        cut(&main, 2).unwrap();
+        let blocks: Vec<u64> =
+            open(&main).unwrap().map(|chunk| chunk.unwrap().place.block).collect();
+        assert_eq!(blocks, [0, 1]);
     }
 
     #[test]

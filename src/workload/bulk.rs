@@ -55,7 +55,7 @@ const KEYS: &[Key] = &[
         name: "call",
         kind: Kind::Size(64, 16 << 20),
         default: "128KiB",
-        doc: "bytes the application hands over per call; the same for every contender",
+        doc: "bytes the application hands over per call; datagram transports make of it what one call takes",
     },
 ];
 
@@ -180,6 +180,13 @@ impl Task for BulkTask {
         match self.stop {
             Stop::At { time } => time + Nanos::from_secs(2),
             Stop::After { .. } => LONGEST_FOR_BYTES,
+        }
+    }
+
+    fn planned(&self) -> Option<Nanos> {
+        match self.stop {
+            Stop::At { time } => Some(time),
+            Stop::After { .. } => None,
         }
     }
 

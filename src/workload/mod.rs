@@ -58,8 +58,12 @@ pub trait Task: Send + Sync {
     /// The largest message in bytes.
     fn largest_message(&self) -> usize;
 
-    /// How long a trial lasts at most, waiting for the last answer included.
+    /// How long a trial lasts at most, waiting for the last answer included. After this it is given
+    /// up.
     fn longest(&self) -> Nanos;
+
+    /// How long the work is meant to last, where the workload says so and not the path.
+    fn planned(&self) -> Option<Nanos>;
 
     /// After how long a sample counts as lost.
     fn timeout(&self) -> Nanos {

@@ -215,6 +215,7 @@ impl Task for PingTask {
         };
         let mut metrics: Vec<Metric> = PERCENTILES.iter().map(percentile).collect();
         metrics.push(descriptive("rtt_pdv_p99_ns", "PDV p99", Unit::Nanos));
+        metrics.push(descriptive("rtt_jitter_rfc3550_ns", "RFC 3550 jitter", Unit::Nanos));
         metrics.push(descriptive("loss_share", "lost", Unit::Share));
         metrics.sort_by_key(|metric| metric.role != Role::Claim);
         metrics
@@ -241,6 +242,13 @@ impl Task for PingTask {
 
     fn longest(&self) -> Nanos {
         self.asking_time() + self.timeout + Nanos::from_secs(1)
+    }
+
+    fn planned(&self) -> Option<Nanos> {
+        match (self.stop, self.pace) {
+            (Stop::After { .. }, Pace::Closed { .. }) => None,
+            _ => Some(self.asking_time()),
+        }
     }
 
     fn timeout(&self) -> Nanos {
@@ -296,6 +304,9 @@ impl Task for PingTask {
         }
         if let Some(rtt) = &near.rtt_ns {
             put_percentiles(&mut findings, rtt);
+        }
+        if let Some(jitter) = near.jitter_rfc3550_ns {
+            findings.metrics.insert("rtt_jitter_rfc3550_ns".into(), jitter as f64);
         }
         findings
     }

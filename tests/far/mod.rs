@@ -119,6 +119,7 @@ fn live(manner: Manner, mut control: UnixStream, door: HandOver, seen: &Sender<S
                 let _ = control::write(&mut control, &FromAgent::Done(Box::new(report())));
                 true
             }
+            ToAgent::CallOff => panic!("the server ends agents itself"),
         };
         if done {
             return;

@@ -1,0 +1,256 @@
+//! Both ends of a trial under way: what each says is heard, passed on to the other where it concerns
+//! it, and turned into reports or one error.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::{Error, FaultKind, Result};
+use crate::figures::Tally;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Endpoint;
+
+use super::End;
+use super::control::{AgentReport, FromAgent, FromServer, ToAgent};
+use super::link::{Link, Word};
+
+/// How long both ends may take over what is not the work itself.
+pub(super) const SLACK: Nanos = Nanos::from_secs(20);
+/// How long a server may keep a trial waiting for others.
+const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
+
+/// Waits until the far agent listens.
+pub(super) fn await_ready(link: &mut Link, on_queued: &mut dyn FnMut(u32)) -> Result<Endpoint> {
+    let mut left = SLACK;
+    loop {
+        if !link.has_word(left)? {
+            return Err(Error::peer(link.who(), "it did not get ready in time"));
+        }
+        match link.hear()? {
+            Word::Agent(FromAgent::Ready { endpoint }) => return Ok(endpoint),
+            Word::Server(FromServer::Queued { ahead }) => {
+                on_queued(ahead);
+                left = QUEUE_TIMEOUT;
+            }
+            word => return Err(refusal(link, word)),
+        }
+    }
+}
+
+/// The error in a word that should have been another.
+fn refusal(link: &Link, word: Word) -> Error {
+    match word {
+        Word::Agent(FromAgent::Fault(fault)) => match End::from(fault) {
+            End::Blocked(evidence) => Error::blocked(evidence),
+            End::Failed(Error::Peer { what, .. }) => Error::peer(link.who(), what),
+            End::Failed(error) => error,
+            End::Ran(_) => Error::peer(link.who(), "a fault that is none"),
+        },
+        Word::Server(FromServer::Refused(fault)) => {
+            Error::peer(link.who(), format!("it refused: {fault}"))
+        }
+        _ => Error::peer(link.who(), "it spoke out of turn; use the same version on both ends"),
+    }
+}
+
+/// Both ends of a trial.
+pub(super) struct Pair {
+    near: Link,
+    far: Option<Link>,
+    near_report: Option<AgentReport>,
+    far_report: Option<AgentReport>,
+    /// The far end has said its last word.
+    far_ended: bool,
+    stop: Arc<AtomicBool>,
+}
+
+/// One end, for words that come from either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum From {
+    Near,
+    Far,
+}
+
+pub(super) struct BothReports {
+    pub(super) near: AgentReport,
+    pub(super) far: Option<AgentReport>,
+}
+
+impl Pair {
+    /// Both ends, told to open and not yet connected. `stop` calls the trial off.
+    pub(super) fn new(near: Link, far: Option<Link>, stop: Arc<AtomicBool>) -> Pair {
+        Pair { near, far, near_report: None, far_report: None, far_ended: false, stop }
+    }
+
+    pub(super) fn await_connected(&mut self) -> Result<()> {
+        let mut missing = 1 + usize::from(self.far.is_some());
+        let deadline = Monotonic.now() + SLACK;
+        while missing > 0 {
+            match self.hear(deadline)? {
+                (_, FromAgent::Connected) => missing -= 1,
+                (from, word) => return Err(self.refused(from, word)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts both and sees them through to their reports.
+    pub(super) fn run(&mut self, longest: Nanos) -> Result<BothReports> {
+        if let Some(far) = &mut self.far {
+            far.tell(&ToAgent::Start)?;
+        }
+        self.near.tell(&ToAgent::Start)?;
+        let deadline = Monotonic.now() + longest;
+        loop {
+            match self.hear(deadline)? {
+                (from, FromAgent::Finished { sent }) => self.pass_on(from, sent)?,
+                (From::Near, FromAgent::Done(report)) => self.near_report = Some(*report),
+                (From::Far, FromAgent::Done(report)) => self.far_report = Some(*report),
+                (from, word) => return Err(self.refused(from, word)),
+            }
+            // An agent that has reported is gone, and its line with it; it is not listened to again.
+            if let (Some(near), false) = (&self.near_report, self.far_is_awaited()) {
+                return Ok(BothReports { near: near.clone(), far: self.far_report.take() });
+            }
+        }
+    }
+
+    fn far_is_awaited(&self) -> bool {
+        self.far.is_some() && self.far_report.is_none()
+    }
+
+    /// Tells the other end that this one has sent all it will.
+    fn pass_on(&mut self, from: From, sent: Vec<Tally>) -> Result<()> {
+        let other = match from {
+            From::Near => self.far.as_mut(),
+            From::Far => Some(&mut self.near),
+        };
+        let Some(other) = other else { return Ok(()) };
+        match other.tell(&ToAgent::PeerFinished { sent }) {
+            // It has reported already and needs no telling.
+            Err(_) if !other.is_through_server() => Ok(()),
+            told => told,
+        }
+    }
+
+    /// The next word of either end.
+    fn hear(&mut self, deadline: Nanos) -> Result<(From, FromAgent)> {
+        loop {
+            if self.stop.load(Ordering::Acquire) {
+                return Err(Error::Interrupted);
+            }
+            let left = deadline - Monotonic.now();
+            if left == Nanos::ZERO {
+                return Err(Error::peer("trial", "it did not end in time; one end hangs"));
+            }
+            let near = self.near_report.is_none().then_some(&self.near);
+            let far = self.far.as_ref().filter(|_| self.far_report.is_none());
+            let from = first_of(near, far, left)?;
+            let Some(from) = from else { continue };
+            if let Some(word) = self.hear_one(from, deadline)? {
+                return Ok((from, word));
+            }
+        }
+    }
+
+    /// The error in a word that should have been another. Where one end failed the other often
+    /// does, too, and knows more or less about it: what was blocked comes first, then the near end,
+    /// which dialled.
+    fn refused(&mut self, from: From, word: FromAgent) -> Error {
+        let soon = Monotonic.now() + Nanos::from_millis(200);
+        let other = match from {
+            From::Near => (self.far_is_awaited() && !self.far_ended).then_some(From::Far),
+            From::Far => self.near_report.is_none().then_some(From::Near),
+        };
+        let mut words = vec![(from, word)];
+        while let Some(other) = other {
+            match self.hear_one(other, soon) {
+                Ok(Some(word @ (FromAgent::Fault(_) | FromAgent::Done(_)))) => {
+                    words.push((other, word));
+                    break;
+                }
+                Ok(Some(_)) => {}
+                _ => break,
+            }
+        }
+        words.retain(|(_, word)| !matches!(word, FromAgent::Done(_)));
+        words.sort_by_key(|(from, word)| {
+            let blocked = matches!(word, FromAgent::Fault(f) if f.kind == FaultKind::Blocked);
+            (!blocked, *from == From::Far)
+        });
+        let Some((from, word)) = words.into_iter().next() else {
+            return Error::peer("trial", "it ended without a reason");
+        };
+        match (from, &self.far) {
+            (From::Far, Some(far)) => refusal(far, Word::Agent(word)),
+            _ => refusal(&self.near, Word::Agent(word)),
+        }
+    }
+
+    /// The next word of one end before `deadline`, if there is one.
+    fn hear_one(&mut self, from: From, deadline: Nanos) -> Result<Option<FromAgent>> {
+        let link = match (from, &mut self.far) {
+            (From::Far, Some(far)) => far,
+            _ => &mut self.near,
+        };
+        if !link.has_word(deadline - Monotonic.now())? {
+            return Ok(None);
+        }
+        let heard = link.hear()?;
+        let is_last = !matches!(
+            heard,
+            Word::Agent(
+                FromAgent::Ready { .. } | FromAgent::Connected | FromAgent::Finished { .. }
+            )
+        );
+        self.far_ended |= from == From::Far && is_last;
+        match heard {
+            Word::Agent(word) => Ok(Some(word)),
+            word @ Word::Server(_) => Err(refusal(link, word)),
+        }
+    }
+}
+
+impl Drop for Pair {
+    /// A server goes on with a trial until it is told otherwise, and takes no new one before.
+    fn drop(&mut self) {
+        let through_server = self.far.as_ref().is_some_and(Link::is_through_server);
+        if !through_server || self.far_ended {
+            return;
+        }
+        if let Some(far) = &mut self.far
+            && far.tell(&ToAgent::CallOff).is_err()
+        {
+            return;
+        }
+        let deadline = Monotonic.now() + SLACK;
+        while let (false, Ok(Some(_))) = (self.far_ended, self.hear_one(From::Far, deadline)) {}
+    }
+}
+
+/// Which of the links that are listened to has a word first; `None` after `timeout`.
+fn first_of(near: Option<&Link>, far: Option<&Link>, timeout: Nanos) -> Result<Option<From>> {
+    use std::os::fd::AsRawFd;
+    // poll(2) ignores negative descriptors.
+    let poll = |link: Option<&Link>| libc::pollfd {
+        fd: link.map_or(-1, |link| link.fd().as_raw_fd()),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut fds = [poll(near), poll(far)];
+    let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: `fds` is an array of two valid pollfds.
+    if unsafe { libc::poll(fds.as_mut_ptr(), 2, ms) } < 0 {
+        let error = std::io::Error::last_os_error();
+        let interrupted = error.kind() == std::io::ErrorKind::Interrupted;
+        return if interrupted {
+            Ok(None)
+        } else {
+            Err(Error::setup("wait for both agents", error))
+        };
+    }
+    Ok(match fds.map(|fd| fd.revents != 0) {
+        [true, _] => Some(From::Near),
+        [_, true] => Some(From::Far),
+        _ => None,
+    })
+}
