@@ -19,13 +19,20 @@ impl Race {
         Race(words)
     }
 
+    /// A quick race as a user would ask for one, placement left to the program.
+    pub(crate) fn quick(contenders: &str) -> Race {
+        let mut words = vec!["race".to_owned()];
+        words.extend(contenders.split(' ').map(str::to_owned));
+        words.extend(["-q", "--quick"].map(str::to_owned));
+        Race(words)
+    }
+
     /// Where both ends run.
     pub(crate) fn placement(self, placement: &str) -> Race {
         self.with("--placement", placement)
     }
 
-    /// Blocks at most.
-    pub(crate) fn blocks(self, blocks: usize) -> Race {
+    fn blocks(self, blocks: usize) -> Race {
         self.with("--blocks", &blocks.to_string())
     }
 
@@ -43,7 +50,7 @@ impl Race {
     pub(crate) fn run(mut self) -> crate::Outcome<Saved> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("race.json");
-        if !self.0.iter().any(|word| word == "--blocks") {
+        if !self.0.iter().any(|word| word == "--blocks" || word == "--quick") {
             self = self.blocks(1);
         }
         let ran = Command::new(env!("CARGO_BIN_EXE_deadheat"))

@@ -10,7 +10,7 @@ use crate::contract::{PeerKind, Reach, Side};
 use crate::error::{Error, Result};
 use crate::figures::{ConnStats, Cost};
 use crate::path::Family;
-use crate::time::{Clock, Monotonic, Nanos};
+use crate::time::{Clock, Monotonic};
 use crate::transport::hello::Token;
 use crate::transport::{Contender, Endpoint};
 use crate::workload::{Reports, Task};

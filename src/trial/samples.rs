@@ -27,8 +27,10 @@ const CHUNK_HEADER: usize = 4 + 8 + 4 + 4 + 1 + 8 + 8;
 const SPILL_AT: usize = 64 << 10;
 /// The longest time a histogram tells apart; longer ones count as this. One hour, the longest timeout.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Significant decimal digits: a quantile is right to one part in ten thousand.
-const DIGITS: u8 = 4;
+/// Significant decimal digits: a round trip's quantile is right to one part in ten thousand, a send's
+/// lateness, which nobody compares that finely, to one in a thousand.
+const RTT_DIGITS: u8 = 4;
+const LATENESS_DIGITS: u8 = 3;
 
 /// Samples of one trial.
 pub struct Samples {
@@ -58,8 +60,8 @@ impl Samples {
             Ok::<File, Error>(file)
         });
         Ok(Samples {
-            rtt: Moments::new()?,
-            lateness: Moments::new()?,
+            rtt: Moments::new(RTT_DIGITS)?,
+            lateness: Moments::new(LATENESS_DIGITS)?,
             censored: 0,
             last_rtt: None,
             jitter_16: 0,
@@ -144,30 +146,45 @@ impl Recorder for Samples {
     }
 }
 
-/// A histogram with exact extremes and moments (Welford 1962).
+/// A histogram with exact extremes and moments. The moments are sums of differences from the first
+/// value, which keeps them exact enough without a division per sample (Chan, Golub & LeVeque 1983,
+/// Am. Stat. 37(3), "shifted data").
 struct Moments {
     histogram: Histogram<u64>,
     min: u64,
     max: u64,
-    mean: f64,
-    m2: f64,
+    shift: f64,
+    sum: f64,
+    squares: f64,
 }
 
 impl Moments {
-    fn new() -> Result<Moments> {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
+    fn new(digits: u8) -> Result<Moments> {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, digits)
             .map_err(|e| Error::setup("make a histogram", io::Error::other(e.to_string())))?;
-        Ok(Moments { histogram, min: u64::MAX, max: 0, mean: 0.0, m2: 0.0 })
+        Ok(Moments { histogram, min: u64::MAX, max: 0, shift: 0.0, sum: 0.0, squares: 0.0 })
     }
 
     #[inline]
     fn add(&mut self, ns: u64) {
+        if self.histogram.is_empty() {
+            self.shift = ns as f64;
+        }
         self.histogram.saturating_record(ns);
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
-        let delta = ns as f64 - self.mean;
-        self.mean += delta / self.histogram.len() as f64;
-        self.m2 += delta * (ns as f64 - self.mean);
+        let beyond = ns as f64 - self.shift;
+        self.sum += beyond;
+        self.squares += beyond * beyond;
+    }
+
+    fn mean(&self) -> f64 {
+        self.shift + self.sum / self.histogram.len() as f64
+    }
+
+    fn stddev(&self) -> f64 {
+        let n = self.histogram.len() as f64;
+        ((self.squares - self.sum * self.sum / n) / (n - 1.0)).max(0.0).sqrt()
     }
 
     /// Sums up, with `censored` more samples known only to exceed `timeout_ns`.
@@ -192,8 +209,8 @@ impl Moments {
             censored,
             min: (seen > 0).then_some(self.min),
             max: (seen > 0).then_some(self.max),
-            mean: whole.then_some(self.mean),
-            stddev: (whole && seen > 1).then(|| (self.m2 / (seen - 1) as f64).sqrt()),
+            mean: whole.then(|| self.mean()),
+            stddev: (whole && seen > 1).then(|| self.stddev()),
             p50: quantile(500),
             p90: quantile(900),
             p99: quantile(990),
