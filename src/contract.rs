@@ -140,6 +140,9 @@ pub enum Patience {
     None,
     /// Sleep in the kernel until something arrives, at most [`GUARD`].
     Block,
+    /// Sleep in the kernel until something arrives or a signal comes. Whoever asks for this sees to
+    /// it that one comes every [`GUARD`]; it spares the kernel a timer per call.
+    UntilNudged,
 }
 
 /// The longest that a blocking call may sleep before the driver looks around again.

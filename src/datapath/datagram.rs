@@ -20,6 +20,7 @@ use socket2::Socket;
 
 use super::buffer::prefaulted;
 use super::option::{drops, set_int};
+use super::patience::{ReceiveGuard, flag};
 use crate::contract::{GUARD, Patience};
 
 /// The most datagrams in one send with [`Segmentation::Kernel`]: what every kernel takes.
@@ -38,6 +39,7 @@ const LARGEST: usize = 65_536;
 #[derive(Debug)]
 pub struct DatagramSocket {
     socket: Socket,
+    guard: ReceiveGuard,
     drops_before: Option<u32>,
     send_calls: u64,
     receive_calls: u64,
@@ -51,10 +53,10 @@ impl DatagramSocket {
     pub fn new(socket: Socket) -> io::Result<DatagramSocket> {
         let guard = Some(Duration::from(GUARD));
         socket.set_nonblocking(false)?;
-        socket.set_read_timeout(guard)?;
         socket.set_write_timeout(guard)?;
+        let guard = ReceiveGuard::arm(&socket)?;
         let drops_before = drops(socket.as_fd());
-        Ok(DatagramSocket { socket, drops_before, send_calls: 0, receive_calls: 0 })
+        Ok(DatagramSocket { socket, guard, drops_before, send_calls: 0, receive_calls: 0 })
     }
 
     /// The socket, for its options.
@@ -79,6 +81,7 @@ impl DatagramSocket {
     /// What recv(2) says; `EAGAIN` where nothing is there.
     #[inline]
     pub fn receive(&mut self, patience: Patience, into: &mut [u8]) -> io::Result<usize> {
+        self.guard.suit(&self.socket, patience)?;
         self.receive_calls += 1;
         // SAFETY: the pointer and length describe `into`, which is writable for the whole call.
         let got = unsafe {
@@ -86,7 +89,7 @@ impl DatagramSocket {
                 self.socket.as_raw_fd(),
                 into.as_mut_ptr().cast(),
                 into.len(),
-                flags(patience),
+                flag(patience),
             )
         };
         usize::try_from(got).map_err(|_| io::Error::last_os_error())
@@ -334,10 +337,11 @@ impl ReceiveBatch {
             }
         }
         self.arrived = 0;
+        socket.guard.suit(&socket.socket, patience)?;
         socket.receive_calls += 1;
         let waiting = match patience {
             Patience::None => libc::MSG_DONTWAIT,
-            Patience::Block => libc::MSG_WAITFORONE,
+            Patience::Block | Patience::UntilNudged => libc::MSG_WAITFORONE,
         };
         // SAFETY: the headers are valid, and their iovecs and control buffers live in `self`.
         let got = unsafe {
@@ -423,13 +427,6 @@ fn segment_size(header: &libc::msghdr) -> Option<usize> {
             && (*cmsg).cmsg_type == libc::UDP_GRO)
             .then(|| libc::CMSG_DATA(cmsg).cast::<libc::c_int>().read_unaligned())
             .and_then(|size| usize::try_from(size).ok())
-    }
-}
-
-fn flags(patience: Patience) -> libc::c_int {
-    match patience {
-        Patience::None => libc::MSG_DONTWAIT,
-        Patience::Block => 0,
     }
 }
 

@@ -6,5 +6,6 @@
 pub mod buffer;
 pub mod datagram;
 pub mod option;
+mod patience;
 pub mod stream;
 pub mod wait;

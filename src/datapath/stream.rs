@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use socket2::Socket;
 
+use super::patience::{ReceiveGuard, flag};
 use crate::contract::{GUARD, Patience};
 
 /// A connected socket that counts its system calls. It is in blocking mode, with [`GUARD`] as the
@@ -12,6 +13,7 @@ use crate::contract::{GUARD, Patience};
 #[derive(Debug)]
 pub struct Counted {
     socket: Socket,
+    guard: ReceiveGuard,
     send_calls: u64,
     receive_calls: u64,
 }
@@ -23,9 +25,9 @@ impl Counted {
     /// What fcntl(2) or setsockopt(2) says.
     pub fn new(socket: Socket) -> io::Result<Counted> {
         socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(GUARD.into()))?;
+        let guard = ReceiveGuard::arm(&socket)?;
         socket.set_write_timeout(Some(GUARD.into()))?;
-        Ok(Counted { socket, send_calls: 0, receive_calls: 0 })
+        Ok(Counted { socket, guard, send_calls: 0, receive_calls: 0 })
     }
 
     /// The socket, for options.
@@ -74,7 +76,7 @@ impl Counted {
     /// What recv(2) says otherwise.
     #[inline]
     pub fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Option<usize>> {
-        self.recv(room, flag(patience))
+        self.recv(room, 0, patience)
     }
 
     /// One recv(2) of a datagram. The length is that of the datagram even where it is larger than
@@ -88,12 +90,19 @@ impl Counted {
         room: &mut [u8],
         patience: Patience,
     ) -> io::Result<Option<usize>> {
-        self.recv(room, libc::MSG_TRUNC | flag(patience))
+        self.recv(room, libc::MSG_TRUNC, patience)
     }
 
     #[inline]
-    fn recv(&mut self, room: &mut [u8], flags: libc::c_int) -> io::Result<Option<usize>> {
+    fn recv(
+        &mut self,
+        room: &mut [u8],
+        flags: libc::c_int,
+        patience: Patience,
+    ) -> io::Result<Option<usize>> {
+        self.guard.suit(&self.socket, patience)?;
         self.receive_calls += 1;
+        let flags = flags | flag(patience);
         // SAFETY: the pointer and length are those of a live slice that nobody else reads.
         let got = unsafe {
             libc::recv(self.socket.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), flags)
@@ -105,14 +114,6 @@ impl Counted {
 impl AsFd for Counted {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-#[inline]
-fn flag(patience: Patience) -> libc::c_int {
-    match patience {
-        Patience::None => libc::MSG_DONTWAIT,
-        Patience::Block => 0,
     }
 }
 

@@ -162,7 +162,7 @@ impl Waiter {
             revents: 0,
         };
         let timeout = libc::timespec {
-            tv_sec: (span.0 / 1_000_000_000) as libc::time_t,
+            tv_sec: (span.0 / 1_000_000_000) as _,
             tv_nsec: (span.0 % 1_000_000_000) as _,
         };
         self.count();

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use crate::contract::Side;
+use crate::contract::{GUARD, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::figures::{ConnStats, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
@@ -29,7 +30,7 @@ const DIAL_TIMEOUT: Nanos = Nanos::from_secs(3);
 /// which knows more, speaks first.
 const ACCEPT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Between two nudges of a thread that sleeps in a receiving call.
-const NUDGE: std::time::Duration = std::time::Duration::from_millis(5);
+const NUDGE: Duration = Duration::from_millis(5);
 
 /// Runs an agent on its control channel; answers the process's exit code.
 pub(super) fn run(control: UnixStream, door: Door) -> i32 {
@@ -70,9 +71,6 @@ fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
     let ToAgent::Open(plan) = control::read(&mut control).map_err(control_failed)? else {
         return Err(Error::peer("control", "an agent is told to open first"));
     };
-    if let Some(cpu) = plan.cpu {
-        pin(cpu)?;
-    }
     let contender = Contender::parse(&plan.contender)?;
     let task = crate::workload::parse(&plan.workload)?;
     let info = contender.transport.info();
@@ -92,7 +90,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
         flows.push(Flow { conn, half, wait: plan.wait, meter, largest_message, wait_calls: 0 });
     }
     say(&mut control, &FromAgent::Connected)?;
-    Session::start(control, flows)?.finish()
+    Session::start(control, flows, plan.cpu)?.finish()
 }
 
 /// The connections of all flows, by flow.
@@ -160,6 +158,8 @@ fn make_half(
 
 /// A trial under way at this end.
 struct Session {
+    /// Whether any flow sleeps in receiving calls and so needs nudges.
+    sleeps: bool,
     control: UnixStream,
     events: Receiver<Event>,
     signals: Vec<Arc<Signal>>,
@@ -174,9 +174,12 @@ struct Session {
 
 impl Session {
     /// Starts a thread per flow, waits for the word, and lets them go at once.
-    fn start(mut control: UnixStream, flows: Vec<Flow>) -> Result<Session> {
+    ///
+    /// Only these threads are held on `cpu`: whatever else this process does must not take it from them.
+    fn start(mut control: UnixStream, flows: Vec<Flow>, cpu: Option<usize>) -> Result<Session> {
         take_nudges();
         let n = flows.len();
+        let sleeps = flows.iter().any(|flow| flow.wait == WaitMode::Hybrid);
         let (events_in, events) = channel();
         let go = Arc::new(Barrier::new(n + 1));
         let called_off = Arc::new(AtomicBool::new(false));
@@ -187,9 +190,10 @@ impl Session {
             let (go, called_off, events) =
                 (Arc::clone(&go), Arc::clone(&called_off), events_in.clone());
             threads.push(std::thread::spawn(move || {
+                let pinned = cpu.map_or(Ok(()), pin);
                 go.wait();
                 if !called_off.load(Ordering::Acquire) {
-                    run_flow(index, flow, &signal, &events);
+                    run_flow(index, flow, pinned, &signal, &events);
                 }
             }));
         }
@@ -206,6 +210,7 @@ impl Session {
         let (sent, ended) = (vec![None; n], (0..n).map(|_| None).collect());
         let peer_finished = false;
         Ok(Session {
+            sleeps,
             control,
             events,
             signals,
@@ -223,10 +228,9 @@ impl Session {
     fn finish(mut self) -> Result<AgentReport> {
         let mut announced = false;
         while self.ended.iter().any(Option::is_none) {
-            match self.events.recv_timeout(NUDGE) {
+            match self.events.recv_timeout(self.patience()) {
                 Ok(event) => self.on_event(event)?,
-                Err(RecvTimeoutError::Timeout) if self.peer_finished => self.nudge(),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.nudge(),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Error::peer("agent", "its threads are gone"));
                 }
@@ -238,6 +242,16 @@ impl Session {
             }
         }
         Ok(self.report())
+    }
+
+    /// How long to wait for an event before the flows are nudged. A thread that spins looks at its
+    /// signal by itself, and waking up for nothing would take its CPU from it.
+    fn patience(&self) -> Duration {
+        match (self.sleeps, self.peer_finished) {
+            (false, _) => Duration::MAX,
+            (true, false) => GUARD.into(),
+            (true, true) => NUDGE,
+        }
     }
 
     fn on_event(&mut self, event: Event) -> Result<()> {
@@ -272,7 +286,7 @@ impl Session {
     fn nudge(&self) {
         for (thread, _) in self.threads.iter().zip(&self.ended).filter(|(_, end)| end.is_none()) {
             // SAFETY: the thread has not been joined, so its handle is valid.
-            unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR1) };
+            unsafe { libc::pthread_kill(thread.as_pthread_t() as _, libc::SIGUSR1) };
         }
     }
 
@@ -295,11 +309,18 @@ impl Session {
     }
 }
 
-fn run_flow(index: usize, mut flow: Flow, signal: &Signal, events: &Sender<Event>) {
+fn run_flow(
+    index: usize,
+    mut flow: Flow,
+    pinned: Result<()>,
+    signal: &Signal,
+    events: &Sender<Event>,
+) {
     let clock = Monotonic;
-    let end = flow.run(&clock, signal, &mut |sent| {
+    let mut sent_all = |sent| {
         let _ = events.send(Event::SentAll { flow: index, sent });
-    });
+    };
+    let end = pinned.and_then(|()| flow.run(&clock, signal, &mut sent_all));
     let end = end.map(|()| {
         Box::new(FlowEnd {
             report: flow.half.report(clock.now()),

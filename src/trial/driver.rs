@@ -100,6 +100,7 @@ impl Flow {
         let mut metering =
             self.meter.take().map(|meter| Metering { meter, next_look, seen: [0; 2] });
         let mut announced = false;
+        let (mut now, mut stale) = (clock.now(), false);
         loop {
             if signal.has_news() {
                 if signal.stop.load(Ordering::Acquire) {
@@ -109,8 +110,11 @@ impl Flow {
                     self.half.on_peer_finished(clock.now(), sent);
                 }
             }
-            let now = clock.now();
-            let action = self.half.poll(now, &mut out);
+            let mut action = self.half.poll(now, &mut out);
+            if stale && matches!(action, Action::Send { .. }) {
+                now = clock.now();
+                action = self.half.poll(now, &mut out);
+            }
             let may_have_sent_all = !matches!(action, Action::Send { .. } | Action::Pump);
             if !announced && may_have_sent_all && self.half.has_sent_all() {
                 announced = true;
@@ -126,6 +130,12 @@ impl Flow {
                 Action::Pump => self.pump()?,
                 Action::Drain => self.drain(clock)?,
                 Action::Done => return Ok(()),
+            }
+            // After a send there is mostly nothing to do but wait, and the time before it serves for
+            // that; a further message gets a time of its own.
+            stale = matches!(action, Action::Send { .. });
+            if !stale {
+                now = clock.now();
             }
         }
     }
@@ -169,7 +179,7 @@ impl Flow {
         match plan(now, until, self.wait) {
             // Nothing is due for long: one receiving call does for waiting and receiving.
             Plan::Sleep(to) if to - now >= GUARD && !self.conn.has_backlog() => {
-                self.receive(Patience::Block, clock)
+                self.receive(Patience::UntilNudged, clock)
             }
             Plan::Poll if until.is_none_or(|until| until - now > FAR_OFF) => {
                 for _ in 0..LOOKS {
