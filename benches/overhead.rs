@@ -97,7 +97,7 @@ fn round_trips(task: &dyn Task, count: u64) -> Outcome<()> {
                 random ^= random >> 7;
                 random ^= random << 17;
                 let stamp = now.0.to_be_bytes();
-                now = now + Nanos(5_000 + random % 65_536);
+                now += Nanos(5_000 + random % 65_536);
                 request[12..20].copy_from_slice(&stamp);
                 request[20..28].copy_from_slice(&stamp);
                 near.on_message(now, lane, &request[..len]);

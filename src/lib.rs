@@ -4,18 +4,34 @@
 //!
 //! # A race in ten lines
 //!
-//! ```no_run
+//! ```standalone_crate
 //! use deadheat::race::Race;
 //!
 //! fn main() -> deadheat::Result<()> {
 //!     deadheat::trial::process::enter(); // both ends of a trial are fresh processes of this program
-//!     let outcome = Race::new(["tcp", "udp"]).workload("ping:count=200").blocks(8).run()?;
+//!     let outcome = Race::new(["tcp", "udp"]).workload("ping:count=100").blocks(6).run()?;
 //!     for verdict in &outcome.verdicts {
-//!         println!("{}", verdict.note);
+//!         println!("{}", verdict.note); // who is ahead, a dead heat, or how many more blocks
 //!     }
 //!     Ok(())
 //! }
 //! ```
+//!
+//! # Where things are
+//!
+//! In reading order; `ARCHITECTURE.md` follows one race from here to the system call that sends.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`race`] | what is asked, blocks, looks, verdicts, saving: start here |
+//! | [`trial`] | one contender once: two agent processes, the driver loop, what a host is |
+//! | [`transport`], [`workload`] | how bytes travel; what is asked of them. Neither knows the other |
+//! | [`contract`], [`figures`], [`spec`] | the words they share: promises and actions, what a trial yields, `NAME:key=value` |
+//! | [`datapath`] | system calls at the limit, and waiting |
+//! | [`stats`] | from one figure per trial to a verdict; pure |
+//! | [`report`] | a saved race as text; computes nothing |
+//! | [`server`], [`cli`] | `deadheat serve`, and the command line |
+//! | [`path`], [`units`], [`mod@time`], [`rng`], [`error`] | the small things |
 pub mod cli;
 pub mod contract;
 pub mod datapath;

@@ -15,10 +15,7 @@ fuzz_target!(|typed: &str| {
     specs(typed);
     units(typed);
     if let Ok(placement) = Placement::parse(typed) {
-        assert_eq!(
-            Placement::parse(&placement.to_string()).ok(),
-            Some(placement)
-        );
+        assert_eq!(Placement::parse(&placement.to_string()).ok(), Some(placement));
     }
 });
 
@@ -41,10 +38,7 @@ fn specs(typed: &str) {
 fn units(typed: &str) {
     for bare in [Bare::Allowed, Bare::Refused] {
         if let Some(bytes) = parse_bytes(typed, bare).ok().filter(|b| b.0 < EXACT) {
-            assert_eq!(
-                parse_bytes(&format!("{}B", bytes.0), bare).ok(),
-                Some(bytes)
-            );
+            assert_eq!(parse_bytes(&format!("{}B", bytes.0), bare).ok(), Some(bytes));
         }
     }
     if let Some(rate) = parse_rate(typed).ok().filter(|r| r.0 < EXACT) {

@@ -1,9 +1,44 @@
-//! First bytes of a data connection from anybody: nothing panics, and what is taken for a hello or
-//! a welcome is one, to the last bit.
+//! What anybody may send on a data connection, first bytes and messages: nothing panics, what is
+//! taken for a hello is one to the last bit, and no half of a workload counts more than it was given.
 #![no_main]
 
+use std::cell::RefCell;
+
+use deadheat::contract::{Lane, Side};
+use deadheat::figures::{Distribution, Recorder, Sample};
+use deadheat::time::Nanos;
+use deadheat::transport::Contender;
 use deadheat::transport::hello::Hello;
+use deadheat::workload::{self, Half, Part};
 use libfuzzer_sys::fuzz_target;
+
+/// Keeps nothing: only counting is under test.
+struct Nothing;
+
+impl Recorder for Nothing {
+    fn record(&mut self, sample: Sample) {
+        assert!(sample.rtt_ns.is_none_or(|rtt| rtt < 3_000_000_000));
+    }
+    fn rtt(&self, _: u64) -> Distribution {
+        Distribution::default()
+    }
+    fn lateness(&self) -> Distribution {
+        Distribution::default()
+    }
+    fn jitter_rfc3550_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+fn half(workload: &str, side: Side) -> Box<dyn Half> {
+    let task = workload::parse(workload).expect("a workload");
+    let guarantees = Contender::parse("udp").expect("a contender").transport.info().guarantees;
+    task.half(Part { side, flow: 0, tag: 0, seed: 1, guarantees, recorder: Box::new(Nothing) })
+}
+
+thread_local! {
+    static OUT: RefCell<Vec<u8>> = RefCell::new(vec![0; 70_000]);
+}
 
 fuzz_target!(|data: &[u8]| {
     if let Some(hello) = Hello::decode(data) {
@@ -12,5 +47,31 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Some(welcome) = Hello::decode_welcome(data) {
         assert_eq!(welcome.encode_welcome(), data);
+    }
+    // Messages of up to 255 bytes, each with its length in front, to each receiving half in turn.
+    let halves = [
+        half("ping:window=8,count=64", Side::Near),
+        half("ping", Side::Far),
+        half("bulk", Side::Far),
+    ];
+    for mut half in halves {
+        let (mut rest, mut given, mut now) = (data, 0u64, Nanos(1));
+        OUT.with_borrow_mut(|out| {
+            while let Some((len, tail)) = rest.split_first() {
+                let (message, tail) = tail.split_at(tail.len().min(usize::from(*len)));
+                rest = tail;
+                given += 1;
+                now = now + Nanos(1_000);
+                if matches!(half.poll(now, out), deadheat::contract::Action::Send { .. }) {
+                    half.on_sent(now);
+                }
+                match half.sink() {
+                    Some(sink) => sink.take(message),
+                    None => half.on_message(now, Lane(0), message),
+                }
+            }
+        });
+        let got = half.report(now).received;
+        assert!(got.messages + got.duplicates + got.foreign <= given);
     }
 });

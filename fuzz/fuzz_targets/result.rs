@@ -1,15 +1,30 @@
-//! Result files from anybody: nothing panics, and what loads is saved and loaded the same.
+//! Result files and samples files from anybody: nothing panics, what loads is saved and loaded the
+//! same, and every report can show it.
 #![no_main]
 
 use deadheat::race::outcome::Outcome;
+use deadheat::race::save;
+use deadheat::report::{self, Style};
+use deadheat::trial::samples::{Chunks, MAGIC};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(outcome) = serde_json::from_slice::<Outcome>(data) else {
+    // As it is, and behind the magic that a fuzzer is slow to guess.
+    for file in [data.to_vec(), [MAGIC, data].concat()] {
+        if let Ok(chunks) = Chunks::new(file.as_slice(), "fuzz") {
+            for chunk in chunks.map_while(Result::ok) {
+                assert!(chunk.samples.len() <= data.len());
+            }
+        }
+    }
+    let Ok(outcome) = save::parse(data) else {
         return;
     };
     let _ = outcome.trusted();
     let saved = serde_json::to_vec(&outcome).expect("what was loaded can be saved");
     let again: Outcome = serde_json::from_slice(&saved).expect("what was saved can be loaded");
     assert_eq!(again, outcome);
+    for report in report::ALL {
+        let _ = report.render(&outcome, &Style::default());
+    }
 });

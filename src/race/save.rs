@@ -84,8 +84,11 @@ pub fn load(file: &Path) -> Result<Outcome> {
     parse(&text).map_err(|what| Error::data(name, what))
 }
 
-/// Reads a race from its JSON, or says what is wrong with it.
-fn parse(text: &[u8]) -> Result<Outcome, String> {
+/// Reads a race from its JSON.
+///
+/// # Errors
+/// What is wrong with it, in a sentence.
+pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     check_head(text)?;
     let outcome: Outcome = match serde_json::from_slice(text) {
         Ok(outcome) => outcome,

@@ -26,7 +26,8 @@ pub(super) fn document(outcome: &Outcome) -> Document {
             "deadheat {} · {} · {} over {}",
             outcome.deadheat.version,
             words::count(blocks_done(outcome), "block"),
-            outcome.asked.workload,
+            // Its settings, defaults and all, are among the conditions.
+            outcome.asked.workload.split(':').next().unwrap_or_default(),
             outcome.path.spec,
         ),
         sections: sections.into_iter().flatten().collect(),

@@ -317,7 +317,7 @@ impl Task for PingTask {
         let given = |key: &str| options.iter().any(|(name, _)| name == key);
         let mut filled = Vec::new();
         if let (Pace::Open { interval }, false) = (self.pace, given("interval")) {
-            filled.push(("interval".to_owned(), format!("{}us", interval.0 / 1000)));
+            filled.push(("interval".to_owned(), typed(interval)));
         }
         if let (Stop::After { count }, false) = (self.stop, given("count")) {
             filled.push(("count".to_owned(), count.to_string()));
@@ -337,6 +337,14 @@ impl PingTask {
             "the generator was late: {:.1} % of sends more than a tenth of the interval after their time (1 % allowed)",
             late * 100.0
         ))
+    }
+}
+
+/// A duration as it would be typed.
+fn typed(span: Nanos) -> String {
+    match span.0 {
+        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        ns => format!("{}us", ns / 1_000),
     }
 }
 
@@ -382,7 +390,7 @@ mod tests {
     fn defaults_are_spelled_out() {
         assert_eq!(
             task("ping").unwrap().spec().to_string(),
-            "ping:claim=p50,count=1000,interval=1000us,size=64,think=0,timeout=3s"
+            "ping:claim=p50,count=1000,interval=1ms,size=64,think=0,timeout=3s"
         );
         assert_eq!(
             task("ping:window=1").unwrap().spec().to_string(),
