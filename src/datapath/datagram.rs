@@ -19,6 +19,7 @@ use std::time::Duration;
 use socket2::Socket;
 
 use super::buffer::prefaulted;
+use super::call;
 use super::option::{drops, set_int};
 use super::patience::{ReceiveGuard, flag};
 use crate::contract::{GUARD, Patience};
@@ -72,7 +73,7 @@ impl DatagramSocket {
     pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.send_calls += 1;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        self.socket.send_with_flags(message, flags).map(|_| ())
+        call::send(self.socket.as_fd(), message, flags).map(|_| ())
     }
 
     /// Receives one message with one recv(2), cut off at the length of `into`; its length.
@@ -83,16 +84,7 @@ impl DatagramSocket {
     pub fn receive(&mut self, patience: Patience, into: &mut [u8]) -> io::Result<usize> {
         self.guard.suit(&self.socket, patience)?;
         self.receive_calls += 1;
-        // SAFETY: the pointer and length describe `into`, which is writable for the whole call.
-        let got = unsafe {
-            libc::recv(
-                self.socket.as_raw_fd(),
-                into.as_mut_ptr().cast(),
-                into.len(),
-                flag(patience),
-            )
-        };
-        usize::try_from(got).map_err(|_| io::Error::last_os_error())
+        call::recv(self.socket.as_fd(), into, flag(patience))
     }
 
     /// How often the kernel dropped what arrived since this socket was taken over, mostly for lack

@@ -4,6 +4,7 @@
 //! allocates.
 
 pub mod buffer;
+mod call;
 pub mod datagram;
 pub mod option;
 mod patience;

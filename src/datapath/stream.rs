@@ -1,10 +1,11 @@
 //! A connected socket, one system call per call, each counted.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
 
+use super::call;
 use super::patience::{ReceiveGuard, flag};
 use crate::contract::{GUARD, Patience};
 
@@ -57,16 +58,8 @@ impl Counted {
     #[inline]
     pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
         self.send_calls += 1;
-        // SAFETY: the pointer and length are those of a live slice.
-        let sent = unsafe {
-            libc::send(
-                self.socket.as_raw_fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                libc::MSG_NOSIGNAL | flag(patience),
-            )
-        };
-        done(sent)
+        let flags = libc::MSG_NOSIGNAL | flag(patience);
+        done(call::send(self.socket.as_fd(), bytes, flags))
     }
 
     /// One recv(2): how many bytes came, `None` where there were none or a signal came first.
@@ -103,11 +96,7 @@ impl Counted {
         self.guard.suit(&self.socket, patience)?;
         self.receive_calls += 1;
         let flags = flags | flag(patience);
-        // SAFETY: the pointer and length are those of a live slice that nobody else reads.
-        let got = unsafe {
-            libc::recv(self.socket.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), flags)
-        };
-        done(got)
+        done(call::recv(self.socket.as_fd(), room, flags))
     }
 }
 
@@ -118,16 +107,13 @@ impl AsFd for Counted {
 }
 
 #[inline]
-fn done(result: isize) -> io::Result<Option<usize>> {
-    usize::try_from(result).map(Some).or_else(|_| nothing())
-}
-
-#[cold]
-fn nothing() -> io::Result<Option<usize>> {
-    let error = io::Error::last_os_error();
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-        _ => Err(error),
+fn done(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(moved) => Ok(Some(moved)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        Err(e) => Err(e),
     }
 }
 
