@@ -120,18 +120,19 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
     if args.explain {
         return Err(Error::usage("--explain is not in this version"));
     }
-    let outcome = match &args.resume {
-        Some(file) => go_on(&args, file)?,
+    let (outcome, file) = match &args.resume {
+        Some(file) => (go_on(&args, file)?, file.clone()),
         None => start(&args)?,
     };
     deliver(&report.render(&outcome, &stdout_style())?, None)?;
+    eprintln!("saved: {}", file.display());
     if let Some(failure) = failure(&outcome) {
         return Err(failure);
     }
     Ok(if outcome.trusted() { Verdict::Fine } else { Verdict::Doubtful })
 }
 
-fn start(args: &Args) -> Result<Outcome> {
+fn start(args: &Args) -> Result<(Outcome, PathBuf)> {
     let request = match &args.replay {
         Some(file) => crate::race::replay(&save::load(file)?),
         None => request(args)?,
@@ -139,7 +140,8 @@ fn start(args: &Args) -> Result<Outcome> {
     request.check()?;
     let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
     save::prepare(&file)?;
-    with_stage(args, &request, &file, |stage| request.run_with(stage))
+    let outcome = with_stage(args, &request, &file, |stage| request.run_with(stage))?;
+    Ok((outcome, file))
 }
 
 fn go_on(args: &Args, file: &Path) -> Result<Outcome> {
@@ -172,7 +174,6 @@ fn with_stage(
     }
     let outcome = race(stage)?;
     progress.line().clear();
-    eprintln!("saved: {}", file.display());
     Ok(outcome)
 }
 

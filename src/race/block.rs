@@ -7,8 +7,6 @@ use super::schedule::{Block, Role, Slot};
 use super::stage::{Event, Place, Stage};
 use crate::contract::WaitMode;
 use crate::error::{Error, Result};
-use crate::figures::{Cost, Ledger, Metrics};
-use crate::transport::Effective;
 use crate::trial::placement::Placement;
 use crate::trial::{End, Order, Record};
 
@@ -112,7 +110,7 @@ impl<'a> BlockRun<'a, '_> {
             End::Blocked(evidence) => self.blocked(slot, evidence),
             End::Failed(error) if !worth_repeating(&error) => Err(error),
             End::Failed(first) => {
-                self.note(slot, absent(format!("failed: {first}")))?;
+                self.note(slot, Record::without_figures(format!("failed: {first}")))?;
                 match self.attempt(slot)? {
                     End::Ran(record) => self.ran(slot, *record),
                     End::Blocked(evidence) => self.blocked(slot, evidence),
@@ -129,7 +127,7 @@ impl<'a> BlockRun<'a, '_> {
     }
 
     fn blocked(&mut self, slot: Slot, evidence: String) -> Result<After> {
-        self.note(slot, absent(format!("blocked: {evidence}")))?;
+        self.note(slot, Record::without_figures(format!("blocked: {evidence}")))?;
         if self.blocked_once.insert(slot.contender) {
             return Ok(After::Again);
         }
@@ -193,31 +191,6 @@ impl<'a> BlockRun<'a, '_> {
 /// Whether a second attempt could end differently.
 pub(super) fn worth_repeating(error: &Error) -> bool {
     !matches!(error, Error::Interrupted | Error::Usage(_) | Error::Unsupported { .. })
-}
-
-/// The record of a trial that has no figures.
-fn absent(why: String) -> Record {
-    Record {
-        valid: false,
-        why_invalid: Some(why),
-        implementation: String::new(),
-        metrics: Metrics::new(),
-        censored: Vec::new(),
-        rtt_ns: None,
-        send_lateness_ns: None,
-        clock: None,
-        ledger: Ledger::default(),
-        cost: Cost::default(),
-        far_cost: None,
-        effective: Effective::new(),
-        far_effective: Effective::new(),
-        connect_ns: 0,
-        retransmits: None,
-        steal_share: 0.0,
-        load: 0.0,
-        started_ms: 0,
-        took_ns: 0,
-    }
 }
 
 /// A record that JSON can carry: a figure that is not a number is no figure.

@@ -4,8 +4,7 @@ use super::host::HostFacts;
 use super::placement::{Load, Placement};
 use super::{End, Order, PathFacts, Record, Runner};
 use crate::error::Result;
-use crate::figures::{Cost, Ledger, Metrics};
-use crate::transport::Effective;
+use crate::figures::Metrics;
 
 /// Answers each order from a closure.
 pub struct Fake<F>(pub F);
@@ -30,25 +29,13 @@ impl<F: FnMut(&Order) -> End> Runner for Fake<F> {
 
 /// A valid record that has nothing but `metrics`.
 pub fn record(metrics: Metrics) -> Record {
+    let blank = Record::without_figures(String::new());
     Record {
         valid: true,
         why_invalid: None,
         implementation: "fake".into(),
         metrics,
-        censored: Vec::new(),
-        rtt_ns: None,
-        send_lateness_ns: None,
-        clock: None,
-        ledger: Ledger::default(),
-        cost: Cost::default(),
-        far_cost: None,
-        effective: Effective::new(),
-        far_effective: Effective::new(),
-        connect_ns: 0,
-        retransmits: None,
-        steal_share: 0.0,
-        load: 0.0,
-        started_ms: 0,
         took_ns: 1_000_000,
+        ..blank
     }
 }

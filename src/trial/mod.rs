@@ -147,6 +147,33 @@ pub struct Record {
     pub took_ns: u64,
 }
 
+impl Record {
+    /// A trial that has no figures, and why.
+    pub fn without_figures(why: String) -> Record {
+        Record {
+            valid: false,
+            why_invalid: Some(why),
+            implementation: String::new(),
+            metrics: Metrics::new(),
+            censored: Vec::new(),
+            rtt_ns: None,
+            send_lateness_ns: None,
+            clock: None,
+            ledger: Ledger::default(),
+            cost: Cost::default(),
+            far_cost: None,
+            effective: Effective::new(),
+            far_effective: Effective::new(),
+            connect_ns: 0,
+            retransmits: None,
+            steal_share: 0.0,
+            load: 0.0,
+            started_ms: 0,
+            took_ns: 0,
+        }
+    }
+}
+
 impl From<Fault> for End {
     fn from(fault: Fault) -> End {
         match fault.kind {
