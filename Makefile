@@ -16,7 +16,7 @@ FUZZ_TARGETS := control hello result grammar
 race: ## build, then race TCP, UDP and ICMP on loopback
 	scripts/need.sh cargo cc
 	cargo build --release --locked
-	./target/release/deadheat race tcp udp icmp
+	./target/release/deadheat race tcp udp icmp || [ $$? = 3 ] # 3: it ran, and says why not to trust it
 
 test: ## everything that CI checks: format, lints, tests, documentation
 	scripts/need.sh cargo cc ip setpriv unshare nft
