@@ -1,5 +1,7 @@
 //! The program as a user meets it: each mistake gets one clear error with its remedy and the right
 //! exit code, and a race that is broken off keeps its blocks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
+#![allow(clippy::print_stdout)] // A test that is skipped says why.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

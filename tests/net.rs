@@ -2,6 +2,8 @@
 //! over IPv4 and IPv6, with the server as an ordinary user, and with a firewall in the way.
 //!
 //! Needs root, `ip`, `setpriv` and, for the firewall, `nft`; says so and passes where they are missing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
+#![allow(clippy::print_stdout)] // A test that is skipped says why.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -9,7 +9,7 @@
 //! | [`holm`] | how do several claims of one race share that error? |
 //! | [`signed_rank`] | paired blocks: estimate, interval and p-value |
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
-//! | [`regimes`] | do the trials fall into two clusters that one figure would hide? |
+//! | [`mod@regimes`] | do the trials fall into two clusters that one figure would hide? |
 //! | [`quantile`] | percentiles, their definition, and when one may be printed |
 //!
 //! The replicate is the block, never the packet: everything here works on one figure per trial

@@ -265,6 +265,7 @@ fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Re
         far_effective: far.map(|far| far.effective.clone()).unwrap_or_default(),
         connect_ns: near.conns.iter().map(|conn| conn.connect_ns).max().unwrap_or(0),
         retransmits,
+        network_errors: conns.iter().map(|conn| conn.network_errors).sum(),
         steal_share: near.steal_share,
         load: near.load,
         started_ms: 0,

@@ -137,6 +137,9 @@ pub struct Record {
     /// Segments sent again by the transport, both ends; absent where unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
+    /// Errors that the network reported back (ICMP unreachable and the like), both ends.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub network_errors: u64,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
     pub steal_share: f64,
     /// The near host's load average (1 minute) at the start.
@@ -166,12 +169,18 @@ impl Record {
             far_effective: Effective::new(),
             connect_ns: 0,
             retransmits: None,
+            network_errors: 0,
             steal_share: 0.0,
             load: 0.0,
             started_ms: 0,
             took_ns: 0,
         }
     }
+}
+
+/// Whether a count is left out of the JSON, for serde.
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl From<Fault> for End {

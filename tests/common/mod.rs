@@ -328,6 +328,7 @@ fn record(contender: usize, block: u64) -> Record {
         effective: map(&[("nodelay", "on")]),
         far_effective: map(&[("nodelay", "on")]),
         connect_ns: 181_000,
+        network_errors: 3,
         retransmits: Some(0),
         steal_share: 0.0021,
         load: 0.42,
