@@ -223,7 +223,9 @@ impl Drop for Pair {
             return;
         }
         let deadline = Monotonic.now() + SLACK;
-        while let (false, Ok(Some(_))) = (self.far_ended, self.hear_one(From::Far, deadline)) {}
+        while !self.far_ended {
+            let Ok(Some(_)) = self.hear_one(From::Far, deadline) else { return };
+        }
     }
 }
 
