@@ -6,7 +6,6 @@
 
 use super::outcome::Fixed;
 use super::request::{Checked, DEFAULT_BLOCKS, Request};
-use crate::contract::WaitMode;
 use crate::figures::{Metric, Metrics, Role};
 use crate::rng::SplitMix64;
 use crate::stats::{Plan, quantile, signed_rank};
@@ -194,14 +193,6 @@ fn unit_half_width(n: usize, confidence: f64) -> f64 {
         Some(0.5 * (interval.high - interval.low))
     });
     widths.sum::<f64>() / SAMPLES as f64 * (drawn as f64 / n as f64).sqrt()
-}
-
-/// How the ends wait under a placement.
-pub fn wait(placement: Placement) -> WaitMode {
-    match placement {
-        Placement::Busy => WaitMode::Spin,
-        _ => WaitMode::Hybrid,
-    }
 }
 
 /// A fraction as people read it: `5 %`, `3.4 %`, `23 %`.

@@ -115,7 +115,7 @@ impl Request {
 
     /// What all trials of this race have in common.
     pub(super) fn common(&self, placement: Placement) -> Common {
-        Common { workload: self.workload.clone(), placement, wait: plan::wait(placement) }
+        Common { workload: self.workload.clone(), placement, wait: placement.wait() }
     }
 }
 

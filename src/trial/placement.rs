@@ -111,6 +111,14 @@ pub struct Assigned {
 }
 
 impl Placement {
+    /// How both ends wait under it.
+    pub fn wait(&self) -> WaitMode {
+        match self {
+            Placement::Busy => WaitMode::Spin,
+            _ => WaitMode::Hybrid,
+        }
+    }
+
     /// Turns the placement into CPU numbers.
     ///
     /// The first choice is the quietest CPU (see [`Topology::by_quiet`]), because each device
@@ -128,10 +136,7 @@ impl Placement {
     pub fn assign(&self, ends: Ends, topology: &Topology) -> Result<Assigned> {
         let quiet = topology.by_quiet();
         let first = quiet.first().map(|cpu| cpu.id);
-        let wait = match self {
-            Placement::Busy => WaitMode::Spin,
-            _ => WaitMode::Hybrid,
-        };
+        let wait = self.wait();
         let (near, far) = match (self, ends) {
             (Placement::Host, _) => (None, None),
             (Placement::Cpus(near, far), Ends::OneMachine) => {
