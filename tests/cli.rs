@@ -243,18 +243,21 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_disk_that_fills_up_ends_the_race_and_keeps_the_blocks_done() {
-    let Some(disk) = SmallDisk::mount(128 << 10) else {
+    let Some(disk) = SmallDisk::mount(2 << 20) else {
         println!("skipped: mounting a small file system needs root");
         return;
     };
-    let args =
-        ["race", "udp", "unix", "-w", "ping:count=20", "--blocks", "500", "--margin", "0.1%"];
+    // Samples for two or three blocks: full long before the first look could decide anything.
+    let workload = "ping:window=1,count=20000";
+    let args = ["race", "udp", "unix", "-w", workload, "--blocks", "500", "--margin", "0.1%"];
     let output = deadheat(&[&args[..], &["-o", "r.json", "-q"]].concat(), disk.0.path());
     let said = words(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("free space"), "{said}");
     let output = deadheat(&["report", "r.json"], disk.0.path());
     assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+    let saved = std::fs::read_to_string(disk.0.path().join("r.json")).unwrap();
+    assert!(saved.contains("\"block\": 0"), "no whole block was kept: {said}");
 }
 
 #[test]
