@@ -4,6 +4,7 @@
 //! messages or bulk bytes and never knows what they are for.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
@@ -168,8 +169,17 @@ pub enum Action {
     Done,
 }
 
-/// Where bulk data comes from. Byte streams ask only for the budget; message transports have each
-/// message stamped.
+/// A place in an open file: the next bytes are read from there, or written there.
+#[derive(Debug, Clone, Copy)]
+pub struct FileAt<'a> {
+    /// The file, or what else can be read or written at an offset.
+    pub file: BorrowedFd<'a>,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// Where bulk data comes from. Byte streams ask for the budget and the file; message transports
+/// have each message stamped.
 pub trait Source {
     /// Bytes that may still be handed over in this call; zero ends it.
     fn budget(&self) -> u64;
@@ -177,16 +187,35 @@ pub trait Source {
     fn message_size(&self) -> usize;
     /// How many bytes the application hands over per call.
     fn call_size(&self) -> usize;
-    /// Writes the workload's header into the next message. Called once per message, in order.
+    /// Writes the workload's header, and its content if it has any, into the next message. Called
+    /// once per message, in order.
     fn stamp(&mut self, message: &mut [u8]);
     /// `bytes` were accepted by the transport.
     fn accepted(&mut self, bytes: u64);
+    /// Where the next byte of a byte stream comes from; `None` for made-up content, which is
+    /// [`crate::datapath::buffer::pattern`] from its start, again and again.
+    fn file(&self) -> Option<FileAt<'_>> {
+        None
+    }
 }
 
 /// Where bulk data goes.
 pub trait Sink {
     /// One message, or one chunk of a byte stream, as it arrived.
     fn take(&mut self, bytes: &[u8]);
+    /// `bytes` of a byte stream arrived that this call does not show: they were put into
+    /// [`Sink::room`], moved to [`Sink::file`] inside the kernel, or discarded there.
+    fn pass(&mut self, bytes: u64);
+    /// Memory that the next bytes of a byte stream are to be received into, where the workload has
+    /// its own; what came is then told with [`Sink::pass`].
+    fn room(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+    /// Where the next byte of a byte stream goes, where it goes to a file; a transport that moves it
+    /// there inside the kernel tells it with [`Sink::pass`], any other hands it to [`Sink::take`].
+    fn file(&self) -> Option<FileAt<'_>> {
+        None
+    }
 }
 
 /// Where messages go.

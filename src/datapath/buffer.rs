@@ -16,6 +16,15 @@ pub fn prefaulted(len: usize) -> Box<[u8]> {
     bytes
 }
 
+/// The length of [`pattern`] in bytes.
+pub const PERIOD: usize = 128 * 1024;
+
+/// What bulk byte streams carry where nobody gives them content: byte `n` of the stream is byte
+/// `n % PERIOD` of this, whatever calls moved it, so that a receiver can check all of it.
+pub fn pattern() -> Box<[u8]> {
+    prefaulted(PERIOD)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -484,6 +484,7 @@ mod tests {
             struct Nowhere;
             impl Sink for Nowhere {
                 fn take(&mut self, _: &[u8]) {}
+                fn pass(&mut self, _: u64) {}
             }
             let error = conn.drain(Patience::None, &mut Nowhere).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::Unsupported);

@@ -273,6 +273,9 @@ mod tests {
         fn take(&mut self, bytes: &[u8]) {
             self.0.push(bytes.to_vec());
         }
+        fn pass(&mut self, _: u64) {
+            panic!("messages are never passed by");
+        }
     }
 
     struct Numbered {

@@ -294,6 +294,10 @@ impl Sink for Basin {
             self.numbers.push(u64::from_be_bytes(bytes[..8].try_into().unwrap()));
         }
     }
+    fn pass(&mut self, bytes: u64) {
+        assert_eq!(self.framing, Framing::ByteStream);
+        self.bytes += bytes;
+    }
 }
 
 pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn) {

@@ -104,6 +104,11 @@ impl Sink for Receiver {
             _ => self.received.foreign += 1,
         }
     }
+
+    #[inline]
+    fn pass(&mut self, bytes: u64) {
+        self.received.bytes += bytes;
+    }
 }
 
 #[cfg(test)]
