@@ -29,7 +29,7 @@ fn validator() -> jsonschema::Validator {
 fn results_are_valid() {
     assert!(jsonschema::meta::is_valid(&schema()));
     let validator = validator();
-    for outcome in [common::full(), common::minimal(), common::hostile()] {
+    for outcome in [common::full(), common::everything(), common::minimal(), common::hostile()] {
         let errors: Vec<String> = validator
             .iter_errors(&json(&outcome))
             .map(|error| format!("{}: {error}", error.instance_path()))
@@ -40,7 +40,7 @@ fn results_are_valid() {
 
 #[test]
 fn results_come_back_as_they_were() {
-    for outcome in [common::full(), common::minimal(), common::hostile()] {
+    for outcome in [common::full(), common::everything(), common::minimal(), common::hostile()] {
         let text = serde_json::to_string(&outcome).unwrap();
         assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), outcome);
     }
@@ -82,7 +82,7 @@ fn walk<'a>(
 
 #[test]
 fn the_schema_has_nothing_that_is_never_written() {
-    let (schema, full) = (schema(), json(&common::full()));
+    let (schema, full) = (schema(), json(&common::everything()));
     // A definition that stands in several places needs each property in one of them.
     let mut objects: BTreeMap<*const Value, (String, &Value, Vec<&Value>)> = BTreeMap::new();
     walk(&schema, &schema, "", &[&full], &mut |path, node, instances| {
@@ -103,7 +103,7 @@ fn the_schema_has_nothing_that_is_never_written() {
 
 #[test]
 fn what_is_required_cannot_be_left_out_or_renamed() {
-    let (schema, full, validator) = (schema(), json(&common::full()), validator());
+    let (schema, full, validator) = (schema(), json(&common::everything()), validator());
     let mut required = Vec::new();
     walk(&schema, &schema, "", &[&full], &mut |path, node, _| {
         for name in node["required"].as_array().unwrap() {
@@ -139,7 +139,7 @@ fn first_at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
 
 #[test]
 fn what_the_schema_allows_can_be_read() {
-    let (schema, full) = (schema(), json(&common::full()));
+    let (schema, full) = (schema(), json(&common::everything()));
     let mut optional = Vec::new();
     walk(&schema, &schema, "", &[&full], &mut |path, node, _| {
         let required: BTreeSet<&str> = node["required"]
@@ -181,7 +181,7 @@ fn wrong_values_are_refused() {
         ("/contenders/0/colour", Value::from("blue")),
         ("/asked/family", Value::from(5)),
     ] {
-        let mut result = json(&common::full());
+        let mut result = json(&common::everything());
         *result.pointer_mut(pointer).unwrap() = wrong;
         assert!(!validator.is_valid(&result), "{pointer}");
     }

@@ -16,7 +16,8 @@ use super::progress::Progress;
 use super::{Verdict, deliver, interrupt, secret, stdout_style};
 
 /// What an earlier race has fixed for those that go on with it or repeat it.
-const FIXED: [&str; 12] = [
+const FIXED: [&str; 13] = [
+    "vary",
     "contenders",
     "workload",
     "path",
@@ -75,6 +76,10 @@ pub(super) struct Args {
     /// Where the ends run: same-core, cross-core, busy, host, or CPUs as A,B
     #[arg(long, value_name = "PLACEMENT")]
     placement: Option<String>,
+    /// Run every contender under each level of a condition: placement, a key of the workload or a
+    /// knob; may be given again for another, and then every combination runs
+    #[arg(long, value_name = "NAME=A|B|…")]
+    vary: Vec<String>,
     /// A screening in seconds: 8 blocks at most, and short trials unless -w says otherwise
     #[arg(long, conflicts_with = "blocks")]
     quick: bool,
@@ -206,6 +211,14 @@ fn request(args: &Args) -> Result<Request> {
     }
     if let Some(confidence) = &args.confidence {
         request = request.confidence(units::parse_share(confidence)?);
+    }
+    for vary in &args.vary {
+        let (name, levels) = vary.split_once('=').ok_or_else(|| {
+            Error::usage(format!(
+                "vary `{vary}` is not of the form NAME=A|B, such as 'size=64|1kB'"
+            ))
+        })?;
+        request = request.vary(name, levels.split('|'));
     }
     if let Some(seed) = args.seed {
         request = request.seed(seed);

@@ -179,9 +179,10 @@ fn verdicts<'a>(outcome: &'a Outcome, table: &Table<'a>, stand: Stand) -> Vec<Ve
     let mut questions = Vec::new();
     for metric in claimed(&outcome.metrics) {
         for (a, first) in outcome.contenders.iter().enumerate() {
-            for second in &outcome.contenders[a + 1..] {
+            let others = outcome.contenders[a + 1..].iter();
+            for second in others.filter(|second| first.meets(second)) {
                 let earlier = decided(&outcome.verdicts, &metric.name, first.id, second.id);
-                let gone = first.blocked.is_some() || second.blocked.is_some();
+                let gone = !first.is_racing() || !second.is_racing();
                 if gone && earlier.is_none() {
                     continue;
                 }

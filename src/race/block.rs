@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::outcome::{Entrant, Trial};
 use super::schedule::{Block, Role, Slot};
 use super::stage::{Event, Place, Stage};
-use crate::contract::WaitMode;
 use crate::error::{Error, Result};
 use crate::trial::placement::Placement;
 use crate::trial::{End, Order, Record};
@@ -18,17 +17,18 @@ const REPEATS: u32 = 2;
 pub(super) struct Common {
     pub workload: String,
     pub placement: Placement,
-    pub wait: WaitMode,
 }
 
 impl Common {
-    /// The order for one trial without samples.
-    pub(super) fn order(&self, contender: &str, seed: u64) -> Order {
+    /// The order for one trial without samples, under the entrant's own conditions if it has any.
+    pub(super) fn order(&self, entrant: &Entrant, seed: u64) -> Order {
+        let cell = entrant.cell.as_ref();
+        let placement = cell.and_then(|cell| cell.placement).unwrap_or(self.placement);
         Order {
-            contender: contender.to_owned(),
-            workload: self.workload.clone(),
-            placement: self.placement,
-            wait: self.wait,
+            contender: entrant.spec.clone(),
+            workload: cell.map_or_else(|| self.workload.clone(), |cell| cell.workload.clone()),
+            placement,
+            wait: placement.wait(),
             seed,
             samples: None,
         }
@@ -140,8 +140,10 @@ impl<'a> BlockRun<'a, '_> {
         if self.stage.stopped() {
             return Err(Error::Interrupted);
         }
-        let spec = self.entrant(slot).map_or("", |entrant| &entrant.spec);
-        let mut order = self.common.order(spec, self.block.seed);
+        let Some(entrant) = self.entrant(slot) else {
+            return Err(Error::peer("schedule", "it names an entrant that is not there"));
+        };
+        let mut order = self.common.order(entrant, self.block.seed);
         order.samples = self.stage.samples_part();
         let place = self.place(slot);
         self.stage.observer.on(Event::TrialStarted(place));

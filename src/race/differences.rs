@@ -8,10 +8,15 @@ use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
 use crate::transport::Contender;
 
 /// The differences between `entrants`, promises first, then options by name.
-/// `contenders` are the same, parsed; contenders that dropped out do not count.
+/// `contenders` are the same, parsed; contenders that dropped out do not count. Of a race over
+/// conditions, those under the first of them are compared: what is varied is no difference.
 pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Difference> {
-    let racing: Vec<(&Entrant, &Contender)> =
-        entrants.iter().zip(contenders).filter(|(entrant, _)| entrant.blocked.is_none()).collect();
+    let first = entrants.iter().find(|entrant| entrant.is_racing());
+    let racing: Vec<(&Entrant, &Contender)> = entrants
+        .iter()
+        .zip(contenders)
+        .filter(|(entrant, _)| entrant.is_racing() && first.is_some_and(|e| e.meets(entrant)))
+        .collect();
     let promised = PROMISES.iter().map(|promise| {
         let value = |(entrant, contender): &(&Entrant, &Contender)| {
             (entrant.label.clone(), (promise.value)(contender))

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`request`] | what is asked, and whether it can be meant |
+//! | `cells` | contenders under every combination of conditions |
 //! | [`plan`] | what is fixed before the first block: placement, blocks, looks, margin |
 //! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 //! | `pilot` | the trials before the first block |
@@ -34,6 +35,7 @@
 
 pub mod analyse;
 mod block;
+mod cells;
 pub mod compare;
 pub mod date;
 pub mod differences;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::figures::Metric;
 use crate::transport::Effective;
 use crate::trial::host::HostFacts;
+use crate::trial::placement::Placement;
 use crate::trial::{PathFacts, Record};
 
 /// The format that this version writes and reads.
@@ -43,7 +44,11 @@ pub struct Outcome {
     pub path: PathFacts,
     /// The metrics compared, claims first.
     pub metrics: Vec<Metric>,
-    /// The contenders; the hidden control is not among them.
+    /// The conditions that were varied; absent where none were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub factors: Vec<Factor>,
+    /// The contenders, in a race over conditions each cell of it; the hidden control is not among
+    /// them.
     pub contenders: Vec<Entrant>,
     /// Every trial, in the order run.
     pub trials: Vec<Trial>,
@@ -99,6 +104,9 @@ pub struct Asked {
     /// The placement, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
+    /// What to vary, where anything was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vary: Vec<Factor>,
 }
 
 /// What was fixed before the first block, so that no result could move it.
@@ -147,6 +155,53 @@ pub struct Entrant {
     /// Why it dropped out, with the evidence, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
+    /// Which cell it is, in a race over conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<Cell>,
+}
+
+/// One contender under one combination of conditions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The index of the contender as typed, in `asked.contenders`.
+    pub contender: usize,
+    /// The index of the level of each of `factors`.
+    pub levels: Vec<usize>,
+    /// The workload under these conditions.
+    pub workload: String,
+    /// The placement, where it is varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Why it cannot run here, if it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub infeasible: Option<String>,
+}
+
+/// A condition that is varied, and over what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Factor {
+    /// A key of the workload, a knob, or `placement`.
+    pub name: String,
+    /// Its levels, as typed.
+    pub levels: Vec<String>,
+}
+
+impl Entrant {
+    /// Whether it runs: its packets get through, and its conditions are possible here.
+    pub fn is_racing(&self) -> bool {
+        self.blocked.is_none() && self.infeasible().is_none()
+    }
+
+    /// Why its conditions are not possible here, if they are not.
+    pub fn infeasible(&self) -> Option<&str> {
+        self.cell.as_ref()?.infeasible.as_deref()
+    }
+
+    /// Whether it ran under the same conditions as another, so that the two can be compared.
+    pub fn meets(&self, other: &Entrant) -> bool {
+        let levels = |entrant: &Entrant| entrant.cell.as_ref().map(|cell| cell.levels.clone());
+        levels(self) == levels(other)
+    }
 }
 
 /// One trial of the race.

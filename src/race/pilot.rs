@@ -19,7 +19,7 @@ pub(super) fn run(
     seed: u64,
 ) -> Result<Pilot> {
     let of = plan::pilot_trials(request);
-    for entrant in entrants.iter_mut() {
+    for entrant in entrants.iter_mut().filter(|entrant| entrant.is_racing()) {
         match pilot_with(stage, common, entrant, seed, of)? {
             Piloted::Through(pilot) => return Ok(pilot),
             Piloted::Blocked(evidence) => entrant.blocked = Some(evidence),
@@ -42,7 +42,7 @@ fn pilot_with(
 ) -> Result<Piloted> {
     let mut pilot = Pilot { label: entrant.label.clone(), ..Pilot::default() };
     for trial in 0..of {
-        let order = common.order(&entrant.spec, schedule::pilot_seed(seed, trial));
+        let order = common.order(entrant, schedule::pilot_seed(seed, trial));
         stage.observer.on(Event::Pilot { trial: trial + 1, of });
         let mut attempt = || {
             let began = stage.clock.now();

@@ -4,8 +4,8 @@
 //! environment up, tell how long a trial takes and how much trials scatter; they compare nothing,
 //! so what they find may shape the plan.
 
-use super::outcome::Fixed;
-use super::request::{Checked, DEFAULT_BLOCKS, Request};
+use super::outcome::{Entrant, Fixed};
+use super::request::{DEFAULT_BLOCKS, Request};
 use crate::figures::{Metric, Metrics, Role};
 use crate::rng::SplitMix64;
 use crate::stats::{Plan, quantile, signed_rank};
@@ -40,9 +40,13 @@ pub fn alpha(confidence: f64) -> f64 {
     ((1.0 - confidence) * 1e9).round() / 1e9
 }
 
-/// Pairs times claimed metrics.
-pub fn claims(contenders: usize, metrics: &[Metric]) -> usize {
-    let pairs = contenders * contenders.saturating_sub(1) / 2;
+/// Pairs that race under the same conditions, times claimed metrics.
+pub fn claims(entrants: &[Entrant], metrics: &[Metric]) -> usize {
+    let racing: Vec<&Entrant> = entrants.iter().filter(|entrant| entrant.is_racing()).collect();
+    let meets = |(at, entrant): (usize, &&Entrant)| {
+        racing[..at].iter().filter(|other| other.meets(entrant)).count()
+    };
+    let pairs: usize = racing.iter().enumerate().map(meets).sum();
     pairs * claimed(metrics).count()
 }
 
@@ -60,12 +64,12 @@ pub fn looks(fixed: &Fixed, confidence: f64) -> Plan {
     }
 }
 
-/// Fixes the plan. `active` contenders run, `elapsed` of the budget is used, and `placement` with
-/// its reason is that of the pilot.
+/// Fixes the plan. `elapsed` of the budget is used, and `placement` with its reason is that of the
+/// pilot.
 pub fn fix(
     request: &Request,
-    checked: &Checked,
-    active: usize,
+    metrics: &[Metric],
+    entrants: &[Entrant],
     placement: (Placement, String),
     pilot: &Pilot,
     elapsed: Nanos,
@@ -73,10 +77,11 @@ pub fn fix(
     if let Some(earlier) = &request.plan {
         return earlier.clone();
     }
+    let active = entrants.iter().filter(|entrant| entrant.is_racing()).count();
     let blocks_max = blocks(request, active, pilot, elapsed);
-    let claims = claims(active, &checked.metrics);
+    let claims = claims(entrants, metrics);
     let alpha = alpha(request.confidence);
-    let (margin, margin_reason) = margin(request, &checked.metrics, blocks_max, pilot);
+    let (margin, margin_reason) = margin(request, metrics, blocks_max, pilot);
     let whole = usize::try_from(blocks_max).unwrap_or(usize::MAX);
     Fixed {
         margin,
@@ -217,8 +222,8 @@ mod tests {
     use super::*;
 
     /// A pilot on a request's first claim, with these figures, 10 ms each.
-    fn pilot(checked: &Checked, figures: &[f64]) -> Pilot {
-        let name = &claimed(&checked.metrics).next().unwrap().name;
+    fn pilot(metrics: &[Metric], figures: &[f64]) -> Pilot {
+        let name = &claimed(metrics).next().unwrap().name;
         let one = |figure: &f64| Metrics::from([(name.clone(), *figure)]);
         Pilot {
             took: vec![Nanos::from_millis(10); figures.len()],
@@ -229,10 +234,10 @@ mod tests {
 
     fn fixed(request: &Request, figures: &[f64]) -> Fixed {
         let checked = request.check().unwrap();
-        let pilot = pilot(&checked, figures);
+        let pilot = pilot(&checked.metrics, figures);
         let placement = (Placement::SameCore, String::new());
         let elapsed = Nanos::from_millis(100);
-        fix(request, &checked, checked.contenders.len(), placement, &pilot, elapsed)
+        fix(request, &checked.metrics, &checked.entrants, placement, &pilot, elapsed)
     }
 
     const CALM: [f64; 6] = [150.0, 100.0, 100.5, 99.5, 100.2, 99.8];

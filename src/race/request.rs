@@ -3,18 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use super::outcome::{Asked, Entrant, Fixed};
-use crate::contract::Reach;
+use super::cells;
+use super::outcome::{Asked, Entrant, Factor, Fixed};
 use crate::error::{Error, Result};
-use crate::figures::{Metric, Role};
+use crate::figures::Metric;
 use crate::path::LocalPath;
 use crate::time::Nanos;
-use crate::transport::{Contender, Effective};
+use crate::transport::Contender;
 use crate::trial::placement::{Load, Placement};
-use crate::workload::{self, Task};
+use crate::workload;
 
 /// Time a race may take where neither blocks nor a budget are asked for.
 pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(50);
+
+/// Time a race over conditions may take where neither blocks nor a budget are asked for.
+pub const LONGEST_BUDGET: Nanos = Nanos::from_secs(600);
 
 /// Blocks at most where none are asked for. More resolve differences that nobody would feel.
 pub const DEFAULT_BLOCKS: u64 = 200;
@@ -52,6 +55,7 @@ pub struct Request {
     pub(super) placement: Option<String>,
     pub(super) title: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
+    pub(super) vary: Vec<Factor>,
     /// The plan of an earlier race, to be run again as it was.
     pub(super) plan: Option<Fixed>,
 }
@@ -77,6 +81,7 @@ impl Request {
             placement: None,
             title: None,
             labels: BTreeMap::new(),
+            vary: Vec::new(),
             plan: None,
         }
     }
@@ -153,6 +158,23 @@ impl Request {
         self
     }
 
+    /// Runs every contender under each of `levels` of a condition: `placement`, a key of the
+    /// workload, or a knob. With several, under every combination. Levels of a name given before
+    /// are added to it.
+    pub fn vary<S: Into<String>>(
+        mut self,
+        name: impl Into<String>,
+        levels: impl IntoIterator<Item = S>,
+    ) -> Request {
+        let name = name.into();
+        let levels = levels.into_iter().map(Into::into);
+        match self.vary.iter_mut().find(|factor| factor.name == name) {
+            Some(factor) => factor.levels.extend(levels),
+            None => self.vary.push(Factor { name, levels: levels.collect() }),
+        }
+        self
+    }
+
     /// Holds the request against what exists and makes sense. Runs nothing.
     ///
     /// # Errors
@@ -160,18 +182,7 @@ impl Request {
     pub fn check(&self) -> Result<Checked> {
         self.check_numbers()?;
         self.check_target()?;
-        let task = workload::parse(&self.workload)?;
-        let contenders = self
-            .contenders
-            .iter()
-            .map(|typed| self.check_contender(typed, task.as_ref()))
-            .collect::<Result<Vec<Contender>>>()?;
-        let placement = self.placement.as_deref().map(Placement::parse).transpose()?;
-        // Claims first: the order in which results show them.
-        let mut metrics = task.metrics();
-        metrics.sort_by_key(|metric| metric.role != Role::Claim);
-        let load = if task.is_paced() { Load::Paced } else { Load::Bulk };
-        Ok(Checked { load, entrants: entrants(&contenders), contenders, metrics, placement })
+        cells::check(self)
     }
 
     /// The request as results carry it, with defaults filled in.
@@ -191,12 +202,16 @@ impl Request {
             margin: self.margin,
             confidence: self.confidence,
             placement: self.placement.clone(),
+            vary: self.vary.clone(),
         }
     }
 
-    /// The budget asked for, or the default where nothing else ends the race.
+    /// The budget asked for, or the default where nothing else ends the race: as much for each
+    /// combination of conditions as a race without any has, up to [`LONGEST_BUDGET`].
     pub(super) fn time_limit(&self) -> Option<Nanos> {
-        self.budget.or_else(|| self.blocks.is_none().then_some(DEFAULT_BUDGET))
+        let combinations = self.vary.iter().map(|factor| factor.levels.len() as u64).product();
+        let default = Nanos(DEFAULT_BUDGET.0.saturating_mul(combinations)).min(LONGEST_BUDGET);
+        self.budget.or_else(|| self.blocks.is_none().then_some(default))
     }
 
     fn check_numbers(&self) -> Result<()> {
@@ -261,27 +276,6 @@ impl Request {
             None => Ok(()),
         }
     }
-
-    fn check_contender(&self, typed: &str, task: &dyn Task) -> Result<Contender> {
-        let contender = Contender::parse(typed)?;
-        let info = contender.transport.info();
-        if let Some(reason) = task.misfit(&info.guarantees, info.peer) {
-            return Err(Error::usage(format!(
-                "`{typed}` cannot carry `{}`: {reason}",
-                self.workload
-            )));
-        }
-        match (&self.to, info.reach) {
-            (_, Reach::Network) | (None, Reach::Machine) => Ok(contender),
-            (Some(host), Reach::Machine | Reach::Process) => Err(Error::usage(format!(
-                "`{typed}` does not leave this machine and cannot reach {host}; \
-                 race it on loopback, without --to"
-            ))),
-            (None, Reach::Process) => Err(Error::usage(format!(
-                "`{typed}` does not leave its process, and the two ends of a trial are two"
-            ))),
-        }
-    }
 }
 
 /// A request that can be meant.
@@ -291,44 +285,14 @@ pub struct Checked {
     pub contenders: Vec<Contender>,
     /// The same as results show them; nothing has run yet.
     pub entrants: Vec<Entrant>,
+    /// What is varied.
+    pub factors: Vec<Factor>,
     /// What is compared, claims first.
     pub metrics: Vec<Metric>,
     /// Where the ends are to run, if that was asked for.
     pub placement: Option<Placement>,
     /// What the workload asks of the CPUs.
     pub load: Load,
-}
-
-fn entrants(contenders: &[Contender]) -> Vec<Entrant> {
-    let specs: Vec<String> = contenders.iter().map(|c| c.spec.to_string()).collect();
-    contenders
-        .iter()
-        .enumerate()
-        .map(|(id, contender)| {
-            let info = contender.transport.info();
-            let asked = contender.knobs.iter();
-            Entrant {
-                id,
-                spec: specs[id].clone(),
-                label: label(&specs, id),
-                transport: info.id.to_owned(),
-                colour: info.colour.to_owned(),
-                implementation: format!("{}/{}", info.id, info.implementation),
-                asked: asked.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
-                effective: Effective::new(),
-                far_effective: Effective::new(),
-                blocked: None,
-            }
-        })
-        .collect()
-}
-
-/// The spec, with a number from the second of the same spec on: `udp`, `udp #2`.
-fn label(specs: &[String], id: usize) -> String {
-    match specs[..id].iter().filter(|spec| **spec == specs[id]).count() {
-        0 => specs[id].clone(),
-        before => format!("{} #{}", specs[id], before + 1),
-    }
 }
 
 #[cfg(test)]

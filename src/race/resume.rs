@@ -47,8 +47,8 @@ pub fn resume(before: Outcome, budget: Option<Nanos>, stage: Stage<'_>) -> Resul
             .push(Notice::ResumedAfterLastLook { blocks: done, error: error_after(&before, done) });
     }
     // The environment is cold again; what this trial finds is not looked at.
-    if let Some(first) = before.contenders.iter().find(|e| e.blocked.is_none()) {
-        let order = common.order(&first.spec, schedule::pilot_seed(before.seed, 0));
+    if let Some(first) = before.contenders.iter().find(|e| e.is_racing()) {
+        let order = common.order(first, schedule::pilot_seed(before.seed, 0));
         stage.observer.on(Event::Pilot { trial: 1, of: 1 });
         let _: End = stage.runner.run(&order);
     }
@@ -66,9 +66,15 @@ pub fn resume(before: Outcome, budget: Option<Nanos>, stage: Stage<'_>) -> Resul
 pub fn replay(earlier: &Outcome) -> Request {
     Request {
         plan: Some(earlier.plan.clone()),
-        placement: Some(earlier.plan.placement.clone()),
+        // A placement that varies is part of what is asked, and none is fixed for all.
+        placement: (!varies_placement(earlier)).then(|| earlier.plan.placement.clone()),
         ..request(earlier)
     }
+}
+
+fn varies_placement(outcome: &Outcome) -> bool {
+    let cells = outcome.contenders.iter().filter_map(|entrant| entrant.cell.as_ref());
+    cells.into_iter().any(|cell| cell.placement.is_some())
 }
 
 /// The request that a race came from.
@@ -88,6 +94,7 @@ fn request(outcome: &Outcome) -> Request {
     request.placement.clone_from(&asked.placement);
     request.title.clone_from(&outcome.title);
     request.labels.clone_from(&outcome.labels);
+    request.vary.clone_from(&asked.vary);
     request
 }
 

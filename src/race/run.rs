@@ -24,7 +24,7 @@ use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::agents::{Agents, Far};
 use crate::trial::control::Secret;
-use crate::trial::placement::Placement;
+use crate::trial::placement::{Load, Placement};
 use crate::trial::remote::RemoteServer;
 
 impl Request {
@@ -51,11 +51,12 @@ impl Request {
         let placement = stage.runner.placement(checked.placement, checked.load)?;
         let common = self.common(placement.0);
         let mut entrants = checked.entrants.clone();
+        rule_out(&mut entrants, &mut stage, checked.load)?;
         let pilot = pilot::run(self, &mut stage, &common, &mut entrants, seed)?;
-        let active = entrants.iter().filter(|e| e.blocked.is_none()).count();
         let elapsed = stage.clock.now() - began;
-        let fixed = plan::fix(self, &checked, active, placement, &pilot, elapsed);
-        let Checked { contenders, metrics, .. } = checked;
+        let fixed = plan::fix(self, &checked.metrics, &entrants, placement, &pilot, elapsed);
+        let active = active(&entrants).count();
+        let Checked { contenders, metrics, factors, .. } = checked;
         remove_stale_samples(&stage)?;
         let outcome = Outcome {
             format: FORMAT,
@@ -70,6 +71,7 @@ impl Request {
             peer_host,
             path: stage.runner.path(),
             metrics,
+            factors,
             contenders: entrants,
             trials: Vec::new(),
             summary: Vec::new(),
@@ -115,7 +117,7 @@ impl Request {
 
     /// What all trials of this race have in common.
     pub(super) fn common(&self, placement: Placement) -> Common {
-        Common { workload: self.workload.clone(), placement, wait: placement.wait() }
+        Common { workload: self.workload.clone(), placement }
     }
 }
 
@@ -358,7 +360,26 @@ pub(super) fn blocks_done(outcome: &Outcome) -> u64 {
 }
 
 fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
-    entrants.iter().filter(|entrant| entrant.blocked.is_none())
+    entrants.iter().filter(|entrant| entrant.is_racing())
+}
+
+/// Rules out the cells whose placement is not possible on this machine.
+///
+/// # Errors
+/// Where none is left: what speaks against the first.
+fn rule_out(entrants: &mut [Entrant], stage: &mut Stage<'_>, load: Load) -> Result<()> {
+    let mut first = None;
+    for cell in entrants.iter_mut().filter_map(|entrant| entrant.cell.as_mut()) {
+        let (Some(placement), None) = (cell.placement, &cell.infeasible) else { continue };
+        if let Err(error) = stage.runner.placement(Some(placement), load) {
+            cell.infeasible = Some(error.to_string());
+            first.get_or_insert(error);
+        }
+    }
+    match first {
+        Some(error) if active(entrants).next().is_none() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn all_blocked(entrants: &[Entrant]) -> Error {

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::date;
 use super::outcome::{
-    Asked, Control, Difference, Entrant, FORMAT, Fixed, Outcome, Program, Status, Summary, Trial,
-    Verdict, Warning,
+    Asked, Control, Difference, Entrant, FORMAT, Factor, Fixed, Outcome, Program, Status, Summary,
+    Trial, Verdict, Warning,
 };
 use crate::error::{Error, Result};
 use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics};
@@ -151,6 +151,7 @@ fn check_references(outcome: &Outcome) -> Result<(), String> {
     if let Some((place, entrant)) = ids.into_iter().find(|(place, entrant)| entrant.id != *place) {
         return Err(format!("contenders[{place}].id is {}, not {place}", entrant.id));
     }
+    check_cells(outcome)?;
     let trials = outcome.trials.iter().map(|trial| trial.contender);
     let summary = outcome.summary.iter().map(|summary| summary.contender);
     let verdicts = outcome.verdicts.iter();
@@ -165,6 +166,23 @@ fn check_references(outcome: &Outcome) -> Result<(), String> {
         Some((what, Some(id))) => Err(format!("{what} name contender {id}, and there are {n}")),
         _ => Ok(()),
     }
+}
+
+/// Whether every cell names a contender, and a level of each factor.
+fn check_cells(outcome: &Outcome) -> Result<(), String> {
+    for (at, entrant) in outcome.contenders.iter().enumerate() {
+        let Some(cell) = &entrant.cell else { continue };
+        let known = |(level, factor): (&usize, &Factor)| *level < factor.levels.len();
+        let whole = cell.levels.len() == outcome.factors.len()
+            && cell.levels.iter().zip(&outcome.factors).all(known)
+            && cell.contender < outcome.asked.contenders.len();
+        if !whole {
+            return Err(format!(
+                "contenders[{at}].cell does not fit the factors and the contenders asked for"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Finds the field that does not fit. Only after reading has failed, so it may take its time.
@@ -189,7 +207,8 @@ fn blame(text: &[u8]) -> Option<String> {
         ("seed", misfit::<u64>),
         ("status", misfit::<Status>),
     ];
-    let lists: [(&str, Misfit); 7] = [
+    let lists: [(&str, Misfit); 8] = [
+        ("factors", item_misfit::<Factor>),
         ("metrics", item_misfit::<Metric>),
         ("contenders", item_misfit::<Entrant>),
         ("trials", trial_misfit),

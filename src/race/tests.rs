@@ -15,6 +15,7 @@ use crate::rng::SplitMix64;
 use crate::stats;
 use crate::time::{Manual, Nanos};
 use crate::trial::fake::Fake;
+use crate::trial::placement::Placement;
 use crate::trial::{End, Order};
 
 fn ask(contenders: &[&str]) -> Request {
@@ -551,4 +552,55 @@ fn a_budget_for_too_few_blocks_is_told_before_they_run() {
     let outcome = run(&ask(&["tcp", "udp"]).blocks(3), tie()).unwrap();
     assert_eq!(codes(&outcome), ["budget_too_small"]);
     assert!(outcome.warnings[0].message.contains("6 are the fewest"));
+}
+
+#[test]
+fn a_race_over_conditions_runs_every_cell_in_every_block_and_compares_within_them() {
+    let request = Request::new(["tcp", "udp"])
+        .workload(WORKLOAD)
+        .vary("placement", ["same-core", "busy"])
+        .blocks(12)
+        .margin(0.05)
+        .seed(5);
+    // UDP is ahead on one core only; the copies of the control would tell if cells were mixed up.
+    let mut rng = SplitMix64::new(9);
+    let outcome = testing::run(&request, |order| {
+        let base = if order.placement == Placement::Busy { 50.0 } else { 100.0 };
+        let gain = match (order.contender.as_str(), order.placement) {
+            ("udp", Placement::SameCore) => 0.5,
+            _ => 1.0,
+        };
+        assert_eq!(order.wait, order.placement.wait());
+        ran(order, base * gain * (0.005 * rng.normal()).exp())
+    })
+    .unwrap();
+    assert_eq!(outcome.contenders.len(), 4);
+    let metric = &outcome.metrics[0].name;
+    let of = |a: usize, b: usize| {
+        let mut verdicts = outcome.verdicts.iter();
+        verdicts.find(|v| (v.a, v.b) == (a, b) && v.metric == *metric).map(|v| (v.outcome, v.ahead))
+    };
+    assert_eq!(of(0, 1), Some((stats::Outcome::Ahead, Some(1))));
+    assert_eq!(of(2, 3), Some((stats::Outcome::DeadHeat, None)));
+    assert_eq!(of(0, 2), None);
+    assert_eq!(of(1, 3), None);
+    let blocks = super::run::blocks_done(&outcome);
+    for entrant in &outcome.contenders {
+        let own = outcome.trials.iter().filter(|t| t.contender == entrant.id && !t.control);
+        assert_eq!(own.count() as u64, blocks, "{}", entrant.label);
+    }
+    let again = super::replay(&outcome).check().unwrap();
+    assert_eq!(again.entrants.len(), 4);
+    assert_eq!(again.factors, outcome.factors);
+}
+
+#[test]
+fn a_placement_that_this_machine_has_not_rules_its_cells_out_and_names_them() {
+    let request = Request::new(["udp", "udp"]).workload(WORKLOAD).blocks(2);
+    let request = request.vary("placement", ["same-core", "0,9999"]);
+    let outcome = testing::run(&request, |order| ran(order, 100.0)).unwrap();
+    let infeasible: Vec<bool> =
+        outcome.contenders.iter().map(|entrant| entrant.infeasible().is_some()).collect();
+    assert_eq!(infeasible, [false, false, true, true]);
+    assert!(outcome.trials.iter().all(|trial| trial.contender < 2));
 }

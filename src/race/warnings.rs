@@ -54,7 +54,9 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
     if outcome.asked.margin.is_none() && plan.margin > LEAST_MARGIN {
         all.push(Notice::MarginWidened { margin: plan.margin, reason: plan.margin_reason.clone() });
     }
-    if plan.placement == "host" && outcome.asked.to.is_none() {
+    let varied =
+        outcome.contenders.iter().any(|e| e.cell.as_ref().is_some_and(|c| c.placement.is_some()));
+    if plan.placement == "host" && !varied && outcome.asked.to.is_none() {
         all.push(Notice::HostPlacement);
     }
     all
@@ -62,7 +64,7 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
 
 fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
-    let mut racing = outcome.contenders.iter().filter(|e| e.blocked.is_none());
+    let mut racing = outcome.contenders.iter().filter(|e| e.is_racing());
     if let (Some(only), None) = (racing.next(), racing.next()) {
         all.push(Notice::SingleContender { label: only.label.clone() });
     }

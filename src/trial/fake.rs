@@ -3,8 +3,11 @@
 use super::host::HostFacts;
 use super::placement::{Load, Placement};
 use super::{End, Order, PathFacts, Record, Runner};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::figures::Metrics;
+
+/// How many CPUs the fake machine has.
+const CPUS: usize = 8;
 
 /// Answers each order from a closure.
 pub struct Fake<F>(pub F);
@@ -15,7 +18,12 @@ impl<F: FnMut(&Order) -> End> Runner for Fake<F> {
     }
 
     fn placement(&mut self, asked: Option<Placement>, _load: Load) -> Result<(Placement, String)> {
-        Ok((asked.unwrap_or(Placement::CrossCore), "as the test says".into()))
+        match asked {
+            Some(Placement::Cpus(near, far)) if near.max(far) >= CPUS => {
+                Err(Error::usage(format!("the fake machine has the CPUs 0 to {}", CPUS - 1)))
+            }
+            asked => Ok((asked.unwrap_or(Placement::CrossCore), "as the test says".into())),
+        }
     }
 
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {

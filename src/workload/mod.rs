@@ -220,10 +220,21 @@ pub struct Findings {
 /// [`crate::Error::Usage`] naming what is wrong and what would be right.
 pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
     let spec = Spec::parse(typed)?;
-    let found = ALL.iter().find(|workload| workload.info().id == spec.name);
-    let Some(workload) = found else {
+    find(&spec.name)?.task(&spec)
+}
+
+/// The keys of the workload with this name.
+///
+/// # Errors
+/// [`crate::Error::Usage`] where there is none.
+pub fn keys(name: &str) -> Result<&'static [Key]> {
+    Ok(find(name)?.info().keys)
+}
+
+fn find(name: &str) -> Result<&'static dyn Workload> {
+    let found = ALL.iter().find(|workload| workload.info().id == name);
+    found.copied().ok_or_else(|| {
         let ids: Vec<&str> = ALL.iter().map(|workload| workload.info().id).collect();
-        return Err(unknown("workload", &spec.name, &ids));
-    };
-    workload.task(&spec)
+        unknown("workload", name, &ids)
+    })
 }

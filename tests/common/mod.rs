@@ -9,11 +9,12 @@ use deadheat::figures::{
     Account, Better, ClockEstimate, Cost, Distribution, Ledger, Metric, Quantile, Role, Unit,
 };
 use deadheat::race::outcome::{
-    Asked, Control, Difference, Entrant, Fixed, Outcome, Program, Ratio, Status, Summary, Trial,
-    Verdict, Warning,
+    Asked, Cell, Control, Difference, Entrant, Factor, Fixed, Outcome, Program, Ratio, Status,
+    Summary, Trial, Verdict, Warning,
 };
 use deadheat::stats;
 use deadheat::trial::host::HostFacts;
+use deadheat::trial::placement::Placement;
 use deadheat::trial::{PathFacts, Record};
 
 const BLOCKS: u64 = 8;
@@ -25,6 +26,27 @@ pub(crate) const UNIX: usize = 1;
 pub(crate) const UDP: usize = 2;
 pub(crate) const BBR: usize = 3;
 pub(crate) const ICMP: usize = 4;
+
+/// [`full`] as a race over conditions: what it lacks of format 1 is there, too.
+pub(crate) fn everything() -> Outcome {
+    let mut outcome = full();
+    let factor = Factor {
+        name: "placement".into(),
+        levels: ["same-core", "busy"].map(String::from).to_vec(),
+    };
+    outcome.asked.vary = vec![factor.clone()];
+    outcome.factors = vec![factor];
+    for (contender, entrant) in outcome.contenders.iter_mut().enumerate() {
+        entrant.cell = Some(Cell {
+            contender,
+            levels: vec![0],
+            workload: "ping:size=64".into(),
+            placement: Some(Placement::SameCore),
+            infeasible: (contender == BBR).then(|| "this host has one CPU".into()),
+        });
+    }
+    outcome
+}
 
 /// A race of five: `udp` ahead of the tied `tcp` and `unix`, `tcp:cc=bbr` undecided, `icmp`
 /// blocked; with a censored p99, an excluded trial, differences and warnings. Every field of
@@ -47,6 +69,7 @@ pub(crate) fn full() -> Outcome {
             address: "192.0.2.7".into(),
         },
         metrics: metrics(),
+        factors: Vec::new(),
         contenders: contenders(),
         trials: trials(),
         summary: summary(),
@@ -177,6 +200,7 @@ fn asked() -> Asked {
         margin: Some(0.05),
         confidence: 0.95,
         placement: Some("cross-core".into()),
+        vary: Vec::new(),
     }
 }
 
@@ -243,6 +267,7 @@ fn contenders() -> Vec<Entrant> {
         effective: map(&[("nodelay", "on"), ("sndbuf", "2626560")]),
         far_effective: map(&[("nodelay", "on")]),
         blocked: None,
+        cell: None,
     };
     let mut contenders = vec![
         entrant(TCP, "tcp", "#1f77b4", "tcp/linux-6.18/cubic"),

@@ -1,0 +1,407 @@
+//! A race over conditions: every contender under every combination of levels. One contender under
+//! one combination is a cell; each cell is an entrant of its own, runs once in every block, and is
+//! compared with the other contenders under the same combination.
+//!
+//! Without factors there is one cell for each contender, and nothing of this shows.
+
+use std::fmt::Write as _;
+
+use super::outcome::{Cell, Entrant, Factor};
+use super::request::{Checked, Request};
+use crate::contract::Reach;
+use crate::error::{Error, Result, unknown};
+use crate::figures::{Metric, Role};
+use crate::spec::Spec;
+use crate::transport::{Contender, Effective, Info};
+use crate::trial::placement::{Load, Placement};
+use crate::workload::{self, Task};
+
+/// More would not fit a race that anybody waits for.
+const MOST_CELLS: usize = 256;
+const MOST_FACTORS: usize = 4;
+const MOST_LEVELS: usize = 16;
+
+/// The factor that is not a key of a workload or transport.
+const PLACEMENT: &str = "placement";
+
+/// What a factor changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Changes {
+    /// Where the ends run.
+    Placement,
+    /// A key of the workload.
+    Workload,
+    /// A knob of those contenders that have it.
+    Knob,
+}
+
+/// A cell as it would run.
+struct Runs {
+    contender: Contender,
+    task: Box<dyn Task>,
+    workload: String,
+    placement: Option<Placement>,
+}
+
+/// Turns what was asked into entrants.
+///
+/// # Errors
+/// [`Error::Usage`] where a factor means nothing here, is given twice, or a level suits no
+/// contender; where a contender cannot run at all.
+pub(super) fn check(request: &Request) -> Result<Checked> {
+    let workload = Spec::parse(&request.workload)?;
+    let factors = request.vary.clone();
+    let asked: Vec<Spec> =
+        request.contenders.iter().map(|typed| Spec::parse(typed)).collect::<Result<_>>()?;
+    let contenders: Vec<Contender> =
+        request.contenders.iter().map(|typed| Contender::parse(typed)).collect::<Result<_>>()?;
+    let changes = factors
+        .iter()
+        .map(|factor| changes(factor, &workload, &asked, &contenders))
+        .collect::<Result<Vec<Changes>>>()?;
+    check_sizes(request, &factors)?;
+    Grid { request, workload, factors, changes, asked, contenders }.check()
+}
+
+fn changes(
+    factor: &Factor,
+    workload: &Spec,
+    asked: &[Spec],
+    contenders: &[Contender],
+) -> Result<Changes> {
+    let name = factor.name.as_str();
+    let keys = workload::keys(&workload.name)?;
+    let knobs = |contender: &Contender| contender.transport.info().keys.iter().map(|k| k.name);
+    let fixed = |spec: &Spec| spec.options.iter().any(|(key, _)| key == name);
+    if let Some(twice) = asked.iter().chain([workload]).find(|spec| fixed(spec)) {
+        return Err(Error::usage(format!(
+            "`{name}` is to vary and is fixed in `{twice}`; leave it out there"
+        )));
+    }
+    if name == PLACEMENT {
+        return Ok(Changes::Placement);
+    }
+    if keys.iter().any(|key| key.name == name) {
+        return Ok(Changes::Workload);
+    }
+    if contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
+        return Ok(Changes::Knob);
+    }
+    let mut valid: Vec<&str> = keys.iter().map(|key| key.name).chain([PLACEMENT]).collect();
+    valid.extend(contenders.iter().flat_map(knobs));
+    valid.sort_unstable();
+    valid.dedup();
+    Err(unknown("factor to vary", name, &valid))
+}
+
+fn check_sizes(request: &Request, factors: &[Factor]) -> Result<()> {
+    let refuse = |message: String| Err(Error::usage(message));
+    if factors.len() > MOST_FACTORS {
+        return refuse(format!("{} factors vary; at most {MOST_FACTORS}", factors.len()));
+    }
+    for (at, factor) in factors.iter().enumerate() {
+        let name = &factor.name;
+        if factors[..at].iter().any(|other| other.name == *name) {
+            return refuse(format!("`{name}` is varied twice; give all its levels in one place"));
+        }
+        match factor.levels.len() {
+            0 | 1 => {
+                return refuse(format!(
+                    "`{name}` varies over one level; two or more, as in --vary '{name}=A|B'"
+                ));
+            }
+            2..=MOST_LEVELS => {}
+            n => return refuse(format!("`{name}` varies over {n} levels; at most {MOST_LEVELS}")),
+        }
+        let mut levels = factor.levels.clone();
+        levels.sort_unstable();
+        levels.dedup();
+        if levels.len() < factor.levels.len() {
+            return refuse(format!("`{name}` has a level twice: {}", factor.levels.join("|")));
+        }
+    }
+    if request.placement.is_some() && factors.iter().any(|factor| factor.name == PLACEMENT) {
+        return refuse("the placement is both given and varied; give one of them".into());
+    }
+    let cells = factors.iter().map(|f| f.levels.len()).product::<usize>();
+    match cells * request.contenders.len() {
+        n if n > MOST_CELLS && !factors.is_empty() => refuse(format!(
+            "{} contenders under {cells} combinations are {n} cells; at most {MOST_CELLS}",
+            request.contenders.len()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A cell that may or may not be able to run.
+struct Candidate {
+    row: usize,
+    levels: Vec<usize>,
+    runs: Result<Runs>,
+}
+
+/// The error of the first of those that belong, if none of them can run.
+fn runs_somewhere(cells: &mut Vec<Candidate>, belongs: impl Fn(&Candidate) -> bool) -> Result<()> {
+    if cells.iter().any(|cell| belongs(cell) && cell.runs.is_ok()) {
+        return Ok(());
+    }
+    match cells.iter().position(belongs) {
+        Some(at) => cells.swap_remove(at).runs.map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Contenders, factors and what they change.
+struct Grid<'a> {
+    request: &'a Request,
+    workload: Spec,
+    factors: Vec<Factor>,
+    changes: Vec<Changes>,
+    asked: Vec<Spec>,
+    contenders: Vec<Contender>,
+}
+
+impl Grid<'_> {
+    fn check(self) -> Result<Checked> {
+        let combinations = combinations(&self.factors);
+        let mut cells: Vec<Candidate> = Vec::new();
+        for levels in &combinations {
+            for row in 0..self.asked.len() {
+                let runs = self.cell(row, levels);
+                cells.push(Candidate { row, levels: levels.clone(), runs });
+            }
+        }
+        self.check_levels(&mut cells)?;
+        let mut running = cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
+        let first = running.next().ok_or_else(|| Error::usage("no contender to race"))?;
+        let load = if first.task.is_paced() { Load::Paced } else { Load::Bulk };
+        let metrics = compared(&*first.task);
+        if let Some(other) = running.find(|runs| compared(&*runs.task) != metrics) {
+            return Err(Error::usage(format!(
+                "`{}` and `{}` measure different things; race each on its own",
+                first.workload, other.workload
+            )));
+        }
+        let placement = self.request.placement.as_deref().map(Placement::parse).transpose()?;
+        let labels = labels(&self.asked);
+        let mut entrants = Vec::with_capacity(cells.len());
+        let mut parsed = Vec::with_capacity(cells.len());
+        for (id, Candidate { row, levels, runs }) in cells.into_iter().enumerate() {
+            let infeasible = runs.as_ref().err().map(ToString::to_string);
+            let (contender, workload, placement) = match runs {
+                Ok(runs) => (runs.contender, runs.workload, runs.placement),
+                Err(_) => (self.contenders[row].clone(), self.workload.to_string(), None),
+            };
+            let label = format!("{}{}", labels[row], self.suffix(&levels));
+            let cell = Cell { contender: row, levels, workload, placement, infeasible };
+            let cell = (!self.factors.is_empty()).then_some(cell);
+            entrants.push(entrant(id, label, &contender, cell));
+            parsed.push(contender);
+        }
+        let factors = self.factors;
+        Ok(Checked { load, entrants, contenders: parsed, metrics, placement, factors })
+    }
+
+    /// One contender under one combination, or why it cannot run.
+    fn cell(&self, row: usize, levels: &[usize]) -> Result<Runs> {
+        let (mut spec, mut workload) = (self.asked[row].clone(), self.workload.clone());
+        let mut placement = None;
+        for ((factor, changes), level) in self.factors.iter().zip(&self.changes).zip(levels) {
+            let option = (factor.name.clone(), factor.levels[*level].clone());
+            match changes {
+                Changes::Placement => placement = Some(Placement::parse(&option.1)?),
+                Changes::Workload => workload.options.push(option),
+                Changes::Knob if self.changes(row, factor) => spec.options.push(option),
+                // A contender without the knob runs the same under each level: that is the
+                // comparison asked for.
+                Changes::Knob => {}
+            }
+        }
+        let workload = workload.to_string();
+        let task = workload::parse(&workload)?;
+        let contender = Contender::parse(&spec.to_string())?;
+        fits(&contender, &*task, &workload, self.request.to.as_deref())?;
+        Ok(Runs { contender, task, workload, placement })
+    }
+
+    /// Without factors every contender must run. With them every contender and every level must run
+    /// somewhere; a level that suits nobody is a mistake, not a condition.
+    fn check_levels(&self, cells: &mut Vec<Candidate>) -> Result<()> {
+        for row in 0..self.asked.len() {
+            runs_somewhere(cells, |cell| cell.row == row)?;
+        }
+        for (at, factor) in self.factors.iter().enumerate() {
+            for level in 0..factor.levels.len() {
+                runs_somewhere(cells, |cell| {
+                    cell.levels[at] == level && self.changes(cell.row, factor)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `factor` changes anything for the contender at `row`: a knob, only for who has it.
+    fn changes(&self, row: usize, factor: &Factor) -> bool {
+        let at = self.factors.iter().position(|other| other.name == factor.name);
+        let is_knob = at.is_some_and(|at| self.changes[at] == Changes::Knob);
+        !is_knob || self.contenders[row].transport.info().keys.iter().any(|k| k.name == factor.name)
+    }
+
+    /// ` · placement=busy, call=4kB`, or nothing.
+    fn suffix(&self, levels: &[usize]) -> String {
+        let mut text = String::new();
+        for (at, (factor, level)) in self.factors.iter().zip(levels).enumerate() {
+            let separator = if at == 0 { " · " } else { ", " };
+            let _ = write!(text, "{separator}{}={}", factor.name, factor.levels[*level]);
+        }
+        text
+    }
+}
+
+/// Every combination of levels, the last factor running fastest; one empty one without factors.
+fn combinations(factors: &[Factor]) -> Vec<Vec<usize>> {
+    factors.iter().fold(vec![Vec::new()], |so_far, factor| {
+        let with = |before: &Vec<usize>, level| [before.as_slice(), &[level]].concat();
+        so_far
+            .iter()
+            .flat_map(|before| (0..factor.levels.len()).map(move |level| with(before, level)))
+            .collect()
+    })
+}
+
+/// Claims first: the order in which results show them.
+fn compared(task: &dyn Task) -> Vec<Metric> {
+    let mut metrics = task.metrics();
+    metrics.sort_by_key(|metric| metric.role != Role::Claim);
+    metrics
+}
+
+fn fits(contender: &Contender, task: &dyn Task, workload: &str, to: Option<&str>) -> Result<()> {
+    let (typed, info) = (&contender.spec, contender.transport.info());
+    if let Some(reason) = task.misfit(&info.guarantees, info.peer) {
+        return Err(Error::usage(format!("`{typed}` cannot carry `{workload}`: {reason}")));
+    }
+    match (to, info.reach) {
+        (_, Reach::Network) | (None, Reach::Machine) => Ok(()),
+        (Some(host), Reach::Machine | Reach::Process) => Err(Error::usage(format!(
+            "`{typed}` does not leave this machine and cannot reach {host}; race it on loopback, \
+             without --to"
+        ))),
+        (None, Reach::Process) => Err(Error::usage(format!(
+            "`{typed}` does not leave its process, and the two ends of a trial are two"
+        ))),
+    }
+}
+
+fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) -> Entrant {
+    let info: &Info = contender.transport.info();
+    let asked = contender.knobs.iter();
+    Entrant {
+        id,
+        spec: contender.spec.to_string(),
+        label,
+        transport: info.id.to_owned(),
+        colour: info.colour.to_owned(),
+        implementation: format!("{}/{}", info.id, info.implementation),
+        asked: asked.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        effective: Effective::new(),
+        far_effective: Effective::new(),
+        blocked: None,
+        cell,
+    }
+}
+
+/// The specs, with a number from the second of the same spec on: `udp`, `udp #2`.
+fn labels(asked: &[Spec]) -> Vec<String> {
+    let specs: Vec<String> = asked.iter().map(Spec::to_string).collect();
+    let label = |(id, spec): (usize, &String)| match specs[..id]
+        .iter()
+        .filter(|other| *other == spec)
+        .count()
+    {
+        0 => spec.clone(),
+        before => format!("{spec} #{}", before + 1),
+    };
+    specs.iter().enumerate().map(label).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(request: &Request) -> Vec<String> {
+        let checked = request.check().unwrap();
+        let show = |entrant: &Entrant| {
+            let why = entrant.infeasible().map(|why| format!(" ({why})"));
+            format!("{}{}", entrant.label, why.unwrap_or_default())
+        };
+        checked.entrants.iter().map(show).collect()
+    }
+
+    fn refusal(request: &Request) -> String {
+        let error = request.check().unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        error.to_string()
+    }
+
+    #[test]
+    fn without_factors_a_contender_is_an_entrant() {
+        assert_eq!(cells(&Request::new(["udp", "tcp", "udp"])), ["udp", "tcp", "udp #2"]);
+        let checked = Request::new(["udp"]).check().unwrap();
+        assert_eq!(checked.entrants[0].cell, None);
+    }
+
+    #[test]
+    fn every_contender_meets_every_combination() {
+        let request = Request::new(["tcp", "udp"])
+            .vary("placement", ["same-core", "busy"])
+            .vary("size", ["64", "1kB"]);
+        let found = cells(&request);
+        assert_eq!(found.len(), 8);
+        assert_eq!(found[0], "tcp · placement=same-core, size=64");
+        assert_eq!(found[7], "udp · placement=busy, size=1kB");
+        let checked = request.check().unwrap();
+        let last = checked.entrants[7].cell.as_ref().unwrap();
+        assert_eq!((last.contender, last.levels.as_slice()), (1, &[1, 1][..]));
+        assert_eq!(last.placement, Some(Placement::Busy));
+        assert_eq!(last.workload, "ping:size=1kB");
+    }
+
+    #[test]
+    fn a_knob_changes_who_has_it_and_leaves_the_others_as_they_are() {
+        let request = Request::new(["tcp", "udp"]).vary("cc", ["cubic", "reno"]);
+        let checked = request.check().unwrap();
+        let specs: Vec<&str> = checked.entrants.iter().map(|e| e.spec.as_str()).collect();
+        assert_eq!(specs, ["tcp:cc=cubic", "udp", "tcp:cc=reno", "udp"]);
+    }
+
+    #[test]
+    fn what_cannot_run_is_named_and_the_rest_runs() {
+        let request =
+            Request::new(["tcp", "icmp"]).workload("ping").vary("size", ["64", "65507", "12"]);
+        assert!(cells(&request).iter().all(|cell| !cell.contains('(')), "{:?}", cells(&request));
+        let request = Request::new(["tcp", "unixgram"]).workload("bulk");
+        let request = request.vary("size", ["1400", "65507"]);
+        let infeasible = |e: &Entrant| e.infeasible().is_some();
+        let none = request.check().unwrap().entrants.iter().filter(|e| infeasible(e)).count();
+        assert_eq!(none, 0);
+    }
+
+    #[test]
+    fn factors_that_mean_nothing_are_refused_by_name() {
+        let ask = || Request::new(["tcp", "udp"]);
+        let say = |request: Request| refusal(&request);
+        assert!(say(ask().vary("placment", ["busy", "host"])).contains("`placement`"));
+        assert!(say(ask().vary("placement", ["busy"])).contains("one level"));
+        assert!(say(ask().vary("placement", ["busy", "busy"])).contains("a level twice"));
+        assert!(say(ask().vary("placement", ["busy", "hots"])).contains("host"));
+        assert!(say(ask().vary("size", ["64", "moon"])).contains("moon"));
+        assert!(say(ask().vary("cc", ["cubic", "a/b"])).contains("a/b"));
+        let twice = ask().workload("ping:size=64").vary("size", ["64", "128"]);
+        assert!(say(twice).contains("leave it out"));
+        let both = ask().placement("busy").vary("placement", ["busy", "host"]);
+        assert!(say(both).contains("both given and varied"));
+        let many: Vec<String> = (64..81).map(|size| size.to_string()).collect();
+        assert!(say(ask().vary("size", many)).contains("at most 16"));
+    }
+}
