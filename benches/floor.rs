@@ -8,7 +8,7 @@ mod floor;
 
 use std::io;
 
-use floor::{Bulk, Cpus, Flow, Ping, Protocol, Wait};
+use floor::{Cpus, Datagrams, Get, Give, Ping, Protocol, Put, Stream, Take, Wait};
 
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -32,10 +32,11 @@ fn main() -> io::Result<()> {
     }
     if wanted("bulk", &["ping"]) {
         println!("\n| bulk | Gbit/s at the receiver |\n|---|---|");
-        for flow in [Flow::Tcp, Flow::Udp, Flow::UdpGso, Flow::UdpGsoGro] {
-            if (flow == Flow::Tcp && tcp) || (flow != Flow::Tcp && udp) {
-                bulk(flow)?;
-            }
+        if tcp {
+            streams()?;
+        }
+        if udp {
+            datagrams()?;
         }
     }
     Ok(())
@@ -54,9 +55,36 @@ fn pings(protocol: Protocol) -> io::Result<()> {
     Ok(())
 }
 
-fn bulk(flow: Flow) -> io::Result<()> {
+fn streams() -> io::Result<()> {
     let cpus = Cpus::apart()?;
-    let bps = Bulk { flow, cpus, congestion: "cubic" }.run()?;
-    println!("| {flow:?} | {:.1} |", bps / 1e9);
+    for give in [Give::Write, Give::Writev, Give::Sendfile, Give::Splice, Give::Zerocopy] {
+        for take in [Take::Read, Take::Trunc, Take::Splice] {
+            let stream = Stream { give, take, call: 128 << 10, cpus, congestion: "cubic" };
+            println!("| TCP {give:?}, {take:?} | {:.1} |", stream.run()? / 1e9);
+        }
+    }
+    Ok(())
+}
+
+fn datagrams() -> io::Result<()> {
+    let cpus = Cpus::apart()?;
+    for size in [1400, 64] {
+        for (put, get) in [
+            (Put::Send, Get::Recv),
+            (Put::Send, Get::Recvmmsg),
+            (Put::Sendmmsg, Get::Recvmmsg),
+            (Put::Gso, Get::Recv),
+            (Put::Gso, Get::Gro),
+            (Put::Gso, Get::GroRecvmmsg),
+            (Put::GsoSendmmsg, Get::GroRecvmmsg),
+        ] {
+            let bps = Datagrams { put, get, size, cpus }.run()?;
+            println!(
+                "| UDP {size} B, {put:?}, {get:?} | {:.2} ({:.0} kpps) |",
+                bps / 1e9,
+                bps / 8e3 / size as f64
+            );
+        }
+    }
     Ok(())
 }

@@ -2,12 +2,15 @@
 //! A B A B, as medians of paired ratios with their range. A ratio survives a slow machine; a pair
 //! of absolute figures from two runs does not.
 //!
-//! `cargo bench --bench ratios -- [ping] [lateness] [bulk] [aa]` measures what is named, or all.
+//! `cargo bench --bench ratios -- [ping] [lateness] [bulk] [streams] [datagrams] [best] [aa]`
+//! measures what is named, or all. Peers are those on the PATH.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
 #[allow(dead_code, reason = "the floor program shows more of it")]
 #[path = "floor/mod.rs"]
 mod floor;
+#[path = "ratios/ladder.rs"]
+mod ladder;
 #[path = "ratios/peers.rs"]
 mod peers;
 #[path = "ratios/race.rs"]
@@ -17,7 +20,7 @@ mod table;
 
 use std::error::Error;
 
-use floor::{Bulk, Cpus, Flow, Ping, Protocol, Wait};
+use floor::{Cpus, Give, Ping, Protocol, Stream, Take, Wait};
 use race::Race;
 use table::{Better, Paired, Row, Target};
 
@@ -39,8 +42,15 @@ fn main() -> Outcome<()> {
         return Ok(());
     }
     type Figure = fn() -> Outcome<Vec<Row>>;
-    let figures: [(&str, Figure); 4] =
-        [("ping", pings), ("lateness", lateness), ("bulk", bulk), ("aa", same_against_same)];
+    let figures: [(&str, Figure); 7] = [
+        ("ping", pings),
+        ("lateness", lateness),
+        ("bulk", bulk),
+        ("streams", ladder::streams),
+        ("datagrams", ladder::datagrams),
+        ("best", ladder::best),
+        ("aa", same_against_same),
+    ];
     let named = |name: &str| words.iter().any(|word| word == name);
     let all = !figures.iter().any(|(name, _)| named(name));
     println!("{}", table::HEADER);
@@ -133,9 +143,15 @@ fn bulk() -> Outcome<Vec<Row>> {
     for _ in 0..ROUNDS {
         let ours = Race::new("tcp:cc=cubic", BULK).placement(&placement).run()?;
         let ours = ours.metric("goodput_bps")?;
-        let bare = Bulk { flow: Flow::Tcp, cpus, congestion: "cubic" };
+        let bare = Stream {
+            give: Give::Write,
+            take: Take::Read,
+            call: 128 << 10,
+            cpus,
+            congestion: "cubic",
+        };
         floor.add(ours, bare.run()?);
-        match peers::iperf3(cpus) {
+        match peers::iperf3("iperf3", Protocol::Tcp, cpus, &[]) {
             Ok(theirs) => iperf3.add(ours, theirs),
             Err(why) => missing = Some(why.to_string()),
         }

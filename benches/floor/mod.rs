@@ -4,14 +4,17 @@
 //! Both ends are processes made with fork(2), each pinned; the caller only waits for them, so that
 //! its own affinity stays as it was and a peer that hangs is killed instead of waited for.
 
-mod bulk;
+mod datagrams;
 mod ping;
+mod span;
+mod streams;
 mod sys;
 
 use std::io;
 
-pub(crate) use bulk::{Bulk, Flow};
+pub(crate) use datagrams::{Datagrams, Get, Put};
 pub(crate) use ping::Ping;
+pub(crate) use streams::{Give, Stream, Take};
 
 /// Which socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

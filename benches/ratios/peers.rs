@@ -35,30 +35,43 @@ pub(crate) fn sockperf(protocol: Protocol, cpus: Cpus, wait: Wait) -> Outcome<f6
     Ok(value.ok_or("sockperf printed no median")? * 1e3)
 }
 
-/// iperf3 with CUBIC for two seconds: what the receiver had, in bits per second.
-pub(crate) fn iperf3(cpus: Cpus) -> Outcome<f64> {
-    installed("iperf3")?;
+/// `iperf3`, or a program that takes its words, for two seconds, with more options: what the
+/// receiver had, in bits per second. UDP is sent as fast as it goes.
+pub(crate) fn iperf3(
+    program: &str,
+    protocol: Protocol,
+    cpus: Cpus,
+    options: &[&str],
+) -> Outcome<f64> {
+    installed(program)?;
     let port = free_port(Protocol::Tcp)?;
-    let mut server = Command::new("iperf3");
+    let mut server = Command::new(program);
     server.args(["-s", "-1", "-p", &port]);
     let _server = Server::start(&mut server, Protocol::Tcp, &port)?;
     let affinity = format!("{},{}", cpus.near, cpus.far);
-    let said = output(Command::new("iperf3").args([
-        "-c",
-        "127.0.0.1",
-        "-p",
-        &port,
-        "-A",
-        &affinity,
-        "-C",
-        "cubic",
-        "-t",
-        "2",
-        "-J",
-    ]))?;
+    let kind: &[&str] = match protocol {
+        Protocol::Tcp => &["-C", "cubic"],
+        Protocol::Udp => &["-u", "-b", "0"],
+    };
+    let said = output(
+        Command::new(program)
+            .args(["-c", "127.0.0.1", "-p", &port, "-A", &affinity, "-t", "2", "-J"])
+            .args(kind)
+            .args(options),
+    )?;
     let result: serde_json::Value = serde_json::from_str(&said)?;
-    let received = &result["end"]["sum_received"]["bits_per_second"];
-    Ok(received.as_f64().ok_or("iperf3 printed no goodput")?)
+    // The receiver's own report; older versions put a UDP test's only sum elsewhere.
+    let end = &result["end"];
+    let received = &end["sum_received"]["bits_per_second"];
+    if protocol == Protocol::Tcp {
+        return Ok(received.as_f64().ok_or("no goodput was printed")?);
+    }
+    let sum = if end["sum_received"].is_object() { &end["sum_received"] } else { &end["sum"] };
+    let figure = |name: &str| sum[name].as_f64().ok_or_else(|| format!("no {name} was printed"));
+    match received.as_f64().filter(|bps| *bps > 0.0) {
+        Some(bps) => Ok(bps),
+        None => Ok(figure("bits_per_second")? * (1.0 - figure("lost_percent")? / 100.0)),
+    }
 }
 
 /// irtt at 1 kHz for three seconds: its mean timer error in nanoseconds.
