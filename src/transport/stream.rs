@@ -10,7 +10,7 @@ use socket2::Socket;
 use super::frame::{Decoder, Encoder};
 use super::{Conn, Effective, Progress};
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
-use crate::datapath::buffer::prefaulted;
+use crate::datapath::buffer::{PERIOD, pattern, prefaulted};
 use crate::datapath::stream::Counted;
 use crate::error::Result;
 use crate::figures::ConnStats;
@@ -58,7 +58,10 @@ pub(super) struct StreamConn<F> {
     flavour: F,
     outgoing: Encoder,
     incoming: Decoder,
+    /// What every stream carries, long enough for a call that starts anywhere in its period.
     pump_from: Box<[u8]>,
+    /// Where in it the next byte is.
+    pump_at: usize,
     drain_to: Box<[u8]>,
     connect_ns: u64,
 }
@@ -79,7 +82,8 @@ impl<F: Flavour> StreamConn<F> {
             flavour,
             outgoing: Encoder::new(largest_message),
             incoming: Decoder::new(largest_message),
-            pump_from: prefaulted(PUMP_CALL),
+            pump_from: repeated(PERIOD + PUMP_CALL),
+            pump_at: 0,
             drain_to: prefaulted(DRAIN_ROOM),
             connect_ns,
         })
@@ -157,8 +161,8 @@ impl<F: Flavour> Conn for StreamConn<F> {
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
         let call = source.call_size().max(1);
-        if call > self.pump_from.len() {
-            self.pump_from = prefaulted(call);
+        if PERIOD + call > self.pump_from.len() {
+            self.pump_from = repeated(PERIOD + call);
         }
         let mut progress = Progress::Idle;
         loop {
@@ -166,8 +170,9 @@ impl<F: Flavour> Conn for StreamConn<F> {
             if len == 0 {
                 return Ok(Progress::Moved);
             }
-            match self.socket.send(&self.pump_from[..len], Patience::Block)? {
+            match self.socket.send(&self.pump_from[self.pump_at..][..len], Patience::Block)? {
                 Some(sent) => {
+                    self.pump_at = (self.pump_at + sent) % PERIOD;
                     source.accepted(sent as u64);
                     progress = Progress::Moved;
                     // A blocking call that comes back short has slept for as long as it may.
@@ -227,4 +232,9 @@ impl<F: Flavour> Conn for StreamConn<F> {
             ..ConnStats::default()
         }
     }
+}
+
+/// `len` bytes of the content that every byte stream has.
+fn repeated(len: usize) -> Box<[u8]> {
+    pattern().iter().copied().cycle().take(len).collect()
 }
