@@ -6,7 +6,8 @@ use clap::ValueEnum;
 
 use crate::error::Result;
 use crate::report::wrap;
-use crate::spec::Key;
+use crate::spec::{self, Key};
+use crate::transport::Transport;
 use crate::{transport, workload};
 
 use super::{print, stdout_style};
@@ -50,9 +51,21 @@ fn transports(width: usize) -> String {
             Err(why) => format!("does not work here: {why}"),
         };
         put(&mut out, 2, (info.id, 12), &format!("{}; {works}", info.summary), width);
-        put_keys(&mut out, info.keys, width);
+        put_keys(&mut out, info.keys, width, &|key| works_here(*transport, key));
     }
     out
+}
+
+/// Which of a knob's words work on this host, and why the others do not; nothing for a knob without
+/// words to choose from.
+fn works_here(transport: &dyn Transport, key: &Key) -> Option<String> {
+    let spec::Kind::Choice(words) = key.kind else { return None };
+    let mut broken = words.iter().filter_map(|word| {
+        let why = transport.check_knob(key.name, word).err()?;
+        Some(format!("{word} does not work here: {why}"))
+    });
+    let Some(first) = broken.next() else { return Some("all work here".to_owned()) };
+    Some(broken.fold(first, |all, next| format!("{all}; {next}")))
 }
 
 fn workloads(width: usize) -> String {
@@ -60,7 +73,7 @@ fn workloads(width: usize) -> String {
     for workload in workload::ALL {
         let info = workload.info();
         put(&mut out, 2, (info.id, 12), info.summary, width);
-        put_keys(&mut out, info.keys, width);
+        put_keys(&mut out, info.keys, width, &|_| None);
     }
     out
 }
@@ -84,14 +97,19 @@ fn studies(_width: usize) -> String {
     "STUDIES\n  none in this version\n".to_owned()
 }
 
-fn put_keys(out: &mut String, keys: &[Key], width: usize) {
+/// Lists `keys`, each with what `more` has to say of it.
+fn put_keys(out: &mut String, keys: &[Key], width: usize, more: &dyn Fn(&Key) -> Option<String>) {
     for key in keys {
         let default = match key.default {
             "" => String::new(),
             default => format!(" [{default}]"),
         };
         let head = format!("{}={}{default}", key.name, key.kind.describe());
-        put(out, 4, (&head, 40), key.doc, width);
+        let doc = match more(key) {
+            Some(more) => format!("{}; {more}", key.doc),
+            None => key.doc.to_owned(),
+        };
+        put(out, 4, (&head, 40), &doc, width);
     }
 }
 

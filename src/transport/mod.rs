@@ -72,6 +72,15 @@ pub trait Transport: Sync {
     /// [`crate::Error::Unsupported`] naming what is missing and what works instead.
     fn check(&self) -> Result<()>;
 
+    /// Whether one value of one of its [`crate::spec::Kind::Choice`] knobs works on this host; lists
+    /// ask for each of them. What is always there needs no look.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] naming what is missing and what works instead.
+    fn check_knob(&self, _key: &str, _value: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// Opens a connection to a listener and proves the address with its token.
     ///
     /// # Errors
