@@ -121,8 +121,24 @@ fn bulk_arrives_as_sent_both_ways() {
         let Ends { near, far } = connect(&contender, &at);
         let mut far = far.unwrap();
         let mut near = near;
-        bulk(&contender, &mut *near, &mut *far);
-        bulk(&contender, &mut *far, &mut *near);
+        bulk(&contender, &mut *near, &mut *far, BULK);
+        bulk(&contender, &mut *far, &mut *near, BULK);
+    }
+}
+
+#[test]
+fn every_byte_arrives_as_sent_whichever_engines_move_it() {
+    for (plain, at) in every(PeerKind::Process) {
+        for contender in engines(&plain) {
+            if let Some(why) = lacking(&contender, &at) {
+                println!("skipped: {why}");
+                continue;
+            }
+            let Ends { mut near, far } = connect(&contender, &at);
+            let mut far = far.unwrap();
+            bulk(&contender, &mut *near, &mut *far, BULK_PER_ENGINE);
+            bulk(&contender, &mut *far, &mut *near, BULK_PER_ENGINE);
+        }
     }
 }
 

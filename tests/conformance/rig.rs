@@ -8,6 +8,7 @@ use deadheat::Error;
 use deadheat::contract::{
     Delivery, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Sink, Source,
 };
+use deadheat::datapath::buffer::{PERIOD, pattern};
 use deadheat::spec::Kind;
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::door::Door;
@@ -251,14 +252,91 @@ impl Deadline {
     }
 }
 
+/// Every way to say how a contender's two ends move bulk data: each word of its knob for sending with
+/// each of that for receiving.
+pub(crate) fn engines(plain: &Contender) -> Vec<Contender> {
+    let info = plain.transport.info();
+    let choices = |name: &str| -> Vec<String> {
+        let key = info.keys.iter().find(|key| key.name == name);
+        match key.map(|key| key.kind) {
+            Some(Kind::Choice(words)) => words.iter().map(|w| format!("{name}={w}")).collect(),
+            _ => vec![String::new()],
+        }
+    };
+    let mut all = Vec::new();
+    for io in choices("io") {
+        for rx in choices("rx") {
+            let knobs: Vec<&str> =
+                [io.as_str(), rx.as_str()].into_iter().filter(|knob| !knob.is_empty()).collect();
+            if !knobs.is_empty() {
+                all.push(Contender::parse(&format!("{}:{}", info.id, knobs.join(","))).unwrap());
+            }
+        }
+    }
+    all
+}
+
+/// Why this host does not have what a contender asks for; `None` where it does.
+pub(crate) fn lacking(contender: &Contender, at: &Endpoint) -> Option<Error> {
+    let checks = contender
+        .spec
+        .options
+        .iter()
+        .map(|(key, value)| contender.transport.check_knob(key, value))
+        .chain([listen(contender, at, Door::Own).map(|_| ())]);
+    match checks.into_iter().find_map(Result::err)? {
+        why @ Error::Unsupported { .. } => Some(why),
+        other => panic!("{contender:?}: {other}"),
+    }
+}
+
+/// Bulk data all of whose bytes can be checked: a byte stream is the pattern that everyone makes up
+/// content from, a message has its number in front and from there on a stretch of the pattern that
+/// the number chooses.
+struct Content(Vec<u8>);
+
+impl Content {
+    fn new() -> Content {
+        let mut twice = pattern().to_vec();
+        twice.extend(pattern());
+        Content(twice)
+    }
+
+    /// What message `number` has after its number.
+    fn fill(&self, number: u64, len: usize) -> &[u8] {
+        &self.0[(number as usize).wrapping_mul(251) % PERIOD..][..len]
+    }
+
+    /// Panics where `bytes` are not those of the stream from byte `at` on.
+    fn check_stream(&self, at: u64, bytes: &[u8], who: &str) {
+        let mut at = at as usize % PERIOD;
+        for part in bytes.chunks(PERIOD) {
+            assert!(part == &self.0[at..][..part.len()], "{who}: the stream changed on its way");
+            at = (at + part.len()) % PERIOD;
+        }
+    }
+
+    /// The number of a message, all of whose bytes are checked.
+    fn check_message(&self, message: &[u8], who: &str) -> u64 {
+        assert_eq!(message.len(), BULK_MESSAGE, "{who}");
+        let number = u64::from_be_bytes(message[..8].try_into().unwrap());
+        let want = self.fill(number, BULK_MESSAGE - 8);
+        assert!(message[8..] == *want, "{who}: message {number} changed on its way");
+        number
+    }
+}
+
 /// Bulk data that numbers its messages.
-pub(crate) struct Feed {
+struct Feed {
     left: u64,
     stamped: u64,
+    content: Content,
 }
 
 pub(crate) const BULK: u64 = 20_000_000;
-pub(crate) const BULK_MESSAGE: usize = 1000;
+/// Enough for any engine to be in the middle of its batches more than once.
+pub(crate) const BULK_PER_ENGINE: u64 = 3_000_000;
+const BULK_MESSAGE: usize = 1000;
 
 impl Source for Feed {
     fn budget(&self) -> u64 {
@@ -272,6 +350,7 @@ impl Source for Feed {
     }
     fn stamp(&mut self, message: &mut [u8]) {
         message[..8].copy_from_slice(&self.stamped.to_be_bytes());
+        message[8..].copy_from_slice(self.content.fill(self.stamped, BULK_MESSAGE - 8));
         self.stamped += 1;
     }
     fn accepted(&mut self, bytes: u64) {
@@ -279,8 +358,10 @@ impl Source for Feed {
     }
 }
 
-pub(crate) struct Basin {
+struct Basin {
+    who: String,
     framing: Framing,
+    content: Content,
     bytes: u64,
     numbers: Vec<u64>,
 }
@@ -288,11 +369,11 @@ pub(crate) struct Basin {
 impl Sink for Basin {
     fn take(&mut self, bytes: &[u8]) {
         assert!(!bytes.is_empty());
-        self.bytes += bytes.len() as u64;
-        if self.framing == Framing::Messages {
-            assert_eq!(bytes.len(), BULK_MESSAGE);
-            self.numbers.push(u64::from_be_bytes(bytes[..8].try_into().unwrap()));
+        match self.framing {
+            Framing::ByteStream => self.content.check_stream(self.bytes, bytes, &self.who),
+            Framing::Messages => self.numbers.push(self.content.check_message(bytes, &self.who)),
         }
+        self.bytes += bytes.len() as u64;
     }
     fn pass(&mut self, bytes: u64) {
         assert_eq!(self.framing, Framing::ByteStream);
@@ -300,12 +381,19 @@ impl Sink for Basin {
     }
 }
 
-pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn) {
+/// Sends `total` bytes and checks every one that arrives.
+pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn, total: u64) {
     let promised = contender.transport.info().guarantees;
     let patience = Deadline::new(contender);
     let sent_all = AtomicBool::new(false);
-    let mut feed = Feed { left: BULK, stamped: 0 };
-    let mut basin = Basin { framing: promised.framing, bytes: 0, numbers: Vec::new() };
+    let mut feed = Feed { left: total, stamped: 0, content: Content::new() };
+    let mut basin = Basin {
+        who: format!("{contender:?}"),
+        framing: promised.framing,
+        content: Content::new(),
+        bytes: 0,
+        numbers: Vec::new(),
+    };
     thread::scope(|scope| {
         scope.spawn(|| {
             while feed.left > 0 {
@@ -320,25 +408,25 @@ pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn
                 tend(from);
             }
         });
-        let mut quiet = 0;
-        // A datagram flow has no end of its own: it is over when it stays quiet after the last send.
-        while quiet < 3 {
+        // A datagram flow has no end of its own: it is over when all is there or, as some may be lost,
+        // when it stays quiet after the last send.
+        while promised.framing == Framing::ByteStream || basin.bytes < total {
             patience.check();
             tend(to);
             let over = sent_all.load(Atomic::Acquire);
             match to.drain(Patience::Block, &mut basin).unwrap() {
-                Progress::Moved => quiet = 0,
-                Progress::Idle => quiet += u32::from(over),
+                Progress::Idle if over && promised.delivery == Delivery::BestEffort => break,
+                Progress::Moved | Progress::Idle => {}
                 Progress::Closed => break,
             }
         }
     });
     if promised.delivery == Delivery::Reliable {
-        assert_eq!(basin.bytes, BULK, "{contender:?}");
+        assert_eq!(basin.bytes, total, "{contender:?}");
     }
-    assert!(basin.bytes > 0 && basin.bytes <= BULK, "{contender:?}: {}", basin.bytes);
+    assert!(basin.bytes > 0 && basin.bytes <= total, "{contender:?}: {}", basin.bytes);
     if promised.framing == Framing::Messages {
-        assert_eq!(feed.stamped * BULK_MESSAGE as u64, BULK, "{contender:?}");
+        assert_eq!(feed.stamped * BULK_MESSAGE as u64, total, "{contender:?}");
         assert!(basin.numbers.iter().all(|n| *n < feed.stamped), "{contender:?}");
         if promised.ordering == Ordering::Ordered {
             assert!(basin.numbers.is_sorted_by(|a, b| a < b), "{contender:?}");
