@@ -229,6 +229,13 @@ pub struct ConnStats {
     pub retransmits: Option<u64>,
     /// Errors the network reported back (ICMP unreachable and the like).
     pub network_errors: u64,
+    /// The path MTU that the kernel knows, in bytes; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_mtu: Option<u64>,
+    /// Bytes of IP and transport headers in front of each message; absent where messages do not travel
+    /// as datagrams of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header_bytes: Option<u64>,
 }
 
 /// What a trial cost one end.

@@ -130,7 +130,7 @@ fn whatever_else_differs_is_said() {
     new.host.sysctls.insert("net.core.rmem_max".into(), "4194304".into());
     new.peer_host = None;
     new.contenders[common::TCP].implementation = "tcp/linux-6.19/cubic".into();
-    new.contenders[common::UDP].spec = "udp:gso=on".into();
+    new.contenders[common::UDP].spec = "udp:io=gso".into();
     new.control.as_mut().unwrap().trusted = false;
     let warnings = compare(&common::full(), &new).warnings;
     for code in [

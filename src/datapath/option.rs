@@ -4,7 +4,7 @@ use std::io;
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use socket2::Socket;
+use socket2::{SockAddr, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::units::Bytes;
@@ -97,6 +97,87 @@ pub fn path_mtu(socket: &Socket) -> Option<usize> {
     let mut value: [u32; 1] = [0];
     get(socket.as_fd(), level, name, &mut value)?;
     usize::try_from(value[0]).ok()
+}
+
+/// The path MTU in bytes that the kernel knows towards an address, for a socket that is not connected.
+pub fn path_mtu_to(to: &SockAddr) -> Option<usize> {
+    let asking = Socket::new(to.domain(), Type::DGRAM, None).ok()?;
+    asking.connect(to).ok()?;
+    path_mtu(&asking)
+}
+
+/// What becomes of packets that exceed the path MTU: ip(7) `IP_MTU_DISCOVER`, ipv6(7)
+/// `IPV6_MTU_DISCOVER`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fragmenting {
+    /// This host and routers may cut them (`IP_PMTUDISC_DONT`).
+    Allowed,
+    /// They are refused (`IP_PMTUDISC_DO`).
+    Refused,
+    /// Routers may not cut, and what is known of the path does not count (`IP_PMTUDISC_PROBE`).
+    Probed,
+}
+
+impl Fragmenting {
+    /// The choice that a knob calls `df=word`.
+    pub fn named(word: &str) -> Option<Fragmenting> {
+        let all = [Fragmenting::Allowed, Fragmenting::Refused, Fragmenting::Probed];
+        all.into_iter().find(|choice| choice.word() == word)
+    }
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        discovery_word(self.value())
+    }
+
+    fn value(self) -> libc::c_int {
+        match self {
+            Fragmenting::Allowed => libc::IP_PMTUDISC_DONT,
+            Fragmenting::Refused => libc::IP_PMTUDISC_DO,
+            Fragmenting::Probed => libc::IP_PMTUDISC_PROBE,
+        }
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// What setsockopt(2) says.
+    pub fn set(self, socket: &Socket) -> io::Result<()> {
+        let (level, name) = discovery(socket);
+        set_int(socket.as_fd(), level, name, self.value())
+    }
+
+    /// What the kernel has, whoever set it; `want` is its own way: this host cuts what exceeds the
+    /// path MTU, routers may not.
+    pub fn tell(socket: &Socket) -> String {
+        let (level, name) = discovery(socket);
+        let mut value = [0];
+        match get(socket.as_fd(), level, name, &mut value) {
+            Some(1) => discovery_word(value[0].cast_signed()).to_owned(),
+            _ => "unknown".to_owned(),
+        }
+    }
+}
+
+fn discovery(socket: &Socket) -> (libc::c_int, libc::c_int) {
+    if is_ipv6(socket) {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER)
+    }
+}
+
+/// The numbers are the same for both IP versions.
+fn discovery_word(value: libc::c_int) -> &'static str {
+    match value {
+        libc::IP_PMTUDISC_DONT => "off",
+        libc::IP_PMTUDISC_WANT => "want",
+        libc::IP_PMTUDISC_DO => "on",
+        libc::IP_PMTUDISC_PROBE => "probe",
+        libc::IP_PMTUDISC_INTERFACE => "interface",
+        libc::IP_PMTUDISC_OMIT => "omit",
+        _ => "unknown",
+    }
 }
 
 /// Whether a socket is of the IPv6 family.

@@ -19,11 +19,11 @@ use echo::{Access, Echo, Family, HEADER};
 
 use super::hello::{self, Hello};
 use super::knock::{self, Unanswered, knock};
-use super::udp::{RCVBUF, not_ip};
+use super::udp::{self, RCVBUF, not_ip};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering};
-use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error};
-use crate::datapath::option::Buffer;
+use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error, past_network_errors};
+use crate::datapath::option::{self, Buffer};
 use crate::error::Error;
 use crate::spec::Kind;
 use crate::units::Bytes;
@@ -267,23 +267,21 @@ impl Conn for IcmpConn {
     #[inline]
     fn send(&mut self, _lane: Lane, message: &[u8]) -> io::Result<Progress> {
         let Self { socket, echo, seq, request, .. } = self;
-        // An error that an earlier request brought back takes the place of one send: try again.
-        for _ in 0..2 {
-            match send_echo(socket, echo, seq, request, message) {
-                Ok(()) => break,
-                Err(error) if is_full(&error) => return Ok(Progress::Idle),
-                Err(error) if is_network_error(&error) => self.network_errors += 1,
-                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
-                    let len = message.len();
-                    return Err(io::Error::new(
-                        io::ErrorKind::InvalidInput,
-                        format!("a message of {len} B; an echo carries at most {LARGEST} B"),
-                    ));
-                }
-                Err(error) => return Err(error),
+        let sent = past_network_errors(&mut self.network_errors, || {
+            send_echo(socket, echo, seq, request, message)
+        });
+        match sent {
+            Ok(_) => Ok(Progress::Moved),
+            Err(error) if is_full(&error) => Ok(Progress::Idle),
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+                let len = message.len();
+                Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("a message of {len} B; an echo carries at most {LARGEST} B"),
+                ))
             }
+            Err(error) => Err(error),
         }
-        Ok(Progress::Moved)
     }
 
     #[inline]
@@ -336,6 +334,8 @@ impl Conn for IcmpConn {
             socket_drops: self.socket.drops(),
             retransmits: None,
             network_errors: self.network_errors,
+            path_mtu: option::path_mtu(self.socket.socket()).map(|mtu| mtu as u64),
+            header_bytes: Some(udp::header_bytes(self.socket.socket())),
         }
     }
 }

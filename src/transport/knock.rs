@@ -115,6 +115,15 @@ pub(super) fn knock(
     }
 }
 
+/// How the near end's socket knows its peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// It is connected to it.
+    Connected,
+    /// It takes datagrams from anyone, and each of its own is addressed.
+    Loose,
+}
+
 /// Opens a connection of UDP datagrams to `to`: a fresh socket, prepared by `prepare`, and how long
 /// the welcome took.
 ///
@@ -124,26 +133,34 @@ pub(super) fn dial(
     to: SocketAddr,
     hello: Hello,
     timeout: Nanos,
+    binding: Binding,
     prepare: &dyn Fn(&Socket) -> Result<()>,
 ) -> Result<(Socket, Nanos)> {
     let to = canonical(to);
+    let address = SockAddr::from(to);
     let failed = |source| Error::setup(format!("open a UDP socket to {to}"), source);
     let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP));
     let socket = socket.map_err(failed)?;
     prepare(&socket)?;
-    socket.connect(&to.into()).map_err(failed)?;
+    if binding == Binding::Connected {
+        socket.connect(&address).map_err(failed)?;
+    }
+    let say = |message: &[u8]| match binding {
+        Binding::Connected => socket.send_with_flags(message, libc::MSG_DONTWAIT),
+        Binding::Loose => socket.send_to_with_flags(message, &address, libc::MSG_DONTWAIT),
+    };
     let (question, answer) = (hello.encode(), hello.encode_welcome());
     let welcomed = knock(
         &socket,
         u32::MAX,
         timeout,
-        || socket.send_with_flags(&question, libc::MSG_DONTWAIT).map(|_| ()),
+        || say(&question).map(|_| ()),
         || Ok(read(&socket, 0)? == Heard::Exactly(answer)),
     );
     match welcomed {
         Ok(took) => {
             // Not to be waited for, and the far end gets on without it.
-            let _ = socket.send_with_flags(&answer, libc::MSG_DONTWAIT);
+            let _ = say(&answer);
             Ok((socket, took))
         }
         Err(Unanswered::Failed(source)) => Err(Error::setup(format!("say hello to {to}"), source)),
@@ -217,6 +234,8 @@ pub(super) struct Guest {
     pub(super) hello: Hello,
     /// A socket connected to it.
     pub(super) socket: Socket,
+    /// Its address.
+    pub(super) peer: SocketAddr,
 }
 
 /// Lets flows of UDP datagrams in that present the token.
@@ -304,7 +323,7 @@ impl Gate {
             settle(&socket, &hello, deadline).map_err(|source| {
                 Error::setup(format!("welcome {peer} from {local} (UDP)"), source)
             })?;
-            return Ok(Guest { hello, socket });
+            return Ok(Guest { hello, socket, peer });
         }
     }
 
@@ -532,7 +551,9 @@ mod tests {
         ] {
             let mut gate = gate(listen);
             let to = SocketAddr::new(dialed.parse().unwrap(), gate.at().port());
-            let near = std::thread::spawn(move || dial(to, HELLO, SECOND, &|_| Ok(())).unwrap());
+            let near = std::thread::spawn(move || {
+                dial(to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
+            });
             let far = accept(&mut gate).unwrap();
             let (near, took) = near.join().unwrap();
             assert_eq!(far.hello, HELLO);
@@ -608,7 +629,9 @@ mod tests {
         let local = local_of(&server).unwrap();
         let (give, take) = HandOver::pair().unwrap();
         let mut gate = Gate::open(local, HELLO.token, Door::Handed(take)).unwrap();
-        let near = std::thread::spawn(move || dial(local, HELLO, SECOND, &|_| Ok(())).unwrap().0);
+        let near = std::thread::spawn(move || {
+            dial(local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().0
+        });
         let mut bytes = [0; 24];
         assert!(readable(server.as_fd(), SECOND).unwrap());
         let (_, peer, _) = receive_from(&server, &mut bytes).unwrap();
@@ -627,12 +650,14 @@ mod tests {
         let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = deaf.local_addr().unwrap();
         let short = Nanos::from_millis(120);
-        let error = dial(to, HELLO, short, &|_| Ok(())).unwrap_err().to_string();
+        let error =
+            dial(to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.starts_with("blocked: sent "), "{error}");
         assert!(error.contains(&format!("UDP hellos of 24 B to {to} over 1")), "{error}");
         assert!(error.contains("no network error either"), "{error}");
         drop(deaf);
-        let error = dial(to, HELLO, short, &|_| Ok(())).unwrap_err().to_string();
+        let error =
+            dial(to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.contains("network errors, the last: Connection refused"), "{error}");
     }
 }

@@ -1,70 +1,34 @@
 //! UDP (RFC 768): datagrams over the kernel, nothing added. What is lost is gone, and nobody slows
 //! the sender down.
 //!
-//! Messages travel one to a send(2) and one to a recv(2). Bulk travels as the host can best:
-//! segmentation and coalescing by the kernel (`gso`, `gro`), or many datagrams a system call.
+//! Messages travel one to a send(2) and one to a recv(2). Bulk travels by the engines that the knobs
+//! `io` and `rx` name: a datagram a call, many a call, and either with segmentation and coalescing by
+//! the kernel.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::hello::{self, Hello};
-use super::knock::{self, Gate, Late};
+use super::knock::{self, Binding, Gate, Late};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering, Side};
 use crate::datapath::datagram::{
-    self, Coalescing, DatagramSocket, Offload, ReceiveBatch, Segmentation, SendBatch, is_full,
-    is_network_error, is_segmentation_refused,
+    DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, Room, SendBatch, SendEngine, is_full,
+    is_network_error, is_segmentation_refused, past_network_errors,
 };
-use crate::datapath::option::{self, Buffer};
+use crate::datapath::option::{self, Buffer, Fragmenting};
 use crate::error::Error;
-use crate::spec::Kind;
-use crate::units::Bytes;
+
+mod knobs;
+
+use knobs::{InUse, KEYS, Knobs, Wish};
+
+pub(super) use knobs::RCVBUF;
 
 /// The largest payload over IPv4: an IP packet of 65,535 bytes (RFC 791) less 20 for its header and
 /// 8 for that of UDP. IPv6 does not count its own header and so takes 65,527 (RFC 8200), but a
 /// message has to fit either family.
 pub(super) const LARGEST: u64 = 65_535 - 20 - 8;
-
-/// Buffers per receive where the kernel coalesces: half a megabyte stays within a core's cache.
-const COALESCED_SLOTS: usize = 8;
-
-const KEYS: &[Key] = &[
-    RCVBUF,
-    SNDBUF,
-    Key {
-        name: "gso",
-        kind: Kind::Switch,
-        default: "on",
-        doc: "let the kernel cut bulk data into datagrams (UDP_SEGMENT), where it can",
-    },
-    Key {
-        name: "gro",
-        kind: Kind::Switch,
-        default: "on",
-        doc: "let the kernel put arriving bulk datagrams together (UDP_GRO), where it can",
-    },
-    Key {
-        name: "batch",
-        kind: Kind::Count(1, 1024),
-        default: "64",
-        doc: "most datagrams per system call for bulk data, where gso or gro is off",
-    },
-];
-
-/// The knob for the receive buffer. Not set by default: the host's own (`net.core.rmem_default`).
-pub(super) const RCVBUF: Key = Key {
-    name: "rcvbuf",
-    kind: Kind::Size(4_096, 1 << 29),
-    default: "",
-    doc: "receive buffer (SO_RCVBUF; the kernel doubles it for its own overhead)",
-};
-
-const SNDBUF: Key = Key {
-    name: "sndbuf",
-    kind: Kind::Size(4_096, 1 << 29),
-    default: "",
-    doc: "send buffer (SO_SNDBUF; the kernel doubles it for its own overhead)",
-};
 
 /// UDP over the kernel.
 pub(super) struct Udp;
@@ -106,24 +70,34 @@ impl Transport for Udp {
         }
     }
 
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        knobs::check(key, value)
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let Endpoint::Ip(to) = dial.to else {
             return Err(not_ip("udp", dial.to));
         };
         let knobs = Knobs::new(dial.knobs);
+        let engines = Engines::new(&knobs)?;
         let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
-        let (socket, took) = knock::dial(*to, dial.hello, dial.timeout, &prepare)?;
-        let conn = UdpConn::new(socket, dial.hello, Side::Near, knobs, dial.largest_message, took);
-        Ok(Box::new(conn.map_err(|e| Error::setup(format!("set up a UDP socket to {to}"), e))?))
+        let (socket, took) = knock::dial(*to, dial.hello, dial.timeout, knobs.binding, &prepare)?;
+        let socket = take_over(socket, *to, knobs.binding)
+            .map_err(|e| Error::setup(format!("set up a UDP socket to {to}"), e))?;
+        let largest = dial.largest_message;
+        let conn = UdpConn::new(socket, dial.hello, Side::Near, (knobs, engines), largest);
+        Ok(Box::new(UdpConn { connect: took, ..conn }))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         let Endpoint::Ip(at) = listen.at else {
             return Err(not_ip("udp", listen.at));
         };
+        let knobs = Knobs::new(listen.knobs);
+        Engines::new(&knobs)?;
         Ok(Box::new(UdpListener {
             gate: Gate::open(*at, listen.token, listen.door)?,
-            knobs: Knobs::new(listen.knobs),
+            knobs,
             largest_message: listen.largest_message,
         }))
     }
@@ -149,37 +123,43 @@ impl Listener for UdpListener {
         let knobs = self.knobs;
         let guest = self.gate.accept(timeout, &|socket| knobs.prepare(socket))?;
         let (hello, largest) = (guest.hello, self.largest_message);
-        let conn = UdpConn::new(guest.socket, hello, Side::Far, knobs, largest, Nanos::ZERO)
+        let socket = take_over(guest.socket, guest.peer, knobs.binding)
             .map_err(|e| Error::setup(format!("set up a UDP socket on {}", self.gate.at()), e))?;
+        let engines = Engines::new(&knobs)?;
+        let conn = UdpConn::new(socket, hello, Side::Far, (knobs, engines), largest);
         Ok((hello.flow, Box::new(conn)))
     }
 }
 
-/// The knobs as values.
-#[derive(Debug, Clone, Copy)]
-struct Knobs {
-    rcvbuf: Option<Bytes>,
-    sndbuf: Option<Bytes>,
-    segmentation: Segmentation,
-    coalescing: Coalescing,
-    batch: usize,
+/// A socket whose calls know the peer as the knob says. The far end's stays connected in any case, as
+/// the kernel tells the flows on one port apart by that; its calls carry the address all the same.
+fn take_over(
+    socket: socket2::Socket,
+    peer: SocketAddr,
+    binding: Binding,
+) -> io::Result<DatagramSocket> {
+    let peer = match binding {
+        Binding::Connected => Peer::Bound,
+        Binding::Loose => Peer::Addressed(peer.into()),
+    };
+    DatagramSocket::with_peer(socket, peer)
 }
 
-impl Knobs {
-    fn new(settings: &Settings) -> Knobs {
-        let on = |key| settings.switch(key) == Some(true);
-        Knobs {
-            rcvbuf: settings.size("rcvbuf"),
-            sndbuf: settings.size("sndbuf"),
-            segmentation: if on("gso") { Segmentation::Kernel } else { Segmentation::Application },
-            coalescing: if on("gro") { Coalescing::Kernel } else { Coalescing::None },
-            batch: settings.count("batch").map_or(1, |n| n as usize),
-        }
-    }
+/// Bytes of IP and UDP, or ICMP, headers in front of each message.
+pub(super) fn header_bytes(socket: &socket2::Socket) -> u64 {
+    if option::is_ipv6(socket) { 40 + 8 } else { 20 + 8 }
+}
 
-    fn prepare(&self, socket: &socket2::Socket) -> Result<()> {
-        Buffer::Receive.ask(socket, self.rcvbuf)?;
-        Buffer::Send.ask(socket, self.sndbuf)
+/// The engines in use.
+#[derive(Debug)]
+struct Engines {
+    io: InUse<SendEngine>,
+    rx: InUse<ReceiveEngine>,
+}
+
+impl Engines {
+    fn new(knobs: &Knobs) -> Result<Engines> {
+        Ok(Engines { io: InUse::sending(knobs.io)?, rx: InUse::receiving(knobs.rx)? })
     }
 }
 
@@ -189,9 +169,8 @@ struct UdpConn {
     welcome: [u8; hello::LEN],
     side: Side,
     knobs: Knobs,
+    engines: Engines,
     largest_message: usize,
-    segmentation: Offload<Segmentation>,
-    coalescing: Offload<Coalescing>,
     message: Box<[u8]>,
     outbound: Option<SendBatch>,
     inbound: Option<ReceiveBatch>,
@@ -203,81 +182,108 @@ struct UdpConn {
 
 impl UdpConn {
     fn new(
-        socket: socket2::Socket,
+        socket: DatagramSocket,
         hello: Hello,
         side: Side,
-        knobs: Knobs,
+        (knobs, engines): (Knobs, Engines),
         largest_message: usize,
-        connect: Nanos,
-    ) -> io::Result<UdpConn> {
-        let fd = socket.as_fd();
-        let segmentation = Offload::probe(knobs.segmentation, Segmentation::Application, || {
-            datagram::probe_segmentation(fd)
-        });
-        let coalescing =
-            Offload::probe(knobs.coalescing, Coalescing::None, || datagram::probe_coalescing(fd));
-        Ok(UdpConn {
-            socket: DatagramSocket::new(socket)?,
+    ) -> UdpConn {
+        UdpConn {
+            socket,
             hello: hello.encode(),
             welcome: hello.encode_welcome(),
             side,
             knobs,
+            engines,
             largest_message,
-            segmentation,
-            coalescing,
             // One byte more than any message, so that a longer stray shows by its length.
             message: vec![0xA5; largest_message.max(hello::LEN) + 1].into(),
             outbound: None,
             inbound: None,
             early_drops: None,
-            connect,
+            connect: Nanos::ZERO,
             network_errors: 0,
-        })
+        }
+    }
+
+    fn path_mtu(&self) -> Option<u64> {
+        let mtu = match self.socket.peer() {
+            Peer::Bound => option::path_mtu(self.socket.socket()),
+            Peer::Addressed(to) => option::path_mtu_to(to),
+        };
+        mtu.map(|mtu| mtu as u64)
     }
 
     /// Makes the buffers for bulk sending: as many messages as the application hands over per call.
     fn start_pumping(&mut self, source: &dyn Source) -> io::Result<SendBatch> {
         let size = source.message_size().max(1);
-        let per_call = (source.call_size() / size).max(1);
-        let headers = if option::is_ipv6(self.socket.socket()) { 48 } else { 28 };
-        if self.segmentation.mode() == Segmentation::Kernel
-            && let Some(mtu) = option::path_mtu(self.socket.socket())
-            && size + headers > mtu
+        let packet = size as u64 + header_bytes(self.socket.socket());
+        if self.engines.io.engine.segments()
+            && let Some(mtu) = self.path_mtu()
+            && packet > mtu
         {
-            self.segmentation = Offload::instead(
-                Segmentation::Application,
-                format!("a message of {size} B exceeds the path MTU of {mtu} B"),
-            );
+            let why = format!("a message of {size} B exceeds the path MTU of {mtu} B");
+            self.do_without_segmentation(why)?;
         }
-        let most = match self.segmentation.mode() {
-            Segmentation::Kernel => per_call,
-            Segmentation::Application => per_call.min(self.knobs.batch),
-        };
-        SendBatch::new(&self.socket, size, most, self.segmentation.mode())
+        let room = Room { messages: source.call_size() / size, batch: self.knobs.send_batch() };
+        SendBatch::new(&self.socket, size, room, self.engines.io.engine)
+    }
+
+    /// Uses another engine, unless this one was asked for by name.
+    fn do_without_segmentation(&mut self, why: String) -> io::Result<()> {
+        let (asked, wish) = self.knobs.io;
+        if wish == Wish::Named {
+            let error = knobs::unsupported("io", asked.word(), &why);
+            return Err(io::Error::new(io::ErrorKind::Unsupported, error.to_string()));
+        }
+        self.engines.io.fall_back(SendEngine::SendMmsg, why);
+        Ok(())
     }
 
     /// Sends what waits in `batch`; how many messages left, the ones the network refused included.
+    #[inline]
     fn send_batch(&mut self, batch: &mut SendBatch) -> io::Result<usize> {
-        // An error that an earlier datagram brought back takes the place of one send: try again.
-        // A refusal that stays is this host's own, and the messages are lost like any others.
-        for _ in 0..2 {
-            match batch.send(&mut self.socket) {
-                Err(error) if is_network_error(&error) => self.network_errors += 1,
-                Err(error)
-                    if self.segmentation.mode() == Segmentation::Kernel
-                        && is_segmentation_refused(&error) =>
-                {
-                    batch.stop_segmenting(&self.socket)?;
-                    self.segmentation =
-                        Offload::instead(Segmentation::Application, error.to_string());
-                }
-                Err(error) if is_oversize(&error) => {
-                    return Err(oversize(error, batch.size()));
-                }
-                other => return other,
-            }
+        let Self { socket, network_errors, .. } = self;
+        match past_network_errors(network_errors, || batch.send(socket)) {
+            Ok(Some(sent)) => Ok(sent),
+            Ok(None) => Ok(batch.discard()),
+            Err(error) if is_full(&error) => Err(error),
+            Err(error) => self.without_offload(batch, error),
         }
-        Ok(batch.discard())
+    }
+
+    /// Sends in another way what a device or path did not take segmented.
+    #[cold]
+    fn without_offload(&mut self, batch: &mut SendBatch, error: io::Error) -> io::Result<usize> {
+        if self.engines.io.engine.segments() && is_segmentation_refused(&error) {
+            self.do_without_segmentation(error.to_string())?;
+            batch.stop_segmenting(&self.socket)?;
+            return self.send_batch(batch);
+        }
+        Err(self.told(error, batch.size()))
+    }
+
+    /// The error of a send, with the sizes where the message was too large.
+    #[cold]
+    fn told(&self, error: io::Error, len: usize) -> io::Error {
+        if error.raw_os_error() != Some(libc::EMSGSIZE) {
+            return error;
+        }
+        let packet = len as u64 + header_bytes(self.socket.socket());
+        let what = match (self.path_mtu(), self.knobs.df) {
+            (Some(mtu), Some(df @ (Fragmenting::Refused | Fragmenting::Probed)))
+                if packet > mtu && len as u64 <= LARGEST =>
+            {
+                let df = df.word();
+                let most = mtu.saturating_sub(header_bytes(self.socket.socket()));
+                format!(
+                    "a message of {len} B makes a packet of {packet} B, the path MTU is {mtu} B, \
+                     and df={df} allows no fragments: send at most {most} B, or use df=off"
+                )
+            }
+            _ => format!("a message of {len} B; UDP carries at most {LARGEST} B"),
+        };
+        io::Error::new(io::ErrorKind::InvalidInput, format!("{what} ({error})"))
     }
 }
 
@@ -291,18 +297,14 @@ impl Conn for UdpConn {
         // IPv6 would take 20 bytes more; the limit is the same for both, so that a race is, too.
         if message.len() as u64 > LARGEST {
             let error = io::Error::from_raw_os_error(libc::EMSGSIZE);
-            return Err(oversize(error, message.len()));
+            return Err(self.told(error, message.len()));
         }
-        for _ in 0..2 {
-            match self.socket.send(message) {
-                Ok(()) => return Ok(Progress::Moved),
-                Err(error) if is_full(&error) => return Ok(Progress::Idle),
-                Err(error) if is_network_error(&error) => self.network_errors += 1,
-                Err(error) if is_oversize(&error) => return Err(oversize(error, message.len())),
-                Err(error) => return Err(error),
-            }
+        let Self { socket, network_errors, .. } = self;
+        match past_network_errors(network_errors, || socket.send(message)) {
+            Ok(_) => Ok(Progress::Moved),
+            Err(error) if is_full(&error) => Ok(Progress::Idle),
+            Err(error) => Err(self.told(error, message.len())),
         }
-        Ok(Progress::Moved)
     }
 
     #[inline]
@@ -334,13 +336,11 @@ impl Conn for UdpConn {
         let mut batch = match self.inbound.take() {
             Some(batch) => batch,
             None => {
-                let slots = match self.coalescing.mode() {
-                    Coalescing::Kernel => COALESCED_SLOTS,
-                    Coalescing::None => self.knobs.batch,
-                };
-                let largest = self.largest_message.max(hello::LEN);
+                let engine = self.engines.rx.engine;
+                let (batch, largest) =
+                    (self.knobs.receive_batch(engine), self.largest_message.max(hello::LEN));
                 self.early_drops = self.socket.drops();
-                ReceiveBatch::new(&self.socket, slots, largest, self.coalescing.mode())?
+                ReceiveBatch::new(&self.socket, batch, largest, engine)?
             }
         };
         let done = match batch.receive(&mut self.socket, patience) {
@@ -364,18 +364,28 @@ impl Conn for UdpConn {
         Ok(())
     }
 
-    /// `gso` and `gro` say what bulk data is moved with; messages never are.
+    /// `io`, `rx` and `batch` say what bulk data is moved with; messages never are.
     fn effective(&self) -> Effective {
         let socket = self.socket.socket();
-        [
+        let connected = match self.socket.peer() {
+            Peer::Bound => "on",
+            Peer::Addressed(_) => "off",
+        };
+        let mut shown: Effective = [
             ("rcvbuf", Buffer::Receive.tell(socket, self.knobs.rcvbuf)),
             ("sndbuf", Buffer::Send.tell(socket, self.knobs.sndbuf)),
-            ("gso", self.segmentation.tell(Segmentation::Kernel)),
-            ("gro", self.coalescing.tell(Coalescing::Kernel)),
-            ("batch", self.knobs.batch.to_string()),
+            ("io", self.engines.io.tell()),
+            ("rx", self.engines.rx.tell()),
+            ("batch", self.batch()),
+            ("connected", connected.to_owned()),
+            ("df", Fragmenting::tell(socket)),
         ]
         .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        .into();
+        if let Some(mtu) = self.path_mtu() {
+            shown.insert("path_mtu".to_owned(), mtu.to_string());
+        }
+        shown
     }
 
     /// Drops of coalesced buffers, which the kernel counts once each, are scaled by what the
@@ -393,6 +403,8 @@ impl Conn for UdpConn {
             socket_drops: self.socket.drops().map(scaled),
             retransmits: None,
             network_errors: self.network_errors,
+            path_mtu: self.path_mtu(),
+            header_bytes: Some(header_bytes(self.socket.socket())),
         }
     }
 }
@@ -408,11 +420,8 @@ impl UdpConn {
         while source.budget() > 0 {
             if batch.waiting() == 0 {
                 // A message is never cut, so the last one may go beyond the budget.
-                for _ in 0..source.budget().div_ceil(size).min(batch.capacity() as u64) {
-                    if let Some(slot) = batch.push() {
-                        source.stamp(slot);
-                    }
-                }
+                let most = source.budget().div_ceil(size).min(batch.capacity() as u64);
+                batch.fill(most as usize, |slot| source.stamp(slot));
             }
             match self.send_batch(batch) {
                 Ok(sent) => {
@@ -434,6 +443,18 @@ impl UdpConn {
         }
     }
 
+    /// Buffers per call: of the engines in use once bulk data moved, otherwise of those to be used.
+    fn batch(&self) -> String {
+        let out = match &self.outbound {
+            Some(batch) => batch.buffers(),
+            None if self.engines.io.engine.batches() => self.knobs.send_batch(),
+            None => 1,
+        };
+        let rx = self.engines.rx.engine;
+        let into = if rx.batches() { self.knobs.receive_batch(rx) } else { 1 };
+        format!("{out} out, {into} in")
+    }
+
     fn missed(&mut self, error: io::Error) -> io::Result<Progress> {
         if is_network_error(&error) {
             self.network_errors += 1;
@@ -441,17 +462,6 @@ impl UdpConn {
         }
         if is_full(&error) { Ok(Progress::Idle) } else { Err(error) }
     }
-}
-
-fn is_oversize(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EMSGSIZE)
-}
-
-fn oversize(error: io::Error, len: usize) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidInput,
-        format!("a message of {len} B; UDP carries at most {LARGEST} B ({error})"),
-    )
 }
 
 #[cfg(test)]
@@ -575,15 +585,17 @@ mod tests {
     }
 
     #[test]
-    fn bulk_arrives_complete_with_every_mix_of_offloads() {
+    fn bulk_arrives_complete_with_every_mix_of_engines() {
+        let mut mixes = vec!["udp:rcvbuf=4MiB".to_owned()];
+        for io in SendEngine::WORDS {
+            for rx in ReceiveEngine::WORDS {
+                for more in ["batch=7", "connected=off", "df=on"] {
+                    mixes.push(format!("udp:rcvbuf=4MiB,io={io},rx={rx},{more}"));
+                }
+            }
+        }
         for address in ["127.0.0.1", "::1"] {
-            for spec in [
-                "udp:rcvbuf=4MiB",
-                "udp:rcvbuf=4MiB,gso=off",
-                "udp:rcvbuf=4MiB,gro=off",
-                "udp:rcvbuf=4MiB,gso=off,gro=off,batch=7",
-                "udp:rcvbuf=4MiB,gso=off,gro=off,batch=1",
-            ] {
+            for spec in &mixes {
                 let (mut near, mut far) = open(address, spec, 1_400);
                 let mut source = Numbered {
                     size: 1_400,
@@ -605,24 +617,94 @@ mod tests {
     }
 
     #[test]
+    fn one_call_is_one_datagram_where_that_was_asked() {
+        let (mut near, mut far) = open("127.0.0.1", "udp:rcvbuf=4MiB,io=send,rx=recv", 100);
+        let (sends, receives) = (near.stats().send_calls, far.stats().receive_calls);
+        let mut source =
+            Numbered { size: 100, call: 131_072, grant: 5_000, stamped: 0, accepted: 0 };
+        near.pump(&mut source).unwrap();
+        let mut kept = Kept::default();
+        while kept.0.len() < 50 {
+            far.drain(Patience::Block, &mut kept).unwrap();
+        }
+        assert_eq!(near.stats().send_calls - sends, 50);
+        // The confirmation of the welcome may come first.
+        assert!((50..=51).contains(&(far.stats().receive_calls - receives)));
+    }
+
+    #[test]
     fn effective_shows_what_is_in_use_and_why_not_what_was_asked() {
-        let (mut near, _far) = open("127.0.0.1", "udp:gro=off,batch=9", 65_507);
+        let (mut near, _far) = open("127.0.0.1", "udp:rx=recv,batch=9,df=probe", 65_507);
         let shown = near.effective();
-        assert_eq!(shown["gso"], "on");
-        assert_eq!(shown["gro"], "off");
-        assert_eq!(shown["batch"], "9");
+        assert_eq!((shown["io"].as_str(), shown["rx"].as_str()), ("gso", "recv"));
+        assert_eq!((shown["df"].as_str(), shown["connected"].as_str()), ("probe", "on"));
+        assert_eq!(shown["batch"], "1 out, 1 in");
+        // Loopback's 65,536, held to what an IPv4 packet can be.
+        assert_eq!(shown["path_mtu"], "65535");
         assert!(shown["rcvbuf"].parse::<u64>().unwrap() > 0);
         // Beyond loopback's MTU with its headers, though not beyond a datagram over IPv6.
-        let (mut wide, _far) = open("::1", "udp", 65_507);
-        for (conn, size, want) in [
-            (&mut near, 1_400, "on"),
-            (&mut wide, 65_500, "off (a message of 65500 B exceeds the path MTU of 65536 B)"),
+        let (mut wide, _far) = open("::1", "udp:connected=off", 65_507);
+        assert_eq!(wide.effective()["df"], "want");
+        assert_eq!(wide.effective()["connected"], "off");
+        for (conn, size, io, batch) in [
+            (&mut near, 1_400, "gso", "1 out, 1 in"),
+            (
+                &mut wide,
+                65_500,
+                "sendmmsg (gso: a message of 65500 B exceeds the path MTU of 65536 B)",
+                "2 out, 8 in",
+            ),
         ] {
             let mut source = Numbered { size, call: 131_072, grant: 1, stamped: 0, accepted: 0 };
             conn.pump(&mut source).unwrap();
             assert_eq!(source.accepted, size as u64);
-            assert_eq!(conn.effective()["gso"], want);
+            assert_eq!(conn.effective()["io"], io);
+            assert_eq!(conn.effective()["batch"], batch);
         }
+    }
+
+    #[test]
+    fn segmentation_by_name_is_had_or_refused() {
+        for io in ["gso", "gso+sendmmsg"] {
+            let (mut near, _far) = open("::1", &format!("udp:io={io}"), 65_507);
+            let mut source =
+                Numbered { size: 65_500, call: 65_500, grant: 1, stamped: 0, accepted: 0 };
+            let error = near.pump(&mut source).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+            let want = format!(
+                "udp:io={io}: a message of 65500 B exceeds the path MTU of 65536 B; io=send and \
+                 io=sendmmsg work everywhere"
+            );
+            assert_eq!(error.to_string(), want);
+            assert_eq!(source.accepted, 0);
+        }
+    }
+
+    #[test]
+    fn a_message_over_the_path_mtu_is_refused_with_the_sizes_where_fragments_are() {
+        let (mut near, _far) = open("::1", "udp:df=on,io=send", 65_507);
+        let mut source = Numbered { size: 65_500, call: 65_500, grant: 1, stamped: 0, accepted: 0 };
+        let bulk = near.pump(&mut source).unwrap_err();
+        let single = near.send(Lane::default(), &[0; 65_500]).unwrap_err();
+        let want = "a message of 65500 B makes a packet of 65548 B, the path MTU is 65536 B, and \
+                    df=on allows no fragments: send at most 65488 B, or use df=off";
+        for error in [bulk, single] {
+            assert!(error.to_string().starts_with(want), "{error}");
+        }
+        let (mut near, _far) = open("::1", "udp:df=off,io=send", 65_507);
+        assert_eq!(near.send(Lane::default(), &[0; 65_500]).unwrap(), Progress::Moved);
+    }
+
+    #[test]
+    fn every_engine_of_the_knobs_is_checked_and_nothing_else() {
+        for (key, words) in [("io", SendEngine::WORDS), ("rx", ReceiveEngine::WORDS)] {
+            for word in words {
+                Udp.check_knob(key, word).unwrap();
+            }
+        }
+        Udp.check_knob("df", "on").unwrap();
+        let refused = knobs::unsupported("rx", "gro", "no such option").to_string();
+        assert_eq!(refused, "udp:rx=gro: no such option; rx=recv and rx=recvmmsg work everywhere");
     }
 
     #[test]
@@ -650,7 +732,8 @@ mod tests {
 
     #[test]
     fn drops_at_the_receiver_close_the_account() {
-        for spec in ["udp:rcvbuf=64KiB", "udp:rcvbuf=64KiB,gro=off"] {
+        for spec in ["udp:rcvbuf=64KiB", "udp:rcvbuf=64KiB,rx=recvmmsg", "udp:rcvbuf=64KiB,rx=gro"]
+        {
             let (mut near, mut far) = open("127.0.0.1", spec, 1_000);
             let mut kept = Kept::default();
             // The first drain turns coalescing on; from then on, whole buffers are dropped.

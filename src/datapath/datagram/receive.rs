@@ -1,0 +1,261 @@
+//! Arriving datagrams, by one of four engines.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::AsFd;
+
+use super::{DatagramSocket, Peer, set_int};
+use crate::contract::Patience;
+use crate::datapath::buffer::prefaulted;
+use crate::datapath::call;
+use crate::datapath::patience::flag;
+
+/// The most bytes one datagram, or several that the kernel put together, can have: the largest IP
+/// packet.
+const LARGEST: usize = 65_536;
+
+/// Which system call receives, and who puts arriving datagrams of one flow together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiveEngine {
+    /// One datagram per recv(2).
+    Recv,
+    /// Many datagrams per recvmmsg(2).
+    RecvMmsg,
+    /// One buffer per recvmsg(2), of several datagrams that the kernel put together (`UDP_GRO`).
+    Gro,
+    /// Many such buffers per recvmmsg(2).
+    GroRecvMmsg,
+}
+
+impl ReceiveEngine {
+    /// Every engine, as knobs name them.
+    pub const WORDS: &'static [&'static str] = &["recv", "recvmmsg", "gro", "gro+recvmmsg"];
+
+    const ALL: [ReceiveEngine; 4] = [
+        ReceiveEngine::Recv,
+        ReceiveEngine::RecvMmsg,
+        ReceiveEngine::Gro,
+        ReceiveEngine::GroRecvMmsg,
+    ];
+
+    /// The engine of that name.
+    pub fn named(word: &str) -> Option<ReceiveEngine> {
+        ReceiveEngine::ALL.into_iter().find(|engine| engine.word() == word)
+    }
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        ReceiveEngine::WORDS[self as usize]
+    }
+
+    /// Whether the kernel puts datagrams together.
+    pub fn coalesces(self) -> bool {
+        matches!(self, ReceiveEngine::Gro | ReceiveEngine::GroRecvMmsg)
+    }
+
+    /// Whether one call brings several buffers.
+    pub fn batches(self) -> bool {
+        matches!(self, ReceiveEngine::RecvMmsg | ReceiveEngine::GroRecvMmsg)
+    }
+}
+
+/// Buffers for as much as one receiving call brings.
+pub struct ReceiveBatch {
+    bytes: Box<[u8]>,
+    headers: Box<[libc::mmsghdr]>,
+    _iovecs: Box<[libc::iovec]>,
+    controls: Box<[Control]>,
+    names: Box<[libc::sockaddr_storage]>,
+    engine: ReceiveEngine,
+    slot: usize,
+    arrived: usize,
+    /// Whether any buffer held several datagrams yet.
+    coalesced: bool,
+    /// How many buffers held so many datagrams since then; the last entry counts longer ones, too.
+    seen: [u64; 129],
+}
+
+// SAFETY: the raw pointers in the headers point into boxes this value owns and never reallocates.
+unsafe impl Send for ReceiveBatch {}
+
+impl ReceiveBatch {
+    /// Buffers for datagrams of at most `largest` bytes, `batch` of them (1 to 1024) where a call takes
+    /// several. Longer datagrams are cut off one byte later, so that their length gives them away.
+    /// Coalesced buffers are always whole.
+    ///
+    /// # Errors
+    /// Where the socket refuses `UDP_GRO`.
+    pub fn new(
+        socket: &DatagramSocket,
+        batch: usize,
+        largest: usize,
+        engine: ReceiveEngine,
+    ) -> io::Result<ReceiveBatch> {
+        let slots = if engine.batches() { batch.max(1) } else { 1 };
+        let slot = if engine.coalesces() { LARGEST } else { (largest + 1).min(LARGEST) };
+        if engine.coalesces() {
+            set_int(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)?;
+        }
+        let mut bytes = prefaulted(slot * slots);
+        let mut iovecs: Box<[libc::iovec]> = bytes
+            .chunks_exact_mut(slot)
+            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() })
+            .collect();
+        let mut headers: Box<[libc::mmsghdr]> = iovecs.iter_mut().map(super::header).collect();
+        let room = if engine.coalesces() { slots } else { 0 };
+        let mut controls: Box<[Control]> = vec![Control([0; CONTROL]); room].into();
+        for (header, control) in headers.iter_mut().zip(controls.iter_mut()) {
+            header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = CONTROL as _;
+        }
+        let room = if matches!(socket.peer(), Peer::Addressed(_)) { slots } else { 0 };
+        // SAFETY: an all-zero address is valid: of no family.
+        let mut names: Box<[libc::sockaddr_storage]> =
+            (0..room).map(|_| unsafe { std::mem::zeroed() }).collect();
+        for (header, name) in headers.iter_mut().zip(names.iter_mut()) {
+            header.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
+            header.msg_hdr.msg_namelen = NAME;
+        }
+        Ok(ReceiveBatch {
+            bytes,
+            headers,
+            _iovecs: iovecs,
+            controls,
+            names,
+            engine,
+            slot,
+            arrived: 0,
+            coalesced: false,
+            seen: [0; 129],
+        })
+    }
+
+    /// Buffers per call.
+    pub fn buffers(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Receives what is there, in one system call; how many buffers it filled.
+    ///
+    /// # Errors
+    /// What recv(2), recvmsg(2) or recvmmsg(2) says; `EAGAIN` where nothing is there.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        socket: &mut DatagramSocket,
+        patience: Patience,
+    ) -> io::Result<usize> {
+        let before = std::mem::take(&mut self.arrived);
+        self.arrived = match self.engine {
+            ReceiveEngine::Recv => {
+                let got = socket.receive(patience, &mut self.bytes)?;
+                self.headers[0].msg_len = got as libc::c_uint;
+                1
+            }
+            ReceiveEngine::Gro => {
+                self.reset(1);
+                socket.guard.suit(&socket.socket, patience)?;
+                socket.receive_calls += 1;
+                let header = &mut self.headers[0];
+                // SAFETY: the header is valid: what it points to lives in `self`.
+                let got =
+                    unsafe { call::recv_one(socket.as_fd(), &mut header.msg_hdr, flag(patience)) };
+                header.msg_len = got? as libc::c_uint;
+                1
+            }
+            ReceiveEngine::RecvMmsg | ReceiveEngine::GroRecvMmsg => {
+                self.reset(before);
+                socket.guard.suit(&socket.socket, patience)?;
+                socket.receive_calls += 1;
+                let wait = match patience {
+                    Patience::None => libc::MSG_DONTWAIT,
+                    Patience::Block | Patience::UntilNudged => libc::MSG_WAITFORONE,
+                };
+                // SAFETY: the headers are valid: what they point to lives in `self`.
+                unsafe { call::recv_many(socket.as_fd(), &mut self.headers, wait)? }
+            }
+        };
+        Ok(self.arrived)
+    }
+
+    /// Undoes what the kernel wrote into the first `used` headers.
+    fn reset(&mut self, used: usize) {
+        if !self.controls.is_empty() {
+            for header in &mut self.headers[..used] {
+                header.msg_hdr.msg_controllen = CONTROL as _;
+            }
+        }
+        if !self.names.is_empty() {
+            for header in &mut self.headers[..used] {
+                header.msg_hdr.msg_namelen = NAME;
+            }
+        }
+    }
+
+    /// Hands over each datagram of the last `receive`, in order of arrival.
+    pub fn each(&mut self, mut take: impl FnMut(&[u8])) {
+        for at in 0..self.arrived {
+            let header = &self.headers[at];
+            let len = (header.msg_len as usize).min(self.slot);
+            let segment = segment_size(&header.msg_hdr).filter(|size| (1..len).contains(size));
+            self.note(segment.map_or(1, |size| len.div_ceil(size)));
+            let bytes = &self.bytes[at * self.slot..][..len];
+            match segment {
+                Some(size) => bytes.chunks(size).for_each(&mut take),
+                None => take(bytes),
+            }
+        }
+    }
+
+    /// What one drop stands for, as the kernel counts a dropped buffer once: the usual number of
+    /// datagrams in a buffer or, where that is more, their mean number rounded up; at least 1.
+    /// Buffers with fewer are likelier to find room, so this errs on the side of drops here rather
+    /// than losses on the path.
+    pub fn datagrams_per_drop(&self) -> u64 {
+        // Of several equally frequent numbers this finds the smallest.
+        let usual = (1..self.seen.len()).rev().max_by_key(|n| self.seen[*n]).unwrap_or(1);
+        let buffers: u64 = self.seen.iter().sum();
+        let datagrams: u64 = (0..).zip(&self.seen).map(|(n, times)| n * times).sum();
+        (usual as u64).max(datagrams.div_ceil(buffers.max(1)))
+    }
+
+    /// Datagrams that came before the kernel was told to coalesce wait one by one, first in the
+    /// queue; they say nothing of the buffers that are dropped later.
+    #[inline]
+    fn note(&mut self, datagrams: usize) {
+        self.coalesced |= datagrams > 1;
+        if self.coalesced {
+            let last = self.seen.len() - 1;
+            self.seen[datagrams.min(last)] += 1;
+        }
+    }
+}
+
+/// The room for one control message with an `int`: `CMSG_SPACE(4)`.
+// SAFETY: CMSG_SPACE only computes.
+const CONTROL: usize = unsafe { libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) } as usize;
+
+/// The room for an address of any family.
+const NAME: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+
+/// A control buffer with the alignment of `cmsghdr`.
+#[derive(Clone)]
+#[repr(align(8))]
+struct Control([u8; CONTROL]);
+
+/// The size in the `UDP_GRO` control message, if there is one.
+fn segment_size(header: &libc::msghdr) -> Option<usize> {
+    if header.msg_control.is_null() {
+        return None;
+    }
+    // SAFETY: the kernel filled in the control buffer that `header` describes, and a `UDP_GRO`
+    // message carries one int (udp(7)).
+    unsafe {
+        let cmsg = libc::CMSG_FIRSTHDR(header);
+        (!cmsg.is_null()
+            && (*cmsg).cmsg_level == libc::SOL_UDP
+            && (*cmsg).cmsg_type == libc::UDP_GRO)
+            .then(|| libc::CMSG_DATA(cmsg).cast::<libc::c_int>().read_unaligned())
+            .and_then(|size| usize::try_from(size).ok())
+    }
+}

@@ -1,0 +1,228 @@
+//! Messages of one size on their way out, by one of four engines.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use socket2::SockAddr;
+
+use super::{DatagramSocket, Peer, set_segment};
+use crate::datapath::buffer::prefaulted;
+use crate::datapath::call;
+
+/// The most datagrams in one buffer that the kernel cuts: what every kernel takes.
+pub const MOST_SEGMENTS: usize = 64;
+
+/// The most bytes in one buffer that the kernel cuts: a device's default `gso_max_size` of 65,536,
+/// which counts all headers, less one (the kernel asks for "below"), 14 for Ethernet, 40 for IPv6 and
+/// 8 for UDP. A longer buffer is legal up to 65,507 bytes on IPv4, but is cut up before the device
+/// rather than by it, which costs most of what segmentation is for.
+pub const MOST_SEGMENTED: usize = 65_536 - 1 - 14 - 40 - 8;
+
+/// Which system call sends, and who cuts a sequence of messages into datagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendEngine {
+    /// One datagram per send(2).
+    Send,
+    /// Many datagrams per sendmmsg(2), each with a header of its own.
+    SendMmsg,
+    /// One buffer per send(2), which the kernel or the device cuts (`UDP_SEGMENT`).
+    Gso,
+    /// Many such buffers per sendmmsg(2).
+    GsoSendMmsg,
+}
+
+impl SendEngine {
+    /// Every engine, as knobs name them.
+    pub const WORDS: &'static [&'static str] = &["send", "sendmmsg", "gso", "gso+sendmmsg"];
+
+    const ALL: [SendEngine; 4] =
+        [SendEngine::Send, SendEngine::SendMmsg, SendEngine::Gso, SendEngine::GsoSendMmsg];
+
+    /// The engine of that name.
+    pub fn named(word: &str) -> Option<SendEngine> {
+        SendEngine::ALL.into_iter().find(|engine| engine.word() == word)
+    }
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        SendEngine::WORDS[self as usize]
+    }
+
+    /// Whether the kernel cuts.
+    pub fn segments(self) -> bool {
+        matches!(self, SendEngine::Gso | SendEngine::GsoSendMmsg)
+    }
+
+    /// Whether one call takes several buffers.
+    pub fn batches(self) -> bool {
+        matches!(self, SendEngine::SendMmsg | SendEngine::GsoSendMmsg)
+    }
+}
+
+/// How much one sending call may take; an engine that takes less takes what it can.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Messages that the application hands over per call.
+    pub messages: usize,
+    /// Datagrams, or buffers to be cut, per sendmmsg(2).
+    pub batch: usize,
+}
+
+/// Messages of one size on their way out, sent as many a call as the engine takes.
+///
+/// The memory is touched before the first send, and every slot keeps its content, so only what the
+/// caller writes into a slot changes.
+pub struct SendBatch {
+    bytes: Box<[u8]>,
+    /// One for each buffer of a sendmmsg(2); none where a call takes one.
+    headers: Box<[libc::mmsghdr]>,
+    iovecs: Box<[libc::iovec]>,
+    to: Option<Box<SockAddr>>,
+    size: usize,
+    /// Messages per buffer.
+    per: usize,
+    engine: SendEngine,
+    first: usize,
+    filled: usize,
+}
+
+// SAFETY: the raw pointers in the headers point into boxes this value owns and never reallocates.
+unsafe impl Send for SendBatch {}
+
+impl SendBatch {
+    /// Room for messages of `size` bytes (at least 1): as many as one call of `engine` takes within
+    /// `room`, at least one.
+    ///
+    /// # Errors
+    /// Where the socket refuses `UDP_SEGMENT`.
+    pub fn new(
+        socket: &DatagramSocket,
+        size: usize,
+        room: Room,
+        engine: SendEngine,
+    ) -> io::Result<SendBatch> {
+        let asked = room.messages.max(1);
+        let batch = room.batch.clamp(1, libc::UIO_MAXIOV as usize);
+        let per = match engine.segments() {
+            true => MOST_SEGMENTS.min(MOST_SEGMENTED / size).min(asked).max(1),
+            false => 1,
+        };
+        let buffers = if engine.batches() { (asked / per).min(batch) } else { 1 };
+        if engine.segments() {
+            set_segment(socket.as_fd(), size)?;
+        }
+        let to = match socket.peer() {
+            Peer::Bound => None,
+            Peer::Addressed(to) => Some(Box::new(to.clone())),
+        };
+        let bytes = prefaulted(size * per * buffers);
+        let (headers, iovecs) = (Box::default(), Box::default());
+        let (first, filled) = (0, 0);
+        let mut new = SendBatch { bytes, headers, iovecs, to, size, per, engine, first, filled };
+        new.make_headers();
+        Ok(new)
+    }
+
+    /// Makes a header for each buffer, where the engine needs them.
+    fn make_headers(&mut self) {
+        if !self.engine.batches() {
+            return;
+        }
+        let buffers = self.bytes.chunks_exact_mut(self.size * self.per);
+        self.iovecs = buffers
+            .map(|bytes| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() })
+            .collect();
+        self.headers = self.iovecs.iter_mut().map(super::header).collect();
+        if let Some(to) = &self.to {
+            for header in &mut self.headers {
+                header.msg_hdr.msg_name = to.as_ptr().cast_mut().cast();
+                header.msg_hdr.msg_namelen = to.len();
+            }
+        }
+    }
+
+    /// The message size in bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Messages per call.
+    pub fn capacity(&self) -> usize {
+        self.bytes.len() / self.size
+    }
+
+    /// Datagrams, or buffers to be cut, per call.
+    pub fn buffers(&self) -> usize {
+        self.headers.len().max(1)
+    }
+
+    /// How many messages were filled in and not yet sent.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.filled - self.first
+    }
+
+    /// Has `write` fill in the next messages, `most` of them or as many as fit; whatever still waits
+    /// is given up.
+    #[inline]
+    pub fn fill(&mut self, most: usize, write: impl FnMut(&mut [u8])) {
+        self.first = 0;
+        self.filled = most.min(self.capacity());
+        self.bytes[..self.filled * self.size].chunks_exact_mut(self.size).for_each(write);
+    }
+
+    /// Sends what waits, in one system call, and says how many messages it took. Waits for room, at
+    /// most [`crate::contract::GUARD`]. What was not taken waits on.
+    ///
+    /// # Errors
+    /// What send(2) or sendmmsg(2) says where no message was taken.
+    #[inline]
+    pub fn send(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
+        let waiting = self.waiting();
+        if waiting == 0 {
+            return Ok(0);
+        }
+        let sent = if self.engine.batches() {
+            self.send_buffers(socket)?.min(waiting)
+        } else {
+            let slots = &self.bytes[self.first * self.size..self.filled * self.size];
+            socket.put(slots, libc::MSG_NOSIGNAL)?;
+            waiting
+        };
+        self.first += sent;
+        Ok(sent)
+    }
+
+    /// Makes one sendmmsg(2); how many messages the buffers that it took have room for.
+    fn send_buffers(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
+        let (from, to) = (self.first / self.per, self.filled.div_ceil(self.per));
+        // The last buffer may be filled in part.
+        let last = (self.filled - (to - 1) * self.per) * self.size;
+        let whole = std::mem::replace(&mut self.iovecs[to - 1].iov_len, last);
+        socket.send_calls += 1;
+        // SAFETY: the headers point to `self.iovecs`, these into `self.bytes`, and both into `self.to`,
+        // all of which live.
+        let sent = unsafe {
+            call::send_many(socket.as_fd(), &mut self.headers[from..to], libc::MSG_NOSIGNAL)
+        };
+        self.iovecs[to - 1].iov_len = whole;
+        Ok(sent? * self.per)
+    }
+
+    /// Gives up what waits: the network refused it. How many messages that were.
+    pub fn discard(&mut self) -> usize {
+        let waiting = self.waiting();
+        self.first = self.filled;
+        waiting
+    }
+
+    /// Has the application cut from now on, by sendmmsg(2); what waits is kept.
+    ///
+    /// # Errors
+    /// Where the socket refuses to reset `UDP_SEGMENT`.
+    pub fn stop_segmenting(&mut self, socket: &DatagramSocket) -> io::Result<()> {
+        (self.engine, self.per) = (SendEngine::SendMmsg, 1);
+        self.make_headers();
+        set_segment(socket.as_fd(), 0)
+    }
+}
