@@ -238,6 +238,122 @@ pub struct ConnStats {
     pub header_bytes: Option<u64>,
 }
 
+/// What the kernel's network code counted at one end during a trial, IPv4 and IPv6 together. For the
+/// whole network namespace: other traffic counts, too. Names in parentheses are the kernel's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostCounters {
+    /// Packets that were cut into fragments (`FragOKs`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fragmented: u64,
+    /// Fragments that came of it (`FragCreates`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fragments_created: u64,
+    /// Packets that needed it and could not be cut (`FragFails`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fragment_failures: u64,
+    /// Fragments that arrived (`ReasmReqds`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fragments_received: u64,
+    /// Packets put together from them (`ReasmOKs`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reassembled: u64,
+    /// Times that failed (`ReasmFails`): a fragment that found no room, or a packet given up.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reassembly_failures: u64,
+    /// Packets given up because a fragment stayed away, by default for 30 s (`ReasmTimeout`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reassembly_timeouts: u64,
+    /// Datagrams to a port that nobody had (`NoPorts`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub udp_no_port: u64,
+    /// Datagrams that arrived and were not delivered to their socket (`InErrors`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub udp_receive_errors: u64,
+    /// Those of them that the socket's buffer had no room for (`RcvbufErrors`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub udp_receive_buffer_errors: u64,
+    /// Datagrams that found no room on their way out (`SndbufErrors`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub udp_send_buffer_errors: u64,
+    /// TCP segments sent again (`RetransSegs`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tcp_retransmits: u64,
+    /// Packets that a CPU's queue of arrivals had no room for (softnet, `netdev_max_backlog`); of the
+    /// whole machine.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub backlog_drops: u64,
+}
+
+impl HostCounters {
+    /// What was counted since an `earlier` reading.
+    pub fn since(&self, earlier: &HostCounters) -> HostCounters {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    /// Both together.
+    pub fn plus(&self, other: &HostCounters) -> HostCounters {
+        self.with(other, u64::saturating_add)
+    }
+
+    fn with(&self, other: &HostCounters, by: impl Fn(u64, u64) -> u64) -> HostCounters {
+        HostCounters {
+            fragmented: by(self.fragmented, other.fragmented),
+            fragments_created: by(self.fragments_created, other.fragments_created),
+            fragment_failures: by(self.fragment_failures, other.fragment_failures),
+            fragments_received: by(self.fragments_received, other.fragments_received),
+            reassembled: by(self.reassembled, other.reassembled),
+            reassembly_failures: by(self.reassembly_failures, other.reassembly_failures),
+            reassembly_timeouts: by(self.reassembly_timeouts, other.reassembly_timeouts),
+            udp_no_port: by(self.udp_no_port, other.udp_no_port),
+            udp_receive_errors: by(self.udp_receive_errors, other.udp_receive_errors),
+            udp_receive_buffer_errors: by(
+                self.udp_receive_buffer_errors,
+                other.udp_receive_buffer_errors,
+            ),
+            udp_send_buffer_errors: by(self.udp_send_buffer_errors, other.udp_send_buffer_errors),
+            tcp_retransmits: by(self.tcp_retransmits, other.tcp_retransmits),
+            backlog_drops: by(self.backlog_drops, other.backlog_drops),
+        }
+    }
+}
+
+/// Whether a count is left out of the JSON, for serde.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// The packets that a trial's messages made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packets {
+    /// The size of a message in bytes.
+    pub message_bytes: u64,
+    /// The IP and transport headers in front of it.
+    pub header_bytes: u64,
+    /// The path MTU in bytes.
+    pub path_mtu: u64,
+}
+
+impl Packets {
+    /// How many packets one message travels as: more than one are fragments (RFC 791, section 3.2; RFC
+    /// 8200, section 4.5), each with an IP header of its own and a multiple of 8 bytes.
+    pub fn per_message(&self) -> u64 {
+        if self.message_bytes.saturating_add(self.header_bytes) <= self.path_mtu {
+            return 1;
+        }
+        // The transport's header is 8 bytes and travels in the first fragment.
+        let ip = self.header_bytes.saturating_sub(8);
+        let extra = if ip >= 40 { 8 } else { 0 };
+        let room = self.path_mtu.saturating_sub(ip + extra) / 8 * 8;
+        self.message_bytes.saturating_add(8).div_ceil(room.max(8))
+    }
+
+    /// The largest message that travels as one packet, in bytes.
+    pub fn largest_whole(&self) -> u64 {
+        self.path_mtu.saturating_sub(self.header_bytes)
+    }
+}
+
 /// What a trial cost one end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cost {
@@ -321,5 +437,22 @@ mod tests {
         assert!(account.closes());
         account.delivered = 8;
         assert!(!account.closes());
+    }
+
+    #[test]
+    fn a_message_over_the_path_mtu_is_cut_into_fragments() {
+        let packets = |message_bytes, header_bytes, path_mtu| {
+            Packets { message_bytes, header_bytes, path_mtu }.per_message()
+        };
+        assert_eq!(packets(1_472, 28, 1_500), 1);
+        assert_eq!(packets(1_473, 28, 1_500), 2);
+        // 32,776 bytes in pieces of 1,480, and in pieces of 1,448.
+        assert_eq!(packets(32_768, 28, 1_500), 23);
+        assert_eq!(packets(32_768, 48, 1_500), 23);
+        assert_eq!(packets(65_507, 28, 1_500), 45);
+        assert_eq!(packets(65_507, 48, 1_280), 54);
+        assert_eq!(packets(u64::MAX, 28, 0), u64::MAX / 8 + 1);
+        let whole = Packets { message_bytes: 9, header_bytes: 48, path_mtu: 1_500 };
+        assert_eq!(whole.largest_whole(), 1_452);
     }
 }

@@ -217,3 +217,72 @@ fn a_firewall_blocks_one_contender_and_not_the_race() {
     let trials = outcome["trials"].as_array().unwrap();
     assert!(trials.iter().any(|t| t["contender"] == 1 && t["ledger"]["up"]["delivered"] == 100));
 }
+
+/// The warning of that code about the only contender.
+fn warning<'a>(outcome: &'a serde_json::Value, code: &str) -> &'a str {
+    let warnings = outcome["warnings"].as_array().unwrap();
+    let found = warnings.iter().find(|warning| warning["code"] == code);
+    found.unwrap_or_else(|| panic!("no {code} among {warnings:#?}"))["message"].as_str().unwrap()
+}
+
+#[test]
+fn lost_fragments_are_named_with_what_they_lost() {
+    if !can(&["ip", "setpriv", "nft"]) {
+        return;
+    }
+    let hosts = TwoHosts::new("g");
+    // One fragment in a hundred is lost, and never two of one message, which has 23. The first of each
+    // message gets through; room for the incomplete ones is ample.
+    let rules = "add table ip thin; \
+                 add chain ip thin in { type filter hook prerouting priority -450; }; \
+                 add rule ip thin in ip frag-off & 0x1fff != 0 numgen inc mod 100 0 drop";
+    run("ip", &["netns", "exec", &hosts.far, "nft", rules]);
+    let ample = "echo 1000000000 > /proc/sys/net/ipv4/ipfrag_high_thresh";
+    run("ip", &["netns", "exec", &hosts.far, "sh", "-c", ample]);
+    let _server = hosts.serve();
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["udp:io=send,rx=recv", "-w", "bulk:size=32KiB,bytes=20MB", "--blocks", "1", "-q"];
+    let more = ["--margin", "50%", "--to", FAR_V4, "-o", "cut.json"];
+    let output = hosts.race(&[&args[..], &more].concat(), dir.path());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let outcome = outcome(&dir.path().join("cut.json"));
+    check_schema(&outcome);
+    for trial in outcome["trials"].as_array().unwrap() {
+        let number = |pointer: &str| trial.pointer(pointer).and_then(|n| n.as_u64()).unwrap();
+        let (sent, made) = (number("/ledger/up/sent"), number("/counters/fragments_created"));
+        assert_eq!(made, 23 * sent, "{trial}");
+        let missing = made - number("/far_counters/fragments_received");
+        assert!(missing > sent / 5, "{trial}");
+        assert_eq!(number("/ledger/up/lost_on_path"), missing, "{trial}");
+        assert_eq!(number("/far_counters/reassembled"), sent - missing, "{trial}");
+        assert_eq!(number("/packets/path_mtu"), 1_500);
+    }
+    let told = warning(&outcome, "fragmented");
+    assert!(told.contains("messages of 32768 B in 23 fragments each"), "{told}");
+    assert!(told.contains("path MTU of 1500 B (at most 1472 B fit one packet)"), "{told}");
+    assert!(told.contains("% for missing fragments (the receiving host put "), "{told}");
+}
+
+#[test]
+fn messages_over_the_path_mtu_are_refused_where_fragments_are() {
+    if !can(&["ip", "setpriv"]) {
+        return;
+    }
+    let hosts = TwoHosts::new("d");
+    let _server = hosts.serve();
+    let dir = tempfile::tempdir().unwrap();
+    for (knobs, to, want) in [
+        ("df=on,io=send", FAR_V4, "and df=on allows no fragments: send at most 1472 B"),
+        ("df=on,io=sendmmsg", FAR_V6, "and df=on allows no fragments: send at most 1452 B"),
+        ("io=gso", FAR_V4, "udp:io=gso: a message of 2000 B exceeds the path MTU of 1500 B"),
+    ] {
+        let contender = format!("udp:{knobs}");
+        let args = [contender.as_str(), "-w", "bulk:size=2000,bytes=1MB", "--blocks", "1", "-q"];
+        let output = hosts.race(&[&args[..], &["--to", to]].concat(), dir.path());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(want), "{said}");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+    }
+}

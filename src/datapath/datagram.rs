@@ -39,6 +39,15 @@ pub enum Peer {
     Addressed(SockAddr),
 }
 
+/// Whether a socket is to be connected to its peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// It is.
+    Connected,
+    /// It takes datagrams from anyone, and each call carries an address.
+    Loose,
+}
+
 /// A datagram socket that counts its system calls.
 #[derive(Debug)]
 pub struct DatagramSocket {

@@ -40,6 +40,7 @@ pub mod compare;
 pub mod date;
 pub mod differences;
 pub mod keep;
+pub mod losses;
 pub mod notice;
 pub mod outcome;
 mod pilot;

@@ -1,5 +1,6 @@
 //! The warnings in words. Each says what was seen and what to do, under a code that stays the same.
 
+use super::losses::Losses;
 use super::outcome::{UNTRUSTED_GATE, Warning};
 use super::plan::percent;
 
@@ -36,6 +37,12 @@ pub enum Notice {
         /// What the first of them said.
         why: String,
     },
+    /// Messages travel in fragments, and what that and the receive buffer lost.
+    Fragmented(Losses),
+    /// A receiver's socket had no room for messages.
+    ReceiveBuffer(Losses),
+    /// The sending host's own queue had no room for messages.
+    SendQueue(Losses),
     /// Messages were lost on loopback, where nothing but a full buffer loses any.
     LoopbackLoss {
         /// Labels of the contenders concerned.
@@ -142,6 +149,9 @@ impl Notice {
                     "gate_failed"
                 }
             }
+            Notice::Fragmented(_) => "fragmented",
+            Notice::ReceiveBuffer(_) => "receive_buffer",
+            Notice::SendQueue(_) => "send_queue",
             Notice::LoopbackLoss { .. } => "loss_on_loopback",
             Notice::BudgetTooSmall { .. } => "budget_too_small",
             Notice::SingleContender { .. } => "single_contender",
@@ -182,6 +192,9 @@ impl Notice {
             Notice::GateFailures { failed, trials, why } => {
                 format!("{failed} of {trials} trials failed their gate; the first: {why}")
             }
+            Notice::Fragmented(losses) => fragmented(losses),
+            Notice::ReceiveBuffer(losses) => receive_buffer(losses),
+            Notice::SendQueue(losses) => send_queue(losses),
             Notice::LoopbackLoss { labels, lost } => format!(
                 "{lost} messages of {} were lost on loopback, where only full buffers lose any",
                 labels.join(", ")
@@ -237,6 +250,18 @@ impl Notice {
             Notice::GateFailures { .. } => {
                 "close other programs, or ask for less: a longer interval, a lower rate"
             }
+            Notice::Fragmented(_) => {
+                "send messages that fit the path MTU; where the receive buffer lost some, raise it, \
+                 too (rcvbuf, net.core.rmem_max on the receiving host)"
+            }
+            Notice::ReceiveBuffer(_) => {
+                "raise the receive buffer (rcvbuf, and net.core.rmem_max on the receiving host where \
+                 that holds it down), or lower the rate"
+            }
+            Notice::SendQueue(_) => {
+                "lower the rate to what the first link carries: a sender that nobody slows down only \
+                 fills its own queue"
+            }
             Notice::LoopbackLoss { .. } => {
                 "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate"
             }
@@ -275,4 +300,92 @@ impl Notice {
             Notice::ResumedElsewhere { .. } => "run the race anew on one host",
         }
     }
+}
+
+/// What fragments did, with every cause of loss and its share.
+fn fragmented(losses: &Losses) -> String {
+    let Some((packets, parts)) = losses.in_fragments() else { return String::new() };
+    let (label, size, mtu) = (&losses.label, packets.message_bytes, packets.path_mtu);
+    let cut = format!(
+        "{label} sends messages of {size} B in {parts} fragments each over a path MTU of {mtu} B \
+         (at most {} B fit one packet), and one lost fragment loses the message",
+        packets.largest_whole()
+    );
+    let (sent, lost) = (losses.sent, losses.lost);
+    if lost == 0 {
+        return format!("{cut}; none of {sent} was lost");
+    }
+    let mut causes = Vec::new();
+    if losses.refused > 0 {
+        causes.push(format!(
+            "{} in the sending host's own queue, which had no room for a fragment",
+            share(losses.refused, lost)
+        ));
+    }
+    causes.push(in_flight(losses));
+    if losses.dropped > 0 {
+        causes.push(format!(
+            "{} at the receiver's socket{}",
+            share(losses.dropped, lost),
+            room(losses)
+        ));
+    }
+    if losses.elsewhere() > 0 {
+        causes.push(format!("{} unexplained", share(losses.elsewhere(), lost)));
+    }
+    format!("{cut}; {lost} of {sent} were lost ({}): {}", share(lost, sent), causes.join("; "))
+}
+
+/// What the fragments that left the sender did.
+fn in_flight(losses: &Losses) -> String {
+    let Some(together) = losses.reassembled else {
+        return "how many for missing fragments, no counter shows".to_owned();
+    };
+    if losses.unassembled == 0 {
+        return "none for missing fragments".to_owned();
+    }
+    let crowded = match losses.without_room {
+        0 => String::new(),
+        refused => format!(
+            ", and {refused} of {} fragments found no room to wait for the others, as incomplete \
+             messages filled net.ipv4.ipfrag_high_thresh",
+            losses.fragments
+        ),
+    };
+    format!(
+        "{} for missing fragments (the receiving host put {together} messages together{crowded})",
+        share(losses.unassembled, losses.lost)
+    )
+}
+
+/// What found no room at the receiver, and what share of all losses that was.
+fn receive_buffer(losses: &Losses) -> String {
+    let Losses { label, sent, lost, dropped, .. } = losses;
+    format!(
+        "{dropped} of {sent} messages of {label} ({}) were dropped at the receiver's socket{}; that \
+         is {} of all it lost",
+        share(*dropped, *sent),
+        room(losses),
+        share(*dropped, *lost)
+    )
+}
+
+/// What found no room at the sender, and what share of all losses that was.
+fn send_queue(losses: &Losses) -> String {
+    let Losses { label, sent, lost, refused, .. } = losses;
+    format!(
+        "{refused} of {sent} messages of {label} ({}) never left the sending host: the queue of its \
+         device was full, though each call succeeded; that is {} of all it lost",
+        share(*refused, *sent),
+        share(*refused, *lost)
+    )
+}
+
+fn room(losses: &Losses) -> String {
+    let told = losses.buffer.as_ref();
+    told.map_or_else(String::new, |size| format!(", whose buffer of {size} B was full"))
+}
+
+fn share(part: u64, whole: u64) -> String {
+    percent(part as f64 / whole.max(1) as f64)
 }

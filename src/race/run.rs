@@ -41,6 +41,9 @@ impl Request {
         let checked = self.check()?;
         for contender in &checked.contenders {
             contender.transport.check()?;
+            for (key, value) in &contender.spec.options {
+                contender.transport.check_knob(key, value)?;
+            }
         }
         let began = stage.clock.now();
         let seed = match self.seed {

@@ -1,5 +1,6 @@
 //! What to know before believing a race, found in its trials and its plan.
 
+use super::losses::Losses;
 use super::notice::Notice;
 use super::outcome::{Outcome, Trial};
 use super::plan::{LEAST_MARGIN, alpha};
@@ -39,6 +40,7 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(of_host(outcome));
     all.extend(of_gates(outcome));
     all.extend(of_ledgers(outcome));
+    all.extend(of_losses(outcome));
     all.extend(of_figures(outcome));
     all
 }
@@ -141,10 +143,7 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
     }
     if outcome.path.kind == "loopback" {
         let lost = |trial: &Trial| {
-            let accounts = accounts(trial).into_iter();
-            accounts.fold(0u64, |sum, a| {
-                sum.saturating_add(a.lost_on_path).saturating_add(a.dropped_at_receiver)
-            })
+            accounts(trial).into_iter().fold(0u64, |sum, a| sum.saturating_add(a.lost_on_path))
         };
         let losers = outcome.contenders.iter().filter(|entrant| {
             valid().any(|trial| trial.contender == entrant.id && lost(trial) > 0)
@@ -153,6 +152,24 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
         if !labels.is_empty() {
             let lost = valid().fold(0u64, |sum, trial| sum.saturating_add(lost(trial)));
             all.push(Notice::LoopbackLoss { labels, lost });
+        }
+    }
+    all
+}
+
+/// Fragments, full queues and full receive buffers. Where messages are cut, one notice names all.
+fn of_losses(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    for losses in outcome.contenders.iter().filter_map(|entrant| Losses::of(outcome, entrant)) {
+        if losses.in_fragments().is_some() {
+            all.push(Notice::Fragmented(losses));
+            continue;
+        }
+        if losses.refused > 0 {
+            all.push(Notice::SendQueue(losses.clone()));
+        }
+        if losses.dropped > 0 {
+            all.push(Notice::ReceiveBuffer(losses));
         }
     }
     all
@@ -194,7 +211,7 @@ fn is_blocked(outcome: &Outcome, trial: &Trial) -> bool {
 mod tests {
     use super::super::outcome::{UNTRUSTED_GATE, Warning};
     use super::*;
-    use crate::figures::{Account, Metrics};
+    use crate::figures::{Account, HostCounters, Metrics, Packets};
     use crate::race::{analyse, testing};
     use crate::trial::fake;
 
@@ -251,6 +268,30 @@ mod tests {
             ("host_placement", Box::new(|o| o.plan.placement = "host".into())),
             ("margin_widened", Box::new(|o| o.plan.margin = 0.1)),
             ("loss_on_loopback", Box::new(|o| o.trials[0].record.ledger.up = Some(account(2, 8)))),
+            (
+                "receive_buffer",
+                Box::new(|o| {
+                    let full = Account { dropped_at_receiver: 2, ..account(0, 8) };
+                    o.trials[0].record.ledger.up = Some(full);
+                }),
+            ),
+            (
+                "send_queue",
+                Box::new(|o| {
+                    o.path.kind = "remote".into();
+                    o.trials[0].record.ledger.up = Some(account(2, 8));
+                    o.trials[0].record.counters =
+                        Some(HostCounters { udp_send_buffer_errors: 1, ..Default::default() });
+                }),
+            ),
+            (
+                "fragmented",
+                Box::new(|o| {
+                    o.trials[0].record.ledger.up = Some(account(0, 10));
+                    o.trials[0].record.packets =
+                        Some(Packets { message_bytes: 9_000, header_bytes: 28, path_mtu: 1_500 });
+                }),
+            ),
             ("ledger_open", Box::new(|o| o.trials[0].record.ledger.up = Some(account(0, 8)))),
             (
                 "censored_percentile",
@@ -317,5 +358,44 @@ mod tests {
         add(&mut outcome, &Notice::TrialFailed { error: "x".into() });
         outcome.warnings.push(Notice::HostPlacement.warning());
         assert_eq!(codes(outcome, |_| ()), ["trial_failed"]);
+    }
+
+    #[test]
+    fn a_blast_of_fragments_is_explained_by_its_causes_and_their_shares() {
+        let mut outcome = calm();
+        outcome.path.kind = "remote".into();
+        let record = &mut outcome.trials[0].record;
+        record.packets = Some(Packets { message_bytes: 32_768, header_bytes: 28, path_mtu: 1_500 });
+        record.ledger.up = Some(Account {
+            unit: "messages".into(),
+            sent: 1_000,
+            delivered: 0,
+            lost_on_path: 750,
+            dropped_at_receiver: 250,
+            ..Account::default()
+        });
+        record.far_effective.insert("rcvbuf".into(), "212992".into());
+        record.counters = Some(HostCounters { fragment_failures: 300, ..Default::default() });
+        record.far_counters = Some(HostCounters {
+            fragments_received: 9_000,
+            reassembled: 250,
+            reassembly_failures: 4_000,
+            ..Default::default()
+        });
+        let label = outcome.contenders[0].label.clone();
+        refresh(&mut outcome);
+        let told = outcome.warnings.iter().find(|w| w.code == "fragmented").unwrap();
+        assert_eq!(
+            told.message,
+            format!(
+                "{label} sends messages of 32768 B in 23 fragments each over a path MTU of 1500 B (at \
+                 most 1472 B fit one packet), and one lost fragment loses the message; 1000 of 1000 \
+                 were lost (100 %): 30 % in the sending host's own queue, which had no room for a \
+                 fragment; 45 % for missing fragments (the receiving host put 250 messages together, \
+                 and 4000 of 9000 fragments found no room to wait for the others, as incomplete \
+                 messages filled net.ipv4.ipfrag_high_thresh); 25 % at the receiver's socket, whose \
+                 buffer of 212992 B was full"
+            )
+        );
     }
 }

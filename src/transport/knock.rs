@@ -20,7 +20,7 @@ use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
 
 use super::door::{Door, HandOver, Handed, readable};
 use super::hello::{self, Hello, Token};
-use crate::datapath::datagram::{is_full, is_network_error};
+use crate::datapath::datagram::{Binding, is_full, is_network_error};
 use crate::datapath::option::set_int;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
@@ -113,15 +113,6 @@ pub(super) fn knock(
             _ => {}
         }
     }
-}
-
-/// How the near end's socket knows its peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Binding {
-    /// It is connected to it.
-    Connected,
-    /// It takes datagrams from anyone, and each of its own is addressed.
-    Loose,
 }
 
 /// Opens a connection of UDP datagrams to `to`: a fresh socket, prepared by `prepare`, and how long

@@ -9,12 +9,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::hello::{self, Hello};
-use super::knock::{self, Binding, Gate, Late};
+use super::knock::{self, Gate, Late};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering, Side};
 use crate::datapath::datagram::{
-    DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, Room, SendBatch, SendEngine, is_full,
-    is_network_error, is_segmentation_refused, past_network_errors,
+    Binding, DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, Room, SendBatch, SendEngine,
+    is_full, is_network_error, is_segmentation_refused, past_network_errors,
 };
 use crate::datapath::option::{self, Buffer, Fragmenting};
 use crate::error::Error;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::contract::{GUARD, Side, WaitMode};
 use crate::error::{Error, Result};
-use crate::figures::{ConnStats, Tally};
+use crate::figures::{ConnStats, HostCounters, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::Door;
 use crate::transport::hello::Hello;
@@ -19,6 +19,7 @@ use crate::transport::{Conn, Contender, Dial, Effective, Listen};
 use crate::workload::{Half, HalfReport, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
+use super::counters;
 use super::driver::{Flow, Meter, Signal};
 use super::placement::pin;
 use super::samples::Samples;
@@ -169,6 +170,7 @@ struct Session {
     peer_finished: bool,
     cpu: CpuTimes,
     cost: ProcessCost,
+    counters: Option<HostCounters>,
     load: f64,
 }
 
@@ -199,6 +201,7 @@ impl Session {
         }
         let word = control::read(&mut control);
         called_off.store(!matches!(word, Ok(ToAgent::Start)), Ordering::Release);
+        let counters = counters::read();
         let (cpu, cost) = (CpuTimes::read(), ProcessCost::read());
         let load = load_average().unwrap_or_default();
         go.wait();
@@ -220,6 +223,7 @@ impl Session {
             peer_finished,
             cpu,
             cost,
+            counters,
             load,
         })
     }
@@ -295,6 +299,7 @@ impl Session {
             cost: ProcessCost::read().since(&self.cost),
             steal_share: CpuTimes::read().steal_share_since(&self.cpu),
             load: self.load,
+            counters: counters::since(self.counters.as_ref()),
             ..AgentReport::default()
         };
         for end in self.ended.into_iter().flatten() {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::contract::{PeerKind, Reach, Side};
+use crate::contract::{Framing, PeerKind, Reach, Side};
 use crate::error::{Error, Result};
-use crate::figures::{ConnStats, Cost};
+use crate::figures::{ConnStats, Cost, Packets};
 use crate::path::Family;
 use crate::time::{Clock, Monotonic};
 use crate::transport::hello::Token;
-use crate::transport::{Contender, Endpoint};
+use crate::transport::{Contender, Endpoint, Info};
 use crate::workload::{Reports, Task};
 
 use super::control::{AgentPlan, ToAgent};
@@ -266,11 +266,25 @@ fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Re
         connect_ns: near.conns.iter().map(|conn| conn.connect_ns).max().unwrap_or(0),
         retransmits,
         network_errors: conns.iter().map(|conn| conn.network_errors).sum(),
+        packets: packets(info, task.largest_message() as u64, &near.conns),
+        counters: near.counters,
+        far_counters: far.and_then(|far| far.counters),
         steal_share: near.steal_share,
         load: near.load,
         started_ms: 0,
         took_ns: 0,
     }
+}
+
+/// The packets that messages of `message_bytes` make on the path that the connections found.
+fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packets> {
+    if info.guarantees.framing != Framing::Messages {
+        return None;
+    }
+    conns.iter().find_map(|conn| {
+        let (header_bytes, path_mtu) = (conn.header_bytes?, conn.path_mtu?);
+        Some(Packets { message_bytes, header_bytes, path_mtu })
+    })
 }
 
 fn epoch_ms() -> u64 {

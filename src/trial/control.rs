@@ -29,7 +29,7 @@ use sha2::Sha256;
 use super::host::HostFacts;
 use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Fault, Result};
-use crate::figures::{ConnStats, Cost, Tally};
+use crate::figures::{ConnStats, Cost, HostCounters, Tally};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::{Effective, Endpoint};
@@ -185,6 +185,9 @@ pub struct AgentReport {
     pub steal_share: f64,
     /// Load average (1 minute) at the start.
     pub load: f64,
+    /// What the network code counted meanwhile, for the whole network namespace.
+    #[serde(default)]
+    pub counters: Option<HostCounters>,
 }
 
 /// Writes one message: a 32-bit big-endian length, then JSON.

@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::WaitMode;
 use crate::error::{Error, Fault, Result};
-use crate::figures::{ClockEstimate, Cost, Distribution, Ledger, Metrics};
+use crate::figures::{ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metrics, Packets};
 use crate::transport::Effective;
 
 mod agent;
 pub mod agents;
 pub mod control;
+pub mod counters;
 pub mod doctor;
 pub mod driver;
 pub mod fake;
@@ -140,6 +141,15 @@ pub struct Record {
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
     #[serde(default, skip_serializing_if = "is_none")]
     pub network_errors: u64,
+    /// The packets that messages made, where each travels as a datagram and the path MTU is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Packets>,
+    /// What the near end's network code counted meanwhile; absent where the kernel shows nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<HostCounters>,
+    /// The same of the far end; on one machine it counts the same things once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_counters: Option<HostCounters>,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
     pub steal_share: f64,
     /// The near host's load average (1 minute) at the start.
@@ -170,6 +180,9 @@ impl Record {
             connect_ns: 0,
             retransmits: None,
             network_errors: 0,
+            packets: None,
+            counters: None,
+            far_counters: None,
             steal_share: 0.0,
             load: 0.0,
             started_ms: 0,

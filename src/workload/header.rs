@@ -102,7 +102,18 @@ impl SeqWindow {
     }
 
     /// Takes note of `seq`.
+    #[inline]
     pub(super) fn note(&mut self, seq: u64) -> Arrival {
+        // The next in line: nothing to forget, as its place is taken over.
+        if seq == self.next && seq < u64::MAX {
+            self.next = seq + 1;
+            self.set(seq);
+            return Arrival::InOrder;
+        }
+        self.note_out_of_line(seq)
+    }
+
+    fn note_out_of_line(&mut self, seq: u64) -> Arrival {
         if seq >= self.next {
             self.forget(self.next, seq);
             self.next = seq.saturating_add(1);
@@ -143,6 +154,7 @@ impl SeqWindow {
 }
 
 /// Counts an arrival of `bytes` bytes.
+#[inline]
 pub(super) fn count(tally: &mut Tally, arrival: Arrival, bytes: usize) {
     match arrival {
         Arrival::Duplicate => {

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use deadheat::figures::{
-    Account, Better, ClockEstimate, Cost, Distribution, Ledger, Metric, Quantile, Role, Unit,
+    Account, Better, ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metric, Packets,
+    Quantile, Role, Unit,
 };
 use deadheat::race::outcome::{
     Asked, Cell, Control, Difference, Entrant, Factor, Fixed, Outcome, Program, Ratio, Status,
@@ -355,10 +356,35 @@ fn record(contender: usize, block: u64) -> Record {
         connect_ns: 181_000,
         network_errors: 3,
         retransmits: Some(0),
+        packets: (contender == UDP).then_some(Packets {
+            message_bytes: 64,
+            header_bytes: 28,
+            path_mtu: 1_500,
+        }),
+        counters: Some(counters()),
+        far_counters: (contender != BBR).then(counters),
         steal_share: 0.0021,
         load: 0.42,
         started_ms: 1_773_500_966_000 + block,
         took_ns: 23_204_000_000,
+    }
+}
+
+fn counters() -> HostCounters {
+    HostCounters {
+        fragmented: 1,
+        fragments_created: 23,
+        fragment_failures: 2,
+        fragments_received: 46,
+        reassembled: 1,
+        reassembly_failures: 3,
+        reassembly_timeouts: 1,
+        udp_no_port: 4,
+        udp_receive_errors: 60,
+        udp_receive_buffer_errors: 60,
+        udp_send_buffer_errors: 5,
+        tcp_retransmits: 7,
+        backlog_drops: 8,
     }
 }
 

@@ -5,11 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
 
-use crate::datapath::datagram::{ReceiveEngine, SendEngine, probe_coalescing, probe_segmentation};
+use crate::datapath::datagram::{
+    Binding, ReceiveEngine, SendEngine, probe_coalescing, probe_segmentation,
+};
 use crate::datapath::option::{Buffer, Fragmenting};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
-use crate::transport::knock::Binding;
 use crate::units::Bytes;
 
 /// Messages per call where nobody says otherwise.

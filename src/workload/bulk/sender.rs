@@ -90,11 +90,17 @@ impl Half for Sender {
 
     fn report(&mut self, _now: Nanos) -> HalfReport {
         let span = self.start.map(|start| (self.last - start).0);
-        HalfReport { sent: self.sent, send_span_ns: span, ..HalfReport::default() }
+        let mut sent = self.sent;
+        // A byte stream stamps nothing, so it has sent no messages.
+        if self.header.seq > 0 {
+            sent.messages = sent.bytes.div_ceil(self.size as u64);
+        }
+        HalfReport { sent, send_span_ns: span, ..HalfReport::default() }
     }
 }
 
 impl Source for Sender {
+    #[inline]
     fn budget(&self) -> u64 {
         self.left_in_stretch
     }
@@ -107,6 +113,7 @@ impl Source for Sender {
         self.call
     }
 
+    #[inline]
     fn stamp(&mut self, message: &mut [u8]) {
         if message.len() >= header::LEN {
             self.header.write(message);
@@ -114,13 +121,10 @@ impl Source for Sender {
         self.header.seq += 1;
     }
 
+    #[inline]
     fn accepted(&mut self, bytes: u64) {
         self.left_in_stretch = self.left_in_stretch.saturating_sub(bytes);
         self.sent.bytes += bytes;
-        // A byte stream stamps nothing, so it has sent no messages.
-        if self.header.seq > 0 {
-            self.sent.messages = self.sent.bytes.div_ceil(self.size as u64);
-        }
     }
 }
 
