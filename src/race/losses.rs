@@ -87,7 +87,7 @@ impl Losses {
             left -= failed;
         }
         // A round trip is put together twice, and which half failed cannot be told.
-        if !record.packets.is_some_and(|packets| packets.per_message() > 1)
+        if record.packets.is_none_or(|packets| packets.per_message() == 1)
             || ledger.round_trip.is_some()
         {
             return;
