@@ -49,7 +49,7 @@ fn shares_and_shifts_are_those_of_numpy() {
             );
         }
         for (factor, shifts) in case.shifts.iter().enumerate() {
-            let found = level_shifts(&observations, factor, 0.95);
+            let found = level_shifts(&observations, factor, 0, 0.95);
             assert_eq!(found.len(), shifts.len(), "{}, {factor}", case.name);
             for shift in found {
                 let want = shifts[&shift.level];
@@ -187,12 +187,14 @@ fn level_shifts_have_the_right_size_and_their_intervals_hold() {
     for _ in 0..300 {
         // The highest level is infeasible with the second one of the second factor.
         let observations = made.run(&mut rng, |_, levels| levels[..2] != [2, 1]);
-        let shifts = level_shifts(&observations, 0, 0.95);
+        let shifts = level_shifts(&observations, 0, 0, 0.95);
         assert_eq!(
             shifts.iter().map(|s| (s.level, s.blocks)).collect::<Vec<_>>(),
             [(1, 10), (2, 10)]
         );
         assert!((shifts[1].shift - truth).abs() < 0.4, "{shifts:?}");
+        let back = level_shifts(&observations, 0, 2, 0.95);
+        assert!((back[0].shift + shifts[1].shift).abs() < 1e-12, "{back:?}");
         let (low, high) = shifts[1].interval.unwrap();
         held += u32::from(low <= truth && truth <= high);
     }
@@ -206,7 +208,7 @@ fn too_little_is_said_to_be_too_little() {
     let found = variation(&observations, 3, 0.95, 1).unwrap();
     assert_eq!((found.blocks_used, found.observations), (5, 90));
     assert!(found.factors.iter().all(|part| part.interval.is_none() && part.raw > 0.0));
-    assert!(level_shifts(&observations, 0, 0.95).iter().all(|shift| shift.interval.is_none()));
+    assert!(level_shifts(&observations, 0, 0, 0.95).iter().all(|shift| shift.interval.is_none()));
     // One block, one cell, no variation, values that are none, levels that are missing.
     assert_eq!(variation(&observations[..18], 3, 0.95, 1), None);
     let cell: Vec<Observation> =
@@ -219,7 +221,7 @@ fn too_little_is_said_to_be_too_little() {
     assert_eq!(variation(&with(f64::NAN), 3, 0.95, 1), None);
     assert_eq!(variation(&observations, 2, 0.95, 1), None);
     assert_eq!(variation(&[], 3, 0.95, 1), None);
-    assert!(level_shifts(&observations, 3, 0.95).is_empty());
+    assert!(level_shifts(&observations, 3, 0, 0.95).is_empty());
 }
 
 #[test]

@@ -28,6 +28,14 @@ pub(super) struct Factorial {
     /// How many cells were observed at all.
     cells: usize,
     blocks: Vec<Block>,
+    gaps: Gaps,
+}
+
+/// Whether every block has the same cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gaps {
+    None,
+    Some,
 }
 
 /// One block: its observations, and what the fit needs of it with its mean taken out.
@@ -97,7 +105,10 @@ impl Factorial {
             let cell = |o: &Observation| cells.get(o.levels.as_slice()).copied();
             Block::new(observed, columns.last().map_or(0, |last| last.end), origin, row, cell)
         };
-        Some(Factorial { cells: cells.len(), blocks: blocks.values().map(of).collect(), columns })
+        let blocks: Vec<Block> = blocks.values().map(of).collect();
+        let alike = blocks.windows(2).all(|pair| pair[0].cells().eq(pair[1].cells()));
+        let gaps = if alike { Gaps::None } else { Gaps::Some };
+        Some(Factorial { columns, cells: cells.len(), blocks, gaps })
     }
 
     /// How many blocks have observations.
@@ -167,9 +178,9 @@ impl Factorial {
 
     /// What the cells account for beyond the blocks.
     ///
-    /// The normal equations with the blocks eliminated, by conjugate gradients (Hestenes & Stiefel
-    /// 1952) scaled by the cells' counts: with every cell in every block the first step is exact,
-    /// and a few missing trials cost a few steps.
+    /// Without gaps that is what the cells' means account for. Else it takes the normal equations
+    /// with the blocks eliminated, by conjugate gradients (Hestenes & Stiefel 1952) scaled by the
+    /// cells' counts: a few missing trials cost a few steps.
     fn cells(&self, drawn: &[(&Block, f64)]) -> Squares {
         let mut counts = vec![0.0; self.cells];
         let mut rest = vec![0.0; self.cells];
@@ -179,10 +190,13 @@ impl Factorial {
                 rest[*cell] += weight * value;
             }
         }
-        let freedom = self.contrasts(drawn);
         let scaled = |rest: &[f64]| -> Vec<f64> {
             rest.iter().zip(&counts).map(|(r, n)| if *n > 0.0 { r / n } else { 0.0 }).collect()
         };
+        if self.gaps == Gaps::None {
+            let freedom = counts.iter().filter(|n| **n > 0.0).count().saturating_sub(1);
+            return Squares { sum: dot(&rest, &scaled(&rest)), freedom: freedom as f64 };
+        }
         let moments = rest.clone();
         let mut solution = vec![0.0; self.cells];
         let mut preferred = scaled(&rest);
@@ -206,7 +220,7 @@ impl Factorial {
             way.iter_mut().zip(&preferred).for_each(|(w, p)| *w = p + next / size * *w);
             size = next;
         }
-        Squares { sum: dot(&solution, &moments).max(0.0), freedom }
+        Squares { sum: dot(&solution, &moments).max(0.0), freedom: self.contrasts(drawn) }
     }
 
     /// How many differences between cells can be estimated within blocks: the cells less the groups
@@ -268,7 +282,12 @@ impl Block {
                 block.gram[a * width + b] -= count * means[a] * means[b];
             }
         }
+        block.values.sort_unstable_by_key(|(cell, _)| *cell);
         block
+    }
+
+    fn cells(&self) -> impl Iterator<Item = usize> {
+        self.values.iter().map(|(cell, _)| *cell)
     }
 }
 

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 pub const FEWEST_BLOCKS: usize = 6;
 
 /// Resamples behind each interval.
-pub const RESAMPLES: usize = 2_000;
+pub const RESAMPLES: usize = 1_000;
 
 /// One trial's figure under one combination of levels.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +97,8 @@ pub fn variation(
     let shares = Shares::of(&sums, Noise::Once)?.clamped();
     let resampled = resample(&data, seed, confidence);
     let part = |at: usize| Part {
-        raw: raw.0[at],
+        // Rounding alone could make it more.
+        raw: raw.0[at].min(1.0),
         share: shares.0[at],
         // The share itself is never left out, however the resamples fell.
         interval: resampled
@@ -157,7 +158,7 @@ impl Shares {
     /// None below zero; the residual makes up for it, so that they still add up to 1.
     fn clamped(mut self) -> Shares {
         let residual = self.0.pop().map(|_| 0.0);
-        self.0.iter_mut().for_each(|share| *share = share.max(0.0));
+        self.0.iter_mut().for_each(|share| *share = share.clamp(0.0, 1.0));
         let rest = 1.0 - self.0.iter().sum::<f64>();
         self.0.extend(residual.map(|zero| rest.max(zero)));
         self
@@ -192,12 +193,12 @@ fn resample(data: &Factorial, seed: u64, confidence: f64) -> Option<Vec<(f64, f6
     columns.iter_mut().map(ends).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
 }
 
-/// How one level of a factor compares with its first.
+/// How one level of a factor compares with another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LevelShift {
     /// The level, by index.
     pub level: usize,
-    /// The shift of the logarithm: positive where the figure is greater than at the first level.
+    /// The shift of the logarithm: positive where the figure is greater than at the reference.
     pub shift: f64,
     /// Its interval; `None` with too few blocks for the confidence (six for 95 %).
     pub interval: Option<(f64, f64)>,
@@ -205,16 +206,17 @@ pub struct LevelShift {
     pub blocks: usize,
 }
 
-/// Each level of `factor` above 0 against level 0, all else equal.
+/// Each other level of `factor` against the level `reference`, all else equal.
 ///
 /// In each block, trials that differ in this factor alone are compared, and the mean of those
 /// differences is the block's one value: thus a level that is infeasible with some others is
 /// compared only where both ran. Over blocks, the estimate is Hodges and Lehmann's and the interval
-/// that of the signed-rank test, as for verdicts. Levels that were never run beside level 0 are
+/// that of the signed-rank test, as for verdicts. Levels that never ran beside the reference are
 /// left out.
 pub fn level_shifts(
     observations: &[Observation],
     factor: usize,
+    reference: usize,
     confidence: f64,
 ) -> Vec<LevelShift> {
     // Block and the other levels, then this level.
@@ -230,8 +232,8 @@ pub fn level_shifts(
     // By level and block: the sum of the differences and their number.
     let mut differences: BTreeMap<usize, BTreeMap<u64, (f64, f64)>> = BTreeMap::new();
     for ((block, _), group) in &groups {
-        let Some(first) = group.get(&0) else { continue };
-        for (level, value) in group.iter().filter(|(level, _)| **level > 0) {
+        let Some(first) = group.get(&reference) else { continue };
+        for (level, value) in group.iter().filter(|(level, _)| **level != reference) {
             let sum = differences.entry(*level).or_default().entry(*block).or_default();
             *sum = (sum.0 + value - first, sum.1 + 1.0);
         }
