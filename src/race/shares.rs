@@ -20,7 +20,7 @@ struct Varied<'a> {
 }
 
 /// The shares of each metric that has any: the factors in their order, the contenders, their
-/// interactions, blocks, noise.
+/// interactions, blocks, noise. A factor with valid trials under one level only is left out.
 pub fn shares(outcome: &Outcome) -> Vec<Share> {
     let varied = varied(outcome);
     if outcome.factors.is_empty() {
@@ -87,9 +87,9 @@ fn of_metric(outcome: &Outcome, varied: &[Varied<'_>], metric: &Metric) -> Vec<S
         .iter()
         .zip(&found.factors)
         .enumerate()
-        .map(|(at, (varied, part))| {
+        .filter_map(|(at, (varied, part))| {
             let levels = ratios(&observations, at, varied, confidence);
-            share(varied.kind, varied.name, *part, levels)
+            Some(share(varied.kind, varied.name, (*part)?, levels))
         })
         .collect();
     if let Some(part) = found.interactions {
@@ -223,6 +223,11 @@ mod tests {
         assert_eq!(of_first(&outcome, &found)[0].left_out, 1);
         outcome.trials.iter_mut().filter(own).take(9).for_each(zero);
         assert!(of_first(&outcome, &shares(&outcome)).is_empty());
+        let only = |trial: &mut Trial| trial.contender < 4;
+        let mut outcome = race(&["tcp", "udp"], 6);
+        outcome.trials.retain_mut(only);
+        let found = shares(&outcome);
+        assert_eq!(of_first(&outcome, &found)[0].factor, "size", "one placement is none");
         outcome.factors.clear();
         assert!(shares(&outcome).is_empty());
     }

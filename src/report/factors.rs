@@ -13,6 +13,9 @@ use crate::race::outcome::{
 use crate::race::plan::{in_percent, percent};
 use crate::stats;
 
+/// From this share of the interactions on, no factor has an effect of its own to speak of.
+const TOGETHER: f64 = 0.1;
+
 /// Whether conditions were varied.
 pub(super) fn vary(outcome: &Outcome) -> bool {
     !outcome.factors.is_empty()
@@ -50,8 +53,38 @@ fn accounts(outcome: &Outcome, metric: &Metric) -> Option<Line> {
         format!("{} {}{interval}", share.factor, percent(share.share))
     };
     let list = |shares: &[&Share]| shares.iter().map(say).collect::<Vec<_>>().join(", ");
-    let text = format!("{}: {} of the variation; {}.", metric.label, list(&varied), list(&rest));
+    let together =
+        |share: &&Share| share.kind == ShareKind::Interactions && share.share >= TOGETHER;
+    let depends = if rest.iter().any(together) {
+        " What a factor does depends on the others; see each combination."
+    } else {
+        ""
+    };
+    let text = format!(
+        "{}: {} of the variation; {}.{depends}{}",
+        metric.label,
+        list(&varied),
+        list(&rest),
+        unknown(outcome, &varied)
+    );
     (!varied.is_empty()).then(|| Line::new(text, Tone::Good))
+}
+
+/// The factors of which nothing is known.
+fn unknown(outcome: &Outcome, known: &[&Share]) -> String {
+    let is_known = |name: &str| {
+        known.iter().any(|share| share.kind == ShareKind::Factor && share.factor == name)
+    };
+    let mut names: Vec<&str> =
+        outcome.factors.iter().map(|f| f.name.as_str()).filter(|name| !is_known(name)).collect();
+    let contenders = known.iter().any(|share| share.kind == ShareKind::Contenders);
+    if outcome.asked.contenders.len() > 1 && !contenders {
+        names.push("the contenders");
+    }
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!(" Nothing of {}: figures under one level only.", words::list(names)),
+    }
 }
 
 fn of_metric<'a>(outcome: &'a Outcome, metric: &Metric) -> impl Iterator<Item = &'a Share> {
@@ -200,7 +233,7 @@ fn levels(outcome: &Outcome, metrics: &[&Metric]) -> Table {
     }));
     let legend = format!(
         "Ratio: first level over second, all else equal, averaged over the other conditions, with \
-         its {} interval.",
+         its {} interval where the blocks allow one.",
         words::level(outcome.asked.confidence)
     );
     Table { columns, legend }

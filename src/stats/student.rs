@@ -7,7 +7,7 @@ use std::f64::consts::PI;
 fn upper_tail(t: f64, freedom: u64) -> f64 {
     let theta = (t / (freedom as f64).sqrt()).atan();
     let (sin, cos) = theta.sin_cos();
-    let even = freedom % 2 == 0;
+    let even = freedom.is_multiple_of(2);
     // 1 + cos²/2 + 1·3/(2·4) cos⁴ … for even, cos + 2/3 cos³ … for odd degrees.
     let mut term = if even { 1.0 } else { cos };
     let mut sum = if freedom == 1 { 0.0 } else { term };

@@ -65,8 +65,9 @@ pub struct Part {
 /// The variation and its parts, whose shares add up to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variation {
-    /// By factor, in the order of [`Observation::levels`].
-    pub factors: Vec<Part>,
+    /// By factor, in the order of [`Observation::levels`]; `None` where only one level was observed,
+    /// which shows nothing of the factor.
+    pub factors: Vec<Option<Part>>,
     /// Of all factors together; `None` where factors leave no room for any, as a single one does.
     pub interactions: Option<Part>,
     /// From block to block: conditions that changed with the time.
@@ -106,7 +107,9 @@ pub fn variation(
             .map(|ends| (ends[at].0.min(shares.0[at]), ends[at].1.max(shares.0[at]))),
     };
     Some(Variation {
-        factors: (0..factors).map(part).collect(),
+        factors: (0..factors)
+            .map(|at| (sums.factors[at].freedom > 0.0).then(|| part(at)))
+            .collect(),
         interactions: (sums.interactions.freedom > 0.5).then(|| part(factors)),
         blocks: Part { interval: None, ..part(factors + 1) },
         residual: part(factors + 2),
