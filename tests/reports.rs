@@ -30,26 +30,13 @@ fn golden(name: &str, text: &str) {
     assert_eq!(text.lines().count(), expected.lines().count(), "{name}: number of lines");
 }
 
-/// Two contenders and their one claim.
-fn duel() -> Outcome {
-    let mut outcome = common::full();
-    let keep = |id: usize| id == common::TCP || id == common::UDP;
-    outcome.title = None;
-    outcome.contenders.retain(|contender| keep(contender.id));
-    outcome.trials.retain(|trial| keep(trial.contender));
-    outcome.summary.retain(|summary| keep(summary.contender));
-    outcome.verdicts.retain(|verdict| keep(verdict.a) && keep(verdict.b));
-    outcome.differences.clear();
-    outcome.warnings.clear();
-    outcome
-}
-
 #[test]
 fn every_format_is_as_its_golden_file() {
     for report in report::ALL {
         golden(report.id(), &render(report.id(), &common::full()));
     }
-    golden("terminal-duel", &render("terminal", &duel()));
+    golden("terminal-duel", &render("terminal", &common::duel()));
+    golden("terminal-varied", &render("terminal", &common::varied()));
     golden("terminal-minimal", &render("terminal", &common::minimal()));
 }
 
@@ -71,7 +58,9 @@ fn a_wide_terminal_and_colour() {
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    for outcome in [common::full(), common::minimal(), common::hostile(), duel()] {
+    for outcome in
+        [common::full(), common::minimal(), common::hostile(), common::duel(), common::varied()]
+    {
         for width in [40, 60, 80, 100, 200] {
             let style = Style { colour: Colour::Never, width };
             let text = report::find("terminal").unwrap().render(&outcome, &style).unwrap();

@@ -10,6 +10,7 @@
 //! | `run` | the loop: blocks, looks, saving, the end |
 //! | `block` | one block: repeats, blocked and failed trials |
 //! | [`analyse`] | from trials to summary, verdicts and control; pure |
+//! | [`shares`] | what each condition accounts for, in a race over conditions; pure |
 //! | `sentence` | verdicts in words |
 //! | [`differences`] | what was not equal, and why it matters |
 //! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
@@ -51,6 +52,7 @@ mod run;
 pub mod save;
 pub mod schedule;
 mod sentence;
+pub mod shares;
 pub mod stage;
 pub mod warnings;
 

@@ -54,6 +54,9 @@ pub struct Outcome {
     pub trials: Vec<Trial>,
     /// One figure per contender and metric.
     pub summary: Vec<Summary>,
+    /// What each factor accounts for, in a race over conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
     /// One verdict per claim.
     pub verdicts: Vec<Verdict>,
     /// The first contender against its hidden copy.
@@ -244,6 +247,77 @@ pub struct Summary {
     pub regimes: Option<[crate::stats::Regime; 2]>,
 }
 
+/// What share of one metric's variation, of its logarithm, something accounts for. Those of a
+/// metric add up to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The metric's name.
+    pub metric: String,
+    /// What kind of thing it is.
+    pub kind: ShareKind,
+    /// What it is: the name of a factor, `transport`, `interactions`.
+    pub factor: String,
+    /// The share, without the noise that is expected in it.
+    pub share: f64,
+    /// The lower end of its interval; absent with too few blocks, and for the blocks themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// The share with the noise in it.
+    pub raw: f64,
+    /// Trials it stands on.
+    pub trials: u64,
+    /// Valid trials that had no figure above 0, which alone has a logarithm.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+    /// Blocks it stands on.
+    pub blocks: u64,
+    /// How the levels compare; only for factors and contenders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LevelRatio>,
+}
+
+/// What accounts for a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareKind {
+    /// A condition that was varied.
+    Factor,
+    /// The contenders.
+    Contenders,
+    /// All factors and the contenders together, beyond what each does on its own.
+    Interactions,
+    /// What changed from block to block.
+    Blocks,
+    /// Noise: trials under the same conditions in the same block.
+    Noise,
+}
+
+/// One level of a factor against another, all else equal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LevelRatio {
+    /// The level.
+    pub level: String,
+    /// The one that it is compared with.
+    pub against: String,
+    /// The ratio of the figures (Hodges–Lehmann).
+    pub ratio: f64,
+    /// The lower end of its interval; absent with too few blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Blocks in which both were there.
+    pub blocks: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// What can be said of two contenders under one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -336,6 +410,17 @@ pub enum Status {
 }
 
 impl Outcome {
+    /// The contender at `row` of those asked for, as typed, with a number from the second of the
+    /// same on. Unlike a label it names no conditions.
+    pub fn contender(&self, row: usize) -> String {
+        let asked = &self.asked.contenders;
+        let Some(typed) = asked.get(row) else { return format!("contender {row}") };
+        match asked[..row].iter().filter(|other| *other == typed).count() {
+            0 => typed.clone(),
+            before => format!("{typed} #{}", before + 1),
+        }
+    }
+
     /// Whether the race ran and its control and gates let it be trusted.
     pub fn trusted(&self) -> bool {
         self.control.as_ref().is_none_or(|control| control.trusted)

@@ -15,6 +15,7 @@ use super::plan;
 use super::request::{Checked, Request};
 use super::save;
 use super::schedule;
+use super::shares;
 use super::stage::{Event, Stage, Unobserved};
 use super::warnings;
 use crate::error::{Error, Result};
@@ -78,6 +79,7 @@ impl Request {
             contenders: entrants,
             trials: Vec::new(),
             summary: Vec::new(),
+            shares: Vec::new(),
             verdicts: Vec::new(),
             control: None,
             differences: Vec::new(),
@@ -206,6 +208,7 @@ impl<'a> Course<'a> {
         // A block that was broken off is not in the result, and its samples go with it.
         let ended =
             ended.and_then(|status| self.cut_samples().map_err(Halt::Save).map(|()| status));
+        self.outcome.shares = shares::shares(&self.outcome);
         self.outcome.status = match &ended {
             Ok(status) => *status,
             Err(_) => Status::Failed,
@@ -337,6 +340,10 @@ impl<'a> Course<'a> {
             }
         }
         analyse::refresh(outcome, stand);
+        // Intervals take a while: for the file at each look, and once more at the end.
+        if let Stand::Look { .. } = stand {
+            outcome.shares = shares::shares(outcome);
+        }
         outcome.differences = differences(&outcome.contenders, &self.contenders);
         warnings::refresh(outcome);
     }

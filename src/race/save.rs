@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::date;
 use super::outcome::{
-    Asked, Control, Difference, Entrant, FORMAT, Factor, Fixed, Outcome, Program, Status, Summary,
-    Trial, Verdict, Warning,
+    Asked, Control, Difference, Entrant, FORMAT, Factor, Fixed, Outcome, Program, Share, Status,
+    Summary, Trial, Verdict, Warning,
 };
 use crate::error::{Error, Result};
 use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics};
@@ -207,12 +207,13 @@ fn blame(text: &[u8]) -> Option<String> {
         ("seed", misfit::<u64>),
         ("status", misfit::<Status>),
     ];
-    let lists: [(&str, Misfit); 8] = [
+    let lists: [(&str, Misfit); 9] = [
         ("factors", item_misfit::<Factor>),
         ("metrics", item_misfit::<Metric>),
         ("contenders", item_misfit::<Entrant>),
         ("trials", trial_misfit),
         ("summary", item_misfit::<Summary>),
+        ("shares", item_misfit::<Share>),
         ("verdicts", item_misfit::<Verdict>),
         ("differences", item_misfit::<Difference>),
         ("warnings", item_misfit::<Warning>),

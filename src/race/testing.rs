@@ -51,6 +51,7 @@ pub(super) fn outcome(contenders: usize) -> Outcome {
         contenders: checked.entrants,
         trials: Vec::new(),
         summary: Vec::new(),
+        shares: Vec::new(),
         verdicts: Vec::new(),
         control: None,
         differences: Vec::new(),

@@ -5,6 +5,7 @@
 
 use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
+use super::factors;
 use super::words;
 use crate::figures::{Better, Metric, Role};
 use crate::race::outcome::{Outcome, Status, UNTRUSTED_GATE, Verdict};
@@ -17,7 +18,9 @@ const ONE_BY_ONE: usize = 3;
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let mut lines = doubts(outcome);
     lines.extend(unfinished(outcome));
-    if outcome.verdicts.is_empty() {
+    if factors::vary(outcome) {
+        lines.extend(factors::lines(outcome));
+    } else if outcome.verdicts.is_empty() {
         lines.push(nothing_to_compare(outcome));
     } else if outcome.verdicts.len() <= ONE_BY_ONE {
         lines.extend(outcome.verdicts.iter().map(|verdict| one(outcome, verdict)));

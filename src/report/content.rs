@@ -2,13 +2,15 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, evidence, results};
+use super::{answer, evidence, factors, results};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 11] = [
+    let sections: [Option<Section>; 14] = [
         answer::section(outcome),
+        factors::section(outcome),
+        factors::combinations(outcome),
         results::section(outcome),
         evidence::verdicts(outcome),
         evidence::control(outcome),
@@ -18,6 +20,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
         evidence::warnings(outcome),
         evidence::excluded(outcome),
         evidence::blocked(outcome),
+        factors::infeasible(outcome),
         evidence::conditions(outcome),
     ];
     Document {
@@ -37,6 +40,12 @@ pub(super) fn document(outcome: &Outcome) -> Document {
 fn title(outcome: &Outcome) -> String {
     if let Some(title) = &outcome.title {
         return title.clone();
+    }
+    if factors::vary(outcome) {
+        let names: Vec<&str> = outcome.factors.iter().map(|factor| factor.name.as_str()).collect();
+        let contenders: Vec<String> =
+            (0..outcome.asked.contenders.len()).map(|row| outcome.contender(row)).collect();
+        return format!("{} over {}", words::list(&contenders), words::list(&names));
     }
     let labels: Vec<&str> =
         outcome.contenders.iter().map(|contender| contender.label.as_str()).collect();

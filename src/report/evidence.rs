@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{result, tone};
+use super::answer::tone;
 use super::content::{blocks_done, label};
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
+use super::factors;
 use super::totals::Total;
 use super::words;
 use crate::figures::Metric;
@@ -16,7 +17,9 @@ use crate::trial::host::HostFacts;
 /// One line per claim.
 pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
     let table = verdict_table(outcome, &outcome.verdicts, |verdict| {
-        format!("{} / {}", label(outcome, verdict.a), label(outcome, verdict.b))
+        factors::pair(outcome, verdict.a, verdict.b).unwrap_or_else(|| {
+            format!("{} / {}", label(outcome, verdict.a), label(outcome, verdict.b))
+        })
     });
     Section::new("Verdicts", vec![Block::Table(table)])
 }
@@ -57,7 +60,7 @@ fn verdict_table(
         }
     };
     columns.push(column("verdict", &|verdict| {
-        let mut text = result(outcome, verdict);
+        let mut text = factors::short(outcome, verdict);
         if is_small_but_measurable(verdict) {
             text.push_str(" (measurable)");
         }
@@ -249,7 +252,8 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
     let mut facts = vec![
         ("workload", outcome.asked.workload.clone()),
         ("path", path(outcome)),
-        ("placement", because(&plan.placement, &plan.placement_reason)),
+        ("varied", factors::varied(outcome)),
+        ("placement", placement(outcome)),
         ("margin", because(&words::margin(plan.margin), &plan.margin_reason)),
         ("blocks", blocks(outcome)),
         ("seed", outcome.seed.to_string()),
@@ -263,10 +267,12 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
     let mut facts: Vec<(String, String)> =
         facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     for contender in &outcome.contenders {
-        // A contender that never ran has none.
-        if !contender.implementation.is_empty() {
-            let is = contender.implementation.clone();
-            facts.push((contender.label.clone(), is));
+        let row = contender.cell.as_ref().map(|cell| outcome.contender(cell.contender));
+        let name = row.unwrap_or_else(|| contender.label.clone());
+        let fact = (name, contender.implementation.clone());
+        // A contender that never ran has none; under several conditions it is said once.
+        if !contender.implementation.is_empty() && !facts.contains(&fact) {
+            facts.push(fact);
         }
     }
     facts.extend(outcome.labels.clone());
@@ -284,6 +290,15 @@ fn path(outcome: &Outcome) -> String {
         text.push_str(&format!(", {}", path.address));
     }
     text
+}
+
+/// Where the ends ran; nothing where that is among what was varied.
+fn placement(outcome: &Outcome) -> String {
+    let cells = || outcome.contenders.iter().filter_map(|contender| contender.cell.as_ref());
+    if cells().any(|cell| cell.placement.is_some()) {
+        return String::new();
+    }
+    because(&outcome.plan.placement, &outcome.plan.placement_reason)
 }
 
 fn because(what: &str, reason: &str) -> String {

@@ -26,6 +26,7 @@ mod content;
 mod csv;
 mod document;
 mod evidence;
+mod factors;
 mod json;
 mod markdown;
 mod results;

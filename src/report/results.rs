@@ -3,17 +3,15 @@
 use super::answer::{Standing, best_first};
 use super::content::{entrant, label, valid_trials};
 use super::document::{Block, Cell, Column, Section, Table, Tone};
+use super::factors;
 use super::totals::{Cost, Total, Work};
 use super::words::{self, Scale};
 use crate::figures::{Metric, Unit};
-use crate::race::outcome::{Outcome, Summary, Trial};
+use crate::race::outcome::{Entrant, Outcome, Summary, Trial};
 
 /// The section with the table.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
-    let rows = match outcome.metrics.first() {
-        Some(metric) => best_first(outcome, metric),
-        None => outcome.contenders.iter().map(|contender| contender.id).collect(),
-    };
+    let rows = rows(outcome);
     let mut columns = vec![names(outcome, &rows)];
     let mut has_places = false;
     for metric in &outcome.metrics {
@@ -35,6 +33,18 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("Results", vec![Block::Table(table)])
 }
 
+/// Contenders best first. Of a race over conditions, where best would be best conditions: those
+/// that were possible, contender after contender.
+fn rows(outcome: &Outcome) -> Vec<usize> {
+    if let (Some(metric), false) = (outcome.metrics.first(), factors::vary(outcome)) {
+        return best_first(outcome, metric);
+    }
+    let possible = outcome.contenders.iter().filter(|contender| contender.infeasible().is_none());
+    let mut rows: Vec<&Entrant> = possible.collect();
+    rows.sort_by_key(|contender| contender.cell.as_ref().map(|cell| cell.contender));
+    rows.into_iter().map(|contender| contender.id).collect()
+}
+
 fn legend(outcome: &Outcome, has_places: bool) -> String {
     if outcome.summary.is_empty() {
         return String::new();
@@ -45,6 +55,9 @@ fn legend(outcome: &Outcome, has_places: bool) -> String {
     );
     if has_places {
         legend.push_str(" Places: = is shared in a dead heat, 1–2 is still open.");
+        if factors::vary(outcome) {
+            legend.push_str(" They are among contenders under the same conditions.");
+        }
     }
     legend
 }
@@ -85,9 +98,6 @@ fn figures(outcome: &Outcome, metric: &Metric, rows: &[usize]) -> Column {
     let known = shown.iter().flatten();
     let exact = known.filter(|summary| !Bound::of(outcome, summary).holds(summary.estimate));
     let scale = Scale::of(exact.map(|summary| summary.estimate), metric.unit);
-    let show = |value: f64, bound: &Bound| {
-        if bound.holds(value) { words::beyond(value, metric.unit) } else { scale.number(value) }
-    };
     let cell = |(id, summary): (&usize, &Option<&Summary>)| {
         let Some(summary) = summary else {
             let is_blocked = entrant(outcome, *id).is_some_and(|e| e.blocked.is_some());
@@ -99,16 +109,24 @@ fn figures(outcome: &Outcome, metric: &Metric, rows: &[usize]) -> Column {
             };
             return Cell::text(why).tone(Tone::Aside);
         };
-        let bound = Bound::of(outcome, summary);
-        let interval = match (summary.low, summary.high) {
-            (Some(low), Some(high)) => words::interval(&show(low, &bound), &show(high, &bound)),
-            _ => String::new(),
-        };
-        Cell::number(show(summary.estimate, &bound), interval)
+        figure(outcome, metric, summary, &scale)
     };
     let cells = rows.iter().zip(&shown).map(cell).collect();
     let unit = scale.unit();
     Column::new(format!("{}, {unit}", metric.label), cells)
+}
+
+/// A figure with its interval.
+pub(super) fn figure(outcome: &Outcome, metric: &Metric, summary: &Summary, scale: &Scale) -> Cell {
+    let bound = Bound::of(outcome, summary);
+    let show = |value: f64| {
+        if bound.holds(value) { words::beyond(value, metric.unit) } else { scale.number(value) }
+    };
+    let interval = match (summary.low, summary.high) {
+        (Some(low), Some(high)) => words::interval(&show(low), &show(high)),
+        _ => String::new(),
+    };
+    Cell::number(show(summary.estimate), interval)
 }
 
 /// From which value on a summary is only a lower bound: its trials were censored at the timeout.

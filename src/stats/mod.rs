@@ -10,6 +10,7 @@
 //! | [`signed_rank`] | paired blocks: estimate, interval and p-value |
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
 //! | [`mod@regimes`] | do the trials fall into two clusters that one figure would hide? |
+//! | [`variance`] | of several factors varied at once, how much does each account for? |
 //! | [`quantile`] | percentiles, their definition, and when one may be printed |
 //!
 //! The replicate is the block, never the packet: everything here works on one figure per trial
@@ -21,6 +22,7 @@
 //! not finite gives `None`, never a panic and never a NaN.
 
 mod estimate;
+mod factorial;
 pub mod holm;
 pub mod mann_whitney;
 mod normal;
@@ -28,6 +30,8 @@ pub mod quantile;
 pub mod regimes;
 pub mod sequential;
 pub mod signed_rank;
+mod student;
+pub mod variance;
 pub mod verdict;
 
 pub use crate::figures::Better;

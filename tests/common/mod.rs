@@ -10,9 +10,11 @@ use deadheat::figures::{
     Quantile, Role, Unit,
 };
 use deadheat::race::outcome::{
-    Asked, Cell, Control, Difference, Entrant, Factor, Fixed, Outcome, Program, Ratio, Status,
-    Summary, Trial, Verdict, Warning,
+    Asked, Cell, Control, Difference, Entrant, Factor, Fixed, LevelRatio, Outcome, Program, Ratio,
+    Share, ShareKind, Status, Summary, Trial, Verdict, Warning,
 };
+use deadheat::race::{analyse, shares};
+use deadheat::rng::SplitMix64;
 use deadheat::stats;
 use deadheat::trial::host::HostFacts;
 use deadheat::trial::placement::Placement;
@@ -46,6 +48,115 @@ pub(crate) fn everything() -> Outcome {
             infeasible: (contender == BBR).then(|| "this host has one CPU".into()),
         });
     }
+    let share = Share {
+        metric: "rtt_p50_ns".into(),
+        kind: ShareKind::Factor,
+        factor: "placement".into(),
+        share: 0.71,
+        low: Some(0.66),
+        high: Some(0.75),
+        raw: 0.712,
+        trials: 80,
+        left_out: 1,
+        blocks: BLOCKS,
+        levels: vec![LevelRatio {
+            level: "busy".into(),
+            against: "same-core".into(),
+            ratio: 0.31,
+            low: Some(0.29),
+            high: Some(0.34),
+            blocks: BLOCKS,
+        }],
+    };
+    let noise = Share {
+        kind: ShareKind::Noise,
+        factor: "noise".into(),
+        share: 0.29,
+        levels: Vec::new(),
+        ..share.clone()
+    };
+    outcome.shares = vec![share, noise];
+    outcome
+}
+
+/// Round trips of two contenders under two placements and three sizes, of which one combination
+/// is not possible: four times as long on one core as with `busy` ends, up to 1.6 times with the
+/// size, and `udp` 6 % faster on one core alone.
+pub(crate) fn varied() -> Outcome {
+    let factor = |name: &str, levels: &[&str]| Factor {
+        name: name.into(),
+        levels: levels.iter().map(ToString::to_string).collect(),
+    };
+    let mut outcome = Outcome {
+        factors: vec![
+            factor("placement", &["same-core", "busy"]),
+            factor("size", &["64", "1kB", "60kB"]),
+        ],
+        contenders: Vec::new(),
+        trials: Vec::new(),
+        summary: Vec::new(),
+        verdicts: Vec::new(),
+        control: None,
+        ..duel()
+    };
+    outcome.asked.contenders = ["tcp", "udp"].map(String::from).to_vec();
+    outcome.asked.vary.clone_from(&outcome.factors);
+    for cell in 0..12 {
+        let (contender, levels) = (cell % 2, vec![cell / 6, cell / 2 % 3]);
+        let names = [0, 1].map(|at| outcome.factors[at].levels[levels[at]].clone());
+        let base = contenders().swap_remove([TCP, UDP][contender]);
+        let impossible = contender == 1 && levels == [1, 2];
+        outcome.contenders.push(Entrant {
+            id: cell,
+            label: format!("{} · placement={}, size={}", base.label, names[0], names[1]),
+            cell: Some(Cell {
+                contender,
+                levels,
+                workload: format!("ping:size={}", names[1]),
+                placement: Some([Placement::SameCore, Placement::Busy][cell / 6]),
+                infeasible: impossible.then(|| "the other end has no CPU of its own".into()),
+            }),
+            ..base
+        });
+    }
+    let mut rng = SplitMix64::new(11);
+    for block in 0..12 {
+        for (order, entrant) in (0..).zip(outcome.contenders.clone()) {
+            let Some(cell) = entrant.cell.filter(|cell| cell.infeasible.is_none()) else {
+                continue;
+            };
+            let size = [1.0, 1.1, 1.6][cell.levels[1]];
+            let place = [4.0, 1.0][cell.levels[0]];
+            let gain = if (cell.contender, cell.levels[0]) == (1, 0) { 0.94 } else { 1.0 };
+            let figure = 10_000.0 * size * place * gain * (0.03 * rng.normal()).exp();
+            let metrics = BTreeMap::from([("rtt_p50_ns".to_owned(), figure)]);
+            let record = deadheat::trial::fake::record(metrics);
+            let trial = Trial { block, order, contender: entrant.id, control: false, record };
+            if entrant.id == 0 {
+                // The hidden copy of the first, 0.1 % apart.
+                let mut copy = Trial { control: true, order: 12, ..trial.clone() };
+                copy.record.metrics.values_mut().for_each(|figure| *figure *= 1.001);
+                outcome.trials.push(copy);
+            }
+            outcome.trials.push(trial);
+        }
+    }
+    analyse::refresh(&mut outcome, analyse::Stand::Look { alpha: 0.05 });
+    outcome.shares = shares::shares(&outcome);
+    outcome
+}
+
+/// Two contenders and their one claim.
+pub(crate) fn duel() -> Outcome {
+    let mut outcome = full();
+    let keep = |id: usize| id == TCP || id == UDP;
+    outcome.title = None;
+    outcome.contenders.retain(|contender| keep(contender.id));
+    outcome.trials.retain(|trial| keep(trial.contender));
+    outcome.summary.retain(|summary| keep(summary.contender));
+    outcome.verdicts.retain(|verdict| keep(verdict.a) && keep(verdict.b));
+    outcome.differences.clear();
+    outcome.warnings.clear();
     outcome
 }
 
@@ -74,6 +185,7 @@ pub(crate) fn full() -> Outcome {
         contenders: contenders(),
         trials: trials(),
         summary: summary(),
+        shares: Vec::new(),
         verdicts: verdicts(),
         control: Some(control()),
         differences: differences(),
@@ -127,6 +239,7 @@ pub(crate) fn minimal() -> Outcome {
             record: deadheat::trial::fake::record(BTreeMap::new()),
         }],
         summary: Vec::new(),
+        shares: Vec::new(),
         verdicts: Vec::new(),
         control: None,
         differences: Vec::new(),
