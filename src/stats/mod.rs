@@ -10,6 +10,7 @@
 //! | [`signed_rank`] | paired blocks: estimate, interval and p-value |
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
 //! | [`mod@regimes`] | do the trials fall into two clusters that one figure would hide? |
+//! | [`mod@knee`] | up to which load does what is delivered follow what is offered? |
 //! | [`quantile`] | percentiles, their definition, and when one may be printed |
 //!
 //! The replicate is the block, never the packet: everything here works on one figure per trial
@@ -22,6 +23,7 @@
 
 mod estimate;
 pub mod holm;
+pub mod knee;
 pub mod mann_whitney;
 mod normal;
 pub mod quantile;
@@ -32,6 +34,7 @@ pub mod verdict;
 
 pub use crate::figures::Better;
 pub use estimate::Estimate;
+pub use knee::{Knee, knee};
 pub use regimes::{Regime, regimes};
 pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;
