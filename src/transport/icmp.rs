@@ -336,6 +336,7 @@ impl Conn for IcmpConn {
             socket_drops: self.socket.drops(),
             retransmits: None,
             network_errors: self.network_errors,
+            headers: None,
         }
     }
 }

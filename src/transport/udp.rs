@@ -17,6 +17,7 @@ use crate::datapath::datagram::{
 };
 use crate::datapath::option::{self, Buffer};
 use crate::error::Error;
+use crate::figures::Headers;
 use crate::spec::Kind;
 use crate::units::Bytes;
 
@@ -393,6 +394,13 @@ impl Conn for UdpConn {
             socket_drops: self.socket.drops().map(scaled),
             retransmits: None,
             network_errors: self.network_errors,
+            headers: Some(Headers {
+                ip_bytes: option::ip_header_bytes(self.socket.socket()),
+                transport_bytes: 8, // RFC 768
+                framing_bytes: 0,
+                mtu: option::path_mtu(self.socket.socket()).map(|mtu| mtu as u64),
+                packets: None,
+            }),
         }
     }
 }

@@ -257,6 +257,7 @@ fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Re
         censored: findings.censored,
         rtt_ns: findings.rtt_ns,
         send_lateness_ns: findings.send_lateness_ns,
+        paced: findings.paced,
         clock: findings.clock,
         ledger: findings.ledger,
         cost: near.cost.clone(),
