@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::contract::Direction;
+
 /// What a metric is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -229,13 +231,9 @@ pub struct ConnStats {
     pub retransmits: Option<u64>,
     /// Errors the network reported back (ICMP unreachable and the like).
     pub network_errors: u64,
-    /// The path MTU that the kernel knows, in bytes; absent where there is none.
+    /// What the headers around its data take; absent where there are none, inside one machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path_mtu: Option<u64>,
-    /// Bytes of IP and transport headers in front of each message; absent where messages do not travel
-    /// as datagrams of their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub header_bytes: Option<u64>,
+    pub headers: Option<Headers>,
 }
 
 /// What the kernel's network code counted at one end during a trial, IPv4 and IPv6 together. For the
@@ -354,6 +352,87 @@ impl Packets {
     }
 }
 
+/// The headers around a connection's data, from that of IP on. What is below IP differs from hop to
+/// hop and is not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Headers {
+    /// The IP header: 20 bytes (RFC 791) or 40 (RFC 8200), without options.
+    pub ip_bytes: u64,
+    /// The transport's header in each packet (for datagrams: in the first of its fragments), with
+    /// its options.
+    pub transport_bytes: u64,
+    /// What goes in front of each message of a byte stream, so that boundaries survive.
+    pub framing_bytes: u64,
+    /// The largest IP packet in bytes that the path takes; absent where unknown.
+    pub mtu: Option<u64>,
+    /// Packets with data that this end sent, repeated ones left out; absent where each message is
+    /// one datagram.
+    pub packets: Option<u64>,
+}
+
+impl Headers {
+    /// Header bytes that went with `messages` messages of `size` bytes each. A datagram that does
+    /// not fit `mtu` is cut into fragments, which repeat the IP header, carry multiples of 8 bytes
+    /// (RFC 791), and over IPv6 have a header of 8 bytes more (RFC 8200, 4.5).
+    pub fn around(&self, messages: u64, size: u64) -> u64 {
+        if let Some(packets) = self.packets {
+            return packets * (self.ip_bytes + self.transport_bytes)
+                + messages * self.framing_bytes;
+        }
+        let ip = match self.packets_of(size).map_or(1, |packets| packets.per_message()) {
+            1 => self.ip_bytes,
+            fragments if self.ip_bytes > 20 => fragments * (self.ip_bytes + 8),
+            fragments => fragments * self.ip_bytes,
+        };
+        messages * (ip + self.transport_bytes)
+    }
+
+    /// The headers of IP and transport.
+    pub fn in_each_packet(&self) -> u64 {
+        self.ip_bytes + self.transport_bytes
+    }
+
+    /// The packets that datagrams of `size` bytes make; absent where the path MTU is unknown.
+    pub fn packets_of(&self, size: u64) -> Option<Packets> {
+        let header_bytes = self.in_each_packet();
+        Some(Packets { message_bytes: size, header_bytes, path_mtu: self.mtu? })
+    }
+}
+
+/// What became of the schedule of a paced sender. Every slot was sent or missed:
+/// `slots = sent + missed_no_room + missed_no_time`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Pacing {
+    /// Messages that were due.
+    pub slots: u64,
+    /// Those that the transport took.
+    pub sent: u64,
+    /// Those that were not sent because the transport had no room, or had ended.
+    pub missed_no_room: u64,
+    /// Those that were not sent because the sender did not run when they were due.
+    pub missed_no_time: u64,
+    /// Of those sent: how many were late by more than is allowed for want of CPU time.
+    pub late: u64,
+    /// From due to handed over.
+    pub lateness_ns: Distribution,
+    /// How far the time between two messages handed over was from the period, either way.
+    pub gap_error_ns: Distribution,
+}
+
+/// One paced flow, both its ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PacedFlow {
+    /// Which way its messages went.
+    pub direction: Direction,
+    /// What became of its schedule.
+    #[serde(flatten)]
+    pub pacing: Pacing,
+    /// The one-way delay of each message above the least one of the flow (RFC 5481, 4.2), from the
+    /// intended time of sending; absent where messages have no room for a stamp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_variation_ns: Option<Distribution>,
+}
+
 /// What a trial cost one end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cost {
@@ -409,6 +488,16 @@ pub trait Recorder: Send {
     fn lateness(&self) -> Distribution;
     /// RFC 3550 interarrival jitter of the round trips, in nanoseconds, for familiarity.
     fn jitter_rfc3550_ns(&self) -> Option<u64>;
+    /// One paced send: how late it was, and how far its distance from the one before was from the
+    /// period, both in nanoseconds. As quick as [`Recorder::record`].
+    fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>);
+    /// The errors of the gaps between sends so far, summed up.
+    fn gap_error(&self) -> Distribution;
+    /// One message that took this long one way, in nanoseconds, on two clocks whose difference
+    /// nobody knows. As quick as [`Recorder::record`].
+    fn record_delay(&mut self, ns: i64);
+    /// The delays so far above the least of them, summed up.
+    fn delay_variation(&self) -> Distribution;
 }
 
 #[cfg(test)]
@@ -423,6 +512,31 @@ mod tests {
         }
         assert_eq!(serde_json::to_string(&Quantile::Beyond(5)).unwrap(), "\">5\"");
         assert!(serde_json::from_str::<Quantile>("\"5\"").is_err());
+    }
+
+    #[test]
+    fn headers_by_hand() {
+        let udp = Headers {
+            ip_bytes: 20,
+            transport_bytes: 8,
+            framing_bytes: 0,
+            mtu: Some(1500),
+            packets: None,
+        };
+        assert_eq!(udp.around(10, 1400), 280);
+        assert_eq!(udp.around(1, 1472), 28);
+        // 1481 bytes of UDP in fragments of 1480: a second IP header.
+        assert_eq!(udp.around(1, 1473), 48);
+        // 32,776 bytes: 22 full fragments and a part.
+        assert_eq!(udp.around(1, 32_768), 23 * 20 + 8);
+        let six = Headers { ip_bytes: 40, ..udp };
+        assert_eq!(six.around(1, 1400), 48);
+        // IPv6 fragments carry 1448 bytes and 8 bytes of header more.
+        assert_eq!(six.around(1, 1453), 2 * 48 + 8);
+        let tcp = Headers { transport_bytes: 32, framing_bytes: 4, packets: Some(7), ..udp };
+        assert_eq!(tcp.around(10, 1000), 7 * 52 + 40);
+        let unknown = Headers { mtu: None, ..udp };
+        assert_eq!(unknown.around(1, 65_000), 28);
     }
 
     #[test]

@@ -8,7 +8,10 @@ use std::fmt;
 
 use crate::error::{Error, Result, unknown};
 use crate::time::Nanos;
-use crate::units::{Bare, BitRate, Bytes, parse_bytes, parse_count, parse_rate, parse_span};
+use crate::units::{
+    Bare, BitRate, Bytes, OfferedRate, PacketRate, parse_bytes, parse_count, parse_offered,
+    parse_rate, parse_span,
+};
 
 /// The longest spec that is read at all.
 const LONGEST: usize = 4096;
@@ -100,6 +103,9 @@ pub enum Kind {
     Size(u64, u64),
     /// A rate from `.0` to `.1` bits per second.
     Rate(u64, u64),
+    /// A rate to offer: up to `.0` bits or up to `.1` packets per second, at least 1 of either, or
+    /// `max`.
+    Offered(u64, u64),
     /// A duration from `.0` to `.1` nanoseconds.
     Span(u64, u64),
 }
@@ -114,6 +120,9 @@ impl Kind {
             Kind::Count(low, high) => format!("{low}..{high}"),
             Kind::Size(low, high) => format!("{}..{}", Bytes(*low), Bytes(*high)),
             Kind::Rate(low, high) => format!("{}..{}", BitRate(*low), BitRate(*high)),
+            Kind::Offered(bits, packets) => {
+                format!("..{}|..{}|max", BitRate(*bits), PacketRate(*packets))
+            }
             Kind::Span(low, high) => format!("{}..{}", Nanos(*low), Nanos(*high)),
         }
     }
@@ -134,6 +143,11 @@ impl Kind {
                 within(parse_bytes(value, Bare::Allowed)?.0, low, high, value, self)
             }
             Kind::Rate(low, high) => within(parse_rate(value)?.0, low, high, value, self),
+            Kind::Offered(bits, packets) => match parse_offered(value)? {
+                OfferedRate::Bits(rate) => within(rate.0, 1, bits, value, self),
+                OfferedRate::Packets(rate) => within(rate.0, 1, packets, value, self),
+                OfferedRate::Max => Ok(()),
+            },
             Kind::Span(low, high) => within(parse_span(value)?.0, low, high, value, self),
         }
     }
@@ -209,6 +223,11 @@ impl Settings {
     /// A rate; `None` where not set.
     pub fn rate(&self, key: &str) -> Option<BitRate> {
         self.text(key).and_then(|value| parse_rate(value).ok())
+    }
+
+    /// A rate to offer; `None` where not set.
+    pub fn offered(&self, key: &str) -> Option<OfferedRate> {
+        self.text(key).and_then(|value| parse_offered(value).ok())
     }
 
     /// A duration; `None` where not set.

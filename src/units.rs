@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 
+pub mod range;
+
 /// A size in bytes.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -23,6 +25,24 @@ pub struct Bytes(pub u64);
 )]
 #[serde(transparent)]
 pub struct BitRate(pub u64);
+
+/// A rate in packets per second.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct PacketRate(pub u64);
+
+/// What a sender offers to the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfferedRate {
+    /// So many bits of application data per second.
+    Bits(BitRate),
+    /// So many messages per second, whatever their size.
+    Packets(PacketRate),
+    /// As much as the transport takes.
+    Max,
+}
 
 const SIZES: &[(&str, f64)] = &[
     ("B", 1.0),
@@ -38,6 +58,8 @@ const SIZES: &[(&str, f64)] = &[
 
 const RATES: &[(&str, f64)] =
     &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("tbit", 1e12)];
+
+const PACKET_RATES: &[(&str, f64)] = &[("pps", 1.0), ("kpps", 1e3), ("Mpps", 1e6)];
 
 const SPANS: &[(&str, f64)] = &[
     ("ns", 1.0),
@@ -70,6 +92,25 @@ pub fn parse_rate(typed: &str) -> Result<BitRate> {
         )));
     }
     Ok(BitRate(scaled(typed, "rate", value, unit, RATES)?))
+}
+
+/// A rate to offer: bits (`20mbit`) or packets (`500pps`, `10kpps`) per second, or `max`.
+pub fn parse_offered(typed: &str) -> Result<OfferedRate> {
+    if typed == "max" {
+        return Ok(OfferedRate::Max);
+    }
+    let (value, unit) = split(typed, "rate", "20mbit, 500pps, 10kpps, or the word max")?;
+    if unit.is_empty() {
+        return Err(Error::usage(format!(
+            "rate `{typed}` has no unit; write {value}mbit for bits or {value}pps for packets per second"
+        )));
+    }
+    if PACKET_RATES.iter().any(|(name, _)| *name == unit) {
+        let rate = scaled(typed, "rate", value, unit, PACKET_RATES)?;
+        return Ok(OfferedRate::Packets(PacketRate(rate)));
+    }
+    let all: Vec<(&str, f64)> = RATES.iter().chain(PACKET_RATES).copied().collect();
+    Ok(OfferedRate::Bits(BitRate(scaled(typed, "rate", value, unit, &all)?)))
 }
 
 /// A duration such as `10ms`.
@@ -158,6 +199,13 @@ impl fmt::Display for BitRate {
     }
 }
 
+impl fmt::Display for PacketRate {
+    /// Three significant digits in decimal units.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        decimal(f, self.0, &["pps", "kpps", "Mpps", "Gpps"])
+    }
+}
+
 fn decimal(f: &mut fmt::Formatter<'_>, value: u64, units: &[&str]) -> fmt::Result {
     if value < 1000 {
         return write!(f, "{value} {}", units[0]);
@@ -206,6 +254,29 @@ mod tests {
         assert_eq!(parse_span("500us").unwrap(), Nanos(500_000));
         assert_eq!(parse_span("0").unwrap(), Nanos::ZERO);
         assert_eq!(parse_share("5%").unwrap(), 0.05);
+    }
+
+    #[test]
+    fn offered_rates_are_bits_packets_or_max() {
+        let bits = |n| OfferedRate::Bits(BitRate(n));
+        let packets = |n| OfferedRate::Packets(PacketRate(n));
+        for (typed, want) in [
+            ("20mbit", bits(20_000_000)),
+            ("64kbit", bits(64_000)),
+            ("500pps", packets(500)),
+            ("10kpps", packets(10_000)),
+            ("1.5Mpps", packets(1_500_000)),
+            ("max", OfferedRate::Max),
+        ] {
+            assert_eq!(parse_offered(typed).unwrap(), want, "{typed}");
+        }
+        let say = |typed: &str| parse_offered(typed).unwrap_err().to_string();
+        assert!(say("20").contains("write 20mbit for bits or 20pps"));
+        assert!(say("1mpps").contains("did you mean `Mpps`?"), "{}", say("1mpps"));
+        assert!(say("20Mbit").contains("did you mean `mbit`?"));
+        assert!(say("fast").contains("the word max"));
+        assert!(say("0.3pps").contains("not a whole number of pps"));
+        assert_eq!(PacketRate(50_000).to_string(), "50.0 kpps");
     }
 
     #[test]

@@ -4,7 +4,9 @@
 use deadheat::spec::Spec;
 use deadheat::transport::Contender;
 use deadheat::trial::placement::Placement;
-use deadheat::units::{Bare, parse_bytes, parse_count, parse_rate, parse_share, parse_span};
+use deadheat::units::{
+    Bare, parse_bytes, parse_count, parse_offered, parse_rate, parse_share, parse_span, range,
+};
 use deadheat::workload;
 use libfuzzer_sys::fuzz_target;
 
@@ -46,6 +48,9 @@ fn units(typed: &str) {
     }
     if let Some(span) = parse_span(typed).ok().filter(|s| s.0 < EXACT) {
         assert_eq!(parse_span(&format!("{}ns", span.0)).ok(), Some(span));
+    }
+    for rate in range::expand(typed).unwrap_or_default() {
+        assert!(parse_offered(&rate).is_ok());
     }
     if let Ok(share) = parse_share(typed) {
         assert!((0.0..=1.0).contains(&share));

@@ -28,6 +28,14 @@ impl Recorder for Nothing {
     fn jitter_rfc3550_ns(&self) -> Option<u64> {
         None
     }
+    fn record_send(&mut self, _: u64, _: Option<u64>) {}
+    fn gap_error(&self) -> Distribution {
+        Distribution::default()
+    }
+    fn record_delay(&mut self, _: i64) {}
+    fn delay_variation(&self) -> Distribution {
+        Distribution::default()
+    }
 }
 
 fn half(workload: &str, side: Side) -> Box<dyn Half> {

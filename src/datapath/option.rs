@@ -192,8 +192,13 @@ pub fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     (words == info.len()).then(|| info[libc::SK_MEMINFO_DROPS as usize])
 }
 
+/// The IP header in bytes, without options: 20 (RFC 791) or 40 (RFC 8200).
+pub fn ip_header_bytes(socket: &Socket) -> u64 {
+    if is_ipv6(socket) { 40 } else { 20 }
+}
+
 /// Reads an option of 32-bit words; how many came.
-fn get(
+pub fn get(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,

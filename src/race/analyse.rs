@@ -122,21 +122,10 @@ fn summaries<'a>(outcome: &'a Outcome, table: &Table<'a>) -> Vec<Summary> {
     all
 }
 
-/// The order statistics that enclose the median at `confidence` (the sign test turned round;
-/// David & Nagaraja, "Order Statistics", 7.1). `None` with too few values: 95 % takes six.
+/// The order statistics that enclose the median at `confidence`; `None` with too few values.
 fn median_interval(sorted: &[f64], confidence: f64) -> Option<(f64, f64)> {
-    let n = sorted.len();
-    let tail = alpha(confidence) / 2.0 * (1.0 + 1e-9);
-    // Binomial(n, 1/2) probabilities by their logarithms: 2^-n alone underflows for long races.
-    let mut log_p = n as f64 * 0.5f64.ln();
-    let (mut below, mut rank) = (log_p.exp(), 0);
-    while below <= tail && rank < n / 2 {
-        log_p += ((n - rank) as f64 / (rank + 1) as f64).ln();
-        below += log_p.exp();
-        rank += 1;
-    }
-    let low = *sorted.get(rank.checked_sub(1)?)?;
-    Some((low, *sorted.get(n - rank)?))
+    let (low, high) = quantile::median_ranks(sorted.len(), alpha(confidence))?;
+    Some((*sorted.get(low)?, *sorted.get(high)?))
 }
 
 /// The log-ratios of one claim.

@@ -15,7 +15,7 @@ use super::outcome::{
     Summary, Trial, Verdict, Warning,
 };
 use crate::error::{Error, Result};
-use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics};
+use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics, PacedFlow};
 use crate::transport::Effective;
 use crate::trial::PathFacts;
 use crate::trial::host::HostFacts;
@@ -238,12 +238,13 @@ fn item_misfit<T: DeserializeOwned>(value: &Value) -> Option<String> {
 /// A trial has most of a race's fields, so it is searched one level deeper.
 fn trial_misfit(value: &Value) -> Option<String> {
     let whole = item_misfit::<Trial>(value)?;
-    let fields: [(&str, Misfit); 9] = [
+    let fields: [(&str, Misfit); 10] = [
         ("valid", misfit::<bool>),
         ("implementation", misfit::<String>),
         ("metrics", misfit::<Metrics>),
         ("rtt_ns", misfit::<Option<Distribution>>),
         ("send_lateness_ns", misfit::<Option<Distribution>>),
+        ("paced", misfit::<Vec<PacedFlow>>),
         ("ledger", misfit::<Ledger>),
         ("cost", misfit::<Cost>),
         ("effective", misfit::<Effective>),

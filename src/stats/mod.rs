@@ -11,6 +11,7 @@
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
 //! | [`mod@regimes`] | do the trials fall into two clusters that one figure would hide? |
 //! | [`variance`] | of several factors varied at once, how much does each account for? |
+//! | [`mod@knee`] | up to which load does what is delivered follow what is offered? |
 //! | [`quantile`] | percentiles, their definition, and when one may be printed |
 //!
 //! The replicate is the block, never the packet: everything here works on one figure per trial
@@ -24,6 +25,7 @@
 mod estimate;
 mod factorial;
 pub mod holm;
+pub mod knee;
 pub mod mann_whitney;
 mod normal;
 pub mod quantile;
@@ -36,6 +38,7 @@ pub mod verdict;
 
 pub use crate::figures::Better;
 pub use estimate::Estimate;
+pub use knee::{Knee, knee};
 pub use regimes::{Regime, regimes};
 pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;

@@ -32,6 +32,22 @@ pub fn median(values: &[f64]) -> Option<f64> {
     median_sorted(&sorted_finite(values.to_vec())?)
 }
 
+/// Which of `n` sorted values enclose their median, as indices from 0, so that the chance of missing
+/// it is at most `error` (the sign test turned round; David & Nagaraja, "Order Statistics", 7.1).
+/// `None` with too few values: 5 % takes six.
+pub fn median_ranks(n: usize, error: f64) -> Option<(usize, usize)> {
+    let tail = error / 2.0 * (1.0 + 1e-9);
+    // Binomial(n, 1/2) probabilities by their logarithms: 2^-n alone underflows for long races.
+    let mut log_p = n as f64 * 0.5f64.ln();
+    let (mut below, mut rank) = (log_p.exp(), 0);
+    while below <= tail && rank < n / 2 {
+        log_p += ((n - rank) as f64 / (rank + 1) as f64).ln();
+        below += log_p.exp();
+        rank += 1;
+    }
+    Some((rank.checked_sub(1)?, n - rank))
+}
+
 /// Median absolute deviation from the median, in the unit of the values and not rescaled: times
 /// [`MAD_TO_SD`] it estimates the standard deviation of normal data and ignores outliers.
 pub fn mad(values: &[f64]) -> Option<f64> {

@@ -334,8 +334,10 @@ impl Conn for IcmpConn {
             socket_drops: self.socket.drops(),
             retransmits: None,
             network_errors: self.network_errors,
-            path_mtu: option::path_mtu(self.socket.socket()).map(|mtu| mtu as u64),
-            header_bytes: Some(udp::header_bytes(self.socket.socket())),
+            headers: Some(udp::headers(
+                self.socket.socket(),
+                option::path_mtu(self.socket.socket()).map(|mtu| mtu as u64),
+            )),
         }
     }
 }

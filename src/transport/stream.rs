@@ -13,7 +13,7 @@ use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern, prefaulted};
 use crate::datapath::stream::Counted;
 use crate::error::Result;
-use crate::figures::ConnStats;
+use crate::figures::{ConnStats, Headers};
 
 /// Bytes one draining call may bring. On loopback 512 KiB moved 15 % more than 128 KiB, and larger
 /// no more: fewer calls, while the copied bytes still fit a core's second-level cache.
@@ -48,6 +48,11 @@ pub(super) trait Flavour: Clone + Send + 'static {
 
     /// Segments sent again; `None` where there are no segments.
     fn retransmits(&self, _socket: &Socket) -> Option<u64> {
+        None
+    }
+
+    /// The headers around its data; `None` where there are none.
+    fn headers(&self, _socket: &Socket) -> Option<Headers> {
         None
     }
 }
@@ -229,6 +234,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
             retransmits: self.flavour.retransmits(self.socket.socket()),
+            headers: self.flavour.headers(self.socket.socket()),
             ..ConnStats::default()
         }
     }

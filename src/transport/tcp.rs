@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -10,7 +11,9 @@ use super::lobby::{StreamListener, present};
 use super::stream::{Flavour, StreamConn};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
 use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use crate::datapath::option;
 use crate::error::{Error, Result};
+use crate::figures::Headers;
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic};
 
@@ -301,6 +304,34 @@ impl Flavour for Options {
     fn retransmits(&self, socket: &Socket) -> Option<u64> {
         tcp_info(socket).ok().map(|info| u64::from(info.tcpi_total_retrans))
     }
+
+    fn headers(&self, socket: &Socket) -> Option<Headers> {
+        headers(socket)
+    }
+}
+
+/// The headers of a connection, from `TCP_INFO` as 32-bit words (linux/tcp.h), which has what they
+/// take since Linux 4.6 (`tcpi_data_segs_out`).
+fn headers(socket: &Socket) -> Option<Headers> {
+    const OPTIONS: (usize, usize) = (1, 1);
+    const TIMESTAMPS: u8 = 1;
+    const PMTU: usize = 15;
+    const TOTAL_RETRANS: usize = 25;
+    const DATA_SEGS_OUT: usize = 39;
+    let mut info = [0u32; DATA_SEGS_OUT + 1];
+    let got = option::get(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
+    if got < info.len() {
+        return None;
+    }
+    let stamped = info[OPTIONS.0].to_ne_bytes()[OPTIONS.1] & TIMESTAMPS != 0;
+    Some(Headers {
+        ip_bytes: option::ip_header_bytes(socket),
+        // 10 bytes of timestamps, padded to 12 (RFC 7323, appendix A).
+        transport_bytes: if stamped { 32 } else { 20 },
+        framing_bytes: frame::PREFIX as u64,
+        mtu: Some(u64::from(info[PMTU])),
+        packets: Some(u64::from(info[DATA_SEGS_OUT].wrapping_sub(info[TOTAL_RETRANS]))),
+    })
 }
 
 /// `TCP_INFO` of tcp(7).
@@ -387,6 +418,26 @@ mod tests {
             assert_eq!(end["nodelay"], "on");
             assert!(!end.contains_key("notsent_lowat"));
         }
+    }
+
+    #[test]
+    fn headers_are_counted_by_the_segment() {
+        let knobs = knobs("tcp");
+        let mut listener = listen(&anywhere(), &knobs, Door::Own).unwrap();
+        let to = listener.endpoint();
+        let (mut near, _far) = std::thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(Nanos::from_secs(5)).unwrap().1);
+            let near = dial(&to, &knobs, Nanos::from_secs(5)).unwrap();
+            (near, far.join().unwrap())
+        });
+        let before = near.stats().headers.unwrap();
+        assert_eq!((before.ip_bytes, before.framing_bytes), (20, 4));
+        assert!([20, 32].contains(&before.transport_bytes));
+        for _ in 0..10 {
+            near.send(crate::contract::Lane(0), &[7; 100]).unwrap();
+        }
+        let sent = near.stats().headers.unwrap().packets.unwrap() - before.packets.unwrap();
+        assert!((1..=10).contains(&sent), "{sent} segments for 10 messages");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::datapath::datagram::{
 };
 use crate::datapath::option::{self, Buffer, Fragmenting};
 use crate::error::Error;
+use crate::figures::Headers;
 
 mod knobs;
 
@@ -145,9 +146,15 @@ fn take_over(
     DatagramSocket::with_peer(socket, peer)
 }
 
-/// Bytes of IP and UDP, or ICMP, headers in front of each message.
-pub(super) fn header_bytes(socket: &socket2::Socket) -> u64 {
-    if option::is_ipv6(socket) { 40 + 8 } else { 20 + 8 }
+/// The headers of IP and of UDP (RFC 768) or ICMP (RFC 792), which are as long, around each message.
+pub(super) fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
+    Headers {
+        ip_bytes: option::ip_header_bytes(socket),
+        transport_bytes: 8,
+        framing_bytes: 0,
+        mtu,
+        packets: None,
+    }
 }
 
 /// The engines in use.
@@ -206,6 +213,10 @@ impl UdpConn {
         }
     }
 
+    fn headers(&self) -> Headers {
+        headers(self.socket.socket(), self.path_mtu())
+    }
+
     fn path_mtu(&self) -> Option<u64> {
         let mtu = match self.socket.peer() {
             Peer::Bound => option::path_mtu(self.socket.socket()),
@@ -217,7 +228,7 @@ impl UdpConn {
     /// Makes the buffers for bulk sending: as many messages as the application hands over per call.
     fn start_pumping(&mut self, source: &dyn Source) -> io::Result<SendBatch> {
         let size = source.message_size().max(1);
-        let packet = size as u64 + header_bytes(self.socket.socket());
+        let packet = size as u64 + self.headers().in_each_packet();
         if self.engines.io.engine.segments()
             && let Some(mtu) = self.path_mtu()
             && packet > mtu
@@ -269,13 +280,13 @@ impl UdpConn {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {
             return error;
         }
-        let packet = len as u64 + header_bytes(self.socket.socket());
+        let packet = len as u64 + self.headers().in_each_packet();
         let what = match (self.path_mtu(), self.knobs.df) {
             (Some(mtu), Some(df @ (Fragmenting::Refused | Fragmenting::Probed)))
                 if packet > mtu && len as u64 <= LARGEST =>
             {
                 let df = df.word();
-                let most = mtu.saturating_sub(header_bytes(self.socket.socket()));
+                let most = mtu.saturating_sub(self.headers().in_each_packet());
                 format!(
                     "a message of {len} B makes a packet of {packet} B, the path MTU is {mtu} B, \
                      and df={df} allows no fragments: send at most {most} B, or use df=off"
@@ -403,8 +414,7 @@ impl Conn for UdpConn {
             socket_drops: self.socket.drops().map(scaled),
             retransmits: None,
             network_errors: self.network_errors,
-            path_mtu: self.path_mtu(),
-            header_bytes: Some(header_bytes(self.socket.socket())),
+            headers: Some(self.headers()),
         }
     }
 }

@@ -257,6 +257,7 @@ fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Re
         censored: findings.censored,
         rtt_ns: findings.rtt_ns,
         send_lateness_ns: findings.send_lateness_ns,
+        paced: findings.paced,
         clock: findings.clock,
         ledger: findings.ledger,
         cost: near.cost.clone(),
@@ -281,10 +282,7 @@ fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packe
     if info.guarantees.framing != Framing::Messages {
         return None;
     }
-    conns.iter().find_map(|conn| {
-        let (header_bytes, path_mtu) = (conn.header_bytes?, conn.path_mtu?);
-        Some(Packets { message_bytes, header_bytes, path_mtu })
-    })
+    conns.iter().find_map(|conn| conn.headers?.packets_of(message_bytes))
 }
 
 fn epoch_ms() -> u64 {

@@ -129,7 +129,8 @@ impl Flow {
                 Action::Wait(until) => self.wait(now, until, clock, waiter)?,
                 Action::Pump => self.pump()?,
                 Action::Drain => self.drain(clock)?,
-                Action::Done => return Ok(()),
+                Action::Done if !self.conn.has_backlog() => return Ok(()),
+                Action::Done => self.send_backlog(clock, waiter)?,
             }
             // After a send there is mostly nothing to do but wait, and the time before it serves for
             // that; a further message gets a time of its own.
@@ -153,6 +154,7 @@ impl Flow {
             // No room: take what has arrived meanwhile, so that two full ends do not wait for each
             // other, and try again.
             Progress::Idle => {
+                self.half.on_no_room(now);
                 self.await_room(clock, waiter)?;
                 self.receive(Patience::None, clock)?;
             }
@@ -208,6 +210,15 @@ impl Flow {
         waiter
             .wait(clock, self.conn.fd(), Some(soon), Interest::ReadWrite)
             .map_err(|e| failed("wait for room to send", e))?;
+        Ok(())
+    }
+
+    /// Sends what a byte stream took of the last message and had no room for.
+    fn send_backlog(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<()> {
+        if self.conn.flush().map_err(|e| failed("send", e))? == Progress::Idle {
+            self.await_room(clock, waiter)?;
+            self.receive(Patience::None, clock)?;
+        }
         Ok(())
     }
 

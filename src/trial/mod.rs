@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::WaitMode;
 use crate::error::{Error, Fault, Result};
-use crate::figures::{ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metrics, Packets};
+use crate::figures::{
+    ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow, Packets,
+};
 use crate::transport::Effective;
 
 mod agent;
@@ -22,6 +24,7 @@ pub mod fake;
 pub mod findings;
 pub mod host;
 pub mod link;
+mod moments;
 pub mod noise;
 mod pair;
 pub mod placement;
@@ -118,6 +121,9 @@ pub struct Record {
     /// How late the generator was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
+    /// What became of the schedule of each paced flow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paced: Vec<PacedFlow>,
     /// The far clock against the near one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
@@ -171,6 +177,7 @@ impl Record {
             censored: Vec::new(),
             rtt_ns: None,
             send_lateness_ns: None,
+            paced: Vec::new(),
             clock: None,
             ledger: Ledger::default(),
             cost: Cost::default(),

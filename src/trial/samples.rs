@@ -15,18 +15,16 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use hdrhistogram::Histogram;
-
 use crate::error::{Error, Result};
-use crate::figures::{Distribution, Quantile, Recorder, Sample};
+use crate::figures::{Distribution, Recorder, Sample};
+
+use super::moments::{Delays, Moments};
 
 /// What a samples file starts with.
 pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";
 
 const CHUNK_HEADER: usize = 4 + 8 + 4 + 4 + 1 + 8 + 8;
 const SPILL_AT: usize = 64 << 10;
-/// The longest time a histogram tells apart; longer ones count as this. One hour, the longest timeout.
-const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits: a round trip's quantile is right to one part in ten thousand, a send's
 /// lateness, which nobody compares that finely, to one in a thousand.
 const RTT_DIGITS: u8 = 4;
@@ -36,6 +34,8 @@ const LATENESS_DIGITS: u8 = 3;
 pub struct Samples {
     rtt: Moments,
     lateness: Moments,
+    gap_error: Moments,
+    delays: Delays,
     censored: u64,
     last_rtt: Option<u64>,
     /// RFC 3550, section 6.4.1, scaled by 16 as its appendix A.8 does.
@@ -62,6 +62,8 @@ impl Samples {
         Ok(Samples {
             rtt: Moments::new(RTT_DIGITS)?,
             lateness: Moments::new(LATENESS_DIGITS)?,
+            gap_error: Moments::new(LATENESS_DIGITS)?,
+            delays: Delays::new()?,
             censored: 0,
             last_rtt: None,
             jitter_16: 0,
@@ -94,7 +96,7 @@ impl Samples {
         };
         let payload = u32::try_from(self.encoder.spilled)
             .map_err(|_| io::Error::other("more than 4 GiB of samples in one trial"))?;
-        let n = self.rtt.histogram.len() + self.censored;
+        let n = self.rtt.len() + self.censored;
         let mut head = Vec::with_capacity(CHUNK_HEADER);
         head.extend(payload.to_le_bytes());
         head.extend([0; 17]);
@@ -142,85 +144,26 @@ impl Recorder for Samples {
     }
 
     fn jitter_rfc3550_ns(&self) -> Option<u64> {
-        (self.rtt.histogram.len() >= 2).then_some(self.jitter_16 >> 4)
-    }
-}
-
-/// A histogram with exact extremes and moments. The moments are sums of differences from the first
-/// value, which keeps them exact enough without a division per sample (Chan, Golub & LeVeque 1983,
-/// Am. Stat. 37(3), "shifted data").
-struct Moments {
-    histogram: Histogram<u64>,
-    min: u64,
-    max: u64,
-    shift: f64,
-    sum: f64,
-    squares: f64,
-}
-
-impl Moments {
-    fn new(digits: u8) -> Result<Moments> {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, digits)
-            .map_err(|e| Error::setup("make a histogram", io::Error::other(e.to_string())))?;
-        Ok(Moments { histogram, min: u64::MAX, max: 0, shift: 0.0, sum: 0.0, squares: 0.0 })
+        (self.rtt.len() >= 2).then_some(self.jitter_16 >> 4)
     }
 
-    #[inline]
-    fn add(&mut self, ns: u64) {
-        if self.histogram.is_empty() {
-            self.shift = ns as f64;
-        }
-        self.histogram.saturating_record(ns);
-        self.min = self.min.min(ns);
-        self.max = self.max.max(ns);
-        let beyond = ns as f64 - self.shift;
-        self.sum += beyond;
-        self.squares += beyond * beyond;
-    }
-
-    fn mean(&self) -> f64 {
-        self.shift + self.sum / self.histogram.len() as f64
-    }
-
-    fn stddev(&self) -> f64 {
-        let n = self.histogram.len() as f64;
-        ((self.squares - self.sum * self.sum / n) / (n - 1.0)).max(0.0).sqrt()
-    }
-
-    /// Sums up, with `censored` more samples known only to exceed `timeout_ns`.
-    fn distribution(&self, censored: u64, timeout_ns: u64) -> Distribution {
-        let seen = self.histogram.len();
-        let n = seen + censored;
-        let whole = censored == 0 && seen > 0;
-        let quantile = |per_mille: u64| {
-            // Nearest rank: the value at rank ceil(q n), given at least ten samples beyond it.
-            let rank = (n * per_mille).div_ceil(1000).max(1);
-            if n.saturating_sub(rank) < 10 {
-                return None;
-            }
-            Some(if rank > seen {
-                Quantile::Beyond(timeout_ns)
-            } else {
-                Quantile::Ns(self.at_rank(rank))
-            })
-        };
-        Distribution {
-            n,
-            censored,
-            min: (seen > 0).then_some(self.min),
-            max: (seen > 0).then_some(self.max),
-            mean: whole.then(|| self.mean()),
-            stddev: (whole && seen > 1).then(|| self.stddev()),
-            p50: quantile(500),
-            p90: quantile(900),
-            p99: quantile(990),
-            p999: quantile(999),
+    fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>) {
+        self.lateness.add(lateness_ns);
+        if let Some(error) = gap_error_ns {
+            self.gap_error.add(error);
         }
     }
 
-    fn at_rank(&self, rank: u64) -> u64 {
-        let share = (rank as f64 - 0.5) / self.histogram.len() as f64;
-        self.histogram.value_at_quantile(share).clamp(self.min, self.max)
+    fn gap_error(&self) -> Distribution {
+        self.gap_error.distribution(0, 0)
+    }
+
+    fn record_delay(&mut self, ns: i64) {
+        self.delays.add(ns);
+    }
+
+    fn delay_variation(&self) -> Distribution {
+        self.delays.above_least()
     }
 }
 
@@ -465,6 +408,7 @@ impl Fields<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Quantile;
 
     fn sample(seq: u64, rtt_ns: Option<u64>) -> Sample {
         Sample { seq, intended_ns: 1_000_000 * seq + 77, lateness_ns: seq % 3, rtt_ns }

@@ -78,7 +78,7 @@ impl Workload for Bulk {
 
 /// When a sender stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+pub(super) enum Stop {
     /// After so many bytes on this flow.
     After { bytes: u64 },
     /// After so much time.
@@ -123,6 +123,16 @@ impl BulkTask {
             (stop, _) => stop,
         }
     }
+}
+
+/// A half that sends as fast as the transport takes it.
+pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn Half> {
+    Box::new(sender::Sender::new(stop, size, call, tag))
+}
+
+/// A half that receives what [`sender`] sends.
+pub(super) fn receiver(framing: Framing, tag: u32) -> Box<dyn Half> {
+    Box::new(receiver::Receiver::new(framing, tag))
 }
 
 /// How long a transfer of given bytes may take before its trial is given up.
@@ -206,9 +216,9 @@ impl Task for BulkTask {
         let sends = (part.side == Side::Near) == (direction == Some(Direction::Up));
         let framing = part.guarantees.framing;
         if sends {
-            Box::new(sender::Sender::new(self.stop_for(framing), self.size, self.call, part.tag))
+            sender(self.stop_for(framing), self.size, self.call, part.tag)
         } else {
-            Box::new(receiver::Receiver::new(framing, part.tag))
+            receiver(framing, part.tag)
         }
     }
 
@@ -262,7 +272,7 @@ impl Task for BulkTask {
 
 /// A sum of rates that is unknown as soon as one of them is.
 #[derive(Debug, Clone, Copy)]
-struct Rate(Option<f64>);
+pub(super) struct Rate(pub(super) Option<f64>);
 
 impl Default for Rate {
     fn default() -> Rate {
@@ -271,16 +281,16 @@ impl Default for Rate {
 }
 
 impl Rate {
-    fn add(&mut self, more: Option<f64>) {
+    pub(super) fn add(&mut self, more: Option<f64>) {
         self.0 = self.0.zip(more).map(|(sum, more)| sum + more);
     }
 }
 
 /// All flows of one direction.
 #[derive(Debug, Default)]
-struct OneWay {
-    sent: Tally,
-    received: Tally,
+pub(super) struct OneWay {
+    pub(super) sent: Tally,
+    pub(super) received: Tally,
     socket_drops: Option<u64>,
     send_span_ns: u64,
     first_ns: Option<u64>,
@@ -288,7 +298,11 @@ struct OneWay {
     first_bytes: u64,
 }
 
-fn gather(reports: &Reports<'_>, flows: &[Option<Direction>], direction: Direction) -> OneWay {
+pub(super) fn gather(
+    reports: &Reports<'_>,
+    flows: &[Option<Direction>],
+    direction: Direction,
+) -> OneWay {
     let (senders, receivers, receiver_conns) = match direction {
         Direction::Up => (reports.near, reports.far, reports.far_conns),
         Direction::Down => (reports.far, reports.near, reports.near_conns),
@@ -328,16 +342,16 @@ impl OneWay {
     }
 
     /// Bits that arrived after the first receive, over the time from there to the last.
-    fn goodput_bps(&self) -> Option<f64> {
+    pub(super) fn goodput_bps(&self) -> Option<f64> {
         let span = self.last_ns.checked_sub(self.first_ns?).filter(|span| *span > 0)?;
         Some(self.received.bytes.saturating_sub(self.first_bytes) as f64 * 8e9 / span as f64)
     }
 
-    fn sent_bps(&self) -> Option<f64> {
+    pub(super) fn sent_bps(&self) -> Option<f64> {
         (self.send_span_ns > 0).then(|| self.sent.bytes as f64 * 8e9 / self.send_span_ns as f64)
     }
 
-    fn account(&self, framing: Framing) -> Account {
+    pub(super) fn account(&self, framing: Framing) -> Account {
         if framing == Framing::Messages {
             return account(self.sent, self.received, self.socket_drops);
         }

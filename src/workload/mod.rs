@@ -6,18 +6,20 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{Action, Direction, Guarantees, Lane, PeerKind, Side, Sink, Source};
 use crate::error::{Result, unknown};
 use crate::figures::{
-    ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, Recorder, Tally,
+    ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, PacedFlow, Pacing, Recorder,
+    Tally,
 };
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
 
 mod bulk;
+mod cbr;
 mod clock_offset;
 mod header;
 mod ping;
 
 /// Every workload, in the order in which lists show them. The first is the default.
-pub const ALL: &[&dyn Workload] = &[&ping::Ping, &bulk::Bulk];
+pub const ALL: &[&dyn Workload] = &[&ping::Ping, &bulk::Bulk, &cbr::Cbr];
 
 /// What a workload says of itself.
 #[derive(Debug)]
@@ -98,7 +100,7 @@ pub struct Part {
     pub seed: u64,
     /// What the transport promises.
     pub guarantees: Guarantees,
-    /// Where round trips are recorded, if this half measures any.
+    /// Where times are recorded, if this half measures any.
     pub recorder: Box<dyn Recorder>,
 }
 
@@ -109,6 +111,10 @@ pub trait Half: Send {
 
     /// The transport took the message of the last `poll`, at `now`.
     fn on_sent(&mut self, now: Nanos);
+
+    /// The transport had no room for the message of the last `poll`, at `now`; the next `poll` may
+    /// ask for the same one again.
+    fn on_no_room(&mut self, _now: Nanos) {}
 
     /// A message arrived.
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]);
@@ -147,10 +153,11 @@ pub struct HalfReport {
     pub sent: Tally,
     /// What it received, each message once.
     pub received: Tally,
-    /// Bulk data only: from the first receive to the last, on this end's clock.
+    /// One-way data only: from the first receive to the last, on this end's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_span: Option<ReceiveSpan>,
-    /// Bulk data only: from the first send to the last, in nanoseconds.
+    /// One-way data only: from the first send to the last, in nanoseconds; for a schedule, from its
+    /// first slot to the end of its last, or of the last send where that was later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_span_ns: Option<u64>,
     /// Round-trip times, if it measured any.
@@ -165,6 +172,12 @@ pub struct HalfReport {
     /// RFC 3550 jitter of the round trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_rfc3550_ns: Option<u64>,
+    /// What became of its schedule, if it is to be kept to the microsecond; at the end only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Pacing>,
+    /// One-way delays above the least of them, if it measured any; at the end only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_variation_ns: Option<Distribution>,
     /// The far clock against the near one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
@@ -206,6 +219,8 @@ pub struct Findings {
     pub rtt_ns: Option<Distribution>,
     /// How late the generator was.
     pub send_lateness_ns: Option<Distribution>,
+    /// What became of the schedule of each paced flow.
+    pub paced: Vec<PacedFlow>,
     /// The far clock against the near one.
     pub clock: Option<ClockEstimate>,
     /// What became of each message.

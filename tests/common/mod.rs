@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use deadheat::contract::Direction;
 use deadheat::figures::{
-    Account, Better, ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metric, Packets,
-    Quantile, Role, Unit,
+    Account, Better, ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metric, PacedFlow,
+    Pacing, Packets, Quantile, Role, Unit,
 };
 use deadheat::race::outcome::{
     Asked, Cell, Control, Difference, Entrant, Factor, Fixed, LevelRatio, Outcome, Program, Ratio,
@@ -455,6 +456,7 @@ fn record(contender: usize, block: u64) -> Record {
         censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),
         send_lateness_ns: Some(rtt(900, 0, false)),
+        paced: if block == 0 && contender == UDP { vec![paced()] } else { Vec::new() },
         clock: Some(ClockEstimate {
             offset_ns: -1_734_221,
             error_bound_ns: 21_500,
@@ -498,6 +500,22 @@ fn counters() -> HostCounters {
         udp_send_buffer_errors: 5,
         tcp_retransmits: 7,
         backlog_drops: 8,
+    }
+}
+
+fn paced() -> PacedFlow {
+    PacedFlow {
+        direction: Direction::Up,
+        pacing: Pacing {
+            slots: MESSAGES,
+            sent: MESSAGES - 7,
+            missed_no_room: 4,
+            missed_no_time: 3,
+            late: 2,
+            lateness_ns: rtt(900, 0, false),
+            gap_error_ns: rtt(400, 0, false),
+        },
+        delay_variation_ns: Some(rtt(12_000, 0, false)),
     }
 }
 

@@ -15,6 +15,7 @@ use deadheat::transport::door::{Door, HandOver};
 use deadheat::transport::hello::Hello;
 use deadheat::transport::{Contender, Endpoint, Progress};
 
+mod paced;
 mod rig;
 
 use rig::*;

@@ -76,6 +76,7 @@ pub(crate) fn values(kind: &Kind) -> Vec<String> {
         Kind::Count(low, high) => vec![16.clamp(low, high).to_string()],
         Kind::Size(low, high) => vec![40_000.clamp(low, high).to_string()],
         Kind::Rate(low, high) => vec![format!("{}bit", 1_000_000_000.clamp(low, high))],
+        Kind::Offered(bits, packets) => vec![format!("{bits}bit"), format!("{packets}pps")],
         Kind::Span(low, high) => vec![format!("{}ns", 1_000_000.clamp(low, high))],
     }
 }

@@ -300,6 +300,14 @@ mod tests {
         fn jitter_rfc3550_ns(&self) -> Option<u64> {
             None
         }
+        fn record_send(&mut self, _: u64, _: Option<u64>) {}
+        fn gap_error(&self) -> Distribution {
+            Distribution::default()
+        }
+        fn record_delay(&mut self, _: i64) {}
+        fn delay_variation(&self) -> Distribution {
+            Distribution::default()
+        }
     }
 
     fn asker(typed: &str) -> (Box<dyn Half>, Kept) {

@@ -1,0 +1,449 @@
+//! A constant offered rate. Each message has its time on a grid that is fixed at the start; what
+//! could not be sent on time is not sent later in a burst, but counted as missed. So what a path
+//! or a transport makes of a given load can be told from what the sender made of it.
+//!
+//! `rate=max` has no grid: it sends as `bulk` does, as much as the transport takes.
+
+use crate::contract::{Direction, Framing, Guarantees, PeerKind, Side};
+use crate::error::{Error, Result};
+use crate::figures::{
+    Better, ConnStats, Distribution, Metric, PacedFlow, Pacing, Quantile, Role, Unit,
+};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::OfferedRate;
+
+use super::bulk::{self, Rate, gather};
+use super::header;
+use super::{Findings, Half, HalfReport, Info, Part, Reports, Task, Workload};
+
+mod receiver;
+mod schedule;
+mod sender;
+
+use schedule::{Period, Schedule};
+
+/// The workload.
+pub(super) struct Cbr;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "rate",
+        kind: Kind::Offered(1_000_000_000_000, 100_000_000),
+        default: "1mbit",
+        doc: "what each direction offers, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes",
+    },
+    Key {
+        name: "size",
+        kind: Kind::Size(header::LEN as u64, 65_507),
+        default: "1400",
+        doc: "message size; 20 bytes or more carry the time of sending, for delay variation",
+    },
+    Key {
+        name: "time",
+        kind: Kind::Span(1_000_000, 86_400 * 1_000_000_000),
+        default: "",
+        doc: "how long to send (1s where no count is given)",
+    },
+    Key {
+        name: "count",
+        kind: Kind::Count(2, 1_000_000_000_000),
+        default: "",
+        doc: "how many messages each direction offers, all flows together, instead of time",
+    },
+    Key {
+        name: "direction",
+        kind: Kind::Choice(&["up", "down", "both"]),
+        default: "up",
+        doc: "near to far, far to near, or both at once",
+    },
+    Key {
+        name: "flows",
+        kind: Kind::Count(1, 64),
+        default: "1",
+        doc: "connections in each direction, which take turns and share the rate",
+    },
+];
+
+static INFO: Info = Info {
+    id: "cbr",
+    label: "constant rate",
+    summary: "a constant offered rate, paced to the message; what could not be sent on time is counted",
+    keys: KEYS,
+};
+
+impl Workload for Cbr {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec) -> Result<Box<dyn Task>> {
+        Ok(Box::new(CbrTask::new(Settings::check(spec, KEYS)?)?))
+    }
+}
+
+/// When to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    After { count: u64 },
+    At { time: Nanos },
+}
+
+/// A constant rate with its settings.
+#[derive(Debug, Clone)]
+struct CbrTask {
+    settings: Settings,
+    rate: OfferedRate,
+    size: usize,
+    stop: Stop,
+    directions: Vec<Direction>,
+    flows: u64,
+}
+
+/// The bytes that one call hands over where there is no pace.
+const CALL: usize = 128 << 10;
+
+/// How long what is under way may take after the last send: a reliable transport sends its queue
+/// however slow the path is.
+const DRAIN: Nanos = Nanos::from_secs(30);
+
+/// How long a blast of a given number of messages may take before its trial is given up.
+const LONGEST_FOR_COUNT: Nanos = Nanos::from_secs(600);
+
+/// The largest share of slots that may be missed or late because the sender did not run.
+const LATE_ALLOWED: f64 = 0.01;
+
+impl CbrTask {
+    fn new(settings: Settings) -> Result<CbrTask> {
+        let stop = match (settings.count("count"), settings.span("time")) {
+            (Some(_), Some(_)) => return Err(Error::usage("cbr: give count or time, not both")),
+            (Some(count), None) => Stop::After { count },
+            (None, time) => Stop::At { time: time.unwrap_or(Nanos::from_secs(1)) },
+        };
+        let directions = match settings.text("direction") {
+            Some("down") => vec![Direction::Down],
+            Some("both") => vec![Direction::Up, Direction::Down],
+            _ => vec![Direction::Up],
+        };
+        let task = CbrTask {
+            rate: settings.offered("rate").unwrap_or(OfferedRate::Max),
+            size: settings.size("size").map_or(1400, |size| size.0 as usize),
+            flows: settings.count("flows").unwrap_or(1),
+            stop,
+            directions,
+            settings,
+        };
+        task.check()?;
+        Ok(task)
+    }
+
+    fn check(&self) -> Result<()> {
+        let Some(slots) = self.slots().filter(|slots| *slots < 2 * self.flows) else {
+            return Ok(());
+        };
+        Err(Error::usage(format!(
+            "cbr: only {slots} messages are due, and each of {} flows needs two to have a rate; raise {}",
+            self.flows,
+            if matches!(self.stop, Stop::At { .. }) { "time or rate" } else { "count" }
+        )))
+    }
+
+    /// Between two messages of a direction, all its flows together; `None` without a pace.
+    fn period(&self) -> Option<Period> {
+        match self.rate {
+            OfferedRate::Bits(rate) => Some(Period::of_bits(self.size as u64 * 8, rate.0)),
+            OfferedRate::Packets(rate) => Some(Period::of_packets(rate.0)),
+            OfferedRate::Max => None,
+        }
+    }
+
+    /// How many messages a direction offers, where the settings say so.
+    fn slots(&self) -> Option<u64> {
+        match (self.stop, self.period()) {
+            (Stop::After { count }, _) => Some(count),
+            (Stop::At { time }, Some(period)) => Some(period.within(time)),
+            (Stop::At { .. }, None) => None,
+        }
+    }
+
+    /// Application bits per second that one direction asks for.
+    fn offered_bps(&self) -> Option<f64> {
+        match self.rate {
+            OfferedRate::Bits(rate) => Some(rate.0 as f64),
+            OfferedRate::Packets(rate) => Some(rate.0 as f64 * self.size as f64 * 8.0),
+            OfferedRate::Max => None,
+        }
+    }
+
+    fn sending_time(&self) -> Option<Nanos> {
+        match (self.stop, self.period()) {
+            (Stop::At { time }, _) => Some(time),
+            (Stop::After { count }, Some(period)) => Some(period.times(count)),
+            (Stop::After { .. }, None) => None,
+        }
+    }
+
+    fn blast_stop(&self) -> bulk::Stop {
+        match self.stop {
+            Stop::At { time } => bulk::Stop::At { time },
+            Stop::After { count } => {
+                bulk::Stop::After { bytes: count.div_ceil(self.flows) * self.size as u64 }
+            }
+        }
+    }
+}
+
+impl Task for CbrTask {
+    fn metrics(&self) -> Vec<Metric> {
+        let metric = |name: &str, label: &str, unit, better| Metric {
+            name: name.to_owned(),
+            label: label.to_owned(),
+            unit,
+            better,
+            role: if name == "goodput_bps" { Role::Claim } else { Role::Descriptive },
+        };
+        let rate = |name, label| metric(name, label, Unit::BitRate, Better::Higher);
+        let share = |name, label| metric(name, label, Unit::Share, Better::Lower);
+        let delay = |name, label| metric(name, label, Unit::Nanos, Better::Lower);
+        let mut metrics = vec![rate("goodput_bps", "goodput")];
+        if self.directions.len() > 1 {
+            metrics.push(rate("goodput_up_bps", "goodput up"));
+            metrics.push(rate("goodput_down_bps", "goodput down"));
+        }
+        metrics.push(rate("wire_goodput_bps", "goodput with headers"));
+        if self.period().is_some() {
+            metrics.push(rate("offered_bps", "offered"));
+        }
+        metrics.push(rate("sent_bps", "sent"));
+        metrics.push(share("loss_share", "lost"));
+        if self.period().is_some() {
+            metrics.push(share("missed_share", "missed"));
+            if self.size >= STAMPED_LEN {
+                metrics.push(delay("pdv_p50_ns", "PDV p50"));
+                metrics.push(delay("pdv_p99_ns", "PDV p99"));
+            }
+        }
+        metrics
+    }
+
+    fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String> {
+        if peer == PeerKind::Kernel {
+            return Some(
+                "the far host's kernel only echoes, so nobody could receive or count what is offered"
+                    .into(),
+            );
+        }
+        let largest = guarantees.largest_message.filter(|largest| self.size as u64 > *largest)?;
+        Some(format!(
+            "its largest message has {largest} bytes and size={} asks for more",
+            self.size
+        ))
+    }
+
+    fn flows(&self) -> Vec<Option<Direction>> {
+        let each = |direction: &Direction| vec![Some(*direction); self.flows as usize];
+        self.directions.iter().flat_map(each).collect()
+    }
+
+    fn largest_message(&self) -> usize {
+        self.size
+    }
+
+    fn longest(&self) -> Nanos {
+        self.sending_time().map_or(LONGEST_FOR_COUNT, |time| time + DRAIN)
+    }
+
+    fn planned(&self) -> Option<Nanos> {
+        self.sending_time()
+    }
+
+    fn most_bytes(&self) -> Option<u64> {
+        Some(self.slots()?.saturating_mul(self.size as u64))
+    }
+
+    fn is_paced(&self) -> bool {
+        self.period().is_some()
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Half> {
+        let flow = usize::from(part.flow);
+        let direction = self.flows().get(flow).copied().flatten();
+        let sends = (part.side == Side::Near) == (direction == Some(Direction::Up));
+        let Some(period) = self.period() else {
+            let framing = part.guarantees.framing;
+            return if sends {
+                bulk::sender(self.blast_stop(), self.size, CALL, part.tag)
+            } else {
+                bulk::receiver(framing, part.tag)
+            };
+        };
+        if !sends {
+            return Box::new(receiver::Receiver::new(self.size, part));
+        }
+        let turn = u64::from(part.flow) % self.flows;
+        let schedule = Schedule::new(period, self.slots().unwrap_or(0), turn, self.flows);
+        Box::new(sender::Sender::new(schedule, self.size, part))
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Findings {
+        let mut findings = Findings::default();
+        let flows = self.flows();
+        // Paced messages are messages on a byte stream, too.
+        let framing = match self.period() {
+            Some(_) => Framing::Messages,
+            None => reports.guarantees.framing,
+        };
+        let (mut goodput, mut wire, mut sent) = (Rate::default(), Rate::default(), Rate::default());
+        let mut lost = (0u64, 0u64);
+        for direction in &self.directions {
+            let way = gather(reports, &flows, *direction);
+            let account = way.account(framing);
+            lost = (lost.0 + account.sent.saturating_sub(account.delivered), lost.1 + account.sent);
+            goodput.add(way.goodput_bps());
+            let around = self.around(reports, &flows, *direction);
+            wire.add(way.goodput_bps().zip(around).map(|(bps, around)| bps * around));
+            sent.add(way.sent_bps());
+            if let (Some(bps), true) = (way.goodput_bps(), self.directions.len() > 1) {
+                findings.metrics.insert(format!("goodput_{direction}_bps"), bps);
+            }
+            match direction {
+                Direction::Up => findings.ledger.up = Some(account),
+                Direction::Down => findings.ledger.down = Some(account),
+            }
+        }
+        let offered = self.offered_bps().map(|bps| bps * self.directions.len() as f64);
+        for (name, bps) in [
+            ("goodput_bps", goodput.0),
+            ("wire_goodput_bps", wire.0),
+            ("offered_bps", offered),
+            ("sent_bps", sent.0),
+        ] {
+            bps.map(|bps| findings.metrics.insert(name.into(), bps));
+        }
+        if lost.1 > 0 {
+            findings.metrics.insert("loss_share".into(), lost.0 as f64 / lost.1 as f64);
+        }
+        self.conclude_pacing(reports, &mut findings);
+        if goodput.0.is_none() && findings.why_invalid.is_none() {
+            findings.why_invalid =
+                Some("fewer than two messages arrived, which have no rate; raise time".into());
+        }
+        findings
+    }
+
+    fn spec(&self) -> Spec {
+        let mut options: Vec<(String, String)> =
+            self.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        if let (Stop::At { .. }, false) = (self.stop, self.settings.given("time")) {
+            options.push(("time".into(), "1s".into()));
+        }
+        options.sort();
+        Spec { name: INFO.id.to_owned(), options }
+    }
+}
+
+impl CbrTask {
+    /// Both ends of each flow of a direction, and the sender's connection.
+    fn ends<'a>(
+        &self,
+        reports: &Reports<'a>,
+        flows: &[Option<Direction>],
+        direction: Direction,
+    ) -> Vec<(&'a HalfReport, Option<&'a HalfReport>, Option<&'a ConnStats>)> {
+        let (senders, receivers, conns) = match direction {
+            Direction::Up => (reports.near, reports.far, reports.near_conns),
+            Direction::Down => (reports.far, reports.near, reports.far_conns),
+        };
+        let ours = (0..flows.len()).filter(|flow| flows[*flow] == Some(direction));
+        ours.filter_map(|flow| Some((senders.get(flow)?, receivers.get(flow), conns.get(flow))))
+            .collect()
+    }
+
+    /// What was sent with its headers, over what was sent; `None` where there are no headers.
+    fn around(
+        &self,
+        reports: &Reports<'_>,
+        flows: &[Option<Direction>],
+        direction: Direction,
+    ) -> Option<f64> {
+        let (mut data, mut around) = (0, 0);
+        for (sender, _, conn) in self.ends(reports, flows, direction) {
+            let headers = conn?.headers?;
+            data += sender.sent.bytes;
+            around += headers.around(sender.sent.messages, self.size as u64);
+        }
+        (data > 0).then(|| 1.0 + around as f64 / data as f64)
+    }
+
+    /// What became of the schedules. Of several flows the one with the greatest figure stands for
+    /// the trial.
+    fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Findings) {
+        let flows = self.flows();
+        for direction in &self.directions {
+            for (sender, receiver, _) in self.ends(reports, &flows, *direction) {
+                let Some(pacing) = sender.pacing.clone() else { continue };
+                let delays = receiver.and_then(|receiver| receiver.delay_variation_ns.clone());
+                findings.paced.push(PacedFlow {
+                    direction: *direction,
+                    pacing,
+                    delay_variation_ns: delays,
+                });
+            }
+        }
+        let count = |of: fn(&Pacing) -> u64| -> u64 {
+            findings.paced.iter().map(|flow| of(&flow.pacing)).sum()
+        };
+        let slots = count(|pacing| pacing.slots);
+        if slots == 0 {
+            return;
+        }
+        let missed = count(|pacing| pacing.missed_no_room + pacing.missed_no_time);
+        let no_time = count(|pacing| pacing.missed_no_time);
+        findings.why_invalid = why_invalid(slots, no_time, count(|pacing| pacing.late));
+        let worst = |quantile: fn(&Distribution) -> Option<Quantile>| {
+            let delays = findings.paced.iter().filter_map(|flow| flow.delay_variation_ns.as_ref());
+            delays.filter_map(quantile).map(Quantile::at_least_ns).max()
+        };
+        let figures = [
+            ("pdv_p50_ns", worst(|delays| delays.p50)),
+            ("pdv_p99_ns", worst(|delays| delays.p99)),
+        ];
+        let lateness = findings.paced.iter().map(|flow| &flow.pacing.lateness_ns);
+        findings.send_lateness_ns = lateness.max_by_key(|late| late.max).cloned();
+        findings.metrics.insert("missed_share".into(), missed as f64 / slots as f64);
+        for (name, figure) in figures {
+            figure.map(|ns| findings.metrics.insert(name.into(), ns as f64));
+        }
+    }
+}
+
+/// The gate: whether the load was offered as asked as far as that was the sender's to do.
+fn why_invalid(slots: u64, missed: u64, late: u64) -> Option<String> {
+    let share = (missed + late) as f64 / slots as f64;
+    (share > LATE_ALLOWED).then(|| {
+        format!(
+            "the generator was late: {:.1} % of {slots} messages were due while it did not run ({missed} \
+             missed, {late} late; 1 % allowed); lower the rate or give it a CPU of its own",
+            share * 100.0
+        )
+    })
+}
+
+/// Bytes that a message with the time of sending has at least: the header and 64 bits.
+const STAMPED_LEN: usize = header::LEN + 8;
+
+/// Writes when a message was due, on its sender's monotonic clock, where there is room for it.
+fn write_stamp(message: &mut [u8], due: Nanos) {
+    if let Some(room) = message.get_mut(header::LEN..STAMPED_LEN) {
+        room.copy_from_slice(&due.0.to_be_bytes());
+    }
+}
+
+/// Reads what [`write_stamp`] wrote, of a message that may be anything.
+fn read_stamp(message: &[u8]) -> Option<Nanos> {
+    let (stamp, _) = message.get(header::LEN..)?.split_first_chunk::<8>()?;
+    Some(Nanos(u64::from_be_bytes(*stamp)))
+}
+
+#[cfg(test)]
+mod tests;

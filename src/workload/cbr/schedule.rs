@@ -1,0 +1,158 @@
+//! When each message is due: on a grid that is fixed at the start, in whole numbers, so that no
+//! rounding adds up.
+
+use crate::time::Nanos;
+
+/// How far two messages are apart: a fraction of nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Period {
+    /// Nanoseconds, times [`Period::over`].
+    pub(super) ns: u64,
+    /// The denominator; not 0.
+    pub(super) over: u64,
+}
+
+impl Period {
+    /// So many messages of `bits` bits as make `bps` bits per second.
+    pub(super) fn of_bits(bits: u64, bps: u64) -> Period {
+        Period { ns: bits * 1_000_000_000, over: bps }
+    }
+
+    /// So many messages per second.
+    pub(super) fn of_packets(pps: u64) -> Period {
+        Period { ns: 1_000_000_000, over: pps }
+    }
+
+    /// When slot `index` is due after the start, and what is left of a nanosecond in units of
+    /// `1 / over`.
+    fn at(self, index: u64) -> (Nanos, u64) {
+        let exact = u128::from(self.ns) * u128::from(index);
+        let over = u128::from(self.over);
+        let whole = u64::try_from(exact / over).unwrap_or(u64::MAX);
+        (Nanos(whole), (exact % over) as u64)
+    }
+
+    /// How long `slots` of it take.
+    pub(super) fn times(self, slots: u64) -> Nanos {
+        self.at(slots).0
+    }
+
+    /// How many slots begin within `span`.
+    pub(super) fn within(self, span: Nanos) -> u64 {
+        let slots = (u128::from(span.0) * u128::from(self.over)).div_ceil(u128::from(self.ns));
+        u64::try_from(slots).unwrap_or(u64::MAX)
+    }
+}
+
+/// The slots of one flow: every `flows`-th of the direction's grid, so that the flows take turns.
+#[derive(Debug, Clone)]
+pub(super) struct Schedule {
+    period: Period,
+    step: Nanos,
+    step_rest: u64,
+    due: Nanos,
+    rest: u64,
+    left: u64,
+    slots: u64,
+    total: u64,
+}
+
+impl Schedule {
+    /// The slots of flow `flow` of `flows`, of `total` that all flows of the direction have.
+    pub(super) fn new(period: Period, total: u64, flow: u64, flows: u64) -> Schedule {
+        let slots = total.saturating_sub(flow).div_ceil(flows);
+        let (step, step_rest) = period.at(flows);
+        let (due, rest) = period.at(flow);
+        Schedule { period, step, step_rest, due, rest, left: slots, slots, total }
+    }
+
+    /// When the next slot is due, from the start; `None` after the last.
+    pub(super) fn due(&self) -> Option<Nanos> {
+        (self.left > 0).then_some(self.due)
+    }
+
+    /// Goes on to the slot after.
+    pub(super) fn advance(&mut self) {
+        self.left = self.left.saturating_sub(1);
+        self.due += self.step;
+        self.rest += self.step_rest;
+        if self.rest >= self.period.over {
+            self.rest -= self.period.over;
+            self.due += Nanos(1);
+        }
+    }
+
+    /// Gives up all slots that are left; how many they were.
+    pub(super) fn give_up(&mut self) -> u64 {
+        std::mem::take(&mut self.left)
+    }
+
+    /// Between two slots of this flow.
+    pub(super) fn step(&self) -> Nanos {
+        self.step
+    }
+
+    /// All slots of this flow.
+    pub(super) fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// Those that are not behind.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// How long the grid of all flows lasts, from its first slot to the end of its last.
+    pub(super) fn span(&self) -> Nanos {
+        self.period.times(self.total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_million_slots_without_drift() {
+        // 3 Mpps is 333.33 ns, 7.77 Mbit/s with 1400 bytes a fraction as well.
+        for period in [Period::of_packets(3_000_000), Period::of_bits(11_200, 7_770_001)] {
+            let mut schedule = Schedule::new(period, 10_000_000, 0, 1);
+            for index in 0..10_000_000u64 {
+                let exact = u128::from(period.ns) * u128::from(index) / u128::from(period.over);
+                assert_eq!(schedule.due().unwrap().0, exact as u64, "slot {index}");
+                schedule.advance();
+            }
+            assert_eq!(schedule.due(), None);
+            assert_eq!(schedule.left(), 0);
+        }
+    }
+
+    #[test]
+    fn flows_take_turns_on_one_grid() {
+        let period = Period::of_packets(7_000);
+        let mut all: Vec<Nanos> = Vec::new();
+        let mut slots = 0;
+        for flow in 0..3 {
+            let mut schedule = Schedule::new(period, 1_000, flow, 3);
+            slots += schedule.slots();
+            while let Some(due) = schedule.due() {
+                all.push(due);
+                schedule.advance();
+            }
+        }
+        all.sort_unstable();
+        let want: Vec<Nanos> = (0..1_000).map(|index| period.times(index)).collect();
+        assert_eq!((slots, all), (1_000, want));
+        assert_eq!(Schedule::new(period, 2, 2, 3).slots(), 0);
+    }
+
+    #[test]
+    fn slots_within_a_time() {
+        let period = Period::of_packets(1_000);
+        assert_eq!(period.within(Nanos::from_secs(1)), 1_000);
+        assert_eq!(period.within(Nanos(1_000_001)), 2);
+        assert_eq!(Period::of_packets(3).within(Nanos::from_secs(1)), 3);
+        let day = Nanos::from_secs(86_400);
+        assert_eq!(Period::of_bits(96, 400_000_000_000).within(day), 360_000_000_000_000);
+    }
+}

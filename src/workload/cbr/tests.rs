@@ -1,0 +1,449 @@
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::contract::promises::{BYTE_STREAM, DATAGRAMS};
+use crate::contract::{Action, Lane};
+use crate::figures::{Headers, Recorder, Sample, Tally};
+use crate::rng::SplitMix64;
+
+/// Keeps every time, for tests to look at.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Times>>);
+
+#[derive(Default)]
+struct Times {
+    sends: Vec<(u64, Option<u64>)>,
+    delays: Vec<i64>,
+}
+
+impl Recorder for Kept {
+    fn record(&mut self, _: Sample) {}
+    fn rtt(&self, _: u64) -> Distribution {
+        Distribution::default()
+    }
+    fn lateness(&self) -> Distribution {
+        Distribution::default()
+    }
+    fn jitter_rfc3550_ns(&self) -> Option<u64> {
+        None
+    }
+    fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>) {
+        self.0.lock().unwrap().sends.push((lateness_ns, gap_error_ns));
+    }
+    fn gap_error(&self) -> Distribution {
+        Distribution::default()
+    }
+    fn record_delay(&mut self, ns: i64) {
+        self.0.lock().unwrap().delays.push(ns);
+    }
+    fn delay_variation(&self) -> Distribution {
+        Distribution::default()
+    }
+}
+
+fn task(typed: &str) -> Box<dyn Task> {
+    super::super::parse(typed).unwrap()
+}
+
+fn half(task: &dyn Task, side: Side, flow: u16, guarantees: Guarantees) -> (Box<dyn Half>, Kept) {
+    let kept = Kept::default();
+    let recorder = Box::new(kept.clone());
+    (task.half(Part { side, flow, tag: 7, seed: 1, guarantees, recorder }), kept)
+}
+
+/// What a sender did: the times at which messages went, and its report.
+struct Run {
+    sends: Vec<Nanos>,
+    messages: Vec<Vec<u8>>,
+    kept: Kept,
+    report: HalfReport,
+}
+
+impl Run {
+    fn pacing(&self) -> &Pacing {
+        self.report.pacing.as_ref().unwrap()
+    }
+}
+
+const START: Nanos = Nanos::from_secs(1);
+
+/// Runs a sender in virtual time. `awake` says when it runs, given when it wanted to; `room` whether
+/// the transport takes a message, by time.
+fn run(
+    typed: &str,
+    flow: u16,
+    mut awake: impl FnMut(Nanos) -> Nanos,
+    mut room: impl FnMut(Nanos) -> bool,
+) -> Run {
+    let (mut sender, kept) = half(&*task(typed), Side::Near, flow, DATAGRAMS);
+    let mut out = vec![0; 2048];
+    let (mut sends, mut messages) = (Vec::new(), Vec::new());
+    let mut now = START;
+    loop {
+        match sender.poll(now, &mut out) {
+            Action::Send { len, .. } if room(now) => {
+                sender.on_sent(now);
+                sends.push(now);
+                messages.push(out[..len].to_vec());
+            }
+            Action::Send { .. } => {
+                sender.on_no_room(now);
+                now = awake(now + Nanos::from_micros(100));
+            }
+            Action::Wait(Some(until)) => now = awake(until),
+            Action::Done => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(sender.has_sent_all());
+    let report = sender.report(now);
+    Run { sends, messages, kept, report }
+}
+
+fn on_time(typed: &str) -> Run {
+    run(typed, 0, |due| due, |_| true)
+}
+
+#[test]
+fn defaults_are_spelled_out() {
+    assert_eq!(
+        task("cbr").spec().to_string(),
+        "cbr:direction=up,flows=1,rate=1mbit,size=1400,time=1s"
+    );
+    assert_eq!(
+        task("cbr:rate=2kpps,count=50").spec().to_string(),
+        "cbr:count=50,direction=up,flows=1,rate=2kpps,size=1400"
+    );
+    for typed in ["cbr", "cbr:rate=max", "cbr:count=9,rate=3pps,size=12"] {
+        let spec = task(typed).spec();
+        assert_eq!(task(&spec.to_string()).spec(), spec);
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let say = |typed: &str| match super::super::parse(typed) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{typed} was taken"),
+    };
+    assert!(say("cbr:count=5,time=1s").contains("not both"));
+    assert!(say("cbr:rate=1pps,time=1s").contains("raise time or rate"));
+    assert!(say("cbr:rate=1kpps,count=3,flows=2").contains("raise count"));
+    assert!(say("cbr:rate=20").contains("write 20mbit"));
+    assert!(say("cbr:rate=0bit").contains("outside"));
+    assert!(say("cbr:rate=1Gpps").contains("did you mean"));
+    assert!(say("cbr:size=11").contains("outside"));
+    let misfit = task("cbr:size=9000").misfit(&DATAGRAMS, PeerKind::Kernel);
+    assert!(misfit.unwrap().contains("only echoes"));
+    let small = Guarantees { largest_message: Some(1000), ..DATAGRAMS };
+    assert!(task("cbr").misfit(&small, PeerKind::Process).unwrap().contains("asks for more"));
+    assert_eq!(task("cbr").misfit(&BYTE_STREAM, PeerKind::Process), None);
+}
+
+#[test]
+fn the_rate_is_what_was_asked_to_the_nanosecond() {
+    for (typed, slots) in [
+        ("cbr:rate=3kpps,size=64", 3_000),
+        ("cbr:rate=50kpps,size=64,time=2s", 100_000),
+        ("cbr:rate=7770001bit,time=10s", 6_938),
+    ] {
+        let run = on_time(typed);
+        assert_eq!(run.sends.len(), slots, "{typed}");
+        assert_eq!(run.pacing().slots, slots as u64);
+        let period = run.report.send_span_ns.unwrap() as f64 / slots as f64;
+        for (index, at) in run.sends.iter().enumerate() {
+            let want = run.sends[0].0 as f64 + index as f64 * period;
+            assert!((at.0 as f64 - want).abs() <= 2.0, "{typed}: message {index} at {at:?}");
+        }
+        let kept = run.kept.0.lock().unwrap();
+        assert!(kept.sends.iter().all(|(late, gap)| *late == 0 && gap.is_none_or(|gap| gap <= 1)));
+    }
+}
+
+#[test]
+fn a_stall_is_missed_and_never_made_up_for() {
+    // At 1 kpps: the sender does not run for 25 ms, once.
+    let mut stalls = 0;
+    let stall = |due: Nanos| {
+        if due > START + Nanos::from_millis(500) && stalls == 0 {
+            stalls = 1;
+            due + Nanos::from_micros(25_300)
+        } else {
+            due
+        }
+    };
+    let run = run("cbr:rate=1kpps,size=64", 0, stall, |_| true);
+    let pacing = run.pacing();
+    assert_eq!((pacing.slots, pacing.sent, pacing.missed_no_time), (1_000, 975, 25));
+    assert_eq!((pacing.missed_no_room, pacing.late), (0, 1));
+    for three in run.sends.windows(3) {
+        assert!(three[2] - three[0] >= Nanos::from_millis(1), "a burst at {three:?}");
+    }
+    // The grid is the old one after the stall.
+    let beside = |at: &Nanos| (*at - run.sends[0]).0 % 1_000_000;
+    assert_eq!(run.sends.iter().filter(|at| beside(at) != 0).count(), 1);
+    let sent_bps = run.report.sent.bytes as f64 * 8e9 / run.report.send_span_ns.unwrap() as f64;
+    assert_eq!(sent_bps, 975.0 * 64.0 * 8.0);
+}
+
+#[test]
+fn without_room_a_message_waits_and_those_after_it_are_missed() {
+    let full = |at: Nanos| {
+        let since = (at - START).0;
+        !(300_000_000..320_000_000).contains(&since)
+    };
+    let run = run("cbr:rate=1kpps,size=64", 0, |due| due, full);
+    let pacing = run.pacing();
+    assert_eq!(pacing.slots, pacing.sent + pacing.missed_no_room);
+    assert!((18..=20).contains(&pacing.missed_no_room), "{pacing:?}");
+    assert_eq!((pacing.missed_no_time, pacing.late), (0, 0), "the transport's doing");
+    // The one that waited says when it was due, so that its delay shows.
+    let waited = run.sends.iter().zip(&run.messages);
+    let longest = waited.map(|(at, bytes)| *at - read_stamp(bytes).unwrap()).max().unwrap();
+    assert!((19_000_000..=20_100_000).contains(&longest.0), "{longest:?}");
+    for three in run.sends.windows(3) {
+        assert!(three[2] - three[0] >= Nanos::from_millis(1), "a burst at {three:?}");
+    }
+}
+
+#[test]
+fn every_slot_is_sent_or_missed_whatever_happens() {
+    let mut rng = SplitMix64::new(9);
+    for round in 0..60 {
+        let typed = format!(
+            "cbr:rate={}pps,size={},count={},flows=3",
+            1 + rng.below(40_000),
+            12 + rng.below(60),
+            6 + rng.below(3_000)
+        );
+        let mut wakes = SplitMix64::new(round);
+        let mut rooms = SplitMix64::new(!round);
+        let slots: u64 = (0..3)
+            .map(|flow| {
+                let awake = |due| due + Nanos(wakes.below(1 << wakes.clone().below(20)));
+                let run = run(&typed, flow, awake, |_| rooms.below(10) > 0);
+                let p = run.pacing();
+                assert_eq!(p.slots, p.sent + p.missed_no_room + p.missed_no_time, "{typed}");
+                assert_eq!(p.sent, run.sends.len() as u64);
+                let step = run.report.send_span_ns.unwrap() / (p.slots * 3).max(1);
+                for three in run.sends.windows(3) {
+                    assert!(three[2] - three[0] >= Nanos(step), "{typed}: a burst at {three:?}");
+                }
+                p.slots
+            })
+            .sum();
+        assert_eq!(
+            Some(slots),
+            task(&typed).most_bytes().map(|b| b / task(&typed).largest_message() as u64)
+        );
+    }
+}
+
+#[test]
+fn a_peer_that_ends_leaves_the_rest_missed() {
+    let (mut sender, _) = half(&*task("cbr:rate=1kpps,size=64"), Side::Near, 0, DATAGRAMS);
+    let mut out = vec![0; 64];
+    let Action::Wait(Some(due)) = sender.poll(START, &mut out) else { panic!("due at once") };
+    assert!(matches!(sender.poll(due, &mut out), Action::Send { .. }));
+    sender.on_sent(due);
+    sender.on_closed(due);
+    assert_eq!(sender.poll(due, &mut out), Action::Done);
+    let pacing = sender.report(due).pacing.unwrap();
+    assert_eq!((pacing.sent, pacing.missed_no_room), (1, 999));
+}
+
+#[test]
+fn flows_take_turns_and_share_the_rate() {
+    let typed = "cbr:rate=9kpps,size=64,flows=3";
+    let mut all: Vec<Nanos> =
+        (0..3).flat_map(|flow| run(typed, flow, |d| d, |_| true).sends).collect();
+    all.sort_unstable();
+    assert_eq!(all.len(), 9_000);
+    assert!(all.windows(2).all(|two| (two[1] - two[0]).0.abs_diff(111_111) <= 1));
+}
+
+#[test]
+fn halves_are_where_the_direction_says() {
+    let task = task("cbr:rate=1kpps,size=64,direction=both,flows=2");
+    assert_eq!(
+        task.flows(),
+        [Direction::Up, Direction::Up, Direction::Down, Direction::Down].map(Some)
+    );
+    for (flow, near_sends) in [(0, true), (1, true), (2, false), (3, false)] {
+        for side in [Side::Near, Side::Far] {
+            let (mut half, _) = half(&*task, side, flow, DATAGRAMS);
+            let sends = matches!(
+                half.poll(START, &mut [0; 64]),
+                Action::Wait(Some(_)) | Action::Send { .. }
+            );
+            assert_eq!(sends, near_sends == (side == Side::Near), "flow {flow}, {side:?}");
+        }
+    }
+}
+
+#[test]
+fn the_receiver_counts_once_and_measures_delay_against_the_intended_time() {
+    let sent = on_time("cbr:rate=1kpps,size=64,count=40");
+    let (mut receiver, kept) =
+        half(&*task("cbr:rate=1kpps,size=64,count=40"), Side::Far, 0, DATAGRAMS);
+    // The far clock began long before; message 3 is lost, 5 comes twice and 8 after 9.
+    let apart = Nanos::from_secs(5_000);
+    let mut order: Vec<usize> = (0..40).filter(|n| *n != 3).collect();
+    order.swap(7, 8);
+    order.insert(5, 5);
+    let mut now = START;
+    for n in order {
+        now = (sent.sends[n] + apart + Nanos(70_000 + n as u64)).max(now);
+        receiver.on_message(now, Lane(0), &sent.messages[n]);
+    }
+    receiver.on_message(now, Lane(0), b"a stranger's words");
+    receiver.on_peer_finished(now, sent.report.sent);
+    assert!(matches!(receiver.poll(now, &mut []), Action::Wait(Some(_))));
+    assert_eq!(receiver.poll(now + Nanos::from_millis(200), &mut []), Action::Done);
+    let got = receiver.report(now).received;
+    assert_eq!((got.messages, got.duplicates, got.reordered, got.foreign), (39, 1, 1, 1));
+    let delays = &kept.0.lock().unwrap().delays;
+    assert_eq!(delays.len(), 39);
+    assert_eq!(*delays.iter().min().unwrap(), 5_000_000_070_000);
+}
+
+#[test]
+fn a_reliable_receiver_waits_for_all_and_only_for_all() {
+    let task = task("cbr:rate=1kpps,size=64,count=2");
+    let sent = on_time("cbr:rate=1kpps,size=64,count=2");
+    let (mut receiver, _) = half(&*task, Side::Far, 0, BYTE_STREAM);
+    receiver.on_message(START, Lane(0), &sent.messages[0]);
+    receiver.on_peer_finished(START, sent.report.sent);
+    assert_eq!(receiver.poll(START + Nanos::from_secs(9), &mut []), Action::Wait(None));
+    receiver.on_message(START + Nanos::from_secs(10), Lane(0), &sent.messages[1]);
+    assert_eq!(receiver.poll(START + Nanos::from_secs(10), &mut []), Action::Done);
+}
+
+#[test]
+fn a_blast_is_pumped_and_has_no_pace() {
+    let task = task("cbr:rate=max");
+    assert!(!task.is_paced());
+    let (mut sender, _) = half(&*task, Side::Near, 0, DATAGRAMS);
+    assert_eq!(sender.poll(START, &mut []), Action::Pump);
+    let (mut receiver, _) = half(&*task, Side::Far, 0, DATAGRAMS);
+    assert_eq!(receiver.poll(START, &mut []), Action::Drain);
+    let names: Vec<String> = task.metrics().into_iter().map(|metric| metric.name).collect();
+    assert_eq!(names, ["goodput_bps", "wire_goodput_bps", "sent_bps", "loss_share"]);
+}
+
+fn conclude(
+    typed: &str,
+    guarantees: &Guarantees,
+    near: &[HalfReport],
+    far: &[HalfReport],
+    headers: Option<Headers>,
+) -> Findings {
+    let conns =
+        vec![ConnStats { socket_drops: Some(0), headers, ..ConnStats::default() }; near.len()];
+    task(typed).conclude(&Reports { near, far, near_conns: &conns, far_conns: &conns, guarantees })
+}
+
+const UDP: Headers =
+    Headers { ip_bytes: 20, transport_bytes: 8, framing_bytes: 0, mtu: Some(1500), packets: None };
+
+fn sender(messages: u64, span_ns: u64, pacing: Pacing) -> HalfReport {
+    let sent = Tally { messages, bytes: messages * 1400, ..Tally::default() };
+    HalfReport { sent, send_span_ns: Some(span_ns), pacing: Some(pacing), ..HalfReport::default() }
+}
+
+fn receiver(messages: u64, last_ns: u64, pdv: u64) -> HalfReport {
+    let received = Tally { messages, bytes: messages * 1400, ..Tally::default() };
+    let span = super::super::ReceiveSpan { first_ns: 0, last_ns, first_bytes: 1400 };
+    let delays = Distribution { p50: Some(Quantile::Ns(pdv)), ..Distribution::default() };
+    HalfReport {
+        received,
+        receive_span: Some(span),
+        delay_variation_ns: Some(delays),
+        ..HalfReport::default()
+    }
+}
+
+fn pacing(slots: u64, no_room: u64, no_time: u64, late: u64) -> Pacing {
+    Pacing {
+        slots,
+        sent: slots - no_room - no_time,
+        missed_no_room: no_room,
+        missed_no_time: no_time,
+        late,
+        ..Pacing::default()
+    }
+}
+
+#[test]
+fn figures_of_one_direction() {
+    let near = [sender(1_000, 1_000_000_000, pacing(1_000, 0, 0, 0))];
+    let far = [receiver(801, 800_000_000, 5_000)];
+    let found = conclude("cbr:rate=11200000bit", &DATAGRAMS, &near, &far, Some(UDP));
+    let metric = |name: &str| found.metrics[name];
+    assert_eq!(metric("offered_bps"), 11_200_000.0);
+    assert_eq!(metric("sent_bps"), 11_200_000.0);
+    assert_eq!(metric("goodput_bps"), 800.0 * 1400.0 * 8.0 / 0.8);
+    assert!((metric("wire_goodput_bps") / metric("goodput_bps") - 1428.0 / 1400.0).abs() < 1e-12);
+    assert_eq!((metric("loss_share"), metric("missed_share")), (0.199, 0.0));
+    assert_eq!(metric("pdv_p50_ns"), 5_000.0);
+    let up = found.ledger.up.as_ref().unwrap();
+    assert!(up.closes());
+    assert_eq!((up.sent, up.delivered, up.lost_on_path), (1_000, 801, 199));
+    assert_eq!(found.why_invalid, None);
+    assert_eq!(found.paced[0].direction, Direction::Up);
+}
+
+#[test]
+fn directions_and_flows_add_up_and_the_worst_delay_stands() {
+    let near = [
+        sender(500, 1_000_000_000, pacing(500, 0, 0, 0)),
+        sender(500, 1_000_000_000, pacing(500, 0, 0, 0)),
+        receiver(501, 1_000_000_000, 9_000),
+        receiver(500, 1_000_000_000, 2_000),
+    ];
+    let far = [
+        receiver(501, 1_000_000_000, 1_000),
+        receiver(500, 1_000_000_000, 3_000),
+        sender(501, 1_000_000_000, pacing(501, 0, 0, 0)),
+        sender(500, 1_000_000_000, pacing(500, 0, 0, 0)),
+    ];
+    let found =
+        conclude("cbr:rate=1kpps,direction=both,flows=2", &DATAGRAMS, &near, &far, Some(UDP));
+    assert_eq!(found.metrics["offered_bps"], 22_400_000.0);
+    assert_eq!(found.metrics["goodput_bps"], 22_400_000.0);
+    assert_eq!(found.metrics["goodput_up_bps"], 11_200_000.0);
+    assert_eq!(found.metrics["pdv_p50_ns"], 9_000.0);
+    assert_eq!(found.paced.len(), 4);
+    let up = found.ledger.up.unwrap();
+    assert!(!up.closes(), "a message more than were sent: {up:?}");
+    assert!(found.ledger.down.unwrap().closes());
+}
+
+#[test]
+fn a_byte_stream_is_accounted_in_messages_and_its_segments_counted() {
+    let near = [sender(1_000, 1_000_000_000, pacing(1_000, 0, 0, 0))];
+    let far = [receiver(1_000, 1_000_000_000, 0)];
+    let tcp = Headers { transport_bytes: 32, framing_bytes: 4, packets: Some(900), ..UDP };
+    let found = conclude("cbr:rate=1kpps", &BYTE_STREAM, &near, &far, Some(tcp));
+    let up = found.ledger.up.as_ref().unwrap();
+    assert_eq!((up.unit.as_str(), up.sent, up.closes()), ("messages", 1_000, true));
+    let ratio = found.metrics["wire_goodput_bps"] / found.metrics["goodput_bps"];
+    assert!((ratio - (1.0 + (900.0 * 52.0 + 4_000.0) / 1_400_000.0)).abs() < 1e-12);
+    let inside = conclude("cbr:rate=1kpps", &BYTE_STREAM, &near, &far, None);
+    assert!(!inside.metrics.contains_key("wire_goodput_bps"));
+}
+
+#[test]
+fn the_gate_looks_at_the_generator_and_not_at_the_transport() {
+    let why = |pacing: Pacing| {
+        let near = [sender(pacing.sent, 1_000_000_000, pacing)];
+        let far = [receiver(near[0].sent.messages, 1_000_000_000, 0)];
+        conclude("cbr:rate=1kpps", &DATAGRAMS, &near, &far, None).why_invalid
+    };
+    assert_eq!(why(pacing(1_000, 900, 0, 0)), None);
+    assert_eq!(why(pacing(1_000, 0, 5, 5)), None);
+    assert!(why(pacing(1_000, 0, 6, 5)).unwrap().contains("1.1 % of 1000 messages"));
+    let near = [sender(2, 1_000_000_000, pacing(2, 0, 0, 0))];
+    let found = conclude("cbr:rate=1kpps", &DATAGRAMS, &near, &[receiver(1, 0, 0)], None);
+    assert!(found.why_invalid.unwrap().contains("raise time"));
+}

@@ -1,0 +1,109 @@
+//! A constant rate over every transport and both fakes: each slot is sent or missed, each message
+//! arrives or is lost, and the books close. Nothing is timed.
+
+use std::thread;
+
+use deadheat::contract::{Delivery, Direction, PeerKind, Side, WaitMode};
+use deadheat::figures::ConnStats;
+use deadheat::spec::{Settings, Spec};
+use deadheat::time::{Clock, Monotonic};
+use deadheat::transport::mem::{LossyMem, Mem};
+use deadheat::transport::{Conn, Contender, Endpoint, Transport};
+use deadheat::trial::driver::{Flow, Signal};
+use deadheat::trial::samples::Samples;
+use deadheat::workload::{Findings, HalfReport, Part, Reports, Task, parse};
+
+use crate::rig::{connect_with, every};
+
+/// The fakes beside the seam, with every transport that reaches a process.
+fn all() -> Vec<(Contender, Endpoint)> {
+    let fakes: [(&'static dyn Transport, &str); 2] =
+        [(&Mem, "mem"), (&LossyMem, "mem-lossy:loss=200")];
+    let fakes = fakes.map(|(transport, typed)| {
+        let spec = Spec::parse(typed).unwrap();
+        let knobs = Settings::check(&spec, transport.info().keys).unwrap();
+        (Contender { transport, knobs, spec }, Endpoint::Process(0))
+    });
+    every(PeerKind::Process).chain(fakes).collect()
+}
+
+/// Runs both ends of the only flow to their end. They spin, as nobody is there to nudge them.
+fn run(contender: &Contender, at: &Endpoint, typed: &str) -> Findings {
+    let task = parse(typed).unwrap();
+    let ends = connect_with(contender, at, task.largest_message());
+    let guarantees = contender.transport.info().guarantees;
+    let signals = [Signal::default(), Signal::default()];
+    let end = |side: Side, conn: Box<dyn Conn>, own: usize| {
+        let recorder = Box::new(Samples::new(None, 0).unwrap());
+        let half = task.half(Part { side, flow: 0, tag: 7, seed: 1, guarantees, recorder });
+        let largest_message = task.largest_message();
+        let wait = WaitMode::Spin;
+        let mut flow = Flow { conn, half, wait, meter: None, largest_message, wait_calls: 0 };
+        let mut sent_all = |sent| signals[1 - own].peer_finished(sent);
+        flow.run(&Monotonic, &signals[own], &mut sent_all).unwrap();
+        let report = flow.half.report(Monotonic.now());
+        let stats = flow.conn.stats();
+        (report, stats, flow)
+    };
+    let (near, far) = thread::scope(|scope| {
+        let far = scope.spawn(|| end(Side::Far, ends.far.unwrap(), 1));
+        let near = end(Side::Near, ends.near, 0);
+        (near, far.join().unwrap())
+    });
+    findings(&*task, contender, (near.0, near.1), (far.0, far.1))
+}
+
+fn findings(
+    task: &dyn Task,
+    contender: &Contender,
+    near: (HalfReport, ConnStats),
+    far: (HalfReport, ConnStats),
+) -> Findings {
+    task.conclude(&Reports {
+        near: &[near.0],
+        far: &[far.0],
+        near_conns: &[near.1],
+        far_conns: &[far.1],
+        guarantees: &contender.transport.info().guarantees,
+    })
+}
+
+#[test]
+fn a_constant_rate_is_sent_or_missed_and_arrives_or_is_lost() {
+    for (contender, at) in all() {
+        for (direction, typed) in [
+            (Direction::Up, "cbr:rate=4kpps,size=200,count=300"),
+            (Direction::Down, "cbr:rate=4kpps,size=1400,count=300,direction=down"),
+        ] {
+            let found = run(&contender, &at, typed);
+            let paced = &found.paced[0];
+            assert_eq!(found.paced.len(), 1, "{contender:?}");
+            assert_eq!((paced.direction, paced.pacing.slots), (direction, 300), "{contender:?}");
+            let pacing = &paced.pacing;
+            assert_eq!(
+                pacing.slots,
+                pacing.sent + pacing.missed_no_room + pacing.missed_no_time,
+                "{contender:?}"
+            );
+            assert_eq!(pacing.lateness_ns.n, pacing.sent, "{contender:?}");
+            let (_, account) = found.ledger.accounts().next().unwrap();
+            assert!(account.closes(), "{contender:?}: {account:?}");
+            assert_eq!((account.sent, account.unit.as_str()), (pacing.sent, "messages"));
+            if contender.transport.info().guarantees.delivery == Delivery::Reliable {
+                assert_eq!(account.delivered, account.sent, "{contender:?}");
+            }
+            let delays = paced.delay_variation_ns.as_ref().unwrap();
+            assert_eq!((delays.n, delays.min), (account.delivered, Some(0)), "{contender:?}");
+        }
+    }
+}
+
+#[test]
+fn a_blast_arrives_or_is_lost() {
+    for (contender, at) in all() {
+        let found = run(&contender, &at, "cbr:rate=max,count=500");
+        let (_, account) = found.ledger.accounts().next().unwrap();
+        assert!(account.closes() && account.sent > 0, "{contender:?}: {account:?}");
+        assert!(found.paced.is_empty());
+    }
+}
