@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::WaitMode;
 use crate::error::{Error, Fault, Result};
+use crate::figures::series::Series;
 use crate::figures::{ClockEstimate, Cost, Distribution, Ledger, Metrics};
+use crate::time::Nanos;
 use crate::transport::Effective;
 
 mod agent;
@@ -20,7 +22,9 @@ pub mod driver;
 pub mod fake;
 pub mod findings;
 pub mod host;
+pub mod intervals;
 pub mod link;
+pub mod live;
 pub mod noise;
 mod pair;
 pub mod placement;
@@ -50,6 +54,8 @@ pub struct Order {
     pub seed: u64,
     /// Where raw samples go, if they are kept.
     pub samples: Option<PathBuf>,
+    /// The time between two points of the trial's series.
+    pub interval: Nanos,
 }
 
 /// How a trial ended.
@@ -140,6 +146,12 @@ pub struct Record {
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
     #[serde(default, skip_serializing_if = "is_none")]
     pub network_errors: u64,
+    /// The near end over time, by flow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Series>,
+    /// The far end over time, by flow; absent where that is the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub far_intervals: Vec<Series>,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
     pub steal_share: f64,
     /// The near host's load average (1 minute) at the start.
@@ -170,6 +182,8 @@ impl Record {
             connect_ns: 0,
             retransmits: None,
             network_errors: 0,
+            intervals: Vec::new(),
+            far_intervals: Vec::new(),
             steal_share: 0.0,
             load: 0.0,
             started_ms: 0,
