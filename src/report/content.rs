@@ -2,17 +2,18 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, evidence, results};
+use super::{answer, evidence, over_time, results};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 11] = [
+    let sections: [Option<Section>; 12] = [
         answer::section(outcome),
         results::section(outcome),
         evidence::verdicts(outcome),
         evidence::control(outcome),
         evidence::regimes(outcome),
+        over_time::section(outcome),
         evidence::accounts(outcome),
         evidence::differences(outcome),
         evidence::warnings(outcome),
