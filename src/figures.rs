@@ -7,6 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::contract::Direction;
 
+pub mod series;
+mod view;
+
+pub use view::TcpView;
+
 /// What a metric is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -47,6 +47,9 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "tcp", "--margin", "5"], "percent sign"),
         (&["race", "tcp", "--blocks", "0"], "block"),
         (&["race", "tcp", "--budget", "10"], "has no unit"),
+        (&["race", "tcp", "-i", "0.5"], "has no unit"),
+        (&["race", "-i", "tcp", "udp"], "put -i after the contenders"),
+        (&["race", "tcp", "-i", "1ms"], "10.0 ms to 3600 s make sense"),
         (&["race", "tcp", "--format", "xml"], "terminal, json, csv, markdown"),
         (&["race", "tcp", "--path", "delay=25ms"], "not in this version"),
         (&["race", "tcp", "--label", "x"], "key=value"),
@@ -142,6 +145,70 @@ fn a_race_is_saved_shown_in_every_format_compared_and_replayed() {
     let output = deadheat(&["compare", "a.json", "b.json"], dir.path());
     assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
     assert!(words(&output.stdout).contains("udp"));
+}
+
+/// The trials of a race of one block that kept its series every 50 ms, and those series as CSV.
+fn series(contenders: &[&str], workload: &str) -> (Vec<serde_json::Value>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["-w", workload, "--blocks", "1", "--margin", "50%", "-i", "50ms", "-o", "r.json"];
+    let race = deadheat(&[&["race"], contenders, &more].concat(), dir.path());
+    // A race of one block need not be trusted to be kept.
+    assert!([0, 3].contains(&race.status.code().unwrap()), "{}", words(&race.stderr));
+    let text = std::fs::read(dir.path().join("r.json")).unwrap();
+    let mut result: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let csv = deadheat(&["report", "r.json", "--intervals"], dir.path());
+    assert!(csv.status.success(), "{}", words(&csv.stderr));
+    (result["trials"].as_array_mut().unwrap().drain(..).collect(), words(&csv.stdout))
+}
+
+fn last(column: &serde_json::Value) -> u64 {
+    column.as_array().unwrap().last().unwrap().as_u64().unwrap()
+}
+
+#[test]
+fn the_intervals_of_a_bulk_trial_add_up_to_its_ledger() {
+    let (trials, csv) = series(&["tcp", "udp"], "bulk:time=300ms");
+    assert!(trials.len() >= 3);
+    let mut received = 0;
+    for trial in &trials {
+        let (near, far) = (&trial["intervals"][0], &trial["far_intervals"][0]);
+        let up = &trial["ledger"]["up"];
+        let unit = up["unit"].as_str().unwrap();
+        assert_eq!(last(&near[format!("sent_{unit}")]), up["sent"].as_u64().unwrap());
+        assert_eq!(last(&far[format!("received_{unit}")]), up["delivered"].as_u64().unwrap());
+        received += last(&far["received_bytes"]);
+        for series in [near, far] {
+            assert_eq!(series["interval_ns"], 50_000_000);
+            let at = series["at_ns"].as_array().unwrap();
+            assert!(at.windows(2).all(|w| w[0].as_u64() < w[1].as_u64()), "{at:?}");
+            assert!(last(&series["at_ns"]) > 250_000_000);
+        }
+        let is_stream = unit == "bytes";
+        assert_eq!(near["tcp"]["cwnd_bytes"].is_array(), is_stream);
+        assert_eq!(far["socket_drops"].is_array(), !is_stream);
+        assert!(far["tcp"].is_null(), "only the end that sends has a window");
+    }
+    let mut lines = csv.lines();
+    let heading: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let place = heading.iter().position(|name| *name == "received_bytes").unwrap();
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == heading.len()));
+    assert_eq!(rows.iter().map(|row| row[place].parse::<u64>().unwrap()).sum::<u64>(), received);
+}
+
+#[test]
+fn the_intervals_of_a_ping_trial_hold_each_round_trip_once() {
+    let (trials, _) = series(&["udp"], "ping:count=200");
+    for trial in &trials {
+        let near = &trial["intervals"][0];
+        let counts = near["rtt_n"].as_array().unwrap().iter();
+        let answered =
+            trial["rtt_ns"]["n"].as_u64().unwrap() - trial["rtt_ns"]["censored"].as_u64().unwrap();
+        assert_eq!(counts.map(|n| n.as_u64().unwrap()).sum::<u64>(), answered);
+        assert_eq!(last(&near["sent_messages"]), 200);
+        let delivered = trial["ledger"]["up"]["delivered"].as_u64().unwrap();
+        assert_eq!(last(&trial["far_intervals"][0]["received_messages"]), delivered);
+    }
 }
 
 #[test]

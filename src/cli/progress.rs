@@ -1,11 +1,16 @@
 //! A race's progress: one line that is rewritten on a terminal, nothing elsewhere.
 
+use std::cell::RefCell;
 use std::io::{self, Write};
+use std::rc::Rc;
 
+use crate::figures::Unit;
 use crate::race::outcome::Outcome;
 use crate::race::stage::{Event, Observer};
 use crate::report::words;
 use crate::time::Nanos;
+use crate::trial::live::Row;
+use crate::units::Bytes;
 
 /// Shows a race as it runs.
 pub(super) struct Progress {
@@ -17,15 +22,17 @@ pub(super) struct Progress {
 }
 
 /// A line on stderr that is rewritten, or nothing.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Line {
     shown: bool,
+    /// What stands there now.
+    text: Rc<RefCell<String>>,
 }
 
 impl Progress {
     pub(super) fn new(shown: bool) -> Progress {
         Progress {
-            line: Line { shown },
+            line: Line { shown, text: Rc::default() },
             blocks: 0,
             blocks_max: 0,
             standing: String::new(),
@@ -34,7 +41,7 @@ impl Progress {
     }
 
     pub(super) fn line(&self) -> Line {
-        self.line
+        self.line.clone()
     }
 
     fn show(&self, doing: &str) {
@@ -91,21 +98,97 @@ fn standing(outcome: &Outcome) -> String {
     figures.join(", ")
 }
 
+/// An interval of a trial under way, in a line.
+pub(super) fn interval(row: &Row) -> String {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut text = format!(
+        "{}  {:.2}–{:.2} s",
+        crate::report::visible(&row.contender),
+        seconds(row.from_ns),
+        seconds(row.to_ns)
+    );
+    let mut say = |what: &str, value: String| text += &format!("  {what} {value}");
+    for (way, bps) in [("up", row.up_bps), ("down", row.down_bps)] {
+        if let Some(bps) = bps.filter(|bps| *bps > 0.0) {
+            say(way, words::figure(bps, Unit::BitRate));
+        }
+    }
+    if let Some(mean) = row.rtt.mean_ns() {
+        let [mean, min, max] =
+            [mean, row.rtt.min_ns, row.rtt.max_ns].map(|ns| words::figure(ns as f64, Unit::Nanos));
+        say("RTT", format!("{mean} ({min} to {max}, {} of them)", row.rtt.n));
+    }
+    if let Some(lost) = row.lost_messages {
+        say("lost", lost.to_string());
+    }
+    if let Some(drops) = row.socket_drops.filter(|drops| *drops > 0) {
+        say("dropped at the socket", drops.to_string());
+    }
+    if let Some(cwnd) = row.cwnd_bytes {
+        say("cwnd", Bytes(cwnd).to_string());
+    }
+    if let Some(retransmits) = row.retransmits {
+        say("retransmits", retransmits.to_string());
+    }
+    text
+}
+
 impl Line {
     /// Replaces the line.
-    pub(super) fn show(self, text: &str) {
+    pub(super) fn show(&self, text: &str) {
         if !self.shown {
             return;
         }
         let width = super::terminal_width().unwrap_or(80) - 1;
         let cut: String = text.chars().take(width).collect();
         let _ = write!(io::stderr().lock(), "\r\x1b[K{cut}");
+        self.text.replace(cut);
     }
 
     /// Takes the line away.
-    pub(super) fn clear(self) {
+    pub(super) fn clear(&self) {
         if self.shown {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
+            self.text.take();
         }
+    }
+
+    /// Leaves a line of its own above it.
+    pub(super) fn above(&self, text: &str) {
+        if self.shown {
+            let _ = write!(io::stderr().lock(), "\r\x1b[K{text}\n{}", self.text.borrow());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::series::RoundTrips;
+
+    #[test]
+    fn an_interval_says_what_is_known_and_nothing_else() {
+        let row = Row {
+            contender: "tcp".into(),
+            from_ns: 100_000_000,
+            to_ns: 200_000_000,
+            up_bps: Some(9.41e9),
+            down_bps: Some(0.0),
+            cwnd_bytes: Some(3_200_000),
+            retransmits: Some(2),
+            ..Row::default()
+        };
+        assert_eq!(interval(&row), "tcp  0.10–0.20 s  up 9.41 Gbit/s  cwnd 3.20 MB  retransmits 2");
+        let row = Row {
+            contender: "u\u{1b}[2J".into(),
+            rtt: RoundTrips { n: 4, sum_ns: 80_000, min_ns: 15_000, max_ns: 31_000 },
+            lost_messages: Some(1),
+            socket_drops: Some(0),
+            ..Row::default()
+        };
+        assert_eq!(
+            interval(&row),
+            "u\\u{1b}[2J  0.00–0.00 s  RTT 20.0 µs (15.0 µs to 31.0 µs, 4 of them)  lost 1"
+        );
     }
 }

@@ -12,7 +12,7 @@ use crate::race::{Request, resume, save};
 use crate::trial::agents::Agents;
 use crate::units;
 
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use super::{Verdict, deliver, interrupt, secret, stdout_style};
 
 /// What an earlier race has fixed for those that go on with it or repeat it.
@@ -83,6 +83,10 @@ pub(super) struct Args {
     /// A screening in seconds: 8 blocks at most, and short trials unless -w says otherwise
     #[arg(long, conflicts_with = "blocks")]
     quick: bool,
+    /// Show each trial while it runs, an interval at a time; with TIME, that long instead of 100ms (also in
+    /// the result)
+    #[arg(short, long, value_name = "TIME")]
+    interval: Option<Option<String>>,
     /// A title for the result
     #[arg(long)]
     title: Option<String>,
@@ -139,7 +143,10 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
 
 fn start(args: &Args) -> Result<(Outcome, PathBuf)> {
     let request = match &args.replay {
-        Some(file) => crate::race::replay(&save::load(file)?),
+        Some(file) => {
+            refuse_interval(args)?;
+            crate::race::replay(&save::load(file)?)
+        }
         None => request(args)?,
     };
     request.check()?;
@@ -150,10 +157,21 @@ fn start(args: &Args) -> Result<(Outcome, PathBuf)> {
 }
 
 fn go_on(args: &Args, file: &Path) -> Result<Outcome> {
+    refuse_interval(args)?;
     let before = save::load(file)?;
     let budget = args.budget.as_deref().map(units::parse_span).transpose()?;
     let request = crate::race::replay(&before);
     with_stage(args, &request, file, |stage| resume(before, budget, stage))
+}
+
+/// A race that goes on, or is run again, has its interval.
+fn refuse_interval(args: &Args) -> Result<()> {
+    match &args.interval {
+        Some(Some(time)) => Err(Error::usage(format!(
+            "-i {time}: the race has its interval already; -i alone shows each trial while it runs"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Sets up everything a race touches, and lets `race` have it.
@@ -172,6 +190,10 @@ fn with_stage(
     let mut agents = Agents::new(far)
         .on_queued(move |ahead| queued.show(&format!("the server is busy; {ahead} before us")))
         .stop_on(std::sync::Arc::clone(&stop));
+    if tell && args.interval.is_some() {
+        let line = progress.line();
+        agents = agents.on_interval(move |row| line.above(&progress::interval(row)));
+    }
     let mut samples = SamplesFile;
     let mut stage = Stage::new(&mut agents, &mut progress).stop(stop).save(file);
     if !args.no_samples {
@@ -222,6 +244,12 @@ fn request(args: &Args) -> Result<Request> {
     }
     if let Some(seed) = args.seed {
         request = request.seed(seed);
+    }
+    if let Some(Some(time)) = &args.interval {
+        let wrong = |e: Error| {
+            Error::usage(format!("-i {time}: {e}; to give no time, put -i after the contenders"))
+        };
+        request = request.interval(units::parse_span(time).map_err(wrong)?);
     }
     if let Some(placement) = &args.placement {
         request = request.placement(placement);

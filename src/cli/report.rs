@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::race::save;
+use crate::report::over_time;
 use crate::trial::samples;
 
 use super::{deliver, print, stdout_style};
@@ -23,6 +24,9 @@ pub(super) struct Args {
     /// The raw samples beside the result instead, as CSV
     #[arg(long, conflicts_with = "format")]
     samples: bool,
+    /// How each trial went over time instead, as CSV: a row for each interval, flow and end
+    #[arg(long, conflicts_with_all = ["format", "samples"])]
+    intervals: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
@@ -31,6 +35,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     let report = crate::report::find(&args.format)?;
     let outcome = save::load(&args.file)?;
+    if args.intervals {
+        return deliver(&over_time::csv(&outcome), args.output.as_deref());
+    }
     deliver(&report.render(&outcome, &stdout_style())?, args.output.as_deref())
 }
 

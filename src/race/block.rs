@@ -6,6 +6,7 @@ use super::outcome::{Entrant, Trial};
 use super::schedule::{Block, Role, Slot};
 use super::stage::{Event, Place, Stage};
 use crate::error::{Error, Result};
+use crate::time::Nanos;
 use crate::trial::placement::Placement;
 use crate::trial::{End, Order, Record};
 
@@ -17,6 +18,7 @@ const REPEATS: u32 = 2;
 pub(super) struct Common {
     pub workload: String,
     pub placement: Placement,
+    pub interval: Nanos,
 }
 
 impl Common {
@@ -31,6 +33,7 @@ impl Common {
             wait: placement.wait(),
             seed,
             samples: None,
+            interval: self.interval,
         }
     }
 }

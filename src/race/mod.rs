@@ -15,7 +15,7 @@
 //! | [`differences`] | what was not equal, and why it matters |
 //! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
 //! | [`outcome`] | the result as it is saved |
-//! | [`save`] | to disk and back |
+//! | [`save`], [`layout`] | to disk and back; how it looks there |
 //! | [`mod@compare`] | two saved races against each other |
 //! | [`mod@resume`] | going on, and running again |
 //! | [`keep`] | raw samples beside the saved race |
@@ -41,6 +41,7 @@ pub mod compare;
 pub mod date;
 pub mod differences;
 pub mod keep;
+pub mod layout;
 pub mod losses;
 pub mod notice;
 pub mod outcome;

@@ -110,6 +110,9 @@ pub struct Asked {
     /// What to vary, where anything was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vary: Vec<Factor>,
+    /// The time between two points of each trial's series, in nanoseconds, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_ns: Option<u64>,
 }
 
 /// What was fixed before the first block, so that no result could move it.

@@ -10,6 +10,7 @@ use crate::figures::Metric;
 use crate::path::LocalPath;
 use crate::time::Nanos;
 use crate::transport::Contender;
+use crate::trial::intervals;
 use crate::trial::placement::{Load, Placement};
 use crate::workload;
 
@@ -53,6 +54,7 @@ pub struct Request {
     pub(super) confidence: f64,
     pub(super) seed: Option<u64>,
     pub(super) placement: Option<String>,
+    pub(super) interval: Option<Nanos>,
     pub(super) title: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) vary: Vec<Factor>,
@@ -79,6 +81,7 @@ impl Request {
             confidence: DEFAULT_CONFIDENCE,
             seed: None,
             placement: None,
+            interval: None,
             title: None,
             labels: BTreeMap::new(),
             vary: Vec::new(),
@@ -146,6 +149,12 @@ impl Request {
         self
     }
 
+    /// The time between two points of each trial's series, 10 ms to 1 h; 100 ms where none is given.
+    pub fn interval(mut self, interval: Nanos) -> Request {
+        self.interval = Some(interval);
+        self
+    }
+
     /// A title for people.
     pub fn title(mut self, title: impl Into<String>) -> Request {
         self.title = Some(title.into());
@@ -203,6 +212,7 @@ impl Request {
             confidence: self.confidence,
             placement: self.placement.clone(),
             vary: self.vary.clone(),
+            interval_ns: self.interval.map(|interval| interval.0),
         }
     }
 
@@ -228,6 +238,15 @@ impl Request {
         }
         if self.budget == Some(Nanos::ZERO) {
             return refuse("a budget of no time; write --budget 60s, say".into());
+        }
+        if let Some(interval) = self.interval
+            && !(intervals::SHORTEST..=intervals::LONGEST).contains(&interval)
+        {
+            return refuse(format!(
+                "an interval of {interval}; {} to {} make sense, such as 500ms",
+                intervals::SHORTEST,
+                intervals::LONGEST
+            ));
         }
         // Written so that NaN is refused too.
         if let Some(margin) = self.margin

@@ -92,6 +92,7 @@ fn request(outcome: &Outcome) -> Request {
     request.confidence = asked.confidence;
     request.seed = Some(outcome.seed);
     request.placement.clone_from(&asked.placement);
+    request.interval = asked.interval_ns.map(Nanos);
     request.title.clone_from(&outcome.title);
     request.labels.clone_from(&outcome.labels);
     request.vary.clone_from(&asked.vary);

@@ -25,6 +25,7 @@ use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::agents::{Agents, Far};
 use crate::trial::control::Secret;
+use crate::trial::intervals;
 use crate::trial::placement::{Load, Placement};
 use crate::trial::remote::RemoteServer;
 
@@ -122,7 +123,11 @@ impl Request {
 
     /// What all trials of this race have in common.
     pub(super) fn common(&self, placement: Placement) -> Common {
-        Common { workload: self.workload.clone(), placement }
+        Common {
+            workload: self.workload.clone(),
+            placement,
+            interval: self.interval.unwrap_or(intervals::DEFAULT),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::date;
+use super::layout;
 use super::outcome::{
     Asked, Control, Difference, Entrant, FORMAT, Factor, Fixed, Outcome, Program, Share, Status,
     Summary, Trial, Verdict, Warning,
@@ -271,7 +272,7 @@ fn write_out(outcome: &Outcome, temporary: &Path) -> io::Result<()> {
 
 fn write_json<T: Serialize>(value: &T, file: &mut impl Write) -> io::Result<()> {
     let mut buffered = io::BufWriter::new(file);
-    serde_json::to_writer_pretty(&mut buffered, value)?;
+    layout::write(value, &mut buffered)?;
     buffered.write_all(b"\n")?;
     buffered.flush()
 }

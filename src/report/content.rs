@@ -2,12 +2,12 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, evidence, factors, results};
+use super::{answer, evidence, factors, over_time, results};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 14] = [
+    let sections: [Option<Section>; 15] = [
         answer::section(outcome),
         factors::section(outcome),
         factors::combinations(outcome),
@@ -15,6 +15,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
         evidence::verdicts(outcome),
         evidence::control(outcome),
         evidence::regimes(outcome),
+        over_time::section(outcome),
         evidence::accounts(outcome),
         evidence::differences(outcome),
         evidence::warnings(outcome),

@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use super::content::label;
+use super::text::field;
 use super::{Report, Style};
 use crate::error::Result;
 use crate::figures::Unit;
@@ -68,25 +69,4 @@ fn metrics<'a>(
     let others = trial.record.metrics.keys();
     let others = others.filter(move |name| !is_declared(name)).map(|name| (name.as_str(), ""));
     declared.chain(others)
-}
-
-/// A field, quoted where it must be.
-fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_quoted_only_where_they_must_be() {
-        assert_eq!(field("tcp"), "tcp");
-        assert_eq!(field("tcp:cc=bbr,nodelay=off"), "\"tcp:cc=bbr,nodelay=off\"");
-        assert_eq!(field("say \"hi\"\n"), "\"say \"\"hi\"\"\n\"");
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::{Report, Style};
 use crate::error::{Error, Result};
+use crate::race::layout;
 use crate::race::outcome::Outcome;
 
 /// See the module.
@@ -17,7 +18,7 @@ impl Report for Json {
     }
 
     fn render(&self, outcome: &Outcome, _style: &Style) -> Result<String> {
-        let mut text = serde_json::to_string_pretty(outcome)
+        let mut text = layout::text(outcome)
             .map_err(|e| Error::data("result", format!("cannot be written as JSON: {e}")))?;
         text.push('\n');
         Ok(text)

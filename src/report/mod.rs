@@ -8,6 +8,7 @@
 //! | `content.rs` | what a report says, in order: the one list of sections that people read |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
 //! | `results.rs` | the table of figures |
+//! | `over_time.rs` | how trials went, in bars and as CSV |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
 //! | `document.rs` | headings, tables and lists, before anyone knows how they will look |
@@ -29,6 +30,7 @@ mod evidence;
 mod factors;
 mod json;
 mod markdown;
+pub mod over_time;
 mod results;
 mod terminal;
 mod text;

@@ -115,6 +115,15 @@ pub(super) fn align_decimals(numbers: &[String]) -> Vec<String> {
     numbers.iter().map(align).collect()
 }
 
+/// A field of CSV, quoted where it must be (RFC 4180, §2.5 to 2.7).
+pub(super) fn field(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,5 +153,12 @@ mod tests {
         let numbers = ["9.21", "12.3", "123", "–"].map(String::from);
         assert_eq!(align_decimals(&numbers), ["  9.21", " 12.3 ", "123   ", "–"]);
         assert_eq!(pad("µs", 4), "µs  ");
+    }
+
+    #[test]
+    fn fields_are_quoted_only_where_they_must_be() {
+        assert_eq!(field("tcp"), "tcp");
+        assert_eq!(field("tcp:cc=bbr,nodelay=off"), "\"tcp:cc=bbr,nodelay=off\"");
+        assert_eq!(field("say \"hi\"\n"), "\"say \"\"hi\"\"\n\"");
     }
 }

@@ -112,7 +112,7 @@ impl Relay<'_> {
                 let endpoint = Endpoint::Ip(self.here);
                 self.tell(|client| client.say(&FromAgent::Ready { endpoint }))
             }
-            Ok(FromAgent::Connected | FromAgent::Finished { .. }) => {
+            Ok(FromAgent::Connected | FromAgent::Interval { .. } | FromAgent::Finished { .. }) => {
                 self.tell(|client| client.pass(&frame))
             }
             Ok(FromAgent::Done(report)) => {

@@ -13,9 +13,11 @@ use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, 
 use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
 use crate::datapath::option;
 use crate::error::{Error, Result};
-use crate::figures::Headers;
+use crate::figures::{Headers, TcpView};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic};
+
+mod info;
 
 /// TCP over IPv4 and IPv6.
 pub(super) struct Tcp;
@@ -301,8 +303,8 @@ impl Flavour for Options {
         read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    fn retransmits(&self, socket: &Socket) -> Option<u64> {
-        tcp_info(socket).ok().map(|info| u64::from(info.tcpi_total_retrans))
+    fn view(&self, socket: &Socket) -> Option<TcpView> {
+        info::read(socket).ok()
     }
 
     fn headers(&self, socket: &Socket) -> Option<Headers> {
@@ -332,28 +334,6 @@ fn headers(socket: &Socket) -> Option<Headers> {
         mtu: Some(u64::from(info[PMTU])),
         packets: Some(u64::from(info[DATA_SEGS_OUT].wrapping_sub(info[TOTAL_RETRANS]))),
     })
-}
-
-/// `TCP_INFO` of tcp(7).
-fn tcp_info(socket: &Socket) -> io::Result<libc::tcp_info> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: tcp_info is plain numbers, for which all-zero is valid.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes into `info`.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &mut len,
-        )
-    };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(info)
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Barrier};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::contract::{GUARD, Side, WaitMode};
 use crate::error::{Error, Result};
+use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, HostCounters, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::Door;
@@ -20,7 +21,8 @@ use crate::workload::{Half, HalfReport, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use super::counters;
-use super::driver::{Flow, Meter, Signal};
+use super::driver::{Flow, Meter, Signal, Watch};
+use super::intervals::Sampler;
 use super::placement::pin;
 use super::samples::Samples;
 use super::usage::{CpuTimes, ProcessCost, load_average};
@@ -54,6 +56,8 @@ enum Event {
     Control(io::Result<ToAgent>),
     /// A flow's half will send no more.
     SentAll { flow: usize, sent: Tally },
+    /// A flow has left a point of its series.
+    Sampled { flow: usize },
     /// A flow's thread has ended.
     Ended { flow: usize, end: Result<Box<FlowEnd>> },
 }
@@ -62,6 +66,7 @@ enum Event {
 /// one flow disturbs nothing.
 struct FlowEnd {
     report: HalfReport,
+    series: Series,
     stats: ConnStats,
     effective: Effective,
     wait_calls: u64,
@@ -83,15 +88,18 @@ fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
     }
     let conns = connect(&plan, &contender, &*task, door, &mut control)?;
     let meter = plan.limits.map(|limits| Arc::new(Meter::new(limits, Monotonic.now())));
-    let mut flows = Vec::with_capacity(conns.len());
+    let count = conns.len();
+    let mut flows = Vec::with_capacity(count);
     for (flow, conn) in conns.into_iter().enumerate() {
         let half = make_half(&plan, &contender, &*task, flow as u16)?;
         let largest_message = task.largest_message();
         let meter = meter.clone();
-        flows.push(Flow { conn, half, wait: plan.wait, meter, largest_message, wait_calls: 0 });
+        let sampler = Sampler::new(plan.interval_ns, count);
+        let wait = plan.wait;
+        flows.push(Flow { conn, half, wait, sampler, meter, largest_message, wait_calls: 0 });
     }
     say(&mut control, &FromAgent::Connected)?;
-    Session::start(control, flows, plan.cpu)?.finish()
+    Session::start(control, flows, &plan)?.finish()
 }
 
 /// The connections of all flows, by flow.
@@ -157,6 +165,36 @@ fn make_half(
     }))
 }
 
+/// Where a flow's thread leaves its newest point for the agent's main thread.
+type Slot = Mutex<Option<Point>>;
+
+/// A flow's line to the agent's main thread.
+struct Teller {
+    flow: usize,
+    events: SyncSender<Event>,
+    /// Where points go, if they are asked for while the trial runs.
+    slot: Option<Arc<Slot>>,
+}
+
+impl Watch for Teller {
+    fn sent_all(&mut self, sent: Tally) {
+        let _ = self.events.send(Event::SentAll { flow: self.flow, sent });
+    }
+
+    /// A point that finds no room, because the main thread has not come round to those before it, is
+    /// left out: its counters come again with the next.
+    fn sampled(&mut self, point: &Point) {
+        let Some(slot) = &self.slot else { return };
+        if let Ok(mut slot) = slot.lock() {
+            *slot = Some(match &*slot {
+                Some(unread) => point.after(unread),
+                None => *point,
+            });
+        }
+        let _ = self.events.try_send(Event::Sampled { flow: self.flow });
+    }
+}
+
 /// A trial under way at this end.
 struct Session {
     /// Whether any flow sleeps in receiving calls and so needs nudges.
@@ -164,6 +202,8 @@ struct Session {
     control: UnixStream,
     events: Receiver<Event>,
     signals: Vec<Arc<Signal>>,
+    /// By flow, the newest point that has not been passed on; empty where nobody asked for them.
+    points: Vec<Arc<Slot>>,
     threads: Vec<JoinHandle<()>>,
     sent: Vec<Option<Tally>>,
     ended: Vec<Option<FlowEnd>>,
@@ -177,25 +217,31 @@ struct Session {
 impl Session {
     /// Starts a thread per flow, waits for the word, and lets them go at once.
     ///
-    /// Only these threads are held on `cpu`: whatever else this process does must not take it from them.
-    fn start(mut control: UnixStream, flows: Vec<Flow>, cpu: Option<usize>) -> Result<Session> {
+    /// Only these threads are held on the plan's CPU: whatever else this process does must not take it
+    /// from them.
+    fn start(mut control: UnixStream, flows: Vec<Flow>, plan: &AgentPlan) -> Result<Session> {
         take_nudges();
         let n = flows.len();
         let sleeps = flows.iter().any(|flow| flow.wait == WaitMode::Hybrid);
-        let (events_in, events) = channel();
+        // Of a fixed size, so that telling allocates nothing; with room for what is told at once.
+        let (events_in, events) = sync_channel(4 * n + 4);
         let go = Arc::new(Barrier::new(n + 1));
         let called_off = Arc::new(AtomicBool::new(false));
         let signals: Vec<Arc<Signal>> = (0..n).map(|_| Arc::default()).collect();
+        let watched = if plan.live { n } else { 0 };
+        let points: Vec<Arc<Slot>> = (0..watched).map(|_| Arc::default()).collect();
         let mut threads = Vec::with_capacity(n);
+        let cpu = plan.cpu;
         for (index, flow) in flows.into_iter().enumerate() {
             let signal = Arc::clone(&signals[index]);
-            let (go, called_off, events) =
-                (Arc::clone(&go), Arc::clone(&called_off), events_in.clone());
+            let (go, called_off) = (Arc::clone(&go), Arc::clone(&called_off));
+            let slot = points.get(index).map(Arc::clone);
+            let teller = Teller { flow: index, events: events_in.clone(), slot };
             threads.push(std::thread::spawn(move || {
                 let pinned = cpu.map_or(Ok(()), pin);
                 go.wait();
                 if !called_off.load(Ordering::Acquire) {
-                    run_flow(index, flow, pinned, &signal, &events);
+                    run_flow(flow, pinned, &signal, teller);
                 }
             }));
         }
@@ -217,6 +263,7 @@ impl Session {
             control,
             events,
             signals,
+            points,
             threads,
             sent,
             ended,
@@ -261,6 +308,13 @@ impl Session {
     fn on_event(&mut self, event: Event) -> Result<()> {
         match event {
             Event::SentAll { flow, sent } => self.sent[flow] = Some(sent),
+            Event::Sampled { flow } => {
+                let slot = self.points.get(flow).and_then(|slot| slot.lock().ok());
+                if let Some(point) = slot.and_then(|mut slot| slot.take()) {
+                    let word = FromAgent::Interval { flow: flow as u16, point: Box::new(point) };
+                    say(&mut self.control, &word)?;
+                }
+            }
             Event::Ended { flow, end } => {
                 let end = end?;
                 self.sent[flow].get_or_insert(end.report.sent);
@@ -308,27 +362,20 @@ impl Session {
                 report.effective = end.effective;
             }
             report.halves.push(end.report);
+            report.series.push(end.series);
             report.conns.push(end.stats);
         }
         report
     }
 }
 
-fn run_flow(
-    index: usize,
-    mut flow: Flow,
-    pinned: Result<()>,
-    signal: &Signal,
-    events: &Sender<Event>,
-) {
+fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {
     let clock = Monotonic;
-    let mut sent_all = |sent| {
-        let _ = events.send(Event::SentAll { flow: index, sent });
-    };
-    let end = pinned.and_then(|()| flow.run(&clock, signal, &mut sent_all));
+    let end = pinned.and_then(|()| flow.run(&clock, signal, &mut teller));
     let end = end.map(|()| {
         Box::new(FlowEnd {
             report: flow.half.report(clock.now()),
+            series: flow.sampler.series(),
             stats: flow.conn.stats(),
             effective: flow.conn.effective(),
             wait_calls: flow.wait_calls,
@@ -337,10 +384,10 @@ fn run_flow(
     });
     // The half, and the samples file with it, is closed before the report goes out.
     drop(flow.half);
-    let _ = events.send(Event::Ended { flow: index, end });
+    let _ = teller.events.send(Event::Ended { flow: teller.flow, end });
 }
 
-fn listen_to_control(control: &UnixStream, events: Sender<Event>) -> Result<()> {
+fn listen_to_control(control: &UnixStream, events: SyncSender<Event>) -> Result<()> {
     let mut reader = control.try_clone().map_err(control_failed)?;
     std::thread::spawn(move || {
         loop {

@@ -18,6 +18,7 @@ use crate::workload::{Reports, Task};
 use super::control::{AgentPlan, ToAgent};
 use super::host::HostFacts;
 use super::link::Link;
+use super::live::{Live, Row};
 use super::pair::{BothReports, Pair, SLACK, await_ready};
 use super::placement::{Assigned, Ends, Load, Placement};
 use super::remote::RemoteServer;
@@ -44,9 +45,14 @@ pub struct Agents {
     facts: HostFacts,
     /// Told of the place in a server's queue.
     on_queued: Box<dyn FnMut(u32)>,
+    /// Told how a trial goes while it runs.
+    on_interval: Option<OnInterval>,
     /// Set to call off the trial under way.
     stop: Arc<AtomicBool>,
 }
+
+/// Is told of each interval of a trial under way.
+type OnInterval = Box<dyn FnMut(&Row)>;
 
 impl Agents {
     /// A runner for trials against `far`.
@@ -55,6 +61,7 @@ impl Agents {
             far,
             facts: HostFacts::gather(),
             on_queued: Box::new(|_| {}),
+            on_interval: None,
             stop: Arc::default(),
         }
     }
@@ -68,6 +75,13 @@ impl Agents {
     /// Calls `tell` with the number of trials before ours whenever a server lets us wait.
     pub fn on_queued(mut self, tell: impl FnMut(u32) + 'static) -> Agents {
         self.on_queued = Box::new(tell);
+        self
+    }
+
+    /// Calls `tell` for each interval while a trial runs. Without this, no agent is asked for them, and
+    /// none wakes up to tell.
+    pub fn on_interval(mut self, tell: impl FnMut(&Row) + 'static) -> Agents {
+        self.on_interval = Some(Box::new(tell));
         self
     }
 
@@ -104,9 +118,20 @@ impl Agents {
             assigned: Assigned { wait: order.wait, ..assigned },
             token: Token::fresh()?,
             endpoint: self.endpoint(&contender)?,
+            live: self.on_interval.is_some(),
         };
         let mut pair = self.open(&plan, &contender)?;
-        let reports = pair.run(task.longest() + SLACK)?;
+        let ends = 1 + usize::from(contender.transport.info().peer == PeerKind::Process);
+        let mut live = Live::new(&order.contender, ends * task.flows().len());
+        let on_interval = &mut self.on_interval;
+        let reports = pair.run(task.longest() + SLACK, &mut |side, flow, point| {
+            if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
+                tell(&row);
+            }
+        })?;
+        if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
+            tell(&row);
+        }
         let mut record = conclude(&contender, &*task, &reports);
         record.started_ms = started_ms;
         record.took_ns = (Monotonic.now() - start).0;
@@ -202,6 +227,7 @@ struct Plans<'a> {
     assigned: Assigned,
     token: Token,
     endpoint: Endpoint,
+    live: bool,
 }
 
 impl Plans<'_> {
@@ -226,6 +252,8 @@ impl Plans<'_> {
             wait: self.assigned.wait,
             samples: None,
             limits: None,
+            interval_ns: self.order.interval,
+            live: self.live,
         }
     }
 }
@@ -270,6 +298,8 @@ fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Re
         packets: packets(info, task.largest_message() as u64, &near.conns),
         counters: near.counters,
         far_counters: far.and_then(|far| far.counters),
+        intervals: near.series.clone(),
+        far_intervals: far.map(|far| far.series.clone()).unwrap_or_default(),
         steal_share: near.steal_share,
         load: near.load,
         started_ms: 0,

@@ -12,6 +12,7 @@
 //!  | Open ---------------------------------------------------------------------->|
 //!  |<------------------------------------------------ Connected, Connected       |
 //!  | Start ------------------------------------------------------>| and near --->|
+//!  |<------------------------------ Interval* (if the plan asks for it)          |
 //!  |<------------------------------------------------- Finished, Finished        |
 //!  | PeerFinished ----------------------------------------------->| and near --->|
 //!  |<------------------------------------------------------ Done, Done           |
@@ -29,6 +30,7 @@ use sha2::Sha256;
 use super::host::HostFacts;
 use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Fault, Result};
+use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, Cost, HostCounters, Tally};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
@@ -134,6 +136,13 @@ pub enum FromAgent {
     },
     /// Every flow is connected.
     Connected,
+    /// How a flow goes, where the plan asks for that while the trial runs.
+    Interval {
+        /// Which.
+        flow: u16,
+        /// Its newest point.
+        point: Box<Point>,
+    },
     /// Every half has sent what it will.
     Finished {
         /// What was sent, by flow.
@@ -168,6 +177,16 @@ pub struct AgentPlan {
     pub samples: Option<PathBuf>,
     /// What the server allows; absent on one's own machine.
     pub limits: Option<Limits>,
+    /// The time between two points of each flow's series.
+    #[serde(default = "default_interval")]
+    pub interval_ns: Nanos,
+    /// Whether the points are told while the trial runs.
+    #[serde(default)]
+    pub live: bool,
+}
+
+fn default_interval() -> Nanos {
+    super::intervals::DEFAULT
 }
 
 /// One end's figures.
@@ -177,6 +196,9 @@ pub struct AgentReport {
     pub halves: Vec<HalfReport>,
     /// By flow.
     pub conns: Vec<ConnStats>,
+    /// By flow, how it went over time.
+    #[serde(default)]
+    pub series: Vec<Series>,
     /// Options as read back from the first flow.
     pub effective: Effective,
     /// What the trial cost this end.

@@ -9,11 +9,13 @@ use crate::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
 use crate::datapath::wait::{Interest, Plan, Waiter, Woke, plan};
 use crate::error::{Error, Result};
 use crate::figures::Tally;
+use crate::figures::series::Point;
 use crate::time::{Clock, Nanos};
 use crate::transport::{Conn, Progress};
 use crate::workload::Half;
 
 use super::control::Limits;
+use super::intervals::Sampler;
 
 /// What a flow's thread is told from outside, and what it tells.
 #[derive(Debug, Default)]
@@ -48,6 +50,15 @@ impl Signal {
     }
 }
 
+/// Is told how a flow goes, from the flow's own thread: it must be quick, and allocate nothing.
+pub trait Watch {
+    /// The half has sent all it will, and what that was. Once in a trial.
+    fn sent_all(&mut self, sent: Tally);
+
+    /// A point of the flow's series was taken.
+    fn sampled(&mut self, _point: &Point) {}
+}
+
 /// One flow at one end.
 pub struct Flow {
     /// The connection.
@@ -56,6 +67,8 @@ pub struct Flow {
     pub half: Box<dyn Half>,
     /// How to wait.
     pub wait: WaitMode,
+    /// Looks at it from time to time.
+    pub sampler: Sampler,
     /// Holds it to what a server allows, if this end is a server's.
     pub meter: Option<Arc<Meter>>,
     /// The largest message in bytes.
@@ -69,10 +82,11 @@ pub struct Flow {
 const LOOKS: u32 = 64;
 /// From here on a due time is far enough for [`LOOKS`] looks at the socket (0.3 µs each).
 const FAR_OFF: Nanos = Nanos::from_micros(200);
+/// A look at the flow takes up to about 10 µs, so none is taken this shortly before something is due.
+const CLEAR: Nanos = Nanos::from_micros(100);
 
 impl Flow {
-    /// Runs the flow to its end. `sent_all` is called once, with what was sent, as soon as this
-    /// half will send no more.
+    /// Runs the flow to its end. `watch` learns what was sent as soon as this half will send no more.
     ///
     /// # Errors
     /// Where the connection fails, or a limit is passed.
@@ -80,11 +94,16 @@ impl Flow {
         &mut self,
         clock: &impl Clock,
         signal: &Signal,
-        sent_all: &mut dyn FnMut(Tally),
+        watch: &mut dyn Watch,
     ) -> Result<()> {
         let waiter = Waiter::new(self.wait);
-        let done = self.steps(clock, signal, &waiter, sent_all);
+        self.sampler.start(clock.now());
+        let done = self.steps(clock, signal, &waiter, watch);
         self.wait_calls += waiter.calls();
+        let last = self.look(clock.now());
+        if self.sampler.finish(last) {
+            watch.sampled(&last);
+        }
         done
     }
 
@@ -93,7 +112,7 @@ impl Flow {
         clock: &impl Clock,
         signal: &Signal,
         waiter: &Waiter,
-        sent_all: &mut dyn FnMut(Tally),
+        watch: &mut dyn Watch,
     ) -> Result<()> {
         let mut out = vec![0; self.largest_message];
         let next_look = clock.now() + LOOK_EVERY;
@@ -119,7 +138,13 @@ impl Flow {
             if !announced && may_have_sent_all && self.half.has_sent_all() {
                 announced = true;
                 self.finish_sending()?;
-                sent_all(self.half.report(now).sent);
+                watch.sent_all(self.half.standing(now).sent);
+            }
+            if now >= self.sampler.due() && self.may_sample(now, action) {
+                let point = self.look(now);
+                self.sampler.keep(point);
+                watch.sampled(&point);
+                now = clock.now();
             }
             if let Some(metering) = &mut metering {
                 metering.check(now, &mut *self.half)?;
@@ -138,6 +163,38 @@ impl Flow {
             if !stale {
                 now = clock.now();
             }
+        }
+    }
+
+    /// Whether a look now delays nothing that is being timed, or has waited long enough.
+    #[cold]
+    fn may_sample(&mut self, now: Nanos, action: Action) -> bool {
+        let is_free = match action {
+            Action::Send { .. } => false,
+            Action::Wait(until) => until.is_none_or(|until| until - now > CLEAR),
+            Action::Pump | Action::Drain | Action::Done => true,
+        };
+        let free = is_free && self.half.standing(now).awaited == 0;
+        free || now - self.sampler.due() >= self.sampler.patience()
+    }
+
+    /// How the flow is at `now`, and what happened since the last look.
+    #[cold]
+    fn look(&mut self, now: Nanos) -> Point {
+        let standing = self.half.standing(now);
+        let tcp = self.conn.view();
+        // Asking for counters asks the kernel's TCP for the same once more, and it drops no datagrams.
+        let socket_drops = if tcp.is_none() { self.conn.stats().socket_drops } else { None };
+        Point {
+            at_ns: self.sampler.since_start(now).0,
+            sent_bytes: standing.sent.bytes,
+            sent_messages: standing.sent.messages,
+            received_bytes: standing.received.bytes,
+            received_messages: standing.received.messages,
+            lost_messages: standing.lost,
+            socket_drops,
+            rtt: self.half.take_round_trips(),
+            tcp,
         }
     }
 
@@ -357,8 +414,8 @@ impl Metering {
             return Ok(());
         }
         self.next_look = now + LOOK_EVERY;
-        let report = half.report(now);
-        let carried = [report.sent.bytes, report.received.bytes];
+        let standing = half.standing(now);
+        let carried = [standing.sent.bytes, standing.received.bytes];
         let more = [carried[0] - self.seen[0], carried[1] - self.seen[1]];
         self.seen = carried;
         self.meter.add(now, more)
@@ -376,4 +433,133 @@ fn failed(op: &str, source: io::Error) -> Error {
 
 fn no_bulk() -> Error {
     Error::setup("move bulk data", io::Error::other("this workload has none (a defect)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::series::RoundTrips;
+    use crate::time::Manual;
+    use crate::transport::mem;
+    use crate::workload::{HalfReport, Standing};
+
+    const MS: u64 = 1_000_000;
+
+    /// A half in virtual time: each poll comes a millisecond after the last, and asks for what `asks`
+    /// says of that millisecond, until it is over.
+    struct Script<F> {
+        clock: Manual,
+        asks: F,
+        awaited: fn(u64) -> u64,
+        ends_ms: u64,
+        stands: Standing,
+    }
+
+    impl<F: FnMut(u64) -> Action + Send> Half for Script<F> {
+        fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
+            self.clock.advance_to(now + Nanos(MS));
+            let ms = now.0 / MS;
+            self.stands.awaited = (self.awaited)(ms);
+            if ms >= self.ends_ms { Action::Done } else { (self.asks)(ms) }
+        }
+        fn on_sent(&mut self, _now: Nanos) {
+            self.stands.sent.bytes += 10;
+        }
+        fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
+        fn on_closed(&mut self, _now: Nanos) {}
+        fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
+        fn has_sent_all(&self) -> bool {
+            false
+        }
+        fn standing(&mut self, _now: Nanos) -> Standing {
+            self.stands
+        }
+        fn take_round_trips(&mut self) -> RoundTrips {
+            let mut rtt = RoundTrips::default();
+            rtt.add(7);
+            rtt
+        }
+        fn report(&mut self, _now: Nanos) -> HalfReport {
+            HalfReport::default()
+        }
+    }
+
+    #[derive(Default)]
+    struct Told(Vec<u64>);
+
+    impl Watch for Told {
+        fn sent_all(&mut self, _sent: Tally) {}
+        fn sampled(&mut self, point: &Point) {
+            self.0.push(point.at_ns / MS);
+        }
+    }
+
+    fn flow(
+        clock: &Manual,
+        ends_ms: u64,
+        asks: impl FnMut(u64) -> Action + Send + 'static,
+        awaited: fn(u64) -> u64,
+    ) -> Flow {
+        let (conn, _far) = mem::pair(clock, mem::losing(0, 0), mem::losing(0, 0));
+        let stands = Standing::default();
+        Flow {
+            conn: Box::new(conn),
+            half: Box::new(Script { clock: clock.clone(), asks, awaited, ends_ms, stands }),
+            wait: WaitMode::Spin,
+            sampler: Sampler::new(Nanos::from_millis(100), 1),
+            meter: None,
+            largest_message: 10,
+            wait_calls: 0,
+        }
+    }
+
+    /// When points were taken of a flow that runs for `ends_ms`, in milliseconds.
+    fn run(
+        ends_ms: u64,
+        asks: impl FnMut(u64) -> Action + Send + 'static,
+        awaited: fn(u64) -> u64,
+    ) -> Vec<u64> {
+        let clock = Manual::default();
+        let mut flow = flow(&clock, ends_ms, asks, awaited);
+        let mut told = Told::default();
+        flow.run(&clock, &Signal::default(), &mut told).unwrap();
+        let series = flow.sampler.series();
+        let kept: Vec<u64> = series.at_ns.iter().map(|ns| ns / MS).collect();
+        assert_eq!(told.0, kept);
+        assert!(series.rtt_n.iter().all(|n| *n == 1));
+        kept
+    }
+
+    fn idle(_ms: u64) -> Action {
+        Action::Wait(None)
+    }
+
+    #[test]
+    fn a_point_is_taken_at_each_interval_and_at_the_end() {
+        assert_eq!(run(350, idle, |_| 0), [100, 200, 300, 351]);
+        assert_eq!(run(20, idle, |_| 0), [21]);
+    }
+
+    #[test]
+    fn a_look_waits_for_an_answer_that_is_being_timed_but_not_for_long() {
+        let once = |ms| u64::from((95..105).contains(&ms));
+        assert_eq!(run(250, idle, once), [105, 200, 251]);
+        assert_eq!(run(250, idle, |_| 1), [110, 210, 251]);
+    }
+
+    #[test]
+    fn a_message_that_is_due_goes_first() {
+        let sends = |ms| {
+            if (99..107).contains(&ms) { Action::Send { lane: Lane(0), len: 1 } } else { idle(ms) }
+        };
+        let at = run(150, sends, |_| 0);
+        assert!((107..110).contains(&at[0]), "{at:?}");
+        let now = Nanos::from_millis(100);
+        let mut flow = flow(&Manual::default(), 1, idle, |_| 0);
+        flow.sampler.start(Nanos::ZERO);
+        for (left, may) in [(50, false), (500, true)] {
+            let action = Action::Wait(Some(now + Nanos::from_micros(left)));
+            assert_eq!(flow.may_sample(now, action), may, "{left}");
+        }
+    }
 }

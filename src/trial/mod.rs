@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::WaitMode;
 use crate::error::{Error, Fault, Result};
+use crate::figures::series::Series;
 use crate::figures::{
     ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow, Packets,
 };
+use crate::time::Nanos;
 use crate::transport::Effective;
 
 mod agent;
@@ -23,7 +25,9 @@ pub mod driver;
 pub mod fake;
 pub mod findings;
 pub mod host;
+pub mod intervals;
 pub mod link;
+pub mod live;
 mod moments;
 pub mod noise;
 mod pair;
@@ -54,6 +58,8 @@ pub struct Order {
     pub seed: u64,
     /// Where raw samples go, if they are kept.
     pub samples: Option<PathBuf>,
+    /// The time between two points of the trial's series.
+    pub interval: Nanos,
 }
 
 /// How a trial ended.
@@ -156,6 +162,12 @@ pub struct Record {
     /// The same of the far end; on one machine it counts the same things once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_counters: Option<HostCounters>,
+    /// The near end over time, by flow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Series>,
+    /// The far end over time, by flow; absent where that is the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub far_intervals: Vec<Series>,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
     pub steal_share: f64,
     /// The near host's load average (1 minute) at the start.
@@ -190,6 +202,8 @@ impl Record {
             packets: None,
             counters: None,
             far_counters: None,
+            intervals: Vec::new(),
+            far_intervals: Vec::new(),
             steal_share: 0.0,
             load: 0.0,
             started_ms: 0,

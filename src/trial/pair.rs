@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::contract::Side;
 use crate::error::{Error, FaultKind, Result};
 use crate::figures::Tally;
+use crate::figures::series::Point;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Endpoint;
 
@@ -93,8 +95,13 @@ impl Pair {
         Ok(())
     }
 
-    /// Starts both and sees them through to their reports.
-    pub(super) fn run(&mut self, longest: Nanos) -> Result<BothReports> {
+    /// Starts both and sees them through to their reports. `on_point` is told how their flows go, if the
+    /// plans ask for that.
+    pub(super) fn run(
+        &mut self,
+        longest: Nanos,
+        on_point: &mut dyn FnMut(Side, u16, Point),
+    ) -> Result<BothReports> {
         if let Some(far) = &mut self.far {
             far.tell(&ToAgent::Start)?;
         }
@@ -103,6 +110,12 @@ impl Pair {
         loop {
             match self.hear(deadline)? {
                 (from, FromAgent::Finished { sent }) => self.pass_on(from, sent)?,
+                (From::Near, FromAgent::Interval { flow, point }) => {
+                    on_point(Side::Near, flow, *point);
+                }
+                (From::Far, FromAgent::Interval { flow, point }) => {
+                    on_point(Side::Far, flow, *point);
+                }
                 (From::Near, FromAgent::Done(report)) => self.near_report = Some(*report),
                 (From::Far, FromAgent::Done(report)) => self.far_report = Some(*report),
                 (from, word) => return Err(self.refused(from, word)),
@@ -199,7 +212,10 @@ impl Pair {
         let is_last = !matches!(
             heard,
             Word::Agent(
-                FromAgent::Ready { .. } | FromAgent::Connected | FromAgent::Finished { .. }
+                FromAgent::Ready { .. }
+                    | FromAgent::Connected
+                    | FromAgent::Interval { .. }
+                    | FromAgent::Finished { .. }
             )
         );
         self.far_ended |= from == From::Far && is_last;

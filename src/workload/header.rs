@@ -101,6 +101,11 @@ impl SeqWindow {
         SeqWindow { seen: Box::new([0; Self::WORDS]), next: 0 }
     }
 
+    /// How many numbers there are up to the highest that came.
+    pub(super) fn expected(&self) -> u64 {
+        self.next
+    }
+
     /// Takes note of `seq`.
     #[inline]
     pub(super) fn note(&mut self, seq: u64) -> Arrival {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{Action, Direction, Guarantees, Lane, PeerKind, Side, Sink, Source};
 use crate::error::{Result, unknown};
+use crate::figures::series::RoundTrips;
 use crate::figures::{
     ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, PacedFlow, Pacing, Recorder,
     Tally,
@@ -142,8 +143,34 @@ pub trait Half: Send {
     /// Whether it will send no more, as far as it can know.
     fn has_sent_all(&self) -> bool;
 
+    /// How far it is, for a look in the middle of a trial: where [`Half::report`] sums up or allocates,
+    /// a half answers this by itself.
+    fn standing(&mut self, now: Nanos) -> Standing {
+        let report = self.report(now);
+        Standing { sent: report.sent, received: report.received, ..Standing::default() }
+    }
+
+    /// The round trips since this was last asked, by halves that measure them.
+    fn take_round_trips(&mut self) -> RoundTrips {
+        RoundTrips::default()
+    }
+
     /// What this half has to say.
     fn report(&mut self, now: Nanos) -> HalfReport;
+}
+
+/// How far a half is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// What it handed to the transport.
+    pub sent: Tally,
+    /// What it received, each message once.
+    pub received: Tally,
+    /// Messages that it misses by now: past their timeout, or overtaken by later ones (which may be
+    /// taken back when they come after all). `None` where it cannot know.
+    pub lost: Option<u64>,
+    /// Answers it waits for, whose time it is measuring.
+    pub awaited: u64,
 }
 
 /// What one half of one flow has to say at the end.

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use deadheat::contract::Direction;
+use deadheat::figures::series::{Point, RoundTrips, Series};
 use deadheat::figures::{
     Account, Better, ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metric, PacedFlow,
-    Pacing, Packets, Quantile, Role, Unit,
+    Pacing, Packets, Quantile, Role, TcpView, Unit,
 };
 use deadheat::race::outcome::{
     Asked, Cell, Control, Difference, Entrant, Factor, Fixed, LevelRatio, Outcome, Program, Ratio,
@@ -219,6 +220,7 @@ pub(crate) fn minimal() -> Outcome {
             budget_ns: None,
             margin: None,
             placement: None,
+            interval_ns: None,
             ..asked()
         },
         host: HostFacts::default(),
@@ -316,6 +318,7 @@ fn asked() -> Asked {
         confidence: 0.95,
         placement: Some("cross-core".into()),
         vary: Vec::new(),
+        interval_ns: Some(500_000_000),
     }
 }
 
@@ -478,6 +481,9 @@ fn record(contender: usize, block: u64) -> Record {
         }),
         counters: Some(counters()),
         far_counters: (contender != BBR).then(counters),
+        // The other trials are as of a version that kept no series.
+        intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
+        far_intervals: if block + 1 == BLOCKS { vec![series(contender, 0)] } else { Vec::new() },
         steal_share: 0.0021,
         load: 0.42,
         started_ms: 1_773_500_966_000 + block,
@@ -517,6 +523,46 @@ fn paced() -> PacedFlow {
         },
         delay_variation_ns: Some(rtt(12_000, 0, false)),
     }
+}
+
+/// Three intervals of a flow at one end; that which measures round trips has some of `rtt_ns`.
+fn series(contender: usize, rtt_ns: u64) -> Series {
+    let is_tcp = [TCP, BBR].contains(&contender);
+    let point = |k: u64| {
+        let mut rtt = RoundTrips::default();
+        for trip in 0..rtt_ns.min(2 * (3 - k)) {
+            rtt.add(rtt_ns + 1_000 * k + 100 * trip);
+        }
+        let tcp = TcpView {
+            cwnd_bytes: 14_480 * k,
+            mss_bytes: 1_448,
+            srtt_ns: (k > 1).then_some(61_000),
+            rttvar_ns: (k > 1).then_some(9_000),
+            min_rtt_ns: Some(41_000),
+            retransmits: k - 1,
+            delivery_rate_bps: Some(1_000_000 * k),
+            pacing_rate_bps: (k < 3).then_some(2_000_000),
+            busy_ns: Some(4_000_000 * k),
+            rwnd_limited_ns: Some(0),
+            sndbuf_limited_ns: Some(0),
+            bytes_acked: Some(64 * 500 * k),
+            notsent_bytes: Some(0),
+            snd_wnd_bytes: Some(65_536),
+            ..TcpView::default()
+        };
+        Point {
+            at_ns: 500_000_000 * k,
+            sent_bytes: 64 * 500 * k,
+            sent_messages: 500 * k,
+            received_bytes: 64 * 499 * k,
+            received_messages: 499 * k,
+            lost_messages: (rtt_ns > 0).then_some(k),
+            socket_drops: (contender == UDP).then_some(0),
+            rtt,
+            tcp: is_tcp.then_some(tcp),
+        }
+    };
+    Series::new(500_000_000, &[1, 2, 3].map(point))
 }
 
 fn rtt(p50: u64, lost: u64, is_censored: bool) -> Distribution {

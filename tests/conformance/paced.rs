@@ -4,12 +4,13 @@
 use std::thread;
 
 use deadheat::contract::{Delivery, Direction, PeerKind, Side, WaitMode};
-use deadheat::figures::ConnStats;
+use deadheat::figures::{ConnStats, Tally};
 use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Clock, Monotonic};
 use deadheat::transport::mem::{LossyMem, Mem};
 use deadheat::transport::{Conn, Contender, Endpoint, Transport};
-use deadheat::trial::driver::{Flow, Signal};
+use deadheat::trial::driver::{Flow, Signal, Watch};
+use deadheat::trial::intervals::{self, Sampler};
 use deadheat::trial::samples::Samples;
 use deadheat::workload::{Findings, HalfReport, Part, Reports, Task, parse};
 
@@ -27,6 +28,15 @@ fn all() -> Vec<(Contender, Endpoint)> {
     every(PeerKind::Process).chain(fakes).collect()
 }
 
+/// Tells the other end what was sent.
+struct Tell<'a>(&'a Signal);
+
+impl Watch for Tell<'_> {
+    fn sent_all(&mut self, sent: Tally) {
+        self.0.peer_finished(sent);
+    }
+}
+
 /// Runs both ends of the only flow to their end. They spin, as nobody is there to nudge them.
 fn run(contender: &Contender, at: &Endpoint, typed: &str) -> Findings {
     let task = parse(typed).unwrap();
@@ -38,9 +48,10 @@ fn run(contender: &Contender, at: &Endpoint, typed: &str) -> Findings {
         let half = task.half(Part { side, flow: 0, tag: 7, seed: 1, guarantees, recorder });
         let largest_message = task.largest_message();
         let wait = WaitMode::Spin;
-        let mut flow = Flow { conn, half, wait, meter: None, largest_message, wait_calls: 0 };
-        let mut sent_all = |sent| signals[1 - own].peer_finished(sent);
-        flow.run(&Monotonic, &signals[own], &mut sent_all).unwrap();
+        let sampler = Sampler::new(intervals::DEFAULT, 1);
+        let mut flow =
+            Flow { conn, half, wait, sampler, meter: None, largest_message, wait_calls: 0 };
+        flow.run(&Monotonic, &signals[own], &mut Tell(&signals[1 - own])).unwrap();
         let report = flow.half.report(Monotonic.now());
         let stats = flow.conn.stats();
         (report, stats, flow)

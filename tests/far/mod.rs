@@ -400,6 +400,8 @@ pub(crate) fn plan() -> AgentPlan {
         wait: WaitMode::Hybrid,
         samples: None,
         limits: None,
+        interval_ns: deadheat::trial::intervals::DEFAULT,
+        live: false,
     }
 }
 

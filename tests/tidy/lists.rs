@@ -38,6 +38,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("document", "headings, tables and lists"),
             ("evidence", "control, differences, conditions"),
             ("factors", "a race over conditions"),
+            ("over_time", "trials over time"),
             ("results", "the table of figures"),
             ("text", "text on a terminal"),
             ("totals", "sums"),

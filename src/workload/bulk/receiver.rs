@@ -8,7 +8,7 @@ use crate::figures::Tally;
 use crate::time::Nanos;
 
 use super::super::header::{Header, SeqWindow, count};
-use super::super::{Half, HalfReport, ReceiveSpan};
+use super::super::{Half, HalfReport, ReceiveSpan, Standing};
 
 pub(super) struct Receiver {
     framing: Framing,
@@ -82,6 +82,12 @@ impl Half for Receiver {
 
     fn has_sent_all(&self) -> bool {
         true
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        let numbered = self.framing == Framing::Messages;
+        let lost = numbered.then(|| self.seen.expected().saturating_sub(self.received.messages));
+        Standing { received: self.received, lost, ..Standing::default() }
     }
 
     fn report(&mut self, _now: Nanos) -> HalfReport {
@@ -172,5 +178,19 @@ mod tests {
         receiver.take(b"stray");
         let got = receiver.report(Nanos(0)).received;
         assert_eq!((got.messages, got.duplicates, got.reordered, got.foreign), (3, 1, 1, 1));
+    }
+
+    #[test]
+    fn it_misses_what_was_overtaken_until_it_comes_after_all() {
+        let mut receiver = Receiver::new(Framing::Messages, 7);
+        let mut lost = |seq| {
+            receiver.take(&message(seq));
+            receiver.standing(Nanos(0)).lost
+        };
+        assert_eq!([0, 3, 1, 1, 4].map(&mut lost), [0, 2, 1, 1, 1].map(Some));
+        let mut stream = Receiver::new(Framing::ByteStream, 7);
+        stream.take(&[0; 9]);
+        let standing = stream.standing(Nanos(0));
+        assert_eq!((standing.lost, standing.received.bytes), (None, 9));
     }
 }

@@ -5,7 +5,7 @@ use crate::figures::Tally;
 use crate::time::Nanos;
 
 use super::super::header::{self, Header};
-use super::super::{Half, HalfReport};
+use super::super::{Half, HalfReport, Standing};
 use super::Stop;
 
 pub(super) struct Sender {
@@ -86,6 +86,10 @@ impl Half for Sender {
 
     fn has_sent_all(&self) -> bool {
         self.start.is_some() && self.left_in_stretch == 0
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        Standing { sent: self.sent, ..Standing::default() }
     }
 
     fn report(&mut self, _now: Nanos) -> HalfReport {

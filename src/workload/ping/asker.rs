@@ -2,13 +2,14 @@
 //! the order of its sequence number.
 
 use crate::contract::{Action, Lane};
+use crate::figures::series::RoundTrips;
 use crate::figures::{Recorder, Sample, Tally};
 use crate::rng::SplitMix64;
 use crate::time::Nanos;
 
 use super::super::clock_offset::{ClockOffset, Echo};
 use super::super::header::{Arrival, FarStamps, Header, SeqWindow};
-use super::super::{Half, HalfReport, Part};
+use super::super::{Half, HalfReport, Part, Standing};
 use super::{Pace, PingTask, Stop, fill, fill_from};
 
 /// What became of a question.
@@ -47,6 +48,9 @@ pub(super) struct Asker {
     seen: SeqWindow,
     sent: Tally,
     received: Tally,
+    /// Questions given up, and the round trips since the last look.
+    lost: u64,
+    round_trips: RoundTrips,
     late_sends: u64,
     asked_all: bool,
     clock: ClockOffset,
@@ -80,6 +84,8 @@ impl Asker {
             seen: SeqWindow::new(),
             sent: Tally::default(),
             received: Tally::default(),
+            lost: 0,
+            round_trips: RoundTrips::default(),
             late_sends: 0,
             asked_all: false,
             clock: ClockOffset::new(),
@@ -123,7 +129,10 @@ impl Asker {
             let rtt_ns = match question.fate {
                 Fate::Open => return,
                 Fate::Answered(rtt_ns) => Some(rtt_ns),
-                Fate::Lost => None,
+                Fate::Lost => {
+                    self.lost += 1;
+                    None
+                }
             };
             self.recorder.record(Sample {
                 seq: self.oldest,
@@ -175,7 +184,9 @@ impl Asker {
             self.received.late += 1;
             return;
         }
-        question.fate = Fate::Answered((now - question.intended).0);
+        let rtt_ns = (now - question.intended).0;
+        question.fate = Fate::Answered(rtt_ns);
+        self.round_trips.add(rtt_ns);
         if let Some(stamps) = FarStamps::read(bytes) {
             self.clock.note(&Echo {
                 near_sent: question.sent.0,
@@ -256,6 +267,19 @@ impl Half for Asker {
     fn has_sent_all(&self) -> bool {
         // Answers are still awaited, but the far end need not stay up once they are all settled.
         self.asked_all && self.oldest == self.next
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        Standing {
+            sent: self.sent,
+            received: self.received,
+            lost: Some(self.lost),
+            awaited: self.next - self.oldest,
+        }
+    }
+
+    fn take_round_trips(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.round_trips)
     }
 
     fn report(&mut self, _now: Nanos) -> HalfReport {
@@ -373,6 +397,30 @@ mod tests {
         assert_eq!(lost, [3]);
         assert!(samples.windows(2).all(|w| w[1].seq == w[0].seq + 1));
         assert_eq!(report.received.messages, 9);
+    }
+
+    #[test]
+    fn a_look_in_between_tells_how_far_it_is_and_each_round_trip_once() {
+        let (mut half, _) = asker("ping:window=3,count=3,timeout=20ms");
+        let mut out = vec![0; 64];
+        for _ in 0..3 {
+            assert!(matches!(half.poll(Nanos(5), &mut out), Action::Send { .. }));
+            half.on_sent(Nanos(5));
+            let seq = Header::read(&out).unwrap().seq;
+            if seq < 2 {
+                half.on_message(Nanos(105 + 100 * seq), Lane(0), &out);
+            }
+        }
+        let at = Nanos::from_millis(1);
+        assert_eq!((half.standing(at).awaited, half.standing(at).lost), (1, Some(0)));
+        let rtt = half.take_round_trips();
+        assert_eq!(rtt, RoundTrips { n: 2, sum_ns: 300, min_ns: 100, max_ns: 200 });
+        assert_eq!(half.take_round_trips().n, 0);
+        let after = Nanos::from_millis(30);
+        half.poll(after, &mut out);
+        let standing = half.standing(after);
+        assert_eq!((standing.awaited, standing.lost), (0, Some(1)));
+        assert_eq!((standing.sent.messages, standing.received.messages), (3, 2));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::figures::Tally;
 use crate::time::Nanos;
 
 use super::super::header::{Arrival, FarStamps, Header, SeqWindow, count};
-use super::super::{Half, HalfReport};
+use super::super::{Half, HalfReport, Standing};
 
 /// An answer that waits for its time.
 struct Answer {
@@ -107,6 +107,10 @@ impl Half for Echoer {
 
     fn has_sent_all(&self) -> bool {
         self.peer_finished && self.queue.is_empty()
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        Standing { sent: self.sent, received: self.received, ..Standing::default() }
     }
 
     fn report(&mut self, _now: Nanos) -> HalfReport {

@@ -1,0 +1,409 @@
+//! How a flow went over time, at one end: counters at points in time, kept by column so that a
+//! series stays small in JSON. What happened between two points is the difference of their counters.
+
+use serde::{Deserialize, Serialize};
+
+use super::TcpView;
+
+/// The round trips that ended in one interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RoundTrips {
+    /// How many.
+    pub n: u64,
+    /// Their sum, in nanoseconds.
+    pub sum_ns: u64,
+    /// The shortest; 0 where there was none.
+    pub min_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl RoundTrips {
+    /// Takes one into account.
+    #[inline]
+    pub fn add(&mut self, ns: u64) {
+        self.merge(&RoundTrips { n: 1, sum_ns: ns, min_ns: ns, max_ns: ns });
+    }
+
+    /// Takes those of another interval into account.
+    #[inline]
+    pub fn merge(&mut self, other: &RoundTrips) {
+        self.min_ns = match (self.n, other.n) {
+            (_, 0) => self.min_ns,
+            (0, _) => other.min_ns,
+            _ => self.min_ns.min(other.min_ns),
+        };
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.n = self.n.saturating_add(other.n);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+
+    /// The mean, in whole nanoseconds; `None` where there was none.
+    pub fn mean_ns(&self) -> Option<u64> {
+        self.sum_ns.checked_div(self.n)
+    }
+}
+
+/// One flow at one end at one instant. All but the round trips counts from the flow's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Point {
+    /// When, in nanoseconds after the flow's start at this end.
+    pub at_ns: u64,
+    /// Application bytes handed to the transport.
+    pub sent_bytes: u64,
+    /// Messages handed to the transport; 0 for byte streams.
+    pub sent_messages: u64,
+    /// Application bytes received.
+    pub received_bytes: u64,
+    /// Messages received, each once; 0 for byte streams.
+    pub received_messages: u64,
+    /// Messages that this end misses by now; absent where it cannot know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_messages: Option<u64>,
+    /// Datagrams that this end's socket buffer had no room for; absent where unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket_drops: Option<u64>,
+    /// The round trips since the point before.
+    pub rtt: RoundTrips,
+    /// The kernel's view, for TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpView>,
+}
+
+impl Point {
+    /// This point, standing for the interval that `before` ended as well as for its own.
+    pub fn after(mut self, before: &Point) -> Point {
+        let mut rtt = before.rtt;
+        rtt.merge(&self.rtt);
+        self.rtt = rtt;
+        self
+    }
+}
+
+/// A flow at one end over a trial. Every column has one value for each point in time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Series {
+    /// The time between two points: what was asked for, doubled as often as neighbours were merged. A
+    /// flow that slept tells late, so `at_ns` is what counts; the last point is the flow's end.
+    pub interval_ns: u64,
+    /// When, in nanoseconds after the flow's start at this end. The two ends start within the time that
+    /// the word to start takes to reach them.
+    pub at_ns: Vec<u64>,
+    /// Application bytes handed to the transport so far.
+    pub sent_bytes: Vec<u64>,
+    /// Application bytes received so far.
+    pub received_bytes: Vec<u64>,
+    /// Messages handed to the transport so far; absent where there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent_messages: Vec<u64>,
+    /// Messages received so far, each once; absent where there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub received_messages: Vec<u64>,
+    /// Messages that this end misses so far; absent where it cannot know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_messages: Vec<u64>,
+    /// Datagrams that this end's socket buffer had no room for so far; absent where unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub socket_drops: Vec<u64>,
+    /// Round trips that ended in the interval; absent where none was measured at all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rtt_n: Vec<u64>,
+    /// The shortest of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rtt_min_ns: Vec<Option<u64>>,
+    /// Their mean.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rtt_mean_ns: Vec<Option<u64>>,
+    /// The longest of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rtt_max_ns: Vec<Option<u64>>,
+    /// The kernel's view of TCP, at the end of each interval; absent where this end sent nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpColumns>,
+}
+
+macro_rules! tcp_columns {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The kernel's view of a TCP connection by column, as [`TcpView`] explains each. A column is
+        /// absent where the kernel never told it, an entry null where it had nothing to tell.
+        #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+        pub struct TcpColumns {
+            $(
+                $(#[$doc])*
+                #[serde(default, skip_serializing_if = "Vec::is_empty")]
+                pub $name: Vec<Option<u64>>,
+            )*
+        }
+
+        impl TcpColumns {
+            /// The columns of `views`.
+            fn new(views: &[TcpView]) -> TcpColumns {
+                TcpColumns { $($name: known(views.iter().map(|view| view.$name.into())),)* }
+            }
+
+            /// Every column with its name, in the order of the fields.
+            pub fn columns(&self) -> impl Iterator<Item = (&'static str, &[Option<u64>])> {
+                [$((stringify!($name), self.$name.as_slice()),)*].into_iter()
+            }
+        }
+    };
+}
+
+tcp_columns! {
+    /// Congestion window.
+    cwnd_bytes,
+    /// Smoothed round-trip time.
+    srtt_ns,
+    /// Its mean deviation.
+    rttvar_ns,
+    /// The least round-trip time of late.
+    min_rtt_ns,
+    /// Segments sent again so far.
+    retransmits,
+    /// Segments in flight now taken for lost.
+    lost_segments,
+    /// How fast the network last delivered.
+    delivery_rate_bps,
+    /// How fast segments may leave.
+    pacing_rate_bps,
+    /// How long there was something to send or unacknowledged, so far.
+    busy_ns,
+    /// How long of it the peer's receive window held it back.
+    rwnd_limited_ns,
+    /// How long of it the send buffer was too small.
+    sndbuf_limited_ns,
+    /// Bytes that the peer acknowledged so far.
+    bytes_acked,
+    /// Bytes in the send buffer that have not left.
+    notsent_bytes,
+    /// The peer's receive window.
+    snd_wnd_bytes,
+}
+
+/// A column, or none where nothing in it is known.
+fn known(column: impl Iterator<Item = Option<u64>>) -> Vec<Option<u64>> {
+    let column: Vec<Option<u64>> = column.collect();
+    if column.iter().all(Option::is_none) { Vec::new() } else { column }
+}
+
+/// A column that is known throughout, or none.
+fn whole(column: impl Iterator<Item = Option<u64>>) -> Vec<u64> {
+    column.collect::<Option<Vec<u64>>>().unwrap_or_default()
+}
+
+/// A column, or none where it is 0 throughout.
+fn counted(column: impl Iterator<Item = u64>) -> Vec<u64> {
+    let column: Vec<u64> = column.collect();
+    if column.iter().all(|n| *n == 0) { Vec::new() } else { column }
+}
+
+impl Series {
+    /// The series of `points`, in order of time.
+    pub fn new(interval_ns: u64, points: &[Point]) -> Series {
+        let of = |value: fn(&Point) -> u64| points.iter().map(value);
+        let rtt = |value: fn(&RoundTrips) -> u64| {
+            known(points.iter().map(move |point| (point.rtt.n > 0).then(|| value(&point.rtt))))
+        };
+        let views: Option<Vec<TcpView>> = points.iter().map(|point| point.tcp).collect();
+        let has_sent = points.iter().any(|point| point.sent_bytes > 0);
+        Series {
+            interval_ns,
+            at_ns: of(|point| point.at_ns).collect(),
+            sent_bytes: of(|point| point.sent_bytes).collect(),
+            received_bytes: of(|point| point.received_bytes).collect(),
+            sent_messages: counted(of(|point| point.sent_messages)),
+            received_messages: counted(of(|point| point.received_messages)),
+            lost_messages: whole(points.iter().map(|point| point.lost_messages)),
+            socket_drops: whole(points.iter().map(|point| point.socket_drops)),
+            rtt_n: counted(of(|point| point.rtt.n)),
+            rtt_min_ns: rtt(|rtt| rtt.min_ns),
+            rtt_mean_ns: rtt(|rtt| rtt.mean_ns().unwrap_or(0)),
+            rtt_max_ns: rtt(|rtt| rtt.max_ns),
+            tcp: views.filter(|_| has_sent).map(|views| TcpColumns::new(&views)),
+        }
+    }
+
+    /// What happened between neighbouring points, in order. Columns of unequal length, as a file may
+    /// have them, end it early.
+    pub fn intervals(&self) -> impl Iterator<Item = Interval> {
+        let n = self.at_ns.len().min(self.sent_bytes.len()).min(self.received_bytes.len());
+        (0..n).map(|end| {
+            let step = |column: &[u64]| {
+                let before = end.checked_sub(1).and_then(|start| column.get(start).copied());
+                column.get(end).map(|now| now.saturating_sub(before.unwrap_or(0)))
+            };
+            Interval {
+                from_ns: end.checked_sub(1).map_or(0, |start| self.at_ns[start]),
+                to_ns: self.at_ns[end],
+                sent_bytes: step(&self.sent_bytes).unwrap_or(0),
+                received_bytes: step(&self.received_bytes).unwrap_or(0),
+                sent_messages: step(&self.sent_messages),
+                received_messages: step(&self.received_messages),
+                lost_messages: step(&self.lost_messages),
+                socket_drops: step(&self.socket_drops),
+            }
+        })
+    }
+
+    /// The round trips of neighbouring intervals together, in `most` groups at most.
+    pub fn round_trips(&self, most: usize) -> Vec<RoundTrips> {
+        let each = |at: usize| {
+            let of = |column: &[Option<u64>]| column.get(at).copied().flatten().unwrap_or(0);
+            let n = self.rtt_n[at];
+            let sum_ns = of(&self.rtt_mean_ns).saturating_mul(n);
+            RoundTrips { n, sum_ns, min_ns: of(&self.rtt_min_ns), max_ns: of(&self.rtt_max_ns) }
+        };
+        let all: Vec<RoundTrips> = (0..self.rtt_n.len()).map(each).collect();
+        let together = |group: &[RoundTrips]| {
+            let mut sum = RoundTrips::default();
+            group.iter().for_each(|rtt| sum.merge(rtt));
+            sum
+        };
+        all.chunks(all.len().div_ceil(most.max(1)).max(1)).map(together).collect()
+    }
+
+    /// Bytes received up to `at_ns` after the start, in a straight line between two points.
+    pub fn received_by(&self, at_ns: u64) -> f64 {
+        let mut bytes = 0.0;
+        for interval in self.intervals() {
+            if interval.to_ns <= at_ns {
+                bytes += interval.received_bytes as f64;
+            } else if interval.from_ns < at_ns {
+                let part = (at_ns - interval.from_ns) as f64;
+                let whole = (interval.to_ns - interval.from_ns) as f64;
+                bytes += interval.received_bytes as f64 * part / whole;
+            }
+        }
+        bytes
+    }
+}
+
+/// What happened between two neighbouring points of a [`Series`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Its start, in nanoseconds after the flow's.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
+    /// Bytes handed to the transport in it.
+    pub sent_bytes: u64,
+    /// Bytes received in it.
+    pub received_bytes: u64,
+    /// Messages handed to the transport in it; `None` where there are none to count.
+    pub sent_messages: Option<u64>,
+    /// Messages received in it.
+    pub received_messages: Option<u64>,
+    /// Messages found missing in it; 0 also where late ones made up for new losses.
+    pub lost_messages: Option<u64>,
+    /// Datagrams dropped at this end's socket in it.
+    pub socket_drops: Option<u64>,
+}
+
+impl Interval {
+    /// Bits per second handed to the transport; `None` for an interval of no length.
+    pub fn sent_bps(&self) -> Option<f64> {
+        rate_bps(self.sent_bytes as f64, self.to_ns.saturating_sub(self.from_ns))
+    }
+
+    /// Bits per second received.
+    pub fn received_bps(&self) -> Option<f64> {
+        rate_bps(self.received_bytes as f64, self.to_ns.saturating_sub(self.from_ns))
+    }
+}
+
+/// Bits per second of `bytes` in `ns` nanoseconds; `None` where that is no time.
+pub fn rate_bps(bytes: f64, ns: u64) -> Option<f64> {
+    (ns > 0).then(|| bytes * 8e9 / ns as f64)
+}
+
+/// Goodput of all flows together over time, in bits per second: `parts` stretches of equal length
+/// from the start to the last point of any flow. Between two points bytes count as having come
+/// evenly, so a stretch shorter than an interval shows no more than that interval.
+pub fn goodput_bps(flows: &[&Series], parts: u64) -> Vec<f64> {
+    let end = flows.iter().filter_map(|flow| flow.at_ns.last()).max().copied().unwrap_or(0);
+    let at = |part: u64| (u128::from(end) * u128::from(part) / u128::from(parts.max(1))) as u64;
+    let total = |at_ns: u64| flows.iter().map(|flow| flow.received_by(at_ns)).sum::<f64>();
+    let stretch = |part: u64| {
+        let (from, to) = (at(part), at(part + 1));
+        rate_bps(total(to) - total(from), to - from)
+    };
+    (0..parts).filter_map(stretch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(at_ns: u64, sent_bytes: u64, received_bytes: u64) -> Point {
+        Point { at_ns, sent_bytes, received_bytes, ..Point::default() }
+    }
+
+    #[test]
+    fn round_trips_add_up_and_an_empty_interval_has_no_least() {
+        let mut rtt = RoundTrips::default();
+        assert_eq!(rtt.mean_ns(), None);
+        rtt.merge(&RoundTrips::default());
+        [30, 10, 50].into_iter().for_each(|ns| rtt.add(ns));
+        assert_eq!(rtt, RoundTrips { n: 3, sum_ns: 90, min_ns: 10, max_ns: 50 });
+        rtt.merge(&RoundTrips::default());
+        assert_eq!((rtt.min_ns, rtt.mean_ns()), (10, Some(30)));
+    }
+
+    #[test]
+    fn intervals_are_differences_and_add_up_to_the_totals() {
+        let series = Series::new(100, &[point(100, 10, 0), point(200, 10, 4), point(250, 30, 5)]);
+        let intervals: Vec<Interval> = series.intervals().collect();
+        assert_eq!(intervals.iter().map(|i| i.sent_bytes).sum::<u64>(), 30);
+        assert_eq!(intervals.iter().map(|i| i.received_bytes).sum::<u64>(), 5);
+        assert_eq!((intervals[2].from_ns, intervals[2].to_ns), (200, 250));
+        assert_eq!(intervals[2].sent_bps(), Some(20.0 * 8e9 / 50.0));
+        assert_eq!(intervals[0].sent_messages, None);
+    }
+
+    #[test]
+    fn neighbouring_round_trips_come_together() {
+        let measured = |n: u64, ns: u64| {
+            let mut rtt = RoundTrips::default();
+            (0..n).for_each(|_| rtt.add(ns));
+            Point { rtt, ..Point::default() }
+        };
+        let series = Series::new(1, &[measured(1, 10), measured(3, 30), measured(0, 0)]);
+        let pairs = series.round_trips(2);
+        assert_eq!(pairs[0], RoundTrips { n: 4, sum_ns: 100, min_ns: 10, max_ns: 30 });
+        assert_eq!((pairs.len(), pairs[1].mean_ns()), (2, None));
+        assert_eq!((series.round_trips(9).len(), series.round_trips(0).len()), (3, 1));
+        assert!(Series::default().round_trips(5).is_empty());
+    }
+
+    #[test]
+    fn what_nobody_can_know_is_no_column() {
+        let json = serde_json::to_value(Series::new(7, &[point(1, 2, 3)])).unwrap();
+        let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["at_ns", "interval_ns", "received_bytes", "sent_bytes"]);
+        // A receiver's congestion window says nothing about the transfer.
+        let view = TcpView { cwnd_bytes: 10, ..TcpView::default() };
+        let silent = Point { tcp: Some(view), ..point(1, 0, 3) };
+        assert_eq!(Series::new(7, &[silent]).tcp, None);
+        let sender = Series::new(7, &[Point { sent_bytes: 1, ..silent }]).tcp.unwrap();
+        assert_eq!((sender.cwnd_bytes, sender.srtt_ns.len()), (vec![Some(10)], 0));
+    }
+
+    #[test]
+    fn columns_that_do_not_match_harm_nobody() {
+        let series = Series { at_ns: vec![5, 4, 9], sent_bytes: vec![3, 1], ..Series::default() };
+        assert_eq!(series.intervals().count(), 0);
+        let odd = Series { received_bytes: vec![8, 2], ..series };
+        let intervals: Vec<Interval> = odd.intervals().collect();
+        assert_eq!((intervals.len(), intervals[1].sent_bps()), (2, None));
+        assert!(goodput_bps(&[&odd], 3).iter().all(|bps| bps.is_finite()));
+        assert!(goodput_bps(&[&odd], 0).is_empty());
+    }
+
+    #[test]
+    fn goodput_of_flows_with_other_points_is_their_sum() {
+        let steady = Series::new(100, &[point(100, 0, 100), point(200, 0, 200)]);
+        let late = Series::new(100, &[point(200, 0, 100)]);
+        let bps = goodput_bps(&[&steady, &late], 2);
+        assert_eq!(bps, [150.0 * 8e9 / 100.0; 2]);
+    }
+}

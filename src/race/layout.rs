@@ -1,0 +1,210 @@
+//! How a result looks as text: indented, as people read JSON, but numbers of one array on one line.
+//! Series over time consist of such arrays, and a line for each number would be most of the file.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, Serializer};
+
+/// Writes `value` as indented JSON, without a newline at its end.
+///
+/// # Errors
+/// What the writer says, or that the value is none that JSON can hold.
+pub fn write<T: Serialize>(value: &T, writer: impl Write) -> serde_json::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(writer, Layout::default()))
+}
+
+/// `value` as indented JSON, without a newline at its end.
+///
+/// # Errors
+/// As [`write`].
+pub fn text<T: Serialize>(value: &T) -> serde_json::Result<String> {
+    let mut bytes = Vec::new();
+    write(value, &mut bytes)?;
+    String::from_utf8(bytes).map_err(serde::ser::Error::custom)
+}
+
+/// Which element of an array has begun. What goes before it depends on what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    First,
+    Further,
+}
+
+#[derive(Debug, Default)]
+struct Layout {
+    depth: usize,
+    begun: Option<Begun>,
+    /// The last thing that ended stands on the line of what was before it.
+    inline: bool,
+    /// The container that ends next has anything in it.
+    filled: bool,
+}
+
+impl Layout {
+    fn line<W: ?Sized + Write>(&self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b"\n")?;
+        (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
+    }
+
+    /// Before a number, null or truth value.
+    fn scalar<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.inline = true;
+        match self.begun.take() {
+            Some(Begun::Further) => writer.write_all(b", "),
+            Some(Begun::First) | None => Ok(()),
+        }
+    }
+
+    /// Before anything else.
+    fn other<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.inline = false;
+        match self.begun.take() {
+            Some(Begun::Further) => writer.write_all(b",").and_then(|()| self.line(writer)),
+            Some(Begun::First) => self.line(writer),
+            None => Ok(()),
+        }
+    }
+
+    fn open<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.other(writer)?;
+        self.depth += 1;
+        self.filled = false;
+        writer.write_all(bracket)
+    }
+
+    fn close<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth = self.depth.saturating_sub(1);
+        if self.filled && !self.inline {
+            self.line(writer)?;
+        }
+        (self.inline, self.filled) = (false, true);
+        writer.write_all(bracket)
+    }
+}
+
+macro_rules! scalars {
+    ($($write:ident($($value:ident: $type:ty)?),)*) => {
+        $(fn $write<W: ?Sized + Write>(
+            &mut self,
+            writer: &mut W,
+            $($value: $type)?
+        ) -> io::Result<()> {
+            self.scalar(writer)?;
+            CompactFormatter.$write(writer, $($value)?)
+        })*
+    };
+}
+
+impl Formatter for Layout {
+    scalars! {
+        write_null(),
+        write_bool(value: bool),
+        write_i8(value: i8),
+        write_i16(value: i16),
+        write_i32(value: i32),
+        write_i64(value: i64),
+        write_u8(value: u8),
+        write_u16(value: u16),
+        write_u32(value: u32),
+        write_u64(value: u64),
+        write_f32(value: f32),
+        write_f64(value: f64),
+    }
+
+    fn begin_string<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.other(writer)?;
+        writer.write_all(b"\"")
+    }
+
+    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"[")
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, _: &mut W, first: bool) -> io::Result<()> {
+        self.begun = Some(if first { Begun::First } else { Begun::Further });
+        Ok(())
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.filled = true;
+        Ok(())
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"{")
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.inline = false;
+        self.close(writer, b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        if !first {
+            writer.write_all(b",")?;
+        }
+        self.line(writer)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.filled = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn numbers_share_a_line_and_all_else_has_its_own() {
+        let value = json!({
+            "a": [1, -2, 3.5, null, true],
+            "b": [],
+            "c": {},
+            "d": [[1], [], ["x", "y"], {"e": [7]}],
+            "f": "g",
+        });
+        let expected = r#"{
+  "a": [1, -2, 3.5, null, true],
+  "b": [],
+  "c": {},
+  "d": [
+    [1],
+    [],
+    [
+      "x",
+      "y"
+    ],
+    {
+      "e": [7]
+    }
+  ],
+  "f": "g"
+}"#;
+        assert_eq!(text(&value).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mixed = json!([null, {"k": [1, {"l": []}, 2]}, 3, "s", [[], [[4, "t"]]], false]);
+        for value in [mixed, json!(5), json!("x"), json!(null), json!([{}])] {
+            assert_eq!(serde_json::from_str::<Value>(&text(&value).unwrap()).unwrap(), value);
+        }
+    }
+}
