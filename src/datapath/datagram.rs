@@ -22,6 +22,7 @@ use super::buffer::prefaulted;
 use super::call;
 use super::option::{drops, set_int};
 use super::patience::{ReceiveGuard, flag};
+use super::stamps::{Counts, Stamps};
 use crate::contract::{GUARD, Patience};
 
 /// The most datagrams in one send with [`Segmentation::Kernel`]: what every kernel takes.
@@ -44,6 +45,7 @@ pub struct DatagramSocket {
     drops_before: Option<u32>,
     send_calls: u64,
     receive_calls: u64,
+    stamps: Option<Box<Stamps>>,
 }
 
 impl DatagramSocket {
@@ -57,12 +59,28 @@ impl DatagramSocket {
         socket.set_write_timeout(guard)?;
         let guard = ReceiveGuard::arm(&socket)?;
         let drops_before = drops(socket.as_fd());
-        Ok(DatagramSocket { socket, guard, drops_before, send_calls: 0, receive_calls: 0 })
+        let (send_calls, receive_calls, stamps) = (0, 0, None);
+        Ok(DatagramSocket { socket, guard, drops_before, send_calls, receive_calls, stamps })
     }
 
     /// The socket, for its options.
     pub fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    /// Has the kernel stamp what [`DatagramSocket::send`] and [`DatagramSocket::receive`] move from
+    /// here on.
+    ///
+    /// # Errors
+    /// As [`Stamps::switch_on`].
+    pub fn switch_stamps_on(&mut self) -> io::Result<()> {
+        self.stamps = Some(Box::new(Stamps::switch_on(&self.socket, Counts::Datagrams)?));
+        Ok(())
+    }
+
+    /// The stamps, where they are on.
+    pub fn stamps(&mut self) -> Option<&mut Stamps> {
+        self.stamps.as_deref_mut()
     }
 
     /// Sends one message with one send(2), without waiting.
@@ -73,7 +91,11 @@ impl DatagramSocket {
     pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.send_calls += 1;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        call::send(self.socket.as_fd(), message, flags).map(|_| ())
+        call::send(self.socket.as_fd(), message, flags)?;
+        if let Some(stamps) = &mut self.stamps {
+            stamps.gone(1);
+        }
+        Ok(())
     }
 
     /// Receives one message with one recv(2), cut off at the length of `into`; its length.
@@ -84,6 +106,9 @@ impl DatagramSocket {
     pub fn receive(&mut self, patience: Patience, into: &mut [u8]) -> io::Result<usize> {
         self.guard.suit(&self.socket, patience)?;
         self.receive_calls += 1;
+        if let Some(stamps) = &mut self.stamps {
+            return stamps.recv(into, flag(patience));
+        }
         call::recv(self.socket.as_fd(), into, flag(patience))
     }
 
