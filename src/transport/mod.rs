@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Sink, Source};
 use crate::datapath::stamps::Stamps;
 use crate::error::{Result, unknown};
-use crate::figures::ConnStats;
+use crate::figures::{ConnStats, TcpView};
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 
@@ -232,6 +232,12 @@ pub trait Conn: Send {
 
     /// Counters so far.
     fn stats(&self) -> ConnStats;
+
+    /// What the kernel's TCP says of the connection now; `None` where none carries it. One system
+    /// call, no allocation.
+    fn view(&self) -> Option<TcpView> {
+        None
+    }
 }
 
 /// A transport with its knobs checked: one row of the table.

@@ -14,7 +14,7 @@ use crate::datapath::buffer::prefaulted;
 use crate::datapath::stamps::{Counts, Stamps};
 use crate::datapath::stream::Counted;
 use crate::error::Result;
-use crate::figures::ConnStats;
+use crate::figures::{ConnStats, TcpView};
 
 /// Bytes one draining call may bring. On loopback 512 KiB moved 15 % more than 128 KiB, and larger
 /// no more: fewer calls, while the copied bytes still fit a core's second-level cache.
@@ -52,8 +52,8 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// The options as the kernel tells them.
     fn effective(&self, socket: &Socket) -> Effective;
 
-    /// Segments sent again; `None` where there are no segments.
-    fn retransmits(&self, _socket: &Socket) -> Option<u64> {
+    /// What the kernel's TCP says of the connection; `None` where it is none.
+    fn view(&self, _socket: &Socket) -> Option<TcpView> {
         None
     }
 }
@@ -243,8 +243,12 @@ impl<F: Flavour> Conn for StreamConn<F> {
             connect_ns: self.connect_ns,
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
-            retransmits: self.flavour.retransmits(self.socket.socket()),
+            retransmits: self.view().map(|view| view.retransmits),
             ..ConnStats::default()
         }
+    }
+
+    fn view(&self) -> Option<TcpView> {
+        self.flavour.view(self.socket.socket())
     }
 }

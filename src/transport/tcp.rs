@@ -11,8 +11,11 @@ use super::stream::{Flavour, StreamConn};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
 use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
 use crate::error::{Error, Result};
+use crate::figures::TcpView;
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic};
+
+mod info;
 
 /// TCP over IPv4 and IPv6.
 pub(super) struct Tcp;
@@ -302,31 +305,9 @@ impl Flavour for Options {
         read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    fn retransmits(&self, socket: &Socket) -> Option<u64> {
-        tcp_info(socket).ok().map(|info| u64::from(info.tcpi_total_retrans))
+    fn view(&self, socket: &Socket) -> Option<TcpView> {
+        info::read(socket).ok()
     }
-}
-
-/// `TCP_INFO` of tcp(7).
-fn tcp_info(socket: &Socket) -> io::Result<libc::tcp_info> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: tcp_info is plain numbers, for which all-zero is valid.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes into `info`.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &mut len,
-        )
-    };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(info)
 }
 
 #[cfg(test)]

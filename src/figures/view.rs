@@ -1,0 +1,72 @@
+//! What the kernel says of a TCP connection at one instant.
+
+use serde::{Deserialize, Serialize};
+
+/// The kernel's view of one end of a TCP connection (`TCP_INFO` of tcp(7)). Counters run from the
+/// connection's start. A field is absent where this kernel does not tell it, or has seen nothing yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TcpView {
+    /// Congestion window (RFC 5681) in bytes: full segments of `mss_bytes`.
+    pub cwnd_bytes: u64,
+    /// The largest segment that this end sends, in bytes, without headers.
+    pub mss_bytes: u64,
+    /// Smoothed round-trip time (RFC 6298, §2), as this end measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub srtt_ns: Option<u64>,
+    /// Its mean deviation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rttvar_ns: Option<u64>,
+    /// The least round-trip time of late (net.ipv4.tcp_min_rtt_wlen, 300 s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_rtt_ns: Option<u64>,
+    /// Segments sent again so far, spurious ones included.
+    pub retransmits: u64,
+    /// Segments in flight that the kernel now takes for lost.
+    pub lost_segments: u64,
+    /// Segments in flight, not yet acknowledged.
+    pub unacked_segments: u64,
+    /// How fast the network last delivered, in bits per second, by the kernel's estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery_rate_bps: Option<u64>,
+    /// Whether that estimate was bounded by the application and not by the network.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delivery_rate_app_limited: bool,
+    /// How fast the kernel lets segments leave, in bits per second; absent where it does not pace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing_rate_bps: Option<u64>,
+    /// How long there was something to send or unacknowledged, in nanoseconds, counted in the kernel's
+    /// ticks (1 to 10 ms). Includes the two below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_ns: Option<u64>,
+    /// How long of it the peer's receive window held it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rwnd_limited_ns: Option<u64>,
+    /// How long of it this end's send buffer was too small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sndbuf_limited_ns: Option<u64>,
+    /// Bytes that the peer acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_acked: Option<u64>,
+    /// Bytes that were sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_retrans: Option<u64>,
+    /// Segments that left, acknowledgements included. With segmentation offload the kernel counts what
+    /// the packets on the wire will be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segs_out: Option<u64>,
+    /// Segments that came, acknowledgements included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segs_in: Option<u64>,
+    /// Segments with data that left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_segs_out: Option<u64>,
+    /// Segments with data that came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_segs_in: Option<u64>,
+    /// Bytes in the send buffer that have not left for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notsent_bytes: Option<u64>,
+    /// The peer's receive window as it last told, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snd_wnd_bytes: Option<u64>,
+}
