@@ -6,6 +6,7 @@ use super::outcome::{Entrant, Trial};
 use super::schedule::{Block, Role, Slot};
 use super::stage::{Event, Place, Stage};
 use crate::error::{Error, Result};
+use crate::trial::explain::Pass;
 use crate::trial::placement::Placement;
 use crate::trial::{End, Order, Record};
 
@@ -31,6 +32,7 @@ impl Common {
             wait: placement.wait(),
             seed,
             samples: None,
+            pass: Pass::Figures,
         }
     }
 }

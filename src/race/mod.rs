@@ -13,6 +13,7 @@
 //! | `sentence` | verdicts in words |
 //! | [`differences`] | what was not equal, and why it matters |
 //! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
+//! | [`explain`] | the second, instrumented pass: where the time goes |
 //! | [`outcome`] | the result as it is saved |
 //! | [`save`] | to disk and back |
 //! | [`mod@compare`] | two saved races against each other |
@@ -39,6 +40,7 @@ mod cells;
 pub mod compare;
 pub mod date;
 pub mod differences;
+pub mod explain;
 pub mod keep;
 pub mod notice;
 pub mod outcome;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::explain::Explained;
 use crate::figures::Metric;
 use crate::transport::Effective;
 use crate::trial::host::HostFacts;
@@ -63,6 +64,9 @@ pub struct Outcome {
     pub differences: Vec<Difference>,
     /// What to know before believing it.
     pub warnings: Vec<Warning>,
+    /// Where the time goes, from a second, instrumented pass; absent where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<Explained>,
     /// How it ended.
     pub status: Status,
 }
@@ -107,6 +111,9 @@ pub struct Asked {
     /// What to vary, where anything was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vary: Vec<Factor>,
+    /// Whether an instrumented pass was to follow; absent where not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub explain: bool,
 }
 
 /// What was fixed before the first block, so that no result could move it.

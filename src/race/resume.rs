@@ -92,6 +92,9 @@ fn request(outcome: &Outcome) -> Request {
     request.confidence = asked.confidence;
     request.seed = Some(outcome.seed);
     request.placement.clone_from(&asked.placement);
+    if asked.explain {
+        request = request.explain();
+    }
     request.title.clone_from(&outcome.title);
     request.labels.clone_from(&outcome.labels);
     request.vary.clone_from(&asked.vary);

@@ -2,15 +2,16 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, evidence, results};
+use super::{answer, evidence, explain, results};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 11] = [
+    let sections: [Option<Section>; 12] = [
         answer::section(outcome),
         results::section(outcome),
         evidence::verdicts(outcome),
+        explain::section(outcome),
         evidence::control(outcome),
         evidence::regimes(outcome),
         evidence::accounts(outcome),

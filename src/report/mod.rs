@@ -10,6 +10,7 @@
 //! | `results.rs` | the table of figures |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
+//! | `explain.rs` | where the time goes, from the second pass |
 //! | `document.rs` | headings, tables and lists, before anyone knows how they will look |
 //! | `words.rs` | numbers with their units |
 //! | `text.rs` | wrapping, alignment, and control characters made visible |
@@ -26,6 +27,7 @@ mod content;
 mod csv;
 mod document;
 mod evidence;
+mod explain;
 mod json;
 mod markdown;
 mod results;

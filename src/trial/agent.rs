@@ -20,6 +20,8 @@ use crate::workload::{Half, HalfReport, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use super::driver::{Flow, Meter, Signal};
+use super::explain::probed::Probe;
+use super::explain::{Before, FlowNotes, Pass};
 use super::placement::pin;
 use super::samples::Samples;
 use super::usage::{CpuTimes, ProcessCost, load_average};
@@ -64,6 +66,7 @@ struct FlowEnd {
     stats: ConnStats,
     effective: Effective,
     wait_calls: u64,
+    notes: Option<FlowNotes>,
     _conn: Box<dyn Conn>,
 }
 
@@ -87,10 +90,18 @@ fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
         let half = make_half(&plan, &contender, &*task, flow as u16)?;
         let largest_message = task.largest_message();
         let meter = meter.clone();
-        flows.push(Flow { conn, half, wait: plan.wait, meter, largest_message, wait_calls: 0 });
+        let (conn, probe) = match plan.pass {
+            Pass::Figures => (conn, None),
+            Pass::Explain => {
+                let (conn, probe) = Probe::wrap(conn, task.numbering());
+                (conn, Some(probe))
+            }
+        };
+        let wait = plan.wait;
+        flows.push(Flow { conn, half, wait, meter, largest_message, wait_calls: 0, probe });
     }
     say(&mut control, &FromAgent::Connected)?;
-    Session::start(control, flows, plan.cpu)?.finish()
+    Session::start(control, flows, plan.cpu, plan.pass)?.finish()
 }
 
 /// The connections of all flows, by flow.
@@ -170,13 +181,19 @@ struct Session {
     cpu: CpuTimes,
     cost: ProcessCost,
     load: f64,
+    before: Option<Before>,
 }
 
 impl Session {
     /// Starts a thread per flow, waits for the word, and lets them go at once.
     ///
     /// Only these threads are held on `cpu`: whatever else this process does must not take it from them.
-    fn start(mut control: UnixStream, flows: Vec<Flow>, cpu: Option<usize>) -> Result<Session> {
+    fn start(
+        mut control: UnixStream,
+        flows: Vec<Flow>,
+        cpu: Option<usize>,
+        pass: Pass,
+    ) -> Result<Session> {
         take_nudges();
         let n = flows.len();
         let sleeps = flows.iter().any(|flow| flow.wait == WaitMode::Hybrid);
@@ -199,8 +216,9 @@ impl Session {
         }
         let word = control::read(&mut control);
         called_off.store(!matches!(word, Ok(ToAgent::Start)), Ordering::Release);
-        let (cpu, cost) = (CpuTimes::read(), ProcessCost::read());
+        let (times, cost) = (CpuTimes::read(), ProcessCost::read());
         let load = load_average().unwrap_or_default();
+        let before = (pass == Pass::Explain).then(|| Before::read(cpu));
         go.wait();
         match word.map_err(control_failed)? {
             ToAgent::Start => {}
@@ -218,9 +236,10 @@ impl Session {
             sent,
             ended,
             peer_finished,
-            cpu,
+            cpu: times,
             cost,
             load,
+            before,
         })
     }
 
@@ -297,6 +316,7 @@ impl Session {
             load: self.load,
             ..AgentReport::default()
         };
+        let mut notes = Vec::new();
         for end in self.ended.into_iter().flatten() {
             report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
             if report.effective.is_empty() {
@@ -304,7 +324,9 @@ impl Session {
             }
             report.halves.push(end.report);
             report.conns.push(end.stats);
+            notes.extend(end.notes);
         }
+        report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
         report
     }
 }
@@ -327,6 +349,7 @@ fn run_flow(
             stats: flow.conn.stats(),
             effective: flow.conn.effective(),
             wait_calls: flow.wait_calls,
+            notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
             _conn: flow.conn,
         })
     });

@@ -22,7 +22,7 @@ use super::pair::{BothReports, Pair, SLACK, await_ready};
 use super::placement::{Assigned, Ends, Load, Placement};
 use super::remote::RemoteServer;
 use super::topology::Topology;
-use super::{End, Order, PathFacts, Record, Runner};
+use super::{End, Noted, Order, PathFacts, Record, Runner};
 
 /// Where the far end is.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ pub struct Agents {
     on_queued: Box<dyn FnMut(u32)>,
     /// Set to call off the trial under way.
     stop: Arc<AtomicBool>,
+    noted: Option<Noted>,
 }
 
 impl Agents {
@@ -56,6 +57,7 @@ impl Agents {
             facts: HostFacts::gather(),
             on_queued: Box::new(|_| {}),
             stop: Arc::default(),
+            noted: None,
         }
     }
 
@@ -107,6 +109,7 @@ impl Agents {
         };
         let mut pair = self.open(&plan, &contender)?;
         let reports = pair.run(task.longest() + SLACK)?;
+        self.noted = reports.noted();
         let mut record = conclude(&contender, &*task, &reports);
         record.started_ms = started_ms;
         record.took_ns = (Monotonic.now() - start).0;
@@ -180,6 +183,10 @@ impl Runner for Agents {
         Ok((self.facts.clone(), far))
     }
 
+    fn noted(&mut self) -> Option<Noted> {
+        self.noted.take()
+    }
+
     fn path(&self) -> PathFacts {
         match &self.far {
             Far::Loopback(family) => PathFacts {
@@ -226,7 +233,21 @@ impl Plans<'_> {
             wait: self.assigned.wait,
             samples: None,
             limits: None,
+            pass: self.order.pass,
         }
+    }
+}
+
+impl BothReports {
+    /// What both ends noted, if they were to.
+    fn noted(&self) -> Option<Noted> {
+        let far = self.far.as_ref();
+        Some(Noted {
+            near: *self.near.notes.clone()?,
+            far: far.and_then(|far| far.notes.as_deref().cloned()),
+            conns: [self.near.conns.clone(), far.map_or_else(Vec::new, |far| far.conns.clone())],
+            halves: [self.near.halves.clone(), far.map_or_else(Vec::new, |far| far.halves.clone())],
+        })
     }
 }
 

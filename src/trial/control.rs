@@ -26,6 +26,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use super::explain::{EndNotes, Pass};
 use super::host::HostFacts;
 use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Fault, Result};
@@ -168,6 +169,9 @@ pub struct AgentPlan {
     pub samples: Option<PathBuf>,
     /// What the server allows; absent on one's own machine.
     pub limits: Option<Limits>,
+    /// What the trial is for.
+    #[serde(default, skip_serializing_if = "Pass::is_usual")]
+    pub pass: Pass,
 }
 
 /// One end's figures.
@@ -185,6 +189,9 @@ pub struct AgentReport {
     pub steal_share: f64,
     /// Load average (1 minute) at the start.
     pub load: f64,
+    /// What was noted, in an instrumented trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<Box<EndNotes>>,
 }
 
 /// Writes one message: a 32-bit big-endian length, then JSON.

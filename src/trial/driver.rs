@@ -14,6 +14,7 @@ use crate::transport::{Conn, Progress};
 use crate::workload::Half;
 
 use super::control::Limits;
+use super::explain::probed::Probe;
 
 /// What a flow's thread is told from outside, and what it tells.
 #[derive(Debug, Default)]
@@ -62,6 +63,8 @@ pub struct Flow {
     pub largest_message: usize,
     /// System calls made to wait, so far.
     pub wait_calls: u64,
+    /// Holds what the connection notes, in an instrumented trial.
+    pub probe: Option<Probe>,
 }
 
 /// How many times a spinning end looks at the socket before it looks at the clock again, where

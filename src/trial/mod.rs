@@ -9,14 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::WaitMode;
 use crate::error::{Error, Fault, Result};
-use crate::figures::{ClockEstimate, Cost, Distribution, Ledger, Metrics};
+use crate::figures::{ClockEstimate, ConnStats, Cost, Distribution, Ledger, Metrics};
 use crate::transport::Effective;
+use crate::workload::HalfReport;
 
 mod agent;
 pub mod agents;
 pub mod control;
 pub mod doctor;
 pub mod driver;
+pub mod explain;
 pub mod fake;
 pub mod findings;
 pub mod host;
@@ -32,6 +34,7 @@ pub mod timing;
 pub mod topology;
 pub mod usage;
 
+use explain::{EndNotes, Pass};
 use host::HostFacts;
 use placement::{Load, Placement};
 
@@ -50,6 +53,21 @@ pub struct Order {
     pub seed: u64,
     /// Where raw samples go, if they are kept.
     pub samples: Option<PathBuf>,
+    /// What it is for.
+    pub pass: Pass,
+}
+
+/// What both ends of an instrumented trial noted, besides its figures.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Noted {
+    /// The near end.
+    pub near: EndNotes,
+    /// The far end; absent where that is the kernel, or a server too old to take notes.
+    pub far: Option<EndNotes>,
+    /// What the connections of the near end counted, by flow, and of the far end.
+    pub conns: [Vec<ConnStats>; 2],
+    /// What their halves had to say.
+    pub halves: [Vec<HalfReport>; 2],
 }
 
 /// How a trial ended.
@@ -83,6 +101,11 @@ pub trait Runner {
 
     /// The path in words and numbers.
     fn path(&self) -> PathFacts;
+
+    /// What the ends of the last trial noted, if it was run to be explained.
+    fn noted(&mut self) -> Option<Noted> {
+        None
+    }
 }
 
 /// The path of a race.

@@ -88,6 +88,7 @@ pub(crate) fn full() -> Outcome {
                 advice: "Fix the placement with --placement, then race again.".into(),
             },
         ],
+        explain: None,
         status: Status::Budget,
     }
 }
@@ -201,6 +202,7 @@ fn asked() -> Asked {
         confidence: 0.95,
         placement: Some("cross-core".into()),
         vary: Vec::new(),
+        explain: true,
     }
 }
 

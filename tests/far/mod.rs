@@ -400,6 +400,7 @@ pub(crate) fn plan() -> AgentPlan {
         wait: WaitMode::Hybrid,
         samples: None,
         limits: None,
+        pass: Default::default(),
     }
 }
 

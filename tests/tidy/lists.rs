@@ -37,6 +37,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("content", "what a report says, in order"),
             ("document", "headings, tables and lists"),
             ("evidence", "control, differences, conditions"),
+            ("explain", "where the time goes"),
             ("results", "the table of figures"),
             ("text", "text on a terminal"),
             ("totals", "sums"),
