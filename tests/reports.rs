@@ -41,6 +41,7 @@ fn duel() -> Outcome {
     outcome.verdicts.retain(|verdict| keep(verdict.a) && keep(verdict.b));
     outcome.differences.clear();
     outcome.warnings.clear();
+    outcome.explain = None;
     outcome
 }
 

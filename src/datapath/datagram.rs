@@ -91,11 +91,10 @@ impl DatagramSocket {
     pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.send_calls += 1;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        call::send(self.socket.as_fd(), message, flags)?;
         if let Some(stamps) = &mut self.stamps {
-            stamps.gone(1);
+            return stamps.send(message, flags).map(|_| ());
         }
-        Ok(())
+        call::send(self.socket.as_fd(), message, flags).map(|_| ())
     }
 
     /// Receives one message with one recv(2), cut off at the length of `into`; its length.

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use socket2::Socket;
 
+use super::call;
 use super::option::set_words;
 
 /// What a key counts.
@@ -30,7 +31,7 @@ pub enum Gate {
     Scheduled,
     /// The driver took it (`TX_SOFTWARE`).
     Left,
-    /// The peer has acknowledged every byte up to it (`TX_ACK`).
+    /// The peer has acknowledged every byte up to it (`TX_ACK`). Asked for with one send in eight.
     Acknowledged,
 }
 
@@ -48,6 +49,10 @@ pub struct Passed {
 /// How many stamps one call fetches: the two of a send and the acknowledgements of others.
 const FETCHED: usize = 4;
 
+/// One send in so many asks for a stamp of its acknowledgement, too: that one is made while the
+/// answer is on its way up, and would hold each of them up.
+const ACKNOWLEDGED: u32 = 8;
+
 /// Room for a stamp (48 bytes of data) and for the error that carries its key with the address it
 /// concerns (16 bytes and up to 28).
 const CONTROL: usize = 192;
@@ -59,6 +64,8 @@ struct Control([u8; CONTROL]);
 /// The stamps of one socket, switched on.
 pub struct Stamps {
     socket: OwnedFd,
+    counts: Counts,
+    sends: u32,
     gone: u32,
     received_ns: Option<u64>,
     controls: Box<[Control; FETCHED]>,
@@ -71,34 +78,70 @@ impl Stamps {
     /// # Errors
     /// What setsockopt(2) says: `EINVAL` where the kernel has no such stamps.
     pub fn switch_on(socket: &Socket, counts: Counts) -> io::Result<Stamps> {
-        let common = libc::SOF_TIMESTAMPING_SOFTWARE
+        let common = SENT
+            | libc::SOF_TIMESTAMPING_SOFTWARE
             | libc::SOF_TIMESTAMPING_RX_SOFTWARE
-            | libc::SOF_TIMESTAMPING_TX_SCHED
-            | libc::SOF_TIMESTAMPING_TX_SOFTWARE
             | libc::SOF_TIMESTAMPING_OPT_ID
             | libc::SOF_TIMESTAMPING_OPT_TSONLY;
         let set =
             |flags| set_words(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &[flags]);
         match counts {
             Counts::Datagrams => set(common)?,
+            // Before Linux 6.2 the count begins at the first byte that is not acknowledged, which on
+            // an idle connection is the same.
             Counts::Bytes => {
-                let flags = common | libc::SOF_TIMESTAMPING_TX_ACK;
-                // Before Linux 6.2 the count begins at the first byte that is not acknowledged,
-                // which on an idle connection is the same.
-                set(flags | libc::SOF_TIMESTAMPING_OPT_ID_TCP).or_else(|_| set(flags))?;
+                set(common | libc::SOF_TIMESTAMPING_OPT_ID_TCP).or_else(|_| set(common))?;
             }
         }
         Ok(Stamps {
             socket: socket.as_fd().try_clone_to_owned()?,
+            counts,
+            sends: 0,
             gone: 0,
             received_ns: None,
             controls: Box::new([const { Control([0; CONTROL]) }; FETCHED]),
         })
     }
 
-    /// Datagrams or bytes went, which the next key follows.
-    pub fn gone(&mut self, units: usize) {
-        self.gone = self.gone.wrapping_add(units as u32);
+    /// One send(2), whose stamps come under [`Stamps::last_key`].
+    ///
+    /// # Errors
+    /// What send(2) says.
+    pub(super) fn send(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+        self.sends = self.sends.wrapping_add(1);
+        let sent = if self.counts == Counts::Bytes && self.sends.is_multiple_of(ACKNOWLEDGED) {
+            self.send_for_acknowledgement(bytes, flags)?
+        } else {
+            call::send(self.socket.as_fd(), bytes, flags)?
+        };
+        let units = match self.counts {
+            Counts::Datagrams => 1,
+            Counts::Bytes => sent as u32,
+        };
+        self.gone = self.gone.wrapping_add(units);
+        Ok(sent)
+    }
+
+    /// One sendmsg(2) that asks for all stamps of this send.
+    fn send_for_acknowledgement(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+        let wanted: u32 = SENT | libc::SOF_TIMESTAMPING_TX_ACK;
+        let mut iovec =
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut header = header(&mut self.controls[0]);
+        header.msg_iov = &mut iovec;
+        header.msg_iovlen = 1;
+        // SAFETY: the control buffer is aligned and has room for one message with a u32; the kernel
+        // only reads the bytes that the iovec names.
+        let sent = unsafe {
+            header.msg_controllen = libc::CMSG_SPACE(size_of::<u32>() as u32) as _;
+            let cmsg = libc::CMSG_FIRSTHDR(&header);
+            (*cmsg).cmsg_level = libc::SOL_SOCKET;
+            (*cmsg).cmsg_type = libc::SO_TIMESTAMPING;
+            (*cmsg).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
+            libc::CMSG_DATA(cmsg).cast::<u32>().write_unaligned(wanted);
+            libc::sendmsg(self.socket.as_raw_fd(), &header, flags)
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
     /// The key of what was sent last.
@@ -190,6 +233,9 @@ fn header(control: &mut Control) -> libc::msghdr {
     header
 }
 
+/// The stamps that every send asks for.
+const SENT: u32 = libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_TX_SOFTWARE;
+
 /// `SCM_TSTAMP_*` of linux/errqueue.h.
 const SND: u32 = 0;
 const SCHED: u32 = 1;
@@ -269,8 +315,7 @@ mod tests {
         let mut receiver = Stamps::switch_on(&b, Counts::Datagrams).unwrap();
         for key in 0..3 {
             let before = Realtime.now().0;
-            a.send(b"abc").unwrap();
-            sender.gone(1);
+            assert_eq!(sender.send(b"abc", 0).unwrap(), 3);
             assert_eq!(sender.last_key(), key);
             let mut left = Vec::new();
             sender.fetch(|passed| left.push(passed)).unwrap();
@@ -298,15 +343,23 @@ mod tests {
         let mut receiver = Stamps::switch_on(&b, Counts::Bytes).unwrap();
         assert_eq!(receiver.recv(&mut [0; 8], 0).unwrap(), 5);
         let mut sender = Stamps::switch_on(&a, Counts::Bytes).unwrap();
-        for (len, key) in [(10, 9), (100, 109)] {
-            a.send(&vec![1; len]).unwrap();
-            sender.gone(len);
+        let mut key = u32::MAX;
+        for n in 1..=16 {
+            let len = 10 * n;
+            assert_eq!(sender.send(&vec![1; len], 0).unwrap(), len);
+            key = key.wrapping_add(len as u32);
             assert_eq!(sender.last_key(), key);
-            assert_eq!(receiver.recv(&mut [0; 128], 0).unwrap(), len);
+            let mut room = [0; 256];
+            assert_eq!(receiver.recv(&mut room, 0).unwrap(), len);
+            assert!(receiver.received_ns().is_some());
+            // The answer acknowledges, where the receiver's kernel has not done so by itself.
+            b.send(b"y").unwrap();
+            assert_eq!(sender.recv(&mut room, 0).unwrap(), 1);
             let left = fetched(&mut sender);
             assert!(left.contains(&(key, Gate::Scheduled)), "{left:?}");
             assert!(left.contains(&(key, Gate::Left)), "{left:?}");
-            assert!(receiver.received_ns().is_some());
+            let acknowledged = left.contains(&(key, Gate::Acknowledged));
+            assert_eq!(acknowledged, n.is_multiple_of(8), "{n}: {left:?}");
         }
     }
 }

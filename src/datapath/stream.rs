@@ -75,11 +75,10 @@ impl Counted {
     pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
         self.send_calls += 1;
         let flags = libc::MSG_NOSIGNAL | flag(patience);
-        let sent = call::send(self.socket.as_fd(), bytes, flags);
-        if let (Some(stamps), Ok(sent)) = (&mut self.stamps, &sent) {
-            stamps.gone(*sent);
+        if let Some(stamps) = &mut self.stamps {
+            return done(stamps.send(bytes, flags));
         }
-        done(sent)
+        done(call::send(self.socket.as_fd(), bytes, flags))
     }
 
     /// One recv(2): how many bytes came, `None` where there were none or a signal came first.

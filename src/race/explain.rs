@@ -47,8 +47,10 @@ pub struct Explanation {
     /// Trials that it stands on.
     pub trials: u64,
     /// The metric in the race, without instruments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<f64>,
     /// The metric's median in this pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instrumented: Option<f64>,
     /// The parts of a round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,3 +201,6 @@ fn explain(
     }
     Ok(explanation)
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,11 +86,11 @@ fn largest(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<Line>
     let sentence = |(contender, trip): &(&Explanation, &RoundTrip)| {
         let largest = trip.parts.iter().max_by(|a, b| a.ns.total_cmp(&b.ns))?;
         let text = format!(
-            "{}: of {} there and back, {} are {} ({}).",
+            "{}: {} there and back; the largest part is {}, {} ({}).",
             label(outcome, contender.contender),
             nanos(trip.total_ns),
-            nanos(largest.ns),
             name(largest.part),
+            nanos(largest.ns),
             share(largest.ns, trip.total_ns)
         );
         Some(Line::new(text, Tone::Plain))

@@ -93,7 +93,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
         let (conn, probe) = match plan.pass {
             Pass::Figures => (conn, None),
             Pass::Explain => {
-                let (conn, probe) = Probe::wrap(conn, task.numbering());
+                let (conn, probe) = Probe::wrap(conn, task.numbering(), info.peer);
                 (conn, Some(probe))
             }
         };

@@ -14,6 +14,8 @@ pub enum Limit {
     ReceiverCpu,
     /// Both ends share one CPU, which is never idle.
     OneCpu,
+    /// Programs that are no part of the trial had the CPU.
+    OtherPrograms,
     /// What the congestion control allowed in flight.
     CongestionWindow,
     /// What the receiver had room for.
@@ -94,8 +96,26 @@ const ABOUT: f64 = 1.35;
 
 /// What held the transfer back, and why in one sentence.
 pub fn judge(evidence: &Evidence) -> (Limit, String) {
-    let rules = [receiver_drops, tcp_windows, cpus, path_loses, pacing_and_window];
+    let rules = [other_programs, receiver_drops, tcp_windows, cpus, path_loses, pacing_and_window];
     rules.iter().find_map(|rule| rule(evidence)).unwrap_or_else(|| remainder(evidence))
+}
+
+/// A CPU that neither stood idle nor worked for the trial.
+fn other_programs(evidence: &Evidence) -> Option<(Limit, String)> {
+    let both = evidence.sender.ran + evidence.receiver.ran;
+    let ends = [("sender", &evidence.sender), ("receiver", &evidence.receiver)];
+    let others = |worker: &Worker| {
+        let ran = if evidence.cpus == Cpus::Shared { both } else { worker.ran };
+        worker.busy.map_or(0.0, |busy| busy - ran - worker.interrupts)
+    };
+    let (end, worker) = ends.into_iter().find(|(_, worker)| others(worker) >= HELD_BACK)?;
+    let said = format!(
+        "Other programs: the {end}'s CPU was busy {}, and {} was no part of this transfer; measure \
+         on a quiet machine.",
+        of_the_time(worker.busy.unwrap_or(0.0)),
+        percent(others(worker))
+    );
+    Some((Limit::OtherPrograms, said))
 }
 
 /// Datagrams that the receiver's socket had no room for.
@@ -257,8 +277,11 @@ fn remainder(evidence: &Evidence) -> (Limit, String) {
     (Limit::SendBuffer, said)
 }
 
+/// The share of the time that a worker's CPU worked for the transfer. Some kernels count interrupts
+/// as time of the thread that they interrupt, so the sum is no more than the CPU's own.
 fn occupied_share(worker: &Worker) -> f64 {
-    worker.ran.max(worker.busy.unwrap_or(0.0))
+    let with_interrupts = worker.ran + worker.interrupts;
+    worker.ran.max(worker.busy.map_or(0.0, |busy| busy.min(with_interrupts)))
 }
 
 fn is_occupied(worker: &Worker) -> bool {
@@ -343,12 +366,26 @@ mod tests {
 
     #[test]
     fn a_cpu_full_of_interrupts_counts_though_the_thread_rarely_runs() {
-        let flooded = Worker { ran: 0.2, busy: Some(0.97), interrupts: 0.7 };
+        let flooded = Worker { ran: 0.25, busy: Some(0.97), interrupts: 0.7 };
         said(
             Evidence { receiver: flooded, ..transfer() },
             Limit::ReceiverCpu,
             "The receiver's CPU: its CPU was busy 97 % of the time, 70 % in interrupts, where packets are received, while the sender's thread ran 40 % of the time.",
         );
+    }
+
+    #[test]
+    fn a_cpu_that_others_have_is_not_the_transfers_fault() {
+        let taken = Worker { ran: 0.16, busy: Some(1.0), interrupts: 0.04 };
+        said(
+            Evidence { sender: taken, receiver: FULL, ..transfer() },
+            Limit::OtherPrograms,
+            "Other programs: the sender's CPU was busy 100 % of the time, and 80 % was no part of this transfer; measure on a quiet machine.",
+        );
+        // Where both share it, the other end is no other program.
+        let half = Worker { ran: 0.5, busy: Some(1.0), interrupts: 0.0 };
+        let shared = Evidence { sender: half, receiver: half, cpus: Cpus::Shared, ..transfer() };
+        assert_eq!(judge(&shared).0, Limit::OneCpu);
     }
 
     #[test]
@@ -396,14 +433,14 @@ mod tests {
         said(
             Evidence { tcp: paced, ..transfer() },
             Limit::Pacing,
-            "Pacing: the sender's kernel let packets go at 1.1 Gbit/s, and 1 Gbit/s arrived.",
+            "Pacing: the sender's kernel let packets go at 1.10 Gbit/s, and 1.00 Gbit/s arrived.",
         );
         let windowed =
             TcpEvidence { window_bps: Some(1.2 * GBIT), resent: 0.013, ..TcpEvidence::default() };
         said(
             Evidence { tcp: Some(windowed), ..transfer() },
             Limit::CongestionWindow,
-            "The congestion window: one per round trip makes 1.2 Gbit/s, and 1 Gbit/s arrived; 1.3 % of the segments were sent again, which keeps it small.",
+            "The congestion window: one per round trip makes 1.20 Gbit/s, and 1.00 Gbit/s arrived; 1.3 % of the segments were sent again, which keeps it small.",
         );
     }
 
@@ -412,7 +449,7 @@ mod tests {
         said(
             transfer(),
             Limit::Path,
-            "The path: the sender's thread ran 40 % of the time and the receiver's 40 %, and the congestion window would allow 50 Gbit/s; nothing at either end was full.",
+            "The path: the sender's thread ran 40 % of the time and the receiver's 40 %, and the congestion window would allow 50.0 Gbit/s; nothing at either end was full.",
         );
         said(
             Evidence { tcp: None, lost: 0.35, ..transfer() },

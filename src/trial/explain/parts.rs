@@ -254,9 +254,7 @@ impl Joined {
         by_total.sort_by_key(|split| split.total);
         let totals: Vec<f64> = by_total.iter().map(|split| split.total as f64).collect();
         let total_ns = stats::quantile::median(&totals)?;
-        let reach = (by_total.len() / 20).max(10);
-        let (first, last) = middle(by_total.len(), reach);
-        let central = by_total.get(first..=last)?;
+        let central = central(&by_total, total_ns)?;
         let names = central.first()?.parts.iter().map(|(part, _)| *part);
         let of = |split: &Split, part: Part| {
             let found = split.parts.iter().find(|(name, _)| *name == part);
@@ -293,11 +291,31 @@ impl Joined {
     }
 }
 
-/// The first and the last index around the middle of `n`, `reach` to either side, and as many below
-/// the middle as above it.
+/// How far the mean of the central round trips may be from the median one.
+const CLOSE_NS: f64 = 500.0;
+
+/// The round trips around the median one: a twentieth of all to either side and at least ten, or
+/// fewer where their mean would be off.
+fn central<'a, 'b>(by_total: &'b [&'a Split], median: f64) -> Option<&'b [&'a Split]> {
+    let widest = (by_total.len() / 20).max(10);
+    let around = |reach: usize| {
+        let (first, last) = middle(by_total.len(), reach);
+        by_total.get(first..=last)
+    };
+    let is_close = |splits: &[&Split]| {
+        let sum: f64 = splits.iter().map(|split| split.total as f64).sum();
+        (sum / splits.len() as f64 - median).abs() <= CLOSE_NS
+    };
+    // Without any reach it is the median itself.
+    (0..=widest).rev().filter_map(around).find(|splits| is_close(splits))
+}
+
+/// The first and the last index around the middle of `n`, as many below it as above it: `reach`, or
+/// what there is.
 fn middle(n: usize, reach: usize) -> (usize, usize) {
     let (low, high) = (n.saturating_sub(1) / 2, n / 2);
-    (low.saturating_sub(reach), (high + reach).min(n.saturating_sub(1)))
+    let reach = reach.min(low);
+    (low - reach, high + reach)
 }
 
 /// Where the time of a round trip goes.
@@ -494,10 +512,23 @@ mod tests {
     }
 
     #[test]
+    fn two_regimes_do_not_pull_the_sum_from_the_median() {
+        let split = |total| Split { parts: vec![(Part::FarKernel, total)], total };
+        let splits = (0..60).map(|n| split(10_000 + n)).chain((0..55).map(|n| split(90_000 + n)));
+        let joined = Joined { splits: splits.collect(), ..Joined::default() };
+        let sum = joined.sum().unwrap();
+        assert_eq!(sum.total_ns, 10_057.0);
+        assert!(sum.residual_ns.abs() <= CLOSE_NS, "{}", sum.residual_ns);
+    }
+
+    #[test]
     fn the_middle_is_symmetric_and_inside() {
         assert_eq!(middle(1_000, 50), (449, 550));
         assert_eq!(middle(101, 10), (40, 60));
         assert_eq!(middle(4, 10), (0, 3));
+        assert_eq!(middle(4, 0), (1, 2));
         assert_eq!(middle(1, 10), (0, 0));
+        // Of none, nothing is the middle.
+        assert_eq!(central(&[], 0.0), None);
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{FlowNotes, MOST_ROWS, Row, Visits};
-use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+use crate::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
 use crate::datapath::stamps::{Gate, Passed, Stamps};
 use crate::figures::{ConnStats, TcpView};
 use crate::time::{Clock, Monotonic, Nanos, Realtime};
@@ -14,12 +14,11 @@ use crate::transport::{Conn, Effective, Progress};
 use crate::workload::Numbering;
 
 /// Sends whose stamps may still come, newest last; those before them are given up.
-const AWAITED: usize = 1024;
+const AWAITED: usize = 256;
 
-/// How many answers go before their stamps are fetched, unless there is nothing else to do. An end
-/// that answers sleeps in receiving calls, which stamps do not disturb, and the sooner it does so
-/// the sooner a near end on the same CPU can go on.
-const ANSWERS: u32 = 16;
+/// How many messages an end that is in a hurry sends before it fetches their stamps, unless it has
+/// nothing else to do.
+const HURRIED: u32 = 16;
 
 /// The notes of one flow, kept by whoever reports them. The lock is never contended: the flow's
 /// thread takes it while it runs, the report afterwards.
@@ -29,15 +28,19 @@ pub struct Probe(Arc<Mutex<Noted>>);
 impl Probe {
     /// Puts a noting layer around `conn`. Where its messages have numbers, the kernel is asked to
     /// stamp them.
-    pub fn wrap(mut conn: Box<dyn Conn>, numbering: Option<Numbering>) -> (Box<dyn Conn>, Probe) {
+    pub fn wrap(
+        mut conn: Box<dyn Conn>,
+        numbering: Option<Numbering>,
+        peer: PeerKind,
+    ) -> (Box<dyn Conn>, Probe) {
         let mut noted = Noted::default();
         if numbering.is_some() {
             noted.unstamped = conn.instrument().err().map(|error| error.to_string());
-            noted.rows = vec![Row { number: u64::MAX, ..Row::default() }; MOST_ROWS];
+            noted.slots = vec![EMPTY; MOST_ROWS];
             noted.awaited = Vec::with_capacity(AWAITED);
         }
         let probe = Probe(Arc::new(Mutex::new(noted)));
-        let probed = Probed { inner: conn, numbering, probe: probe.clone(), unfetched: 0 };
+        let probed = Probed { inner: conn, numbering, peer, probe: probe.clone(), unfetched: 0 };
         (Box::new(probed), probe)
     }
 
@@ -49,7 +52,7 @@ impl Probe {
             let _ = stamps.fetch(|passed| noted.passed(passed));
         }
         let mut rows: Vec<Row> =
-            noted.rows.iter().filter(|row| row.number != u64::MAX).copied().collect();
+            noted.slots.iter().filter(|slot| slot.number != u64::MAX).map(Slot::row).collect();
         rows.sort_unstable_by_key(|row| row.number);
         FlowNotes {
             unstamped: noted.unstamped.clone(),
@@ -74,12 +77,53 @@ fn thread_time() -> Nanos {
     Nanos(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
 }
 
+/// A row in one cache line: moments that are not known are 0.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Slot {
+    number: u64,
+    call: u64,
+    returned: u64,
+    scheduled: u64,
+    left: u64,
+    acknowledged: u64,
+    arrived: u64,
+    got: u64,
+}
+
+const EMPTY: Slot = Slot {
+    number: u64::MAX,
+    call: 0,
+    returned: 0,
+    scheduled: 0,
+    left: 0,
+    acknowledged: 0,
+    arrived: 0,
+    got: 0,
+};
+
+impl Slot {
+    fn row(&self) -> Row {
+        let known = |moment: u64| (moment > 0).then_some(moment);
+        Row {
+            number: self.number,
+            call: known(self.call),
+            returned: known(self.returned),
+            scheduled: known(self.scheduled),
+            left: known(self.left),
+            acknowledged: known(self.acknowledged),
+            arrived: known(self.arrived),
+            got: known(self.got),
+        }
+    }
+}
+
 /// What was noted so far.
 #[derive(Debug, Default)]
 struct Noted {
     unstamped: Option<String>,
     /// By number modulo [`MOST_ROWS`]; `u64::MAX` is the number of an empty one.
-    rows: Vec<Row>,
+    slots: Vec<Slot>,
     /// Keys and numbers of sends; the oldest makes room, place by place.
     awaited: Vec<(u32, u64)>,
     next: usize,
@@ -87,30 +131,35 @@ struct Noted {
     receiving: Span,
 }
 
+/// Which way a message went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Question,
+    Answer,
+}
+
 impl Noted {
-    /// The row of message `number`, begun anew where an older message has its place.
-    fn row(&mut self, number: u64) -> &mut Row {
-        let place = number as usize % MOST_ROWS;
-        let row = &mut self.rows[place];
-        if row.number != number {
-            *row = Row { number, ..Row::default() };
+    /// The slot of message `number`, begun anew where an older message has its place.
+    fn slot(&mut self, number: u64) -> &mut Slot {
+        let slot = &mut self.slots[number as usize % MOST_ROWS];
+        if slot.number != number {
+            *slot = Slot { number, ..EMPTY };
         }
-        row
+        slot
     }
 
-    /// Takes note of a send; whether it was an answer.
-    fn sent(&mut self, number: u64, call: Nanos, returned: Nanos, key: Option<u32>) -> bool {
-        let row = self.row(number);
-        let is_answer = row.got.is_some();
-        (row.call, row.returned) = (Some(call.0), Some(returned.0));
-        let Some(key) = key else { return is_answer };
+    fn sent(&mut self, number: u64, call: Nanos, returned: Nanos, key: Option<u32>) -> Sent {
+        let slot = self.slot(number);
+        let sent = if slot.got > 0 { Sent::Answer } else { Sent::Question };
+        (slot.call, slot.returned) = (call.0, returned.0);
+        let Some(key) = key else { return sent };
         if self.awaited.len() < AWAITED {
             self.awaited.push((key, number));
         } else {
             self.awaited[self.next] = (key, number);
         }
         self.next = (self.next + 1) % AWAITED;
-        is_answer
+        sent
     }
 
     fn passed(&mut self, passed: Passed) {
@@ -118,17 +167,19 @@ impl Noted {
         let (newer, older) = self.awaited.split_at(self.next.min(self.awaited.len()));
         let mut all = newer.iter().rev().chain(older.iter().rev());
         let Some(&(_, number)) = all.find(|(key, _)| *key == passed.key) else { return };
-        let row = &mut self.rows[number as usize % MOST_ROWS];
-        if row.number != number {
+        let slot = &mut self.slots[number as usize % MOST_ROWS];
+        if slot.number != number {
             return;
         }
         let moment = match passed.gate {
-            Gate::Scheduled => &mut row.scheduled,
-            Gate::Left => &mut row.left,
-            Gate::Acknowledged => &mut row.acknowledged,
+            Gate::Scheduled => &mut slot.scheduled,
+            Gate::Left => &mut slot.left,
+            Gate::Acknowledged => &mut slot.acknowledged,
         };
         // A segment that is sent again is stamped again.
-        moment.get_or_insert(passed.at_ns);
+        if *moment == 0 {
+            *moment = passed.at_ns;
+        }
     }
 }
 
@@ -159,6 +210,7 @@ impl Span {
 struct Probed {
     inner: Box<dyn Conn>,
     numbering: Option<Numbering>,
+    peer: PeerKind,
     probe: Probe,
     unfetched: u32,
 }
@@ -170,6 +222,13 @@ impl Probed {
         let Some(stamps) = self.inner.stamps() else { return Ok(()) };
         let mut noted = self.probe.noted();
         stamps.fetch(|passed| noted.passed(passed))
+    }
+
+    /// Whether what was sent leaves time to fetch its stamps at once. An end that answers sleeps in
+    /// receiving calls, which stamps do not disturb; the sooner it does so, the sooner a near end on
+    /// the same CPU goes on. A kernel answers so fast that the answer may be there already.
+    fn has_time_after(&self, sent: Sent) -> bool {
+        (sent, self.peer) == (Sent::Question, PeerKind::Process) || self.unfetched >= HURRIED
     }
 
     fn key(&mut self) -> Option<u32> {
@@ -190,10 +249,12 @@ impl Inbox for Noting<'_> {
         if let Some(number) = self.numbering.and_then(|number| number(bytes)) {
             let now = Realtime.now().0;
             let mut noted = self.probe.noted();
-            let row = noted.row(number);
+            let slot = noted.slot(number);
             // A copy tells nothing of the first one's way.
-            self.last = row.got.is_none().then_some(number);
-            row.got.get_or_insert(now);
+            self.last = (slot.got == 0).then_some(number);
+            if slot.got == 0 {
+                slot.got = now;
+            }
         }
         self.inbox.message(lane, bytes);
     }
@@ -216,9 +277,9 @@ impl Conn for Probed {
             // Without a new key, or with part of the message still here, no stamp would be its own.
             let key = self.key().filter(|key| Some(*key) != before);
             let key = key.filter(|_| !self.inner.has_backlog());
-            let is_answer = self.probe.noted().sent(number, call, returned, key);
+            let sent = self.probe.noted().sent(number, call, returned, key);
             self.unfetched += 1;
-            if is_answer && self.unfetched < ANSWERS {
+            if !self.has_time_after(sent) {
                 return Ok(progress);
             }
         }
@@ -236,7 +297,7 @@ impl Conn for Probed {
         }
         let arrived = self.inner.stamps().and_then(|stamps| stamps.received_ns());
         if let (Some(number), Some(arrived)) = (last, arrived) {
-            self.probe.noted().row(number).arrived = Some(arrived);
+            self.probe.noted().slot(number).arrived = arrived;
         }
         Ok(progress)
     }
