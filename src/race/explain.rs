@@ -77,9 +77,8 @@ struct Explored {
 /// # Errors
 /// [`Error::Interrupted`] where the stage was stopped. A trial that fails is only missing.
 pub(super) fn run(stage: &mut Stage<'_>, common: &Common, outcome: &Outcome) -> Result<Explained> {
-    let task = workload::parse(&common.workload)?;
     let active: Vec<usize> =
-        outcome.contenders.iter().filter(|e| e.blocked.is_none()).map(|e| e.id).collect();
+        outcome.contenders.iter().filter(|e| e.is_racing()).map(|e| e.id).collect();
     let mut found: Vec<Found> = outcome.contenders.iter().map(|_| Found::default()).collect();
     let of = (ROUNDS + 1) * active.len() as u64;
     let mut trial = 0;
@@ -93,7 +92,7 @@ pub(super) fn run(stage: &mut Stage<'_>, common: &Common, outcome: &Outcome) -> 
             };
             trial += 1;
             stage.observer.on(Event::Explaining { trial, of, label: &entrant.label });
-            let order = Order { pass: Pass::Explain, ..common.order(&entrant.spec, block.seed) };
+            let order = Order { pass: Pass::Explain, ..common.order(entrant, block.seed) };
             match attempt(stage, &order)? {
                 // The first finds everything cold.
                 _ if round == 0 => {}
@@ -107,8 +106,11 @@ pub(super) fn run(stage: &mut Stage<'_>, common: &Common, outcome: &Outcome) -> 
         .contenders
         .iter()
         .zip(found)
-        .filter(|(entrant, _)| entrant.blocked.is_none())
-        .map(|(entrant, found)| explain(outcome, entrant, &metric, &*task, found))
+        .filter(|(entrant, _)| entrant.is_racing())
+        .map(|(entrant, found)| {
+            let task = workload::parse(&common.order(entrant, 0).workload)?;
+            explain(outcome, entrant, &metric, &*task, found)
+        })
         .collect::<Result<Vec<Explanation>>>()?;
     Ok(Explained { metric, rounds: ROUNDS, contenders })
 }
