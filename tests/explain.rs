@@ -49,7 +49,7 @@ fn adds_up(contender: &Value) {
     let sum: f64 = parts.iter().map(|part| part["ns"].as_f64().unwrap()).sum();
     let total = trip["total_ns"].as_f64().unwrap();
     assert!((total - sum).abs() <= 1_000.0, "{sum} of {total}: {contender:#}");
-    assert!(trip["messages"].as_u64().unwrap() > 300, "{contender:#}");
+    assert!(trip["messages"].as_u64().unwrap() > 60, "{contender:#}");
 }
 
 const STAMPED: [&str; 9] = [

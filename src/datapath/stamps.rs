@@ -1,10 +1,11 @@
 //! When the kernel saw a packet: software timestamps of sockets
 //! (Documentation/networking/timestamping.rst), for an instrumented pass only. They cost a receiving
-//! call more per message and a little for each packet of the host, so no headline figure is taken
-//! with them.
+//! call more per stamped message and a little for each packet of the host, so no headline figure is
+//! taken with them.
 //!
-//! Every stamp is `CLOCK_REALTIME`. Stamps of what was sent come back through the socket's error
-//! queue under a key that counts datagrams or bytes sent since the stamps were switched on.
+//! Every stamp is `CLOCK_REALTIME`. What arrives is stamped as long as they are on, what is sent only
+//! where [`Stamps::want`] asks for it. Stamps of what was sent come back through the socket's error
+//! queue under a key that counts stamped datagrams, or all bytes, since they were switched on.
 
 use std::io;
 use std::mem::size_of;
@@ -18,7 +19,7 @@ use super::option::set_words;
 /// What a key counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
-    /// Datagrams, from 0.
+    /// Datagrams that were to be stamped, from 0.
     Datagrams,
     /// Bytes of a stream: the key of a send is that of its last byte.
     Bytes,
@@ -31,7 +32,7 @@ pub enum Gate {
     Scheduled,
     /// The driver took it (`TX_SOFTWARE`).
     Left,
-    /// The peer has acknowledged every byte up to it (`TX_ACK`). Asked for with one send in eight.
+    /// The peer has acknowledged every byte up to it (`TX_ACK`). Asked for with one stamped send in four.
     Acknowledged,
 }
 
@@ -49,9 +50,9 @@ pub struct Passed {
 /// How many stamps one call fetches: the two of a send and the acknowledgements of others.
 const FETCHED: usize = 4;
 
-/// One send in so many asks for a stamp of its acknowledgement, too: that one is made while the
-/// answer is on its way up, and would hold each of them up.
-const ACKNOWLEDGED: u32 = 8;
+/// One stamped send in so many asks for a stamp of its acknowledgement, too: that one is made while
+/// the answer is on its way up, and would hold each of them up.
+const ACKNOWLEDGED: u32 = 4;
 
 /// Room for a stamp (48 bytes of data) and for the error that carries its key with the address it
 /// concerns (16 bytes and up to 28).
@@ -65,7 +66,11 @@ struct Control([u8; CONTROL]);
 pub struct Stamps {
     socket: OwnedFd,
     counts: Counts,
-    sends: u32,
+    /// Whether the next send is to be stamped.
+    wanted: bool,
+    stamped: u32,
+    /// Stamps that were asked for and have not come.
+    due: u32,
     gone: u32,
     received_ns: Option<u64>,
     controls: Box<[Control; FETCHED]>,
@@ -78,8 +83,7 @@ impl Stamps {
     /// # Errors
     /// What setsockopt(2) says: `EINVAL` where the kernel has no such stamps.
     pub fn switch_on(socket: &Socket, counts: Counts) -> io::Result<Stamps> {
-        let common = SENT
-            | libc::SOF_TIMESTAMPING_SOFTWARE
+        let common = libc::SOF_TIMESTAMPING_SOFTWARE
             | libc::SOF_TIMESTAMPING_RX_SOFTWARE
             | libc::SOF_TIMESTAMPING_OPT_ID
             | libc::SOF_TIMESTAMPING_OPT_TSONLY;
@@ -96,24 +100,45 @@ impl Stamps {
         Ok(Stamps {
             socket: socket.as_fd().try_clone_to_owned()?,
             counts,
-            sends: 0,
+            wanted: false,
+            stamped: 0,
+            due: 0,
             gone: 0,
             received_ns: None,
             controls: Box::new([const { Control([0; CONTROL]) }; FETCHED]),
         })
     }
 
-    /// One send(2), whose stamps come under [`Stamps::last_key`].
+    /// Has the next send stamped.
+    pub fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Whether stamps are still to come.
+    pub fn are_due(&self) -> bool {
+        self.due > 0
+    }
+
+    /// One send(2), or sendmsg(2) where it is to be stamped; its stamps come under
+    /// [`Stamps::last_key`].
     ///
     /// # Errors
-    /// What send(2) says.
+    /// What the call says.
     pub(super) fn send(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
-        self.sends = self.sends.wrapping_add(1);
-        let sent = if self.counts == Counts::Bytes && self.sends.is_multiple_of(ACKNOWLEDGED) {
-            self.send_for_acknowledgement(bytes, flags)?
-        } else {
-            call::send(self.socket.as_fd(), bytes, flags)?
-        };
+        if !std::mem::take(&mut self.wanted) {
+            let sent = call::send(self.socket.as_fd(), bytes, flags)?;
+            if self.counts == Counts::Bytes {
+                self.gone = self.gone.wrapping_add(sent as u32);
+            }
+            return Ok(sent);
+        }
+        self.stamped = self.stamped.wrapping_add(1);
+        let acknowledged =
+            self.counts == Counts::Bytes && self.stamped.is_multiple_of(ACKNOWLEDGED);
+        let (extra, stamps) =
+            if acknowledged { (libc::SOF_TIMESTAMPING_TX_ACK, 3) } else { (0, 2) };
+        let sent = self.send_stamped(bytes, flags, SENT | extra)?;
+        self.due = self.due.saturating_add(stamps);
         let units = match self.counts {
             Counts::Datagrams => 1,
             Counts::Bytes => sent as u32,
@@ -122,9 +147,8 @@ impl Stamps {
         Ok(sent)
     }
 
-    /// One sendmsg(2) that asks for all stamps of this send.
-    fn send_for_acknowledgement(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
-        let wanted: u32 = SENT | libc::SOF_TIMESTAMPING_TX_ACK;
+    /// One sendmsg(2) that asks for the `wanted` stamps of this send.
+    fn send_stamped(&mut self, bytes: &[u8], flags: libc::c_int, wanted: u32) -> io::Result<usize> {
         let mut iovec =
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let mut header = header(&mut self.controls[0]);
@@ -144,7 +168,7 @@ impl Stamps {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// The key of what was sent last.
+    /// The key of the last stamped send.
     pub fn last_key(&self) -> u32 {
         self.gone.wrapping_sub(1)
     }
@@ -209,6 +233,7 @@ impl Stamps {
             };
             for slot in headers.iter().take(got) {
                 if let (Some(at_ns), Some((gate, key))) = stamp(&slot.msg_hdr) {
+                    self.due = self.due.saturating_sub(1);
                     take(Passed { key, gate, at_ns });
                 }
             }
@@ -233,7 +258,7 @@ fn header(control: &mut Control) -> libc::msghdr {
     header
 }
 
-/// The stamps that every send asks for.
+/// The stamps that every stamped send asks for.
 const SENT: u32 = libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_TX_SOFTWARE;
 
 /// `SCM_TSTAMP_*` of linux/errqueue.h.
@@ -314,8 +339,14 @@ mod tests {
         let mut sender = Stamps::switch_on(&a, Counts::Datagrams).unwrap();
         let mut receiver = Stamps::switch_on(&b, Counts::Datagrams).unwrap();
         for key in 0..3 {
+            // What is not to be stamped does not count.
+            assert_eq!(sender.send(b"-", 0).unwrap(), 1);
+            assert_eq!(receiver.recv(&mut [0; 8], 0).unwrap(), 1);
+            assert_eq!((fetched(&mut sender), sender.are_due()), (vec![], false));
             let before = Realtime.now().0;
+            sender.want();
             assert_eq!(sender.send(b"abc", 0).unwrap(), 3);
+            assert!(sender.are_due());
             assert_eq!(sender.last_key(), key);
             let mut left = Vec::new();
             sender.fetch(|passed| left.push(passed)).unwrap();
@@ -346,6 +377,7 @@ mod tests {
         let mut key = u32::MAX;
         for n in 1..=16 {
             let len = 10 * n;
+            sender.want();
             assert_eq!(sender.send(&vec![1; len], 0).unwrap(), len);
             key = key.wrapping_add(len as u32);
             assert_eq!(sender.last_key(), key);
@@ -359,7 +391,7 @@ mod tests {
             assert!(left.contains(&(key, Gate::Scheduled)), "{left:?}");
             assert!(left.contains(&(key, Gate::Left)), "{left:?}");
             let acknowledged = left.contains(&(key, Gate::Acknowledged));
-            assert_eq!(acknowledged, n.is_multiple_of(8), "{n}: {left:?}");
+            assert_eq!(acknowledged, n.is_multiple_of(4), "{n}: {left:?}");
         }
     }
 }

@@ -129,7 +129,10 @@ fn parts(outcome: &Outcome, explained: &Explained, trips: &[(&Explanation, &Roun
         .iter()
         .map(|part| Cell::text(format!("{} {}", letter(*part), name(*part))))
         .collect();
-    names.extend(["median round trip", "not in the parts", "round trips"].map(Cell::text));
+    names.extend(
+        ["median round trip", "not in the parts", "median without stamps", "round trips"]
+            .map(Cell::text),
+    );
     let mut columns = vec![Column::new("part", names)];
     for (contender, trip) in trips {
         let cell = |part: &Part| {
@@ -141,6 +144,7 @@ fn parts(outcome: &Outcome, explained: &Explained, trips: &[(&Explanation, &Roun
         let mut cells: Vec<Cell> = present.iter().map(cell).collect();
         cells.push(Cell::number(micros(trip.total_ns), "100 %"));
         cells.push(Cell::number(micros(trip.residual_ns), ""));
+        cells.push(trip.bare_ns.map_or_else(Cell::default, |ns| Cell::number(micros(ns), "")));
         cells.push(Cell::text(trip.messages.to_string()));
         columns.push(Column::new(format!("{}, µs", label(outcome, contender.contender)), cells));
     }

@@ -31,6 +31,10 @@ impl Pass {
 /// The most messages an end has rows of: the last ones of a trial. Their JSON stays below 200 kB.
 pub const MOST_ROWS: usize = 1024;
 
+/// One message in so many is stamped, by its number, so that both ends choose the same ones. Those in
+/// between pass without most of what stamps cost, and so tell how much that is.
+pub const STAMPED: u64 = 4;
+
 /// When one message and its answer passed each point of one end, in nanoseconds of
 /// `CLOCK_REALTIME`. At the near end sending comes first, at the far end arriving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

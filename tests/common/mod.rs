@@ -219,6 +219,7 @@ fn explained() -> Explained {
         total_ns,
         parts: parts.iter().copied().map(part).collect(),
         residual_ns: total_ns - parts.iter().map(|(_, ns)| ns).sum::<f64>(),
+        bare_ns: None,
         acknowledged_ns: None,
         near_sending_ns: Some(9_400.0),
         far_sending_ns: Some(8_100.0),
@@ -262,6 +263,7 @@ fn explained() -> Explained {
         contenders: vec![
             Explanation {
                 round_trip: Some(RoundTrip {
+                    bare_ns: Some(61_200.0),
                     acknowledged_ns: Some(41_000.0),
                     ..trip(&tcp, 63_700.0)
                 }),

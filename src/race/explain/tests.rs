@@ -9,7 +9,7 @@ use super::*;
 use crate::figures::Metrics;
 use crate::time::Manual;
 use crate::trial::explain::parts::Part;
-use crate::trial::explain::{EndNotes, FlowNotes, Row};
+use crate::trial::explain::{EndNotes, FlowNotes, Row, STAMPED};
 use crate::trial::placement::{Load, Placement};
 use crate::trial::{PathFacts, Runner, fake, host::HostFacts};
 
@@ -83,7 +83,10 @@ fn noted(think: u64) -> Noted {
         }
     };
     let end = |row: &dyn Fn(u64) -> Row| EndNotes {
-        flows: vec![FlowNotes { rows: (0..100).map(row).collect(), ..FlowNotes::default() }],
+        flows: vec![FlowNotes {
+            rows: (0..100).map(|n| row(STAMPED * n)).collect(),
+            ..FlowNotes::default()
+        }],
         ..EndNotes::default()
     };
     Noted { near: end(&near), far: Some(end(&far)), ..Noted::default() }

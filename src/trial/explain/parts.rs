@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EndNotes, Row};
+use super::{EndNotes, Row, STAMPED};
 use crate::stats;
 
 /// A part of a round trip, in the order in which time passes.
@@ -58,6 +58,13 @@ pub enum Scheme {
     KernelPeer,
     /// Only the applications' own moments.
     Applications(Clocks),
+}
+
+impl Scheme {
+    /// Whether it splits only what was stamped.
+    fn needs_stamps(self) -> bool {
+        !matches!(self, Scheme::Applications(_))
+    }
 }
 
 /// Whether both ends read one clock.
@@ -214,6 +221,8 @@ pub struct Joined {
     pub acknowledged: Vec<u64>,
     /// The sending calls, near and far, from their beginning to their return.
     pub calls: [Vec<u64>; 2],
+    /// Whole round trips of messages that were not to be stamped.
+    pub bare: Vec<u64>,
 }
 
 impl Joined {
@@ -222,6 +231,11 @@ impl Joined {
     pub fn add(&mut self, near: &[Row], far: &[Row], scheme: Scheme) {
         let far: BTreeMap<u64, &Row> = far.iter().map(|row| (row.number, row)).collect();
         for row in near.iter().skip(near.len() / 10) {
+            let is_bare = scheme.needs_stamps() && !row.number.is_multiple_of(STAMPED);
+            if is_bare {
+                self.bare.extend(row.got.and_then(|got| got.checked_sub(row.call?)));
+                continue;
+            }
             let partner = far.get(&row.number).copied();
             match split(row, partner, scheme) {
                 Ok(split) => self.splits.push(split),
@@ -284,6 +298,7 @@ impl Joined {
             total_ns,
             parts,
             residual_ns: total_ns - added,
+            bare_ns: median(&self.bare),
             acknowledged_ns: median(&self.acknowledged),
             near_sending_ns: median(&self.calls[0]),
             far_sending_ns: median(&self.calls[1]),
@@ -331,6 +346,9 @@ pub struct RoundTrip {
     pub parts: Vec<PartTime>,
     /// The median less its parts.
     pub residual_ns: f64,
+    /// The median of those in between, which were not stamped; absent where all are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bare_ns: Option<f64>,
     /// Median from leaving the near host to the kernel's acknowledgement (TCP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_ns: Option<f64>,
@@ -465,12 +483,12 @@ mod tests {
     #[test]
     fn rows_meet_by_number_and_cold_ones_are_left_out() {
         let (near, mut far): (Vec<Row>, Vec<Row>) =
-            (0..100).map(|n| rows(n, 1_000_000 * n, 0)).unzip();
+            (0..100).map(|n| rows(STAMPED * n, 1_000_000 * n, 0)).unzip();
         far.reverse();
         far.truncate(60);
         let mut joined = Joined::default();
         joined.add(&near, &far, Scheme::Stamped(Clocks::Same));
-        // Numbers 40 to 99 have a partner; of 0 to 39 the first ten do not count.
+        // The last sixty have a partner; of the others the first ten do not count.
         assert_eq!(joined.splits.len(), 60);
         assert_eq!(joined.missing, BTreeMap::from([(Missing::Partner, 30)]));
         assert!(joined.is_complete());
@@ -481,6 +499,28 @@ mod tests {
         assert_eq!(Joined::default().sum(), None);
     }
 
+    #[test]
+    fn messages_without_stamps_are_not_missing_but_tell_what_stamps_cost() {
+        let (near, far): (Vec<Row>, Vec<Row>) = (0..400)
+            .map(|n| {
+                let (mut near, far) = rows(n, 1_000_000 * n, 0);
+                if !n.is_multiple_of(STAMPED) {
+                    near.scheduled = None;
+                    near.got = near.got.map(|got| got - 70);
+                }
+                (near, far)
+            })
+            .unzip();
+        let mut joined = Joined::default();
+        joined.add(&near, &far, Scheme::Stamped(Clocks::Same));
+        let sum = joined.sum().unwrap();
+        assert_eq!((sum.messages, sum.incomplete), (90, 0));
+        assert_eq!((sum.total_ns, sum.bare_ns), (1_000.0, Some(930.0)));
+        let mut joined = Joined::default();
+        joined.add(&near, &far, Scheme::Applications(Clocks::Same));
+        assert_eq!(joined.sum().unwrap().messages, 360, "applications note every message");
+    }
+
     /// Wake-ups scatter by microseconds, independently at both ends; medians of parts would add up
     /// to something else than the median.
     #[test]
@@ -489,7 +529,7 @@ mod tests {
         let mut joined = Joined::default();
         let rows: Vec<(Row, Row)> = (0..1_000)
             .map(|n| {
-                let (mut near, mut far) = rows(n, 1_000_000_000 * n, 0);
+                let (mut near, mut far) = rows(STAMPED * n, 1_000_000_000 * n, 0);
                 let skew = |rng: &mut crate::rng::SplitMix64| {
                     (20_000.0 * (0.8 * rng.normal()).exp()) as u64
                 };

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{FlowNotes, MOST_ROWS, Row, Visits};
+use super::{FlowNotes, MOST_ROWS, Row, STAMPED, Visits};
 use crate::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
 use crate::datapath::stamps::{Gate, Passed, Stamps};
 use crate::figures::{ConnStats, TcpView};
@@ -16,9 +16,9 @@ use crate::workload::Numbering;
 /// Sends whose stamps may still come, newest last; those before them are given up.
 const AWAITED: usize = 256;
 
-/// How many messages an end that is in a hurry sends before it fetches their stamps, unless it has
-/// nothing else to do.
-const HURRIED: u32 = 16;
+/// How many stamped messages an end that is in a hurry sends before it fetches their stamps, unless
+/// it has nothing else to do.
+const HURRIED: u32 = 8;
 
 /// The notes of one flow, kept by whoever reports them. The lock is never contended: the flow's
 /// thread takes it while it runs, the report afterwards.
@@ -269,21 +269,27 @@ impl Conn for Probed {
         let Some(number) = self.numbering.and_then(|number| number(message)) else {
             return self.inner.send(lane, message);
         };
+        let is_stamped = number.is_multiple_of(STAMPED);
         let before = self.key();
+        if let (true, Some(stamps)) = (is_stamped, self.inner.stamps()) {
+            stamps.want();
+        }
         let call = Realtime.now();
         let progress = self.inner.send(lane, message)?;
         let returned = Realtime.now();
-        if progress == Progress::Moved {
-            // Without a new key, or with part of the message still here, no stamp would be its own.
-            let key = self.key().filter(|key| Some(*key) != before);
-            let key = key.filter(|_| !self.inner.has_backlog());
-            let sent = self.probe.noted().sent(number, call, returned, key);
+        if progress != Progress::Moved {
+            return Ok(progress);
+        }
+        // Without a new key, or with part of the message still here, no stamp would be its own.
+        let key = self.key().filter(|key| is_stamped && Some(*key) != before);
+        let key = key.filter(|_| !self.inner.has_backlog());
+        let sent = self.probe.noted().sent(number, call, returned, key);
+        if is_stamped {
             self.unfetched += 1;
-            if !self.has_time_after(sent) {
-                return Ok(progress);
+            if self.has_time_after(sent) {
+                self.fetch()?;
             }
         }
-        self.fetch()?;
         Ok(progress)
     }
 
@@ -292,7 +298,8 @@ impl Conn for Probed {
         let mut noting = Noting { inbox, numbering, probe, last: None };
         let progress = self.inner.receive(patience, &mut noting)?;
         let last = noting.last;
-        if progress == Progress::Idle {
+        let are_due = |stamps: &mut Stamps| stamps.are_due();
+        if progress == Progress::Idle && self.inner.stamps().is_some_and(are_due) {
             self.fetch()?;
         }
         let arrived = self.inner.stamps().and_then(|stamps| stamps.received_ns());
