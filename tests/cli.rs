@@ -55,7 +55,7 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "tcp", "--label", "x"], "key=value"),
         (&["race", "unix", "--to", "127.0.0.1"], "does not leave this machine"),
         (&["race"], "CONTENDER"),
-        (&["race", "tcp", "--explain"], "not in this version"),
+        (&["race", "--resume", "r.json", "--explain"], "--explain"),
         (&["race", "tcp", "--format", "html"], "not in this version"),
         (&["study", "list"], "not in this version"),
         (&["path", "check"], "not in this version"),

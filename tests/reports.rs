@@ -30,6 +30,21 @@ fn golden(name: &str, text: &str) {
     assert_eq!(text.lines().count(), expected.lines().count(), "{name}: number of lines");
 }
 
+/// Two contenders and their one claim.
+fn duel() -> Outcome {
+    let mut outcome = common::full();
+    let keep = |id: usize| id == common::TCP || id == common::UDP;
+    outcome.title = None;
+    outcome.contenders.retain(|contender| keep(contender.id));
+    outcome.trials.retain(|trial| keep(trial.contender));
+    outcome.summary.retain(|summary| keep(summary.contender));
+    outcome.verdicts.retain(|verdict| keep(verdict.a) && keep(verdict.b));
+    outcome.differences.clear();
+    outcome.warnings.clear();
+    outcome.explain = None;
+    outcome
+}
+
 #[test]
 fn every_format_is_as_its_golden_file() {
     for report in report::ALL {

@@ -77,6 +77,11 @@ impl Observer for Progress {
                 self.remaining = Some(remaining);
                 self.standing = standing(outcome);
             }
+            Event::Explaining { trial, of, label } => {
+                let label = crate::report::visible(label);
+                self.line
+                    .show(&format!("finding out where the time goes: {trial} of {of} · {label}"));
+            }
             Event::Ended { .. } => self.line.clear(),
             _ => {}
         }

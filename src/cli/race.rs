@@ -114,8 +114,8 @@ pub(super) struct Args {
     /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// A second, instrumented pass that splits the round trip
-    #[arg(long, hide = true)]
+    /// Afterwards, show where the time goes: a second pass with the kernel's timestamps
+    #[arg(long, conflicts_with_all = ["resume", "replay"])]
     explain: bool,
 }
 
@@ -126,9 +126,6 @@ const QUICK_BLOCKS: u64 = 8;
 pub(super) fn run(args: Args) -> Result<Verdict> {
     // A format that does not exist is refused before anything runs.
     let report = crate::report::find(&args.format)?;
-    if args.explain {
-        return Err(Error::usage("--explain is not in this version"));
-    }
     let (outcome, file) = match &args.resume {
         Some(file) => (go_on(&args, file)?, file.clone()),
         None => start(&args)?,
@@ -253,6 +250,9 @@ fn request(args: &Args) -> Result<Request> {
     }
     if let Some(placement) = &args.placement {
         request = request.placement(placement);
+    }
+    if args.explain {
+        request = request.explain();
     }
     if let Some(title) = &args.title {
         request = request.title(title);

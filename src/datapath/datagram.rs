@@ -21,6 +21,7 @@ use socket2::{SockAddr, Socket};
 use super::call;
 use super::option::{drops, set_int};
 use super::patience::{ReceiveGuard, flag};
+use super::stamps::{Counts, Stamps};
 use crate::contract::{GUARD, Patience};
 
 mod receive;
@@ -58,6 +59,7 @@ pub struct DatagramSocket {
     drops_before: Option<u32>,
     send_calls: u64,
     receive_calls: u64,
+    stamps: Option<Box<Stamps>>,
 }
 
 impl DatagramSocket {
@@ -89,6 +91,7 @@ impl DatagramSocket {
             drops_before,
             send_calls: 0,
             receive_calls: 0,
+            stamps: None,
         })
     }
 
@@ -100,6 +103,27 @@ impl DatagramSocket {
     /// How calls know the peer.
     pub fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// Has the kernel stamp what [`DatagramSocket::send`] and [`DatagramSocket::receive`] move from
+    /// here on.
+    ///
+    /// # Errors
+    /// As [`Stamps::switch_on`].
+    pub fn switch_stamps_on(&mut self) -> io::Result<()> {
+        if let Peer::Addressed(_) = self.peer {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "calls that carry an address are not stamped; connected=on is",
+            ));
+        }
+        self.stamps = Some(Box::new(Stamps::switch_on(&self.socket, Counts::Datagrams)?));
+        Ok(())
+    }
+
+    /// The stamps, where they are on.
+    pub fn stamps(&mut self) -> Option<&mut Stamps> {
+        self.stamps.as_deref_mut()
     }
 
     /// Sends one message with one send(2), without waiting.
@@ -114,6 +138,9 @@ impl DatagramSocket {
     #[inline]
     fn put(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<()> {
         self.send_calls += 1;
+        if let Some(stamps) = &mut self.stamps {
+            return stamps.send(bytes, flags).map(|_| ());
+        }
         match &self.peer {
             Peer::Bound => call::send(self.socket.as_fd(), bytes, flags),
             Peer::Addressed(to) => call::send_to(self.socket.as_fd(), bytes, flags, to),
@@ -129,6 +156,9 @@ impl DatagramSocket {
     pub fn receive(&mut self, patience: Patience, into: &mut [u8]) -> io::Result<usize> {
         self.guard.suit(&self.socket, patience)?;
         self.receive_calls += 1;
+        if let Some(stamps) = &mut self.stamps {
+            return stamps.recv(into, flag(patience));
+        }
         let (socket, flags) = (self.socket.as_fd(), flag(patience));
         match self.peer {
             Peer::Bound => call::recv(socket, into, flags),

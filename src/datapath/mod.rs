@@ -8,5 +8,6 @@ mod call;
 pub mod datagram;
 pub mod option;
 mod patience;
+pub mod stamps;
 pub mod stream;
 pub mod wait;

@@ -7,6 +7,7 @@ use socket2::Socket;
 
 use super::call;
 use super::patience::{ReceiveGuard, flag};
+use super::stamps::{Counts, Stamps};
 use crate::contract::{GUARD, Patience};
 
 /// A connected socket that counts its system calls. It is in blocking mode, with [`GUARD`] as the
@@ -17,6 +18,7 @@ pub struct Counted {
     guard: ReceiveGuard,
     send_calls: u64,
     receive_calls: u64,
+    stamps: Option<Box<Stamps>>,
 }
 
 impl Counted {
@@ -28,12 +30,26 @@ impl Counted {
         socket.set_nonblocking(false)?;
         let guard = ReceiveGuard::arm(&socket)?;
         socket.set_write_timeout(Some(GUARD.into()))?;
-        Ok(Counted { socket, guard, send_calls: 0, receive_calls: 0 })
+        Ok(Counted { socket, guard, send_calls: 0, receive_calls: 0, stamps: None })
     }
 
     /// The socket, for options.
     pub fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    /// Has the kernel stamp what [`Counted::send`] and [`Counted::receive`] move from here on.
+    ///
+    /// # Errors
+    /// As [`Stamps::switch_on`].
+    pub fn switch_stamps_on(&mut self, counts: Counts) -> io::Result<()> {
+        self.stamps = Some(Box::new(Stamps::switch_on(&self.socket, counts)?));
+        Ok(())
+    }
+
+    /// The stamps, where they are on.
+    pub fn stamps(&mut self) -> Option<&mut Stamps> {
+        self.stamps.as_deref_mut()
     }
 
     /// System calls that sent.
@@ -59,6 +75,9 @@ impl Counted {
     pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
         self.send_calls += 1;
         let flags = libc::MSG_NOSIGNAL | flag(patience);
+        if let Some(stamps) = &mut self.stamps {
+            return done(stamps.send(bytes, flags));
+        }
         done(call::send(self.socket.as_fd(), bytes, flags))
     }
 
@@ -96,6 +115,9 @@ impl Counted {
         self.guard.suit(&self.socket, patience)?;
         self.receive_calls += 1;
         let flags = flags | flag(patience);
+        if let Some(stamps) = &mut self.stamps {
+            return done(stamps.recv(room, flags));
+        }
         done(call::recv(self.socket.as_fd(), room, flags))
     }
 }

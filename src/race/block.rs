@@ -7,6 +7,7 @@ use super::schedule::{Block, Role, Slot};
 use super::stage::{Event, Place, Stage};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
+use crate::trial::explain::Pass;
 use crate::trial::placement::Placement;
 use crate::trial::{End, Order, Record};
 
@@ -34,6 +35,7 @@ impl Common {
             seed,
             samples: None,
             interval: self.interval,
+            pass: Pass::Figures,
         }
     }
 }

@@ -14,6 +14,7 @@
 //! | `sentence` | verdicts in words |
 //! | [`differences`] | what was not equal, and why it matters |
 //! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
+//! | [`explain`] | the second, instrumented pass: where the time goes |
 //! | [`outcome`] | the result as it is saved |
 //! | [`save`], [`layout`] | to disk and back; how it looks there |
 //! | [`mod@compare`] | two saved races against each other |
@@ -40,6 +41,7 @@ mod cells;
 pub mod compare;
 pub mod date;
 pub mod differences;
+pub mod explain;
 pub mod keep;
 pub mod layout;
 pub mod losses;

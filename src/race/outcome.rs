@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::explain::Explained;
 use crate::figures::Metric;
 use crate::transport::Effective;
 use crate::trial::host::HostFacts;
@@ -66,6 +67,9 @@ pub struct Outcome {
     pub differences: Vec<Difference>,
     /// What to know before believing it.
     pub warnings: Vec<Warning>,
+    /// Where the time goes, from a second, instrumented pass; absent where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<Explained>,
     /// How it ended.
     pub status: Status,
 }
@@ -113,6 +117,9 @@ pub struct Asked {
     /// The time between two points of each trial's series, in nanoseconds, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<u64>,
+    /// Whether an instrumented pass was to follow; absent where not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub explain: bool,
 }
 
 /// What was fixed before the first block, so that no result could move it.

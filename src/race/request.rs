@@ -58,6 +58,8 @@ pub struct Request {
     pub(super) title: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) vary: Vec<Factor>,
+    /// What comes after the last block.
+    pub(super) after: After,
     /// The plan of an earlier race, to be run again as it was.
     pub(super) plan: Option<Fixed>,
 }
@@ -85,6 +87,7 @@ impl Request {
             title: None,
             labels: BTreeMap::new(),
             vary: Vec::new(),
+            after: After::Nothing,
             plan: None,
         }
     }
@@ -155,6 +158,12 @@ impl Request {
         self
     }
 
+    /// A second, instrumented pass after the last block: where the time goes.
+    pub fn explain(mut self) -> Request {
+        self.after = After::Explain;
+        self
+    }
+
     /// A title for people.
     pub fn title(mut self, title: impl Into<String>) -> Request {
         self.title = Some(title.into());
@@ -213,6 +222,7 @@ impl Request {
             placement: self.placement.clone(),
             vary: self.vary.clone(),
             interval_ns: self.interval.map(|interval| interval.0),
+            explain: self.after == After::Explain,
         }
     }
 
@@ -295,6 +305,14 @@ impl Request {
             None => Ok(()),
         }
     }
+}
+
+/// What comes after the last block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    Nothing,
+    /// An instrumented pass.
+    Explain,
 }
 
 /// A request that can be meant.

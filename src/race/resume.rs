@@ -93,6 +93,9 @@ fn request(outcome: &Outcome) -> Request {
     request.seed = Some(outcome.seed);
     request.placement.clone_from(&asked.placement);
     request.interval = asked.interval_ns.map(Nanos);
+    if asked.explain {
+        request = request.explain();
+    }
     request.title.clone_from(&outcome.title);
     request.labels.clone_from(&outcome.labels);
     request.vary.clone_from(&asked.vary);

@@ -8,6 +8,7 @@ use super::analyse::{self, Stand};
 use super::block::{self, Common};
 use super::date;
 use super::differences::differences;
+use super::explain;
 use super::notice::Notice;
 use super::outcome::{Entrant, FORMAT, Outcome, Program, Status};
 use super::pilot;
@@ -85,6 +86,7 @@ impl Request {
             control: None,
             differences: Vec::new(),
             warnings: Vec::new(),
+            explain: None,
             status: Status::Running,
         };
         let course = Course::new(stage, contenders, common, outcome);
@@ -213,6 +215,7 @@ impl<'a> Course<'a> {
         // A block that was broken off is not in the result, and its samples go with it.
         let ended =
             ended.and_then(|status| self.cut_samples().map_err(Halt::Save).map(|()| status));
+        let ended = ended.and_then(|status| self.explain(status).map_err(Halt::Trial));
         self.outcome.shares = shares::shares(&self.outcome);
         self.outcome.status = match &ended {
             Ok(status) => *status,
@@ -260,6 +263,24 @@ impl<'a> Course<'a> {
             }
             self.save().map_err(Halt::Save)?;
         }
+    }
+
+    /// The instrumented pass, where one was asked for and the race came to its end.
+    fn explain(&mut self, status: Status) -> Result<Status> {
+        let is_asked = self.outcome.asked.explain && self.outcome.explain.is_none();
+        if !is_asked || status == Status::Interrupted {
+            return Ok(status);
+        }
+        // All that the race itself found is safe before anything else runs.
+        self.outcome.status = status;
+        self.save()?;
+        match explain::run(&mut self.stage, &self.common, &self.outcome) {
+            Ok(explained) => self.outcome.explain = Some(explained),
+            // The race is over; what explains it is only absent.
+            Err(Error::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(status)
     }
 
     /// One block and what follows from it.

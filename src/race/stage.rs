@@ -47,6 +47,15 @@ pub enum Event<'a> {
         /// Time left at most, if no verdict ends it early.
         remaining: Nanos,
     },
+    /// An instrumented trial after the last block begins: the `trial`-th (from 1) of `of`.
+    Explaining {
+        /// Which.
+        trial: u64,
+        /// Of how many.
+        of: u64,
+        /// The contender's label.
+        label: &'a str,
+    },
     /// The race so far is on disk.
     Saved {
         /// Its file.

@@ -56,6 +56,7 @@ pub(super) fn outcome(contenders: usize) -> Outcome {
         control: None,
         differences: Vec::new(),
         warnings: Vec::new(),
+        explain: None,
         status: Status::Running,
     }
 }
@@ -96,6 +97,7 @@ impl Observer for Diary {
             }
             Event::TrialEnded { .. } => return,
             Event::BlockDone { blocks, .. } => format!("block {blocks}"),
+            Event::Explaining { trial, of, label } => format!("explain {trial}/{of}: {label}"),
             Event::Saved { .. } => "saved".into(),
             Event::Ended { outcome } => format!("{:?}", outcome.status),
         };

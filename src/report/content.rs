@@ -2,17 +2,18 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, evidence, factors, over_time, results};
+use super::{answer, evidence, explain, factors, over_time, results};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 15] = [
+    let sections: [Option<Section>; 16] = [
         answer::section(outcome),
         factors::section(outcome),
         factors::combinations(outcome),
         results::section(outcome),
         evidence::verdicts(outcome),
+        explain::section(outcome),
         evidence::control(outcome),
         evidence::regimes(outcome),
         over_time::section(outcome),

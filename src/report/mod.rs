@@ -11,6 +11,7 @@
 //! | `over_time.rs` | how trials went, in bars and as CSV |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
+//! | `explain.rs` | where the time goes, from the second pass |
 //! | `document.rs` | headings, tables and lists, before anyone knows how they will look |
 //! | `words.rs` | numbers with their units |
 //! | `text.rs` | wrapping, alignment, and control characters made visible |
@@ -27,6 +28,7 @@ mod content;
 mod csv;
 mod document;
 mod evidence;
+mod explain;
 mod factors;
 mod json;
 mod markdown;

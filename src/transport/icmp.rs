@@ -317,6 +317,14 @@ impl Conn for IcmpConn {
         Ok(())
     }
 
+    fn instrument(&mut self) -> io::Result<()> {
+        self.socket.switch_stamps_on()
+    }
+
+    fn stamps(&mut self) -> Option<&mut Stamps> {
+        self.socket.stamps()
+    }
+
     fn effective(&self) -> Effective {
         [
             ("socket", self.echo.access.name().to_owned()),

@@ -11,6 +11,7 @@ use std::os::fd::BorrowedFd;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Sink, Source};
+use crate::datapath::stamps::Stamps;
 use crate::error::{Result, unknown};
 use crate::figures::{ConnStats, TcpView};
 use crate::spec::{Key, Settings, Spec};
@@ -216,6 +217,23 @@ pub trait Conn: Send {
     /// Lets a protocol in user space act on time passing.
     fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Has the kernel stamp each message from here on, for an instrumented pass.
+    ///
+    /// # Errors
+    /// `Unsupported` where no kernel sees single messages of this transport; otherwise what
+    /// setsockopt(2) says.
+    fn instrument(&mut self) -> io::Result<()> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the kernel stamps no messages of this transport",
+        ))
+    }
+
+    /// The kernel's stamps, where [`Conn::instrument`] has switched them on.
+    fn stamps(&mut self) -> Option<&mut Stamps> {
+        None
     }
 
     /// The options as read back.

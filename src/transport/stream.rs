@@ -11,6 +11,7 @@ use super::frame::{Decoder, Encoder};
 use super::{Conn, Effective, Progress};
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern, prefaulted};
+use crate::datapath::stamps::{Counts, Stamps};
 use crate::datapath::stream::Counted;
 use crate::error::Result;
 use crate::figures::{ConnStats, Headers, TcpView};
@@ -27,6 +28,11 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Sets the options that were asked for: before the handshake, so that it sees them, and again
     /// on a connection that came from elsewhere.
     fn apply(&self, socket: &Socket) -> Result<()>;
+
+    /// Whether the kernel can stamp what passes through such a socket.
+    fn has_stamps(&self) -> bool {
+        false
+    }
 
     /// Sets the options that a connection must be established for.
     fn connected(&self, _socket: &Socket) -> Result<()> {
@@ -222,6 +228,20 @@ impl<F: Flavour> Conn for StreamConn<F> {
             Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(()),
             other => other,
         }
+    }
+
+    fn instrument(&mut self) -> io::Result<()> {
+        if !self.flavour.has_stamps() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "its bytes pass no device, so the kernel stamps nothing",
+            ));
+        }
+        self.socket.switch_stamps_on(Counts::Bytes)
+    }
+
+    fn stamps(&mut self) -> Option<&mut Stamps> {
+        self.socket.stamps()
     }
 
     fn effective(&self) -> Effective {

@@ -260,6 +260,10 @@ fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>)
 }
 
 impl Flavour for Options {
+    fn has_stamps(&self) -> bool {
+        true
+    }
+
     fn apply(&self, socket: &Socket) -> Result<()> {
         self.set_congestion_control(socket)?;
         set("nodelay", Some(self.nodelay), |on| socket.set_tcp_nodelay(on))?;

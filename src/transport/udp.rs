@@ -375,6 +375,14 @@ impl Conn for UdpConn {
         Ok(())
     }
 
+    fn instrument(&mut self) -> io::Result<()> {
+        self.socket.switch_stamps_on()
+    }
+
+    fn stamps(&mut self) -> Option<&mut Stamps> {
+        self.socket.stamps()
+    }
+
     /// `io`, `rx` and `batch` say what bulk data is moved with; messages never are.
     fn effective(&self) -> Effective {
         let socket = self.socket.socket();

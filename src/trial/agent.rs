@@ -22,6 +22,8 @@ use crate::workload::{Half, HalfReport, Part, Task};
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use super::counters;
 use super::driver::{Flow, Meter, Signal, Watch};
+use super::explain::probed::Probe;
+use super::explain::{Before, FlowNotes, Pass};
 use super::intervals::Sampler;
 use super::placement::pin;
 use super::samples::Samples;
@@ -70,6 +72,7 @@ struct FlowEnd {
     stats: ConnStats,
     effective: Effective,
     wait_calls: u64,
+    notes: Option<FlowNotes>,
     _conn: Box<dyn Conn>,
 }
 
@@ -95,8 +98,24 @@ fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
         let largest_message = task.largest_message();
         let meter = meter.clone();
         let sampler = Sampler::new(plan.interval_ns, count);
+        let (conn, probe) = match plan.pass {
+            Pass::Figures => (conn, None),
+            Pass::Explain => {
+                let (conn, probe) = Probe::wrap(conn, task.numbering(), info.peer);
+                (conn, Some(probe))
+            }
+        };
         let wait = plan.wait;
-        flows.push(Flow { conn, half, wait, sampler, meter, largest_message, wait_calls: 0 });
+        flows.push(Flow {
+            conn,
+            half,
+            wait,
+            sampler,
+            meter,
+            largest_message,
+            wait_calls: 0,
+            probe,
+        });
     }
     say(&mut control, &FromAgent::Connected)?;
     Session::start(control, flows, &plan)?.finish()
@@ -212,6 +231,7 @@ struct Session {
     cost: ProcessCost,
     counters: Option<HostCounters>,
     load: f64,
+    before: Option<Before>,
 }
 
 impl Session {
@@ -248,8 +268,9 @@ impl Session {
         let word = control::read(&mut control);
         called_off.store(!matches!(word, Ok(ToAgent::Start)), Ordering::Release);
         let counters = counters::read();
-        let (cpu, cost) = (CpuTimes::read(), ProcessCost::read());
+        let (times, cost) = (CpuTimes::read(), ProcessCost::read());
         let load = load_average().unwrap_or_default();
+        let before = (plan.pass == Pass::Explain).then(|| Before::read(plan.cpu));
         go.wait();
         match word.map_err(control_failed)? {
             ToAgent::Start => {}
@@ -268,10 +289,11 @@ impl Session {
             sent,
             ended,
             peer_finished,
-            cpu,
+            cpu: times,
             cost,
             counters,
             load,
+            before,
         })
     }
 
@@ -356,6 +378,7 @@ impl Session {
             counters: counters::since(self.counters.as_ref()),
             ..AgentReport::default()
         };
+        let mut notes = Vec::new();
         for end in self.ended.into_iter().flatten() {
             report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
             if report.effective.is_empty() {
@@ -364,7 +387,9 @@ impl Session {
             report.halves.push(end.report);
             report.series.push(end.series);
             report.conns.push(end.stats);
+            notes.extend(end.notes);
         }
+        report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
         report
     }
 }
@@ -379,6 +404,7 @@ fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Tel
             stats: flow.conn.stats(),
             effective: flow.conn.effective(),
             wait_calls: flow.wait_calls,
+            notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
             _conn: flow.conn,
         })
     });

@@ -23,7 +23,7 @@ use super::pair::{BothReports, Pair, SLACK, await_ready};
 use super::placement::{Assigned, Ends, Load, Placement};
 use super::remote::RemoteServer;
 use super::topology::Topology;
-use super::{End, Order, PathFacts, Record, Runner};
+use super::{End, Noted, Order, PathFacts, Record, Runner};
 
 /// Where the far end is.
 #[derive(Debug)]
@@ -49,6 +49,7 @@ pub struct Agents {
     on_interval: Option<OnInterval>,
     /// Set to call off the trial under way.
     stop: Arc<AtomicBool>,
+    noted: Option<Noted>,
 }
 
 /// Is told of each interval of a trial under way.
@@ -63,6 +64,7 @@ impl Agents {
             on_queued: Box::new(|_| {}),
             on_interval: None,
             stop: Arc::default(),
+            noted: None,
         }
     }
 
@@ -132,6 +134,7 @@ impl Agents {
         if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
             tell(&row);
         }
+        self.noted = reports.noted();
         let mut record = conclude(&contender, &*task, &reports);
         record.started_ms = started_ms;
         record.took_ns = (Monotonic.now() - start).0;
@@ -205,6 +208,10 @@ impl Runner for Agents {
         Ok((self.facts.clone(), far))
     }
 
+    fn noted(&mut self) -> Option<Noted> {
+        self.noted.take()
+    }
+
     fn path(&self) -> PathFacts {
         match &self.far {
             Far::Loopback(family) => PathFacts {
@@ -254,7 +261,21 @@ impl Plans<'_> {
             limits: None,
             interval_ns: self.order.interval,
             live: self.live,
+            pass: self.order.pass,
         }
+    }
+}
+
+impl BothReports {
+    /// What both ends noted, if they were to.
+    fn noted(&self) -> Option<Noted> {
+        let far = self.far.as_ref();
+        Some(Noted {
+            near: *self.near.notes.clone()?,
+            far: far.and_then(|far| far.notes.as_deref().cloned()),
+            conns: [self.near.conns.clone(), far.map_or_else(Vec::new, |far| far.conns.clone())],
+            halves: [self.near.halves.clone(), far.map_or_else(Vec::new, |far| far.halves.clone())],
+        })
     }
 }
 

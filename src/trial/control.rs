@@ -27,6 +27,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use super::explain::{EndNotes, Pass};
 use super::host::HostFacts;
 use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Fault, Result};
@@ -183,6 +184,9 @@ pub struct AgentPlan {
     /// Whether the points are told while the trial runs.
     #[serde(default)]
     pub live: bool,
+    /// What the trial is for.
+    #[serde(default, skip_serializing_if = "Pass::is_usual")]
+    pub pass: Pass,
 }
 
 fn default_interval() -> Nanos {
@@ -210,6 +214,9 @@ pub struct AgentReport {
     /// What the network code counted meanwhile, for the whole network namespace.
     #[serde(default)]
     pub counters: Option<HostCounters>,
+    /// What was noted, in an instrumented trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<Box<EndNotes>>,
 }
 
 /// Writes one message: a 32-bit big-endian length, then JSON.

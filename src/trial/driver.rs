@@ -15,6 +15,7 @@ use crate::transport::{Conn, Progress};
 use crate::workload::Half;
 
 use super::control::Limits;
+use super::explain::probed::Probe;
 use super::intervals::Sampler;
 
 /// What a flow's thread is told from outside, and what it tells.
@@ -75,6 +76,8 @@ pub struct Flow {
     pub largest_message: usize,
     /// System calls made to wait, so far.
     pub wait_calls: u64,
+    /// Holds what the connection notes, in an instrumented trial.
+    pub probe: Option<Probe>,
 }
 
 /// How many times a spinning end looks at the socket before it looks at the clock again, where
@@ -510,6 +513,7 @@ mod tests {
             meter: None,
             largest_message: 10,
             wait_calls: 0,
+            probe: None,
         }
     }
 

@@ -11,10 +11,11 @@ use crate::contract::WaitMode;
 use crate::error::{Error, Fault, Result};
 use crate::figures::series::Series;
 use crate::figures::{
-    ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow, Packets,
+    ClockEstimate, ConnStats, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow, Packets,
 };
 use crate::time::Nanos;
 use crate::transport::Effective;
+use crate::workload::HalfReport;
 
 mod agent;
 pub mod agents;
@@ -22,6 +23,7 @@ pub mod control;
 pub mod counters;
 pub mod doctor;
 pub mod driver;
+pub mod explain;
 pub mod fake;
 pub mod findings;
 pub mod host;
@@ -40,6 +42,7 @@ pub mod timing;
 pub mod topology;
 pub mod usage;
 
+use explain::{EndNotes, Pass};
 use host::HostFacts;
 use placement::{Load, Placement};
 
@@ -60,6 +63,21 @@ pub struct Order {
     pub samples: Option<PathBuf>,
     /// The time between two points of the trial's series.
     pub interval: Nanos,
+    /// What it is for.
+    pub pass: Pass,
+}
+
+/// What both ends of an instrumented trial noted, besides its figures.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Noted {
+    /// The near end.
+    pub near: EndNotes,
+    /// The far end; absent where that is the kernel, or a server too old to take notes.
+    pub far: Option<EndNotes>,
+    /// What the connections of the near end counted, by flow, and of the far end.
+    pub conns: [Vec<ConnStats>; 2],
+    /// What their halves had to say.
+    pub halves: [Vec<HalfReport>; 2],
 }
 
 /// How a trial ended.
@@ -93,6 +111,11 @@ pub trait Runner {
 
     /// The path in words and numbers.
     fn path(&self) -> PathFacts;
+
+    /// What the ends of the last trial noted, if it was run to be explained.
+    fn noted(&mut self) -> Option<Noted> {
+        None
+    }
 }
 
 /// The path of a race.

@@ -79,6 +79,12 @@ pub trait Task: Send + Sync {
     /// Whether the schedule must be kept to the microsecond, so that waiting may spin.
     fn is_paced(&self) -> bool;
 
+    /// How a message tells its number, which it keeps on the way there and back; `None` where its
+    /// messages have none.
+    fn numbering(&self) -> Option<Numbering> {
+        None
+    }
+
     /// One half of one flow.
     fn half(&self, part: Part) -> Box<dyn Half>;
 
@@ -88,6 +94,9 @@ pub trait Task: Send + Sync {
     /// The settings as JSON results show them, defaults included.
     fn spec(&self) -> Spec;
 }
+
+/// The number of a message that may be anything.
+pub type Numbering = fn(&[u8]) -> Option<u64>;
 
 /// Which half of which flow to make.
 pub struct Part {

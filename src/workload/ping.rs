@@ -12,7 +12,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::{self, account};
-use super::{Findings, Half, HalfReport, Info, Part, Reports, Task, Workload};
+use super::{Findings, Half, HalfReport, Info, Numbering, Part, Reports, Task, Workload};
 
 mod asker;
 mod echoer;
@@ -266,6 +266,10 @@ impl Task for PingTask {
 
     fn is_paced(&self) -> bool {
         true
+    }
+
+    fn numbering(&self) -> Option<Numbering> {
+        Some(|message| header::Header::read(message).map(|header| header.seq))
     }
 
     fn half(&self, part: Part) -> Box<dyn Half> {

@@ -11,6 +11,8 @@ use deadheat::figures::{
     Account, Better, ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metric, PacedFlow,
     Pacing, Packets, Quantile, Role, TcpView, Unit,
 };
+use deadheat::race::explain::bottleneck::Limit;
+use deadheat::race::explain::{BulkEnd, Calls, Explained, Explanation, Moving};
 use deadheat::race::outcome::{
     Asked, Cell, Control, Difference, Entrant, Factor, Fixed, LevelRatio, Outcome, Program, Ratio,
     Share, ShareKind, Status, Summary, Trial, Verdict, Warning,
@@ -18,6 +20,7 @@ use deadheat::race::outcome::{
 use deadheat::race::{analyse, shares};
 use deadheat::rng::SplitMix64;
 use deadheat::stats;
+use deadheat::trial::explain::parts::{Clocks, Part, PartTime, RoundTrip};
 use deadheat::trial::host::HostFacts;
 use deadheat::trial::placement::Placement;
 use deadheat::trial::{PathFacts, Record};
@@ -203,6 +206,7 @@ pub(crate) fn full() -> Outcome {
                 advice: "Fix the placement with --placement, then race again.".into(),
             },
         ],
+        explain: Some(explained()),
         status: Status::Budget,
     }
 }
@@ -247,6 +251,7 @@ pub(crate) fn minimal() -> Outcome {
         control: None,
         differences: Vec::new(),
         warnings: Vec::new(),
+        explain: None,
         status: Status::Running,
         ..full()
     }
@@ -298,11 +303,100 @@ pub(crate) fn hostile() -> Outcome {
     for metric in &mut outcome.metrics {
         metric.label = bad();
     }
+    for explanation in outcome.explain.iter_mut().flat_map(|explain| &mut explain.contenders) {
+        explanation.missing.iter_mut().for_each(|what| *what = bad());
+        explanation.moving.iter_mut().for_each(|moving| moving.why = bad());
+    }
     outcome
 }
 
 pub(crate) fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Round trips with all parts, with few, and, as no race has it, bulk data beside them.
+fn explained() -> Explained {
+    use Part::*;
+    let part = |(part, ns): (Part, f64)| PartTime { part, ns, low_ns: 0.9 * ns, high_ns: 1.3 * ns };
+    let tcp = [
+        (NearCall, 3_120.0),
+        (NearStack, 410.0),
+        (BothWays, 21_400.0),
+        (FarWake, 17_030.0),
+        (FarApplication, 1_210.0),
+        (FarCall, 2_870.0),
+        (FarStack, 380.0),
+        (NearWake, 17_240.0),
+    ];
+    let udp = [(FarApplication, 1_050.0), (BothUnsplit, 51_800.0)];
+    let trip = |parts: &[(Part, f64)], total_ns: f64| RoundTrip {
+        messages: 2_700,
+        incomplete: 3,
+        total_ns,
+        parts: parts.iter().copied().map(part).collect(),
+        residual_ns: total_ns - parts.iter().map(|(_, ns)| ns).sum::<f64>(),
+        bare_ns: None,
+        acknowledged_ns: None,
+        near_sending_ns: Some(9_400.0),
+        far_sending_ns: Some(8_100.0),
+    };
+    let calls = Calls {
+        per_mb: 7.63,
+        bytes: 131_072.0,
+        ns: 16_400.0,
+        ran_ns: 15_900.0,
+        ns_per_byte: 0.125,
+    };
+    let cpu = BulkEnd {
+        ran_share: 0.97,
+        thread_ns_per_gb: 121_000_000.0,
+        cpus: 1,
+        busy_share: 0.99,
+        interrupts_share: 0.18,
+    };
+    let moving = Moving {
+        direction: Direction::Up,
+        delivered_bytes: 8_000_000_000,
+        goodput_bps: 64e9,
+        sending: calls,
+        receiving: calls,
+        packets_per_mb: Some(15.4),
+        sender: cpu,
+        receiver: cpu,
+        limit: Limit::ReceiverCpu,
+        why: "The receiver's CPU: its thread ran 97 % of the time.".into(),
+    };
+    let explanation = |contender, headline| Explanation {
+        contender,
+        trials: 3,
+        headline: Some(headline),
+        instrumented: Some(headline + 1_900.0),
+        ..Explanation::default()
+    };
+    Explained {
+        metric: "rtt_p50_ns".into(),
+        rounds: 3,
+        contenders: vec![
+            Explanation {
+                round_trip: Some(RoundTrip {
+                    bare_ns: Some(61_200.0),
+                    acknowledged_ns: Some(41_000.0),
+                    ..trip(&tcp, 63_700.0)
+                }),
+                clocks: Some(Clocks::Apart),
+                ..explanation(TCP, 62_574.0)
+            },
+            Explanation {
+                round_trip: Some(trip(&udp, 52_800.0)),
+                clocks: Some(Clocks::Apart),
+                missing: vec![
+                    "2700 of 2700 round trips lack the near end's TX_SOFTWARE stamp.".into(),
+                ],
+                ..explanation(UDP, 51_474.0)
+            },
+            Explanation { moving: vec![moving], ..explanation(UNIX, 62_174.0) },
+        ],
+    }
 }
 
 fn asked() -> Asked {
@@ -319,6 +413,7 @@ fn asked() -> Asked {
         placement: Some("cross-core".into()),
         vary: Vec::new(),
         interval_ns: Some(500_000_000),
+        explain: true,
     }
 }
 

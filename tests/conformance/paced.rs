@@ -49,8 +49,16 @@ fn run(contender: &Contender, at: &Endpoint, typed: &str) -> Findings {
         let largest_message = task.largest_message();
         let wait = WaitMode::Spin;
         let sampler = Sampler::new(intervals::DEFAULT, 1);
-        let mut flow =
-            Flow { conn, half, wait, sampler, meter: None, largest_message, wait_calls: 0 };
+        let mut flow = Flow {
+            conn,
+            half,
+            wait,
+            sampler,
+            meter: None,
+            largest_message,
+            wait_calls: 0,
+            probe: None,
+        };
         flow.run(&Monotonic, &signals[own], &mut Tell(&signals[1 - own])).unwrap();
         let report = flow.half.report(Monotonic.now());
         let stats = flow.conn.stats();

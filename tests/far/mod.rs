@@ -402,6 +402,7 @@ pub(crate) fn plan() -> AgentPlan {
         limits: None,
         interval_ns: deadheat::trial::intervals::DEFAULT,
         live: false,
+        pass: Default::default(),
     }
 }
 

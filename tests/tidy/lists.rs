@@ -39,6 +39,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("evidence", "control, differences, conditions"),
             ("factors", "a race over conditions"),
             ("over_time", "trials over time"),
+            ("explain", "where the time goes"),
             ("results", "the table of figures"),
             ("text", "text on a terminal"),
             ("totals", "sums"),

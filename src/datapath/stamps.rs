@@ -1,0 +1,397 @@
+//! When the kernel saw a packet: software timestamps of sockets
+//! (Documentation/networking/timestamping.rst), for an instrumented pass only. They cost a receiving
+//! call more per stamped message and a little for each packet of the host, so no headline figure is
+//! taken with them.
+//!
+//! Every stamp is `CLOCK_REALTIME`. What arrives is stamped as long as they are on, what is sent only
+//! where [`Stamps::want`] asks for it. Stamps of what was sent come back through the socket's error
+//! queue under a key that counts stamped datagrams, or all bytes, since they were switched on.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use socket2::Socket;
+
+use super::call;
+use super::option::set_words;
+
+/// What a key counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counts {
+    /// Datagrams that were to be stamped, from 0.
+    Datagrams,
+    /// Bytes of a stream: the key of a send is that of its last byte.
+    Bytes,
+}
+
+/// Where something that was sent passed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// It was handed to the queueing discipline (`TX_SCHED`).
+    Scheduled,
+    /// The driver took it (`TX_SOFTWARE`).
+    Left,
+    /// The peer has acknowledged every byte up to it (`TX_ACK`). Asked for with one stamped send in four.
+    Acknowledged,
+}
+
+/// A stamp of something that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// Which send: see [`Counts`].
+    pub key: u32,
+    /// Where it was.
+    pub gate: Gate,
+    /// When, in nanoseconds of `CLOCK_REALTIME`.
+    pub at_ns: u64,
+}
+
+/// How many stamps one call fetches: the two of a send and the acknowledgements of others.
+const FETCHED: usize = 4;
+
+/// One stamped send in so many asks for a stamp of its acknowledgement, too: that one is made while
+/// the answer is on its way up, and would hold each of them up.
+const ACKNOWLEDGED: u32 = 4;
+
+/// Room for a stamp (48 bytes of data) and for the error that carries its key with the address it
+/// concerns (16 bytes and up to 28).
+const CONTROL: usize = 192;
+
+/// A control buffer with the alignment of `cmsghdr`.
+#[repr(align(8))]
+struct Control([u8; CONTROL]);
+
+/// The stamps of one socket, switched on.
+pub struct Stamps {
+    socket: OwnedFd,
+    counts: Counts,
+    /// Whether the next send is to be stamped.
+    wanted: bool,
+    stamped: u32,
+    /// Stamps that were asked for and have not come.
+    due: u32,
+    gone: u32,
+    received_ns: Option<u64>,
+    controls: Box<[Control; FETCHED]>,
+}
+
+impl Stamps {
+    /// Switches the stamps of a connected socket on. Those of what arrives may be missing for the
+    /// first few packets, as the kernel begins to stamp only when somebody asks.
+    ///
+    /// # Errors
+    /// What setsockopt(2) says: `EINVAL` where the kernel has no such stamps.
+    pub fn switch_on(socket: &Socket, counts: Counts) -> io::Result<Stamps> {
+        let common = libc::SOF_TIMESTAMPING_SOFTWARE
+            | libc::SOF_TIMESTAMPING_RX_SOFTWARE
+            | libc::SOF_TIMESTAMPING_OPT_ID
+            | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+        let set =
+            |flags| set_words(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &[flags]);
+        match counts {
+            Counts::Datagrams => set(common)?,
+            // Before Linux 6.2 the count begins at the first byte that is not acknowledged, which on
+            // an idle connection is the same.
+            Counts::Bytes => {
+                set(common | libc::SOF_TIMESTAMPING_OPT_ID_TCP).or_else(|_| set(common))?;
+            }
+        }
+        Ok(Stamps {
+            socket: socket.as_fd().try_clone_to_owned()?,
+            counts,
+            wanted: false,
+            stamped: 0,
+            due: 0,
+            gone: 0,
+            received_ns: None,
+            controls: Box::new([const { Control([0; CONTROL]) }; FETCHED]),
+        })
+    }
+
+    /// Has the next send stamped.
+    pub fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Whether stamps are still to come.
+    pub fn are_due(&self) -> bool {
+        self.due > 0
+    }
+
+    /// One send(2), or sendmsg(2) where it is to be stamped; its stamps come under
+    /// [`Stamps::last_key`].
+    ///
+    /// # Errors
+    /// What the call says.
+    pub(super) fn send(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+        if !std::mem::take(&mut self.wanted) {
+            let sent = call::send(self.socket.as_fd(), bytes, flags)?;
+            if self.counts == Counts::Bytes {
+                self.gone = self.gone.wrapping_add(sent as u32);
+            }
+            return Ok(sent);
+        }
+        self.stamped = self.stamped.wrapping_add(1);
+        let acknowledged =
+            self.counts == Counts::Bytes && self.stamped.is_multiple_of(ACKNOWLEDGED);
+        let (extra, stamps) =
+            if acknowledged { (libc::SOF_TIMESTAMPING_TX_ACK, 3) } else { (0, 2) };
+        let sent = self.send_stamped(bytes, flags, SENT | extra)?;
+        self.due = self.due.saturating_add(stamps);
+        let units = match self.counts {
+            Counts::Datagrams => 1,
+            Counts::Bytes => sent as u32,
+        };
+        self.gone = self.gone.wrapping_add(units);
+        Ok(sent)
+    }
+
+    /// One sendmsg(2) that asks for the `wanted` stamps of this send.
+    fn send_stamped(&mut self, bytes: &[u8], flags: libc::c_int, wanted: u32) -> io::Result<usize> {
+        let mut iovec =
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut header = header(&mut self.controls[0]);
+        header.msg_iov = &mut iovec;
+        header.msg_iovlen = 1;
+        // SAFETY: the control buffer is aligned and has room for one message with a u32; the kernel
+        // only reads the bytes that the iovec names.
+        let sent = unsafe {
+            header.msg_controllen = libc::CMSG_SPACE(size_of::<u32>() as u32) as _;
+            let cmsg = libc::CMSG_FIRSTHDR(&header);
+            (*cmsg).cmsg_level = libc::SOL_SOCKET;
+            (*cmsg).cmsg_type = libc::SO_TIMESTAMPING;
+            (*cmsg).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
+            libc::CMSG_DATA(cmsg).cast::<u32>().write_unaligned(wanted);
+            libc::sendmsg(self.socket.as_raw_fd(), &header, flags)
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// The key of the last stamped send.
+    pub fn last_key(&self) -> u32 {
+        self.gone.wrapping_sub(1)
+    }
+
+    /// When what the last receiving call brought had reached this host; of several segments of a
+    /// stream, the last of them. `None` where the call brought nothing or no stamp.
+    pub fn received_ns(&self) -> Option<u64> {
+        self.received_ns
+    }
+
+    /// One recvmsg(2) in place of recv(2).
+    ///
+    /// # Errors
+    /// What recvmsg(2) says.
+    pub(super) fn recv(&mut self, room: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+        self.received_ns = None;
+        let mut iovec = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        let mut header = header(&mut self.controls[0]);
+        header.msg_iov = &mut iovec;
+        header.msg_iovlen = 1;
+        // SAFETY: the header names one iovec over a live slice and a control buffer of `self`.
+        let got = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &mut header, flags) };
+        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        self.received_ns = stamp(&header).0;
+        Ok(got)
+    }
+
+    /// Hands over the stamps that wait, without waiting for more. One call, mostly.
+    ///
+    /// # Errors
+    /// What recvmmsg(2) says otherwise.
+    pub fn fetch(&mut self, mut take: impl FnMut(Passed)) -> io::Result<()> {
+        loop {
+            // SAFETY: an all-zero mmsghdr is valid.
+            let mut headers: [libc::mmsghdr; FETCHED] = unsafe { std::mem::zeroed() };
+            for (slot, control) in headers.iter_mut().zip(self.controls.iter_mut()) {
+                slot.msg_hdr = header(control);
+            }
+            let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+            // SAFETY: the headers have no iovecs, and their control buffers live in `self`.
+            let got = unsafe {
+                libc::recvmmsg(
+                    self.socket.as_raw_fd(),
+                    headers.as_mut_ptr(),
+                    FETCHED as libc::c_uint,
+                    flags as _,
+                    std::ptr::null_mut(),
+                )
+            };
+            let got = match usize::try_from(got) {
+                Ok(got) => got,
+                Err(_) => match io::Error::last_os_error() {
+                    e if matches!(
+                        e.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) =>
+                    {
+                        return Ok(());
+                    }
+                    e => return Err(e),
+                },
+            };
+            for slot in headers.iter().take(got) {
+                if let (Some(at_ns), Some((gate, key))) = stamp(&slot.msg_hdr) {
+                    self.due = self.due.saturating_sub(1);
+                    take(Passed { key, gate, at_ns });
+                }
+            }
+            if got < FETCHED {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Stamps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stamps({} gone)", self.gone)
+    }
+}
+
+fn header(control: &mut Control) -> libc::msghdr {
+    // SAFETY: an all-zero msghdr is valid: no address, no buffers, no control.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = CONTROL as _;
+    header
+}
+
+/// The stamps that every stamped send asks for.
+const SENT: u32 = libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_TX_SOFTWARE;
+
+/// `SCM_TSTAMP_*` of linux/errqueue.h.
+const SND: u32 = 0;
+const SCHED: u32 = 1;
+const ACK: u32 = 2;
+
+/// The software stamp in a message's control data and, if it came from the error queue, what it is of.
+fn stamp(header: &libc::msghdr) -> (Option<u64>, Option<(Gate, u32)>) {
+    let (mut at_ns, mut of) = (None, None);
+    // SAFETY: the kernel filled in the control buffer that `header` describes; each message is read
+    // as what its level and type say, and only if it is long enough.
+    unsafe {
+        let mut next = libc::CMSG_FIRSTHDR(header);
+        while let Some(cmsg) = next.as_ref() {
+            let data = libc::CMSG_DATA(next);
+            let len = (cmsg.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            match (cmsg.cmsg_level, cmsg.cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)
+                    if len >= size_of::<libc::timespec>() =>
+                {
+                    // The first of three, the software stamp; zero where there is none.
+                    let ts = data.cast::<libc::timespec>().read_unaligned();
+                    at_ns = nanos(ts).filter(|ns| *ns > 0);
+                }
+                (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+                    if len >= size_of::<libc::sock_extended_err>() =>
+                {
+                    let error = data.cast::<libc::sock_extended_err>().read_unaligned();
+                    of = gate(&error);
+                }
+                _ => {}
+            }
+            next = libc::CMSG_NXTHDR(header, next);
+        }
+    }
+    (at_ns, of)
+}
+
+fn gate(error: &libc::sock_extended_err) -> Option<(Gate, u32)> {
+    if error.ee_origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
+        return None;
+    }
+    let gate = match error.ee_info {
+        SND => Gate::Left,
+        SCHED => Gate::Scheduled,
+        ACK => Gate::Acknowledged,
+        _ => return None,
+    };
+    Some((gate, error.ee_data))
+}
+
+fn nanos(ts: libc::timespec) -> Option<u64> {
+    let secs = u64::try_from(ts.tv_sec).ok()?;
+    secs.checked_mul(1_000_000_000)?.checked_add(u64::try_from(ts.tv_nsec).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    use super::*;
+    use crate::time::{Clock, Realtime};
+
+    fn fetched(stamps: &mut Stamps) -> Vec<(u32, Gate)> {
+        let mut all = Vec::new();
+        stamps.fetch(|passed| all.push((passed.key, passed.gate))).unwrap();
+        all
+    }
+
+    #[test]
+    fn datagrams_are_counted_and_stamped_on_both_sides_in_order() {
+        let a = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let b = UdpSocket::bind("127.0.0.1:0").unwrap();
+        a.connect(b.local_addr().unwrap()).unwrap();
+        b.connect(a.local_addr().unwrap()).unwrap();
+        let (a, b) = (Socket::from(a), Socket::from(b));
+        let mut sender = Stamps::switch_on(&a, Counts::Datagrams).unwrap();
+        let mut receiver = Stamps::switch_on(&b, Counts::Datagrams).unwrap();
+        for key in 0..3 {
+            // What is not to be stamped does not count.
+            assert_eq!(sender.send(b"-", 0).unwrap(), 1);
+            assert_eq!(receiver.recv(&mut [0; 8], 0).unwrap(), 1);
+            assert_eq!((fetched(&mut sender), sender.are_due()), (vec![], false));
+            let before = Realtime.now().0;
+            sender.want();
+            assert_eq!(sender.send(b"abc", 0).unwrap(), 3);
+            assert!(sender.are_due());
+            assert_eq!(sender.last_key(), key);
+            let mut left = Vec::new();
+            sender.fetch(|passed| left.push(passed)).unwrap();
+            let kinds: Vec<_> = left.iter().map(|passed| (passed.key, passed.gate)).collect();
+            assert_eq!(kinds, [(key, Gate::Scheduled), (key, Gate::Left)]);
+            let mut room = [0; 8];
+            assert_eq!(receiver.recv(&mut room, 0).unwrap(), 3);
+            let arrived = receiver.received_ns().unwrap();
+            let times = [before, left[0].at_ns, left[1].at_ns, arrived, Realtime.now().0];
+            assert!(times.is_sorted(), "{times:?}");
+        }
+        assert!(receiver.recv(&mut [0; 8], libc::MSG_DONTWAIT).is_err());
+        assert_eq!((receiver.received_ns(), fetched(&mut sender)), (None, vec![]));
+    }
+
+    #[test]
+    fn bytes_of_a_stream_are_counted_to_the_last_of_each_send() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let a = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (b, _) = listener.accept().unwrap();
+        a.set_nodelay(true).unwrap();
+        // What went before does not count.
+        let (a, b) = (Socket::from(a), Socket::from(b));
+        a.send(b"hello").unwrap();
+        let mut receiver = Stamps::switch_on(&b, Counts::Bytes).unwrap();
+        assert_eq!(receiver.recv(&mut [0; 8], 0).unwrap(), 5);
+        let mut sender = Stamps::switch_on(&a, Counts::Bytes).unwrap();
+        let mut key = u32::MAX;
+        for n in 1..=16 {
+            let len = 10 * n;
+            sender.want();
+            assert_eq!(sender.send(&vec![1; len], 0).unwrap(), len);
+            key = key.wrapping_add(len as u32);
+            assert_eq!(sender.last_key(), key);
+            let mut room = [0; 256];
+            assert_eq!(receiver.recv(&mut room, 0).unwrap(), len);
+            assert!(receiver.received_ns().is_some());
+            // The answer acknowledges, where the receiver's kernel has not done so by itself.
+            b.send(b"y").unwrap();
+            assert_eq!(sender.recv(&mut room, 0).unwrap(), 1);
+            let left = fetched(&mut sender);
+            assert!(left.contains(&(key, Gate::Scheduled)), "{left:?}");
+            assert!(left.contains(&(key, Gate::Left)), "{left:?}");
+            let acknowledged = left.contains(&(key, Gate::Acknowledged));
+            assert_eq!(acknowledged, n.is_multiple_of(4), "{n}: {left:?}");
+        }
+    }
+}

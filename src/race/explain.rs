@@ -1,0 +1,208 @@
+//! The second, instrumented pass of a race: where the time goes. It comes after the last block, with
+//! the race's plan, placement and seed, and nothing of it reaches a verdict or a summary: noting
+//! moments costs time, and how much is shown beside it.
+
+use serde::{Deserialize, Serialize};
+
+use super::block::{Common, worth_repeating};
+use super::outcome::{Entrant, Outcome};
+use super::schedule::{self, Role};
+use super::stage::{Event, Stage};
+use crate::error::{Error, Result};
+use crate::stats::quantile::median;
+use crate::transport::Contender;
+use crate::trial::explain::Pass;
+use crate::trial::explain::parts::{Clocks, RoundTrip};
+use crate::trial::{End, Noted, Order, Record};
+use crate::workload::{self, Task};
+
+pub mod bottleneck;
+mod bulk;
+mod echo;
+
+pub use bulk::{Calls, End as BulkEnd, Moving};
+
+/// Trials of each contender that count, after one that does not.
+const ROUNDS: u64 = 3;
+
+/// The number of the pass's first block: far beyond those of the race, so that no seed comes twice.
+const FIRST: u64 = 1 << 40;
+
+/// What the instrumented pass found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// The metric by which the probe effect is told: the race's first.
+    pub metric: String,
+    /// Trials of each contender.
+    pub rounds: u64,
+    /// By contender, in the race's order.
+    pub contenders: Vec<Explanation>,
+}
+
+/// Where one contender's time goes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The contender's id.
+    pub contender: usize,
+    /// Trials that it stands on.
+    pub trials: u64,
+    /// The metric in the race, without instruments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headline: Option<f64>,
+    /// The metric's median in this pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instrumented: Option<f64>,
+    /// The parts of a round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip: Option<RoundTrip>,
+    /// Whether both ends read one clock, where there are parts of a far end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<Clocks>,
+    /// Bulk data, by direction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moving: Vec<Moving>,
+    /// What could not be known, and why, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// A trial of the pass.
+struct Explored {
+    record: Record,
+    noted: Noted,
+}
+
+/// Runs the pass for every contender of `outcome` that is not blocked.
+///
+/// # Errors
+/// [`Error::Interrupted`] where the stage was stopped. A trial that fails is only missing.
+pub(super) fn run(stage: &mut Stage<'_>, common: &Common, outcome: &Outcome) -> Result<Explained> {
+    let active: Vec<usize> =
+        outcome.contenders.iter().filter(|e| e.is_racing()).map(|e| e.id).collect();
+    let mut found: Vec<Found> = outcome.contenders.iter().map(|_| Found::default()).collect();
+    let of = (ROUNDS + 1) * active.len() as u64;
+    let mut trial = 0;
+    for round in 0..=ROUNDS {
+        let block = schedule::block(outcome.seed, FIRST + round, &active);
+        for slot in block.slots.iter().filter(|slot| slot.role == Role::Contender) {
+            let (Some(entrant), Some(found)) =
+                (outcome.contenders.get(slot.contender), found.get_mut(slot.contender))
+            else {
+                continue;
+            };
+            trial += 1;
+            stage.observer.on(Event::Explaining { trial, of, label: &entrant.label });
+            let order = Order { pass: Pass::Explain, ..common.order(entrant, block.seed) };
+            match attempt(stage, &order)? {
+                // The first finds everything cold.
+                _ if round == 0 => {}
+                Ok(explored) => found.trials.push(explored),
+                Err(why) => found.missing.push(why),
+            }
+        }
+    }
+    let metric = outcome.metrics.first().map_or_else(String::new, |metric| metric.name.clone());
+    let contenders = outcome
+        .contenders
+        .iter()
+        .zip(found)
+        .filter(|(entrant, _)| entrant.is_racing())
+        .map(|(entrant, found)| {
+            let task = workload::parse(&common.order(entrant, 0).workload)?;
+            explain(outcome, entrant, &metric, &*task, found)
+        })
+        .collect::<Result<Vec<Explanation>>>()?;
+    Ok(Explained { metric, rounds: ROUNDS, contenders })
+}
+
+/// One contender's trials, and what those that failed said.
+#[derive(Default)]
+struct Found {
+    trials: Vec<Explored>,
+    missing: Vec<String>,
+}
+
+/// Runs a trial, again if it failed or failed its gate; what it noted, or why it noted nothing.
+///
+/// A trial that fails its gate twice counts here, and is said to: a late generator spoils a figure
+/// that counts from the intended time, and not one that counts from the call.
+fn attempt(stage: &mut Stage<'_>, order: &Order) -> Result<std::result::Result<Explored, String>> {
+    let mut tries = 2;
+    loop {
+        if stage.stopped() {
+            return Err(Error::Interrupted);
+        }
+        let end = stage.runner.run(order);
+        if stage.stopped() {
+            return Err(Error::Interrupted);
+        }
+        tries -= 1;
+        let why = match end {
+            End::Ran(record) if record.valid || tries == 0 => {
+                let noted = stage.runner.noted();
+                let noted = noted.ok_or_else(|| "A trial noted nothing.".to_owned());
+                return Ok(noted.map(|noted| Explored { record: *record, noted }));
+            }
+            End::Ran(_) => continue,
+            End::Blocked(evidence) => format!("A trial was blocked: {evidence}."),
+            End::Failed(Error::Interrupted) => return Err(Error::Interrupted),
+            End::Failed(error) => {
+                tries = if worth_repeating(&error) { tries } else { 0 };
+                format!("A trial failed: {error}.")
+            }
+        };
+        if tries == 0 {
+            return Ok(Err(why));
+        }
+    }
+}
+
+/// That trials failed their gate, if they did.
+fn failed_gates(trials: &[Explored]) -> Option<String> {
+    let reasons: Vec<&str> = trials
+        .iter()
+        .filter(|explored| !explored.record.valid)
+        .map(|explored| explored.record.why_invalid.as_deref().unwrap_or("it does not say why"))
+        .collect();
+    let first = reasons.first()?;
+    let (n, of) = (reasons.len(), trials.len());
+    Some(format!(
+        "{n} of {of} trials of this pass failed their gate, and count here all the same: {first}."
+    ))
+}
+
+fn explain(
+    outcome: &Outcome,
+    entrant: &Entrant,
+    metric: &str,
+    task: &dyn Task,
+    found: Found,
+) -> Result<Explanation> {
+    let Found { trials, mut missing } = found;
+    missing.dedup();
+    missing.extend(failed_gates(&trials));
+    let of_metric = |explored: &Explored| explored.record.metrics.get(metric).copied();
+    let figures: Vec<f64> = trials.iter().filter_map(of_metric).collect();
+    let headline = outcome.summary.iter().find(|s| s.contender == entrant.id && s.metric == metric);
+    let mut explanation = Explanation {
+        contender: entrant.id,
+        trials: trials.len() as u64,
+        headline: headline.map(|summary| summary.estimate),
+        instrumented: median(&figures),
+        missing,
+        ..Explanation::default()
+    };
+    if trials.is_empty() {
+        return Ok(explanation);
+    }
+    let info = Contender::parse(&entrant.spec)?.transport.info();
+    if task.numbering().is_some() {
+        echo::explain(&trials, info.peer, &mut explanation);
+    } else {
+        bulk::explain(&trials, task, &info.guarantees, &mut explanation);
+    }
+    Ok(explanation)
+}
+
+#[cfg(test)]
+mod tests;

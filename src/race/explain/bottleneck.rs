@@ -1,0 +1,486 @@
+//! What held a bulk transfer back, from evidence alone.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::BitRate;
+
+/// What held a transfer back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The sender's thread, or what else its CPU had to do.
+    SenderCpu,
+    /// The receiver's thread, or what else its CPU had to do.
+    ReceiverCpu,
+    /// Both ends share one CPU, which is never idle.
+    OneCpu,
+    /// Programs that are no part of the trial had the CPU.
+    OtherPrograms,
+    /// What the congestion control allowed in flight.
+    CongestionWindow,
+    /// What the receiver had room for.
+    ReceiveWindow,
+    /// What the sender's socket had room for.
+    SendBuffer,
+    /// The rate at which the sender's kernel let packets go.
+    Pacing,
+    /// None of the above: what lies between the two hosts.
+    Path,
+}
+
+/// What is known of a transfer in one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// The sender.
+    pub sender: Worker,
+    /// The receiver.
+    pub receiver: Worker,
+    /// Whether both are held on the same CPU.
+    pub cpus: Cpus,
+    /// What the receiver had, in bits per second.
+    pub goodput_bps: f64,
+    /// Of what was sent, the share that the receiver's socket had no room for.
+    pub dropped: f64,
+    /// The share that vanished on the path.
+    pub lost: f64,
+    /// What the sender's TCP says; absent where there is none.
+    pub tcp: Option<TcpEvidence>,
+}
+
+/// One end's work, as shares of the transfer's time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Worker {
+    /// Its thread ran on a CPU.
+    pub ran: f64,
+    /// Its CPU was busy with anything, interrupts included; absent where it is held on no one CPU.
+    pub busy: Option<f64>,
+    /// The part of that in interrupts and soft interrupts.
+    pub interrupts: f64,
+}
+
+/// Where the two ends ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cpus {
+    /// On one CPU.
+    Shared,
+    /// Each on its own, or wherever the scheduler put them.
+    Apart,
+}
+
+/// What the sender's TCP says.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TcpEvidence {
+    /// Of the time in which it had something to send or unacknowledged, the share that the peer's
+    /// receive window held it back.
+    pub rwnd_limited: f64,
+    /// The share that its own send buffer did.
+    pub sndbuf_limited: f64,
+    /// Congestion window over smoothed round-trip time, in bits per second.
+    pub window_bps: Option<f64>,
+    /// The pacing rate in bits per second, where the kernel paces.
+    pub pacing_bps: Option<f64>,
+    /// The share of segments that were sent again.
+    pub resent: f64,
+}
+
+/// From this share of the time on, a thread or a CPU counts as fully occupied: the rest is what
+/// starting, ending and the other side's hiccups take.
+const OCCUPIED: f64 = 0.9;
+/// From this share of the time on, a window or a buffer counts as what held the sender back.
+const HELD_BACK: f64 = 0.3;
+/// From this share on, datagrams that did not arrive tell who could not keep up.
+const NOTABLE_LOSS: f64 = 0.01;
+/// Goodput within this factor of what a window or pacing allows is as much as it allows: headers,
+/// and the window's own swing.
+const ABOUT: f64 = 1.35;
+
+/// What held the transfer back, and why in one sentence.
+pub fn judge(evidence: &Evidence) -> (Limit, String) {
+    let rules = [other_programs, receiver_drops, tcp_windows, cpus, path_loses, pacing_and_window];
+    rules.iter().find_map(|rule| rule(evidence)).unwrap_or_else(|| remainder(evidence))
+}
+
+/// A CPU that neither stood idle nor worked for the trial.
+fn other_programs(evidence: &Evidence) -> Option<(Limit, String)> {
+    let both = evidence.sender.ran + evidence.receiver.ran;
+    let ends = [("sender", &evidence.sender), ("receiver", &evidence.receiver)];
+    let others = |worker: &Worker| {
+        let ran = if evidence.cpus == Cpus::Shared { both } else { worker.ran };
+        worker.busy.map_or(0.0, |busy| busy - ran - worker.interrupts)
+    };
+    let (end, worker) = ends.into_iter().find(|(_, worker)| others(worker) >= HELD_BACK)?;
+    let said = format!(
+        "Other programs: the {end}'s CPU was busy {}, and {} was no part of this transfer; measure \
+         on a quiet machine.",
+        of_the_time(worker.busy.unwrap_or(0.0)),
+        percent(others(worker))
+    );
+    Some((Limit::OtherPrograms, said))
+}
+
+/// Datagrams that the receiver's socket had no room for.
+fn receiver_drops(evidence: &Evidence) -> Option<(Limit, String)> {
+    if evidence.dropped < NOTABLE_LOSS {
+        return None;
+    }
+    let dropped = percent(evidence.dropped);
+    if evidence.cpus == Cpus::Shared {
+        let said = format!(
+            "One CPU for both ends: the receiver's socket dropped {dropped} of what was sent while \
+             the sender's thread ran {}.",
+            of_the_time(evidence.sender.ran)
+        );
+        return Some((Limit::OneCpu, said));
+    }
+    let receiver = &evidence.receiver;
+    Some(if is_occupied(receiver) {
+        let said = format!(
+            "The receiver's CPU: {}, and its socket dropped {dropped} of what was sent.",
+            occupation("its", receiver)
+        );
+        (Limit::ReceiverCpu, said)
+    } else {
+        let said = format!(
+            "The receive buffer: its socket dropped {dropped} of what was sent, although the \
+             receiver's thread ran only {}: the data comes in bursts larger than the buffer.",
+            of_the_time(receiver.ran)
+        );
+        (Limit::ReceiveWindow, said)
+    })
+}
+
+/// What the sender's TCP was held back by.
+fn tcp_windows(evidence: &Evidence) -> Option<(Limit, String)> {
+    let tcp = evidence.tcp.as_ref()?;
+    if tcp.rwnd_limited >= HELD_BACK && tcp.rwnd_limited >= tcp.sndbuf_limited {
+        let held = format!(
+            "the receive window held the sender back {} that it had data to send",
+            of_the_time(tcp.rwnd_limited)
+        );
+        return Some(match evidence.cpus {
+            Cpus::Shared => (Limit::OneCpu, format!("One CPU for both ends: {held}.")),
+            Cpus::Apart if is_occupied(&evidence.receiver) => {
+                let worked = occupation("its", &evidence.receiver);
+                (Limit::ReceiverCpu, format!("The receiver's CPU: {worked}, and {held}."))
+            }
+            Cpus::Apart => {
+                let ran = of_the_time(evidence.receiver.ran);
+                let said = format!(
+                    "The receive window: it held the sender back {} that it had data to send, while \
+                     the receiver's thread ran only {ran}; a larger rcvbuf may help.",
+                    of_the_time(tcp.rwnd_limited)
+                );
+                (Limit::ReceiveWindow, said)
+            }
+        });
+    }
+    if tcp.sndbuf_limited >= HELD_BACK {
+        let said = format!(
+            "The send buffer: it was too small {} that there was data to send; a larger sndbuf may \
+             help.",
+            of_the_time(tcp.sndbuf_limited)
+        );
+        return Some((Limit::SendBuffer, said));
+    }
+    None
+}
+
+/// Ends that never wait.
+fn cpus(evidence: &Evidence) -> Option<(Limit, String)> {
+    let (sender, receiver) = (&evidence.sender, &evidence.receiver);
+    if evidence.cpus == Cpus::Shared {
+        let both = sender.ran + receiver.ran;
+        return (both.max(sender.busy.unwrap_or(0.0)) >= OCCUPIED).then(|| {
+            let said = format!(
+                "One CPU for both ends: the sender's thread had it {}, the receiver's {}.",
+                of_the_time(sender.ran),
+                percent(receiver.ran)
+            );
+            (Limit::OneCpu, said)
+        });
+    }
+    let other = |worker: &Worker| of_the_time(worker.ran);
+    let more = occupied_share(sender) >= occupied_share(receiver);
+    if is_occupied(sender) && (more || !is_occupied(receiver)) {
+        let said = format!(
+            "The sender's CPU: {}, while the receiver's thread ran {}.",
+            occupation("its", sender),
+            other(receiver)
+        );
+        return Some((Limit::SenderCpu, said));
+    }
+    is_occupied(receiver).then(|| {
+        let said = format!(
+            "The receiver's CPU: {}, while the sender's thread ran {}.",
+            occupation("its", receiver),
+            other(sender)
+        );
+        (Limit::ReceiverCpu, said)
+    })
+}
+
+/// Messages that vanish between two hosts that have time.
+fn path_loses(evidence: &Evidence) -> Option<(Limit, String)> {
+    (evidence.lost >= NOTABLE_LOSS).then(|| {
+        let said = format!(
+            "The path: it lost {} of what was sent, and neither end's CPU was occupied.",
+            percent(evidence.lost)
+        );
+        (Limit::Path, said)
+    })
+}
+
+/// What TCP allowed itself.
+fn pacing_and_window(evidence: &Evidence) -> Option<(Limit, String)> {
+    let tcp = evidence.tcp.as_ref()?;
+    let goodput = evidence.goodput_bps;
+    let about = |allowed: f64| allowed <= ABOUT * goodput && goodput <= ABOUT * allowed;
+    if let Some(pacing) = tcp.pacing_bps.filter(|pacing| about(*pacing)) {
+        let said = format!(
+            "Pacing: the sender's kernel let packets go at {}, and {} arrived.",
+            rate(pacing),
+            rate(goodput)
+        );
+        return Some((Limit::Pacing, said));
+    }
+    let window = tcp.window_bps.filter(|window| about(*window))?;
+    let lossy = if tcp.resent > 0.0 {
+        format!("; {} of the segments were sent again, which keeps it small", percent(tcp.resent))
+    } else {
+        String::new()
+    };
+    let said = format!(
+        "The congestion window: one per round trip makes {}, and {} arrived{lossy}.",
+        rate(window),
+        rate(goodput)
+    );
+    Some((Limit::CongestionWindow, said))
+}
+
+/// Nothing stood out at either end.
+fn remainder(evidence: &Evidence) -> (Limit, String) {
+    let said = format!(
+        "the sender's thread ran {} and the receiver's {}",
+        of_the_time(evidence.sender.ran),
+        percent(evidence.receiver.ran)
+    );
+    if let Some(tcp) = &evidence.tcp {
+        let window = tcp.window_bps.map_or_else(String::new, |window| {
+            format!(", and the congestion window would allow {}", rate(window))
+        });
+        return (Limit::Path, format!("The path: {said}{window}; nothing at either end was full."));
+    }
+    let said = format!(
+        "The send buffer: {said}; each waits for the other, the sender for room and the receiver for \
+         data."
+    );
+    (Limit::SendBuffer, said)
+}
+
+/// The share of the time that a worker's CPU worked for the transfer. Some kernels count interrupts
+/// as time of the thread that they interrupt, so the sum is no more than the CPU's own.
+fn occupied_share(worker: &Worker) -> f64 {
+    let with_interrupts = worker.ran + worker.interrupts;
+    worker.ran.max(worker.busy.map_or(0.0, |busy| busy.min(with_interrupts)))
+}
+
+fn is_occupied(worker: &Worker) -> bool {
+    occupied_share(worker) >= OCCUPIED
+}
+
+/// In which way a worker was occupied.
+fn occupation(whose: &str, worker: &Worker) -> String {
+    match worker.busy {
+        Some(busy) if worker.ran < OCCUPIED => format!(
+            "{whose} CPU was busy {}, {} in interrupts, where packets are received",
+            of_the_time(busy),
+            percent(worker.interrupts)
+        ),
+        _ => format!("{whose} thread ran {}", of_the_time(worker.ran)),
+    }
+}
+
+fn of_the_time(share: f64) -> String {
+    format!("{} of the time", percent(share))
+}
+
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share.clamp(0.0, 1.0);
+    if percent > 0.0 && percent < 9.95 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+fn rate(bps: f64) -> String {
+    BitRate(bps.max(0.0) as u64).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Worker = Worker { ran: 0.4, busy: Some(0.5), interrupts: 0.1 };
+    const FULL: Worker = Worker { ran: 0.98, busy: Some(0.99), interrupts: 0.2 };
+    const GBIT: f64 = 1e9;
+
+    fn tcp() -> TcpEvidence {
+        TcpEvidence { window_bps: Some(50.0 * GBIT), ..TcpEvidence::default() }
+    }
+
+    fn transfer() -> Evidence {
+        Evidence {
+            sender: IDLE,
+            receiver: IDLE,
+            cpus: Cpus::Apart,
+            goodput_bps: GBIT,
+            dropped: 0.0,
+            lost: 0.0,
+            tcp: Some(tcp()),
+        }
+    }
+
+    #[track_caller]
+    fn said(evidence: Evidence, limit: Limit, sentence: &str) {
+        let (found, why) = judge(&evidence);
+        assert_eq!((found, why.as_str()), (limit, sentence));
+    }
+
+    #[test]
+    fn the_end_that_never_waits_is_the_limit() {
+        said(
+            Evidence { sender: FULL, ..transfer() },
+            Limit::SenderCpu,
+            "The sender's CPU: its thread ran 98 % of the time, while the receiver's thread ran 40 % of the time.",
+        );
+        said(
+            Evidence { receiver: FULL, ..transfer() },
+            Limit::ReceiverCpu,
+            "The receiver's CPU: its thread ran 98 % of the time, while the sender's thread ran 40 % of the time.",
+        );
+        let fuller = Worker { ran: 0.995, ..FULL };
+        let (limit, _) = judge(&Evidence { sender: FULL, receiver: fuller, ..transfer() });
+        assert_eq!(limit, Limit::ReceiverCpu);
+    }
+
+    #[test]
+    fn a_cpu_full_of_interrupts_counts_though_the_thread_rarely_runs() {
+        let flooded = Worker { ran: 0.25, busy: Some(0.97), interrupts: 0.7 };
+        said(
+            Evidence { receiver: flooded, ..transfer() },
+            Limit::ReceiverCpu,
+            "The receiver's CPU: its CPU was busy 97 % of the time, 70 % in interrupts, where packets are received, while the sender's thread ran 40 % of the time.",
+        );
+    }
+
+    #[test]
+    fn a_cpu_that_others_have_is_not_the_transfers_fault() {
+        let taken = Worker { ran: 0.16, busy: Some(1.0), interrupts: 0.04 };
+        said(
+            Evidence { sender: taken, receiver: FULL, ..transfer() },
+            Limit::OtherPrograms,
+            "Other programs: the sender's CPU was busy 100 % of the time, and 80 % was no part of this transfer; measure on a quiet machine.",
+        );
+        // Where both share it, the other end is no other program.
+        let half = Worker { ran: 0.5, busy: Some(1.0), interrupts: 0.0 };
+        let shared = Evidence { sender: half, receiver: half, cpus: Cpus::Shared, ..transfer() };
+        assert_eq!(judge(&shared).0, Limit::OneCpu);
+    }
+
+    #[test]
+    fn one_cpu_for_both_is_named_as_such() {
+        let shared = Evidence { cpus: Cpus::Shared, ..transfer() };
+        let (sender, receiver) = (Worker { ran: 0.55, ..IDLE }, Worker { ran: 0.42, ..IDLE });
+        said(
+            Evidence { sender, receiver, ..shared.clone() },
+            Limit::OneCpu,
+            "One CPU for both ends: the sender's thread had it 55 % of the time, the receiver's 42 %.",
+        );
+        let held = TcpEvidence { rwnd_limited: 0.5, ..tcp() };
+        assert_eq!(judge(&Evidence { tcp: Some(held), ..shared.clone() }).0, Limit::OneCpu);
+        assert_eq!(judge(&Evidence { dropped: 0.4, tcp: None, ..shared }).0, Limit::OneCpu);
+    }
+
+    #[test]
+    fn a_receive_window_is_the_receivers_fault_only_if_it_is_busy() {
+        let held = Some(TcpEvidence { rwnd_limited: 0.31, ..tcp() });
+        said(
+            Evidence { receiver: FULL, tcp: held, ..transfer() },
+            Limit::ReceiverCpu,
+            "The receiver's CPU: its thread ran 98 % of the time, and the receive window held the sender back 31 % of the time that it had data to send.",
+        );
+        said(
+            Evidence { tcp: held, ..transfer() },
+            Limit::ReceiveWindow,
+            "The receive window: it held the sender back 31 % of the time that it had data to send, while the receiver's thread ran only 40 % of the time; a larger rcvbuf may help.",
+        );
+    }
+
+    #[test]
+    fn a_small_send_buffer_is_named() {
+        let held = Some(TcpEvidence { sndbuf_limited: 0.8, rwnd_limited: 0.4, ..tcp() });
+        said(
+            Evidence { tcp: held, ..transfer() },
+            Limit::SendBuffer,
+            "The send buffer: it was too small 80 % of the time that there was data to send; a larger sndbuf may help.",
+        );
+    }
+
+    #[test]
+    fn pacing_and_the_congestion_window_are_held_against_what_arrived() {
+        let paced = Some(TcpEvidence { pacing_bps: Some(1.1 * GBIT), ..tcp() });
+        said(
+            Evidence { tcp: paced, ..transfer() },
+            Limit::Pacing,
+            "Pacing: the sender's kernel let packets go at 1.10 Gbit/s, and 1.00 Gbit/s arrived.",
+        );
+        let windowed =
+            TcpEvidence { window_bps: Some(1.2 * GBIT), resent: 0.013, ..TcpEvidence::default() };
+        said(
+            Evidence { tcp: Some(windowed), ..transfer() },
+            Limit::CongestionWindow,
+            "The congestion window: one per round trip makes 1.20 Gbit/s, and 1.00 Gbit/s arrived; 1.3 % of the segments were sent again, which keeps it small.",
+        );
+    }
+
+    #[test]
+    fn what_is_left_is_the_path() {
+        said(
+            transfer(),
+            Limit::Path,
+            "The path: the sender's thread ran 40 % of the time and the receiver's 40 %, and the congestion window would allow 50.0 Gbit/s; nothing at either end was full.",
+        );
+        said(
+            Evidence { tcp: None, lost: 0.35, ..transfer() },
+            Limit::Path,
+            "The path: it lost 35 % of what was sent, and neither end's CPU was occupied.",
+        );
+    }
+
+    #[test]
+    fn datagrams_tell_by_where_they_vanish() {
+        let dropping = Evidence { dropped: 0.25, tcp: None, ..transfer() };
+        said(
+            Evidence { receiver: FULL, sender: FULL, ..dropping.clone() },
+            Limit::ReceiverCpu,
+            "The receiver's CPU: its thread ran 98 % of the time, and its socket dropped 25 % of what was sent.",
+        );
+        said(
+            dropping,
+            Limit::ReceiveWindow,
+            "The receive buffer: its socket dropped 25 % of what was sent, although the receiver's thread ran only 40 % of the time: the data comes in bursts larger than the buffer.",
+        );
+        let (limit, _) = judge(&Evidence { sender: FULL, tcp: None, ..transfer() });
+        assert_eq!(limit, Limit::SenderCpu);
+    }
+
+    #[test]
+    fn a_pipe_whose_ends_wait_for_each_other_is_too_small() {
+        said(
+            Evidence { tcp: None, ..transfer() },
+            Limit::SendBuffer,
+            "The send buffer: the sender's thread ran 40 % of the time and the receiver's 40 %; each waits for the other, the sender for room and the receiver for data.",
+        );
+    }
+}

@@ -1,0 +1,271 @@
+//! Bulk data: what a call, a byte and a packet cost, and what held the transfer back.
+
+use serde::{Deserialize, Serialize};
+
+use super::bottleneck::{Cpus, Evidence, Limit, TcpEvidence, Worker, judge};
+use super::{Explanation, Explored};
+use crate::contract::{Delivery, Direction, Framing, Guarantees};
+use crate::figures::{ConnStats, TcpView};
+use crate::trial::explain::{EndNotes, FlowNotes, Visits};
+use crate::workload::{HalfReport, Task};
+
+/// Bulk data in one direction: the trial with the median goodput.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moving {
+    /// Which way.
+    pub direction: Direction,
+    /// Bytes that the receiver had.
+    pub delivered_bytes: u64,
+    /// What the receiver had, in bits per second, over its own span.
+    pub goodput_bps: f64,
+    /// The sender's calls.
+    pub sending: Calls,
+    /// The receiver's calls.
+    pub receiving: Calls,
+    /// Packets for each MB (1,000,000 bytes) sent: TCP's segments with data, or datagrams; absent
+    /// where neither exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_per_mb: Option<f64>,
+    /// The sender's CPU.
+    pub sender: End,
+    /// The receiver's CPU.
+    pub receiver: End,
+    /// What held it back.
+    pub limit: Limit,
+    /// That in one sentence, with its evidence.
+    pub why: String,
+}
+
+/// The system calls of one end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Calls {
+    /// For each MB (1,000,000 bytes).
+    pub per_mb: f64,
+    /// Bytes that one moved, on average.
+    pub bytes: f64,
+    /// How long one took, on average, in nanoseconds, waits inside included.
+    pub ns: f64,
+    /// The part of it in which the thread ran.
+    pub ran_ns: f64,
+    /// The time for each byte, waits inside included.
+    pub ns_per_byte: f64,
+}
+
+/// The CPU of one end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// The share of the transfer's time in which its threads ran.
+    pub ran_share: f64,
+    /// CPU time of its threads for each GB, in nanoseconds.
+    pub thread_ns_per_gb: f64,
+    /// CPUs that the two shares below are of: one where the end is held on one.
+    pub cpus: u64,
+    /// The share of the trial in which they were busy, with whatever.
+    pub busy_share: f64,
+    /// The share in interrupts and soft interrupts, where packets are received.
+    pub interrupts_share: f64,
+}
+
+/// Tells each direction of the bulk data in `trials`.
+pub(super) fn explain(
+    trials: &[Explored],
+    task: &dyn Task,
+    guarantees: &Guarantees,
+    into: &mut Explanation,
+) {
+    let flows = task.flows();
+    let mut directions: Vec<Direction> = flows.iter().flatten().copied().collect();
+    directions.dedup();
+    if directions.is_empty() {
+        into.missing.push(
+            "This workload neither asks for answers nor moves bulk data, so there is nothing to split."
+                .to_owned(),
+        );
+    }
+    for direction in directions {
+        let mut told: Vec<Moving> = trials
+            .iter()
+            .filter_map(|explored| OneWay::of(explored, &flows, direction)?.tell(guarantees))
+            .collect();
+        told.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
+        let middle = told.len() / 2;
+        match told.into_iter().nth(middle) {
+            Some(moving) => into.moving.push(moving),
+            None => into.missing.push(format!("No trial tells of the bulk data {direction}.")),
+        }
+    }
+}
+
+/// The two ends of one direction, each with its flows only.
+struct OneWay<'a> {
+    direction: Direction,
+    sender: Side<'a>,
+    receiver: Side<'a>,
+}
+
+struct Side<'a> {
+    notes: &'a EndNotes,
+    flows: Vec<&'a FlowNotes>,
+    conns: Vec<&'a ConnStats>,
+    halves: Vec<&'a HalfReport>,
+}
+
+impl<'a> Side<'a> {
+    fn of(
+        notes: &'a EndNotes,
+        conns: &'a [ConnStats],
+        halves: &'a [HalfReport],
+        ours: &[usize],
+    ) -> Option<Side<'a>> {
+        Some(Side {
+            notes,
+            flows: ours.iter().map(|flow| notes.flows.get(*flow)).collect::<Option<_>>()?,
+            conns: ours.iter().map(|flow| conns.get(*flow)).collect::<Option<_>>()?,
+            halves: ours.iter().map(|flow| halves.get(*flow)).collect::<Option<_>>()?,
+        })
+    }
+
+    fn thread_ns(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.thread_ns).sum()
+    }
+
+    /// CPU figures for a transfer of `span_ns` and `bytes`.
+    fn end(&self, span_ns: f64, bytes: f64) -> End {
+        let cpu = &self.notes.cpu;
+        let share = |ns: u64| if cpu.all_ns == 0 { 0.0 } else { ns as f64 / cpu.all_ns as f64 };
+        let thread = self.thread_ns() as f64;
+        End {
+            ran_share: (thread / (span_ns * self.flows.len() as f64)).min(1.0),
+            thread_ns_per_gb: thread * 1e9 / bytes,
+            cpus: cpu.cpus,
+            busy_share: share(cpu.programs_ns.saturating_add(cpu.interrupts_ns)),
+            interrupts_share: share(cpu.interrupts_ns),
+        }
+    }
+
+    fn calls(&self, calls: u64, visits: impl Fn(&FlowNotes) -> Visits, bytes: u64) -> Calls {
+        let inside: u64 = self.flows.iter().map(|flow| visits(flow).inside_ns).sum();
+        let (calls, bytes) = (calls.max(1) as f64, bytes.max(1) as f64);
+        Calls {
+            per_mb: calls * 1e6 / bytes,
+            bytes: bytes / calls,
+            ns: inside as f64 / calls,
+            ran_ns: self.thread_ns() as f64 / calls,
+            ns_per_byte: inside as f64 / bytes,
+        }
+    }
+}
+
+impl<'a> OneWay<'a> {
+    fn of(
+        explored: &'a Explored,
+        flows: &[Option<Direction>],
+        direction: Direction,
+    ) -> Option<OneWay<'a>> {
+        let noted = &explored.noted;
+        let ours: Vec<usize> =
+            (0..flows.len()).filter(|flow| flows[*flow] == Some(direction)).collect();
+        let [near_conns, far_conns] = &noted.conns;
+        let [near_halves, far_halves] = &noted.halves;
+        let near = Side::of(&noted.near, near_conns, near_halves, &ours)?;
+        let far = Side::of(noted.far.as_ref()?, far_conns, far_halves, &ours)?;
+        let (sender, receiver) = match direction {
+            Direction::Up => (near, far),
+            Direction::Down => (far, near),
+        };
+        Some(OneWay { direction, sender, receiver })
+    }
+
+    fn tell(&self, guarantees: &Guarantees) -> Option<Moving> {
+        let (sender, receiver) = (&self.sender, &self.receiver);
+        let sent: u64 = sender.halves.iter().map(|half| half.sent.bytes).sum();
+        let delivered: u64 = receiver.halves.iter().map(|half| half.received.bytes).sum();
+        let span = receiver.flows.iter().map(|flow| flow.receiving.span_ns).max()?;
+        let send_span = sender.flows.iter().map(|flow| flow.sending.span_ns).max()?;
+        if span == 0 || send_span == 0 || delivered == 0 {
+            return None;
+        }
+        let goodput_bps = delivered as f64 * 8e9 / span as f64;
+        let messages: u64 = sender.halves.iter().map(|half| half.sent.messages).sum();
+        let segments =
+            sender.flows.iter().map(|flow| flow.view?.data_segs_out).sum::<Option<u64>>();
+        let packets = match guarantees.framing {
+            Framing::Messages => Some(messages),
+            Framing::ByteStream => segments,
+        };
+        let ends = [
+            sender.end(send_span as f64, sent as f64),
+            receiver.end(span as f64, delivered as f64),
+        ];
+        let (limit, why) = judge(&self.evidence(guarantees, goodput_bps, &ends));
+        let send_calls = sender.conns.iter().map(|conn| conn.send_calls).sum();
+        let receive_calls = receiver.conns.iter().map(|conn| conn.receive_calls).sum();
+        Some(Moving {
+            direction: self.direction,
+            delivered_bytes: delivered,
+            goodput_bps,
+            sending: sender.calls(send_calls, |flow| flow.sending, sent),
+            receiving: receiver.calls(receive_calls, |flow| flow.receiving, delivered),
+            packets_per_mb: packets.map(|packets| packets as f64 * 1e6 / sent.max(1) as f64),
+            sender: ends[0],
+            receiver: ends[1],
+            limit,
+            why,
+        })
+    }
+
+    fn evidence(&self, guarantees: &Guarantees, goodput_bps: f64, ends: &[End; 2]) -> Evidence {
+        let (sender, receiver) = (&self.sender, &self.receiver);
+        let worker = |end: &End| Worker {
+            ran: end.ran_share,
+            busy: (end.cpus == 1).then_some(end.busy_share),
+            interrupts: end.interrupts_share,
+        };
+        let (one, other) = (sender.notes, receiver.notes);
+        let is_shared = !one.boot.is_empty()
+            && one.boot == other.boot
+            && one.held_on.is_some()
+            && one.held_on == other.held_on;
+        let views: Option<Vec<&TcpView>> =
+            sender.flows.iter().map(|flow| flow.view.as_ref()).collect();
+        let (mut dropped, mut lost) = (0.0, 0.0);
+        if guarantees.delivery == Delivery::BestEffort {
+            let sent: u64 = sender.halves.iter().map(|half| half.sent.messages).sum();
+            let received: u64 = receiver.halves.iter().map(|half| half.received.messages).sum();
+            let drops: u64 = receiver.conns.iter().filter_map(|conn| conn.socket_drops).sum();
+            let gone = sent.saturating_sub(received);
+            let share = |n: u64| n as f64 / sent.max(1) as f64;
+            (dropped, lost) = (share(drops.min(gone)), share(gone - drops.min(gone)));
+        }
+        Evidence {
+            sender: worker(&ends[0]),
+            receiver: worker(&ends[1]),
+            cpus: if is_shared { Cpus::Shared } else { Cpus::Apart },
+            goodput_bps,
+            dropped,
+            lost,
+            tcp: views.filter(|views| !views.is_empty()).map(|views| tcp(&views)),
+        }
+    }
+}
+
+/// The evidence in the kernel's view of some connections, taken together.
+fn tcp(views: &[&TcpView]) -> TcpEvidence {
+    let sum = |of: fn(&TcpView) -> Option<u64>| {
+        views.iter().map(|view| of(view)).sum::<Option<u64>>().unwrap_or(0) as f64
+    };
+    let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    let busy = sum(|view| view.busy_ns);
+    let window = |view: &&TcpView| {
+        let srtt = view.srtt_ns.filter(|srtt| *srtt > 0)?;
+        Some(view.cwnd_bytes as f64 * 8e9 / srtt as f64)
+    };
+    let pacing = |view: &&TcpView| view.pacing_rate_bps.map(|bps| bps as f64);
+    TcpEvidence {
+        rwnd_limited: share(sum(|view| view.rwnd_limited_ns), busy),
+        sndbuf_limited: share(sum(|view| view.sndbuf_limited_ns), busy),
+        window_bps: views.iter().map(window).sum(),
+        pacing_bps: views.iter().map(pacing).sum(),
+        resent: share(sum(|view| Some(view.retransmits)), sum(|view| view.data_segs_out)),
+    }
+}

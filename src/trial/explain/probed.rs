@@ -1,0 +1,366 @@
+//! A connection that notes what passes through it: a layer between the driver and the transport, so
+//! that neither knows of it and a usual trial pays nothing.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{FlowNotes, MOST_ROWS, Row, STAMPED, Visits};
+use crate::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
+use crate::datapath::stamps::{Gate, Passed, Stamps};
+use crate::figures::{ConnStats, TcpView};
+use crate::time::{Clock, Monotonic, Nanos, Realtime};
+use crate::transport::{Conn, Effective, Progress};
+use crate::workload::Numbering;
+
+/// Sends whose stamps may still come, newest last; those before them are given up.
+const AWAITED: usize = 256;
+
+/// How many stamped messages an end that is in a hurry sends before it fetches their stamps, unless
+/// it has nothing else to do.
+const HURRIED: u32 = 8;
+
+/// The notes of one flow, kept by whoever reports them. The lock is never contended: the flow's
+/// thread takes it while it runs, the report afterwards.
+#[derive(Debug, Clone)]
+pub struct Probe(Arc<Mutex<Noted>>);
+
+impl Probe {
+    /// Puts a noting layer around `conn`. Where its messages have numbers, the kernel is asked to
+    /// stamp them.
+    pub fn wrap(
+        mut conn: Box<dyn Conn>,
+        numbering: Option<Numbering>,
+        peer: PeerKind,
+    ) -> (Box<dyn Conn>, Probe) {
+        let mut noted = Noted::default();
+        if numbering.is_some() {
+            noted.unstamped = conn.instrument().err().map(|error| error.to_string());
+            noted.slots = vec![EMPTY; MOST_ROWS];
+            noted.awaited = Vec::with_capacity(AWAITED);
+        }
+        let probe = Probe(Arc::new(Mutex::new(noted)));
+        let probed = Probed { inner: conn, numbering, peer, probe: probe.clone(), unfetched: 0 };
+        (Box::new(probed), probe)
+    }
+
+    /// The notes of a flow that has ended; called on its thread, whose CPU time is read.
+    pub fn conclude(&self, conn: &mut dyn Conn) -> FlowNotes {
+        let mut noted = self.noted();
+        if let Some(stamps) = conn.stamps() {
+            // What cannot be fetched any more is only missing.
+            let _ = stamps.fetch(|passed| noted.passed(passed));
+        }
+        let mut rows: Vec<Row> =
+            noted.slots.iter().filter(|slot| slot.number != u64::MAX).map(Slot::row).collect();
+        rows.sort_unstable_by_key(|row| row.number);
+        FlowNotes {
+            unstamped: noted.unstamped.clone(),
+            rows,
+            sending: noted.sending.visits(),
+            receiving: noted.receiving.visits(),
+            thread_ns: thread_time().0,
+            view: conn.view(),
+        }
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// CPU time of the calling thread since it began.
+fn thread_time() -> Nanos {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `ts` is a valid timespec to write to; this clock always exists on Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut ts) };
+    Nanos(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
+}
+
+/// A row in one cache line: moments that are not known are 0.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Slot {
+    number: u64,
+    call: u64,
+    returned: u64,
+    scheduled: u64,
+    left: u64,
+    acknowledged: u64,
+    arrived: u64,
+    got: u64,
+}
+
+const EMPTY: Slot = Slot {
+    number: u64::MAX,
+    call: 0,
+    returned: 0,
+    scheduled: 0,
+    left: 0,
+    acknowledged: 0,
+    arrived: 0,
+    got: 0,
+};
+
+impl Slot {
+    fn row(&self) -> Row {
+        let known = |moment: u64| (moment > 0).then_some(moment);
+        Row {
+            number: self.number,
+            call: known(self.call),
+            returned: known(self.returned),
+            scheduled: known(self.scheduled),
+            left: known(self.left),
+            acknowledged: known(self.acknowledged),
+            arrived: known(self.arrived),
+            got: known(self.got),
+        }
+    }
+}
+
+/// What was noted so far.
+#[derive(Debug, Default)]
+struct Noted {
+    unstamped: Option<String>,
+    /// By number modulo [`MOST_ROWS`]; `u64::MAX` is the number of an empty one.
+    slots: Vec<Slot>,
+    /// Keys and numbers of sends; the oldest makes room, place by place.
+    awaited: Vec<(u32, u64)>,
+    next: usize,
+    sending: Span,
+    receiving: Span,
+}
+
+/// Which way a message went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Question,
+    Answer,
+}
+
+impl Noted {
+    /// The slot of message `number`, begun anew where an older message has its place.
+    fn slot(&mut self, number: u64) -> &mut Slot {
+        let slot = &mut self.slots[number as usize % MOST_ROWS];
+        if slot.number != number {
+            *slot = Slot { number, ..EMPTY };
+        }
+        slot
+    }
+
+    fn sent(&mut self, number: u64, call: Nanos, returned: Nanos, key: Option<u32>) -> Sent {
+        let slot = self.slot(number);
+        let sent = if slot.got > 0 { Sent::Answer } else { Sent::Question };
+        (slot.call, slot.returned) = (call.0, returned.0);
+        let Some(key) = key else { return sent };
+        if self.awaited.len() < AWAITED {
+            self.awaited.push((key, number));
+        } else {
+            self.awaited[self.next] = (key, number);
+        }
+        self.next = (self.next + 1) % AWAITED;
+        sent
+    }
+
+    fn passed(&mut self, passed: Passed) {
+        // The one looked for is mostly the newest.
+        let (newer, older) = self.awaited.split_at(self.next.min(self.awaited.len()));
+        let mut all = newer.iter().rev().chain(older.iter().rev());
+        let Some(&(_, number)) = all.find(|(key, _)| *key == passed.key) else { return };
+        let slot = &mut self.slots[number as usize % MOST_ROWS];
+        if slot.number != number {
+            return;
+        }
+        let moment = match passed.gate {
+            Gate::Scheduled => &mut slot.scheduled,
+            Gate::Left => &mut slot.left,
+            Gate::Acknowledged => &mut slot.acknowledged,
+        };
+        // A segment that is sent again is stamped again.
+        if *moment == 0 {
+            *moment = passed.at_ns;
+        }
+    }
+}
+
+/// Visits to move bulk data.
+#[derive(Debug, Default)]
+struct Span {
+    visits: u64,
+    inside: Nanos,
+    first: Option<Nanos>,
+    last: Nanos,
+}
+
+impl Span {
+    fn visited(&mut self, from: Nanos, to: Nanos) {
+        self.visits += 1;
+        self.inside += to - from;
+        self.first.get_or_insert(from);
+        self.last = to;
+    }
+
+    fn visits(&self) -> Visits {
+        let span = self.first.map_or(Nanos::ZERO, |first| self.last - first);
+        Visits { visits: self.visits, inside_ns: self.inside.0, span_ns: span.0 }
+    }
+}
+
+/// The noting layer.
+struct Probed {
+    inner: Box<dyn Conn>,
+    numbering: Option<Numbering>,
+    peer: PeerKind,
+    probe: Probe,
+    unfetched: u32,
+}
+
+impl Probed {
+    /// Takes the stamps that wait: a queue that is not empty would end every wait at once.
+    fn fetch(&mut self) -> io::Result<()> {
+        self.unfetched = 0;
+        let Some(stamps) = self.inner.stamps() else { return Ok(()) };
+        let mut noted = self.probe.noted();
+        stamps.fetch(|passed| noted.passed(passed))
+    }
+
+    /// Whether what was sent leaves time to fetch its stamps at once. An end that answers sleeps in
+    /// receiving calls, which stamps do not disturb; the sooner it does so, the sooner a near end on
+    /// the same CPU goes on. A kernel answers so fast that the answer may be there already.
+    fn has_time_after(&self, sent: Sent) -> bool {
+        (sent, self.peer) == (Sent::Question, PeerKind::Process) || self.unfetched >= HURRIED
+    }
+
+    fn key(&mut self) -> Option<u32> {
+        self.inner.stamps().map(|stamps| stamps.last_key())
+    }
+}
+
+/// Notes each message on its way to the half.
+struct Noting<'a> {
+    inbox: &'a mut dyn Inbox,
+    numbering: Option<Numbering>,
+    probe: &'a Probe,
+    last: Option<u64>,
+}
+
+impl Inbox for Noting<'_> {
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        if let Some(number) = self.numbering.and_then(|number| number(bytes)) {
+            let now = Realtime.now().0;
+            let mut noted = self.probe.noted();
+            let slot = noted.slot(number);
+            // A copy tells nothing of the first one's way.
+            self.last = (slot.got == 0).then_some(number);
+            if slot.got == 0 {
+                slot.got = now;
+            }
+        }
+        self.inbox.message(lane, bytes);
+    }
+}
+
+impl Conn for Probed {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.fd()
+    }
+
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        let Some(number) = self.numbering.and_then(|number| number(message)) else {
+            return self.inner.send(lane, message);
+        };
+        let is_stamped = number.is_multiple_of(STAMPED);
+        let before = self.key();
+        if let (true, Some(stamps)) = (is_stamped, self.inner.stamps()) {
+            stamps.want();
+        }
+        let call = Realtime.now();
+        let progress = self.inner.send(lane, message)?;
+        let returned = Realtime.now();
+        if progress != Progress::Moved {
+            return Ok(progress);
+        }
+        // Without a new key, or with part of the message still here, no stamp would be its own.
+        let key = self.key().filter(|key| is_stamped && Some(*key) != before);
+        let key = key.filter(|_| !self.inner.has_backlog());
+        let sent = self.probe.noted().sent(number, call, returned, key);
+        if is_stamped {
+            self.unfetched += 1;
+            if self.has_time_after(sent) {
+                self.fetch()?;
+            }
+        }
+        Ok(progress)
+    }
+
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        let (numbering, probe) = (self.numbering, &self.probe);
+        let mut noting = Noting { inbox, numbering, probe, last: None };
+        let progress = self.inner.receive(patience, &mut noting)?;
+        let last = noting.last;
+        let are_due = |stamps: &mut Stamps| stamps.are_due();
+        if progress == Progress::Idle && self.inner.stamps().is_some_and(are_due) {
+            self.fetch()?;
+        }
+        let arrived = self.inner.stamps().and_then(|stamps| stamps.received_ns());
+        if let (Some(number), Some(arrived)) = (last, arrived) {
+            self.probe.noted().slot(number).arrived = arrived;
+        }
+        Ok(progress)
+    }
+
+    fn has_backlog(&self) -> bool {
+        self.inner.has_backlog()
+    }
+
+    fn flush(&mut self) -> io::Result<Progress> {
+        self.inner.flush()
+    }
+
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        let from = Monotonic.now();
+        let progress = self.inner.pump(source);
+        self.probe.noted().sending.visited(from, Monotonic.now());
+        progress
+    }
+
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        let from = Monotonic.now();
+        let progress = self.inner.drain(patience, sink)?;
+        if progress == Progress::Moved {
+            let (mut noted, to) = (self.probe.noted(), Monotonic.now());
+            // The wait for the first bytes is no part of receiving.
+            let from = if noted.receiving.visits == 0 { to } else { from };
+            noted.receiving.visited(from, to);
+        }
+        Ok(progress)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.inner.finish()
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.inner.next_deadline()
+    }
+
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
+        self.inner.on_deadline(now)
+    }
+
+    fn stamps(&mut self) -> Option<&mut Stamps> {
+        self.inner.stamps()
+    }
+
+    fn effective(&self) -> Effective {
+        self.inner.effective()
+    }
+
+    fn stats(&self) -> ConnStats {
+        self.inner.stats()
+    }
+
+    fn view(&self) -> Option<TcpView> {
+        self.inner.view()
+    }
+}
