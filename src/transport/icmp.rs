@@ -83,6 +83,16 @@ impl Transport for Icmp {
             .map(|_| ())
     }
 
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        if key != "socket" {
+            return Ok(());
+        }
+        let asked = asked(Some(value));
+        open(Domain::IPV4, asked)
+            .or_else(|error| open(Domain::IPV6, asked).map_err(|_| error))
+            .map(|_| ())
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let Endpoint::Ip(to) = dial.to else {
             return Err(not_ip("icmp", dial.to));
@@ -93,11 +103,7 @@ impl Transport for Icmp {
             to = SocketAddr::new(ip, 0);
         }
         to.set_port(0);
-        let asked = match dial.knobs.text("socket") {
-            Some("dgram") => Some(Access::Ping),
-            Some("raw") => Some(Access::Raw),
-            _ => None,
-        };
+        let asked = asked(dial.knobs.text("socket"));
         let (socket, access) = open(Domain::for_address(to), asked)?;
         let failed = |source| Error::setup(format!("open an ICMP socket to {ip}"), source);
         let rcvbuf = dial.knobs.size("rcvbuf");
@@ -133,6 +139,15 @@ impl Listener for KernelListener {
             "the kernel answers echo requests, so there is no flow to accept; only the near end \
              has a connection",
         ))
+    }
+}
+
+/// The kind of socket that the knob asks for; `None` for whichever this host allows.
+fn asked(word: Option<&str>) -> Option<Access> {
+    match word {
+        Some("dgram") => Some(Access::Ping),
+        Some("raw") => Some(Access::Raw),
+        _ => None,
     }
 }
 

@@ -130,8 +130,7 @@ pub(super) fn dial(
     let to = canonical(to);
     let address = SockAddr::from(to);
     let failed = |source| Error::setup(format!("open a UDP socket to {to}"), source);
-    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP));
-    let socket = socket.map_err(failed)?;
+    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, None).map_err(failed)?;
     prepare(&socket)?;
     if binding == Binding::Connected {
         socket.connect(&address).map_err(failed)?;
