@@ -41,6 +41,24 @@ fn every_format_is_as_its_golden_file() {
 }
 
 #[test]
+fn knees_are_in_the_answer_and_in_a_table() {
+    let mut outcome = common::varied();
+    outcome.sweeps = common::everything().sweeps;
+    outcome.sweeps.iter_mut().for_each(|sweep| sweep.contender %= 2);
+    let text = render("markdown", &outcome);
+    for said in [
+        "tcp · placement=busy: what is delivered follows what is offered up to 4.98 Mbit/s (4.90 \
+         Mbit/s to 5.05 Mbit/s).",
+        "tcp · placement=busy: even 16.0 Mbit/s, the highest load, gets through.",
+    ] {
+        assert!(text.contains(said), "{said} is not in {text}");
+    }
+    let table = text.split("### Under rising load").nth(1).unwrap();
+    assert!(table.contains("4.98 \\[4.90, 5.05\\]"), "{table}");
+    assert!(table.contains("\\> 16.0") || table.contains("&gt; 16.0"), "{table}");
+}
+
+#[test]
 fn a_wide_terminal_and_colour() {
     let style = Style { colour: Colour::Always, width: 160 };
     let terminal = report::find("terminal").unwrap();

@@ -17,6 +17,7 @@ use super::save;
 use super::schedule;
 use super::shares;
 use super::stage::{Event, Stage, Unobserved};
+use super::sweep;
 use super::warnings;
 use crate::error::{Error, Result};
 use crate::path::Family;
@@ -80,6 +81,7 @@ impl Request {
             trials: Vec::new(),
             summary: Vec::new(),
             shares: Vec::new(),
+            sweeps: Vec::new(),
             verdicts: Vec::new(),
             control: None,
             differences: Vec::new(),
@@ -209,6 +211,7 @@ impl<'a> Course<'a> {
         let ended =
             ended.and_then(|status| self.cut_samples().map_err(Halt::Save).map(|()| status));
         self.outcome.shares = shares::shares(&self.outcome);
+        self.outcome.sweeps = sweep::sweeps(&self.outcome);
         self.outcome.status = match &ended {
             Ok(status) => *status,
             Err(_) => Status::Failed,
@@ -343,6 +346,7 @@ impl<'a> Course<'a> {
         // Intervals take a while: for the file at each look, and once more at the end.
         if let Stand::Look { .. } = stand {
             outcome.shares = shares::shares(outcome);
+            outcome.sweeps = sweep::sweeps(outcome);
         }
         outcome.differences = differences(&outcome.contenders, &self.contenders);
         warnings::refresh(outcome);

@@ -2,13 +2,14 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, evidence, factors, results};
+use super::{answer, evidence, factors, results, sweeps};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 14] = [
+    let sections: [Option<Section>; 15] = [
         answer::section(outcome),
+        sweeps::section(outcome),
         factors::section(outcome),
         factors::combinations(outcome),
         results::section(outcome),

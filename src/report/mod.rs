@@ -30,6 +30,7 @@ mod factors;
 mod json;
 mod markdown;
 mod results;
+mod sweeps;
 mod terminal;
 mod text;
 mod totals;

@@ -39,6 +39,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("evidence", "control, differences, conditions"),
             ("factors", "a race over conditions"),
             ("results", "the table of figures"),
+            ("sweeps", "the knees under rising load"),
             ("text", "text on a terminal"),
             ("totals", "sums"),
             ("words", "names for people"),
