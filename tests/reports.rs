@@ -30,21 +30,6 @@ fn golden(name: &str, text: &str) {
     assert_eq!(text.lines().count(), expected.lines().count(), "{name}: number of lines");
 }
 
-/// Two contenders and their one claim.
-fn duel() -> Outcome {
-    let mut outcome = common::full();
-    let keep = |id: usize| id == common::TCP || id == common::UDP;
-    outcome.title = None;
-    outcome.contenders.retain(|contender| keep(contender.id));
-    outcome.trials.retain(|trial| keep(trial.contender));
-    outcome.summary.retain(|summary| keep(summary.contender));
-    outcome.verdicts.retain(|verdict| keep(verdict.a) && keep(verdict.b));
-    outcome.differences.clear();
-    outcome.warnings.clear();
-    outcome.explain = None;
-    outcome
-}
-
 #[test]
 fn every_format_is_as_its_golden_file() {
     for report in report::ALL {
@@ -53,6 +38,24 @@ fn every_format_is_as_its_golden_file() {
     golden("terminal-duel", &render("terminal", &common::duel()));
     golden("terminal-varied", &render("terminal", &common::varied()));
     golden("terminal-minimal", &render("terminal", &common::minimal()));
+}
+
+#[test]
+fn knees_are_in_the_answer_and_in_a_table() {
+    let mut outcome = common::varied();
+    outcome.sweeps = common::everything().sweeps;
+    outcome.sweeps.iter_mut().for_each(|sweep| sweep.contender %= 2);
+    let text = render("markdown", &outcome);
+    for said in [
+        "tcp · placement=busy: what is delivered follows what is offered up to 4.98 Mbit/s (4.90 \
+         Mbit/s to 5.05 Mbit/s).",
+        "tcp · placement=busy: even 16.0 Mbit/s, the highest load, gets through.",
+    ] {
+        assert!(text.contains(said), "{said} is not in {text}");
+    }
+    let table = text.split("### Under rising load").nth(1).unwrap();
+    assert!(table.contains("4.98 \\[4.90, 5.05\\]"), "{table}");
+    assert!(table.contains("\\> 16.0") || table.contains("&gt; 16.0"), "{table}");
 }
 
 #[test]

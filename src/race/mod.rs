@@ -11,6 +11,7 @@
 //! | `block` | one block: repeats, blocked and failed trials |
 //! | [`analyse`] | from trials to summary, verdicts and control; pure |
 //! | [`shares`] | what each condition accounts for, in a race over conditions; pure |
+//! | [`sweep`] | the knee of each contender, in a race over offered loads; pure |
 //! | `sentence` | verdicts in words |
 //! | [`differences`] | what was not equal, and why it matters |
 //! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
@@ -57,6 +58,7 @@ pub mod schedule;
 mod sentence;
 pub mod shares;
 pub mod stage;
+pub mod sweep;
 pub mod warnings;
 
 #[cfg(test)]

@@ -58,6 +58,9 @@ pub struct Outcome {
     /// What each factor accounts for, in a race over conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
+    /// Where each contender has its knee, where an offered rate was varied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweeps: Vec<Sweep>,
     /// One verdict per claim.
     pub verdicts: Vec<Verdict>,
     /// The first contender against its hidden copy.
@@ -322,6 +325,47 @@ pub struct LevelRatio {
     pub high: Option<f64>,
     /// Blocks in which both were there.
     pub blocks: u64,
+}
+
+/// One contender under rising load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// The index of the contender as typed, in `asked.contenders`.
+    pub contender: usize,
+    /// The level of each other factor, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub conditions: BTreeMap<String, String>,
+    /// Up to which offered load what is delivered follows it.
+    pub knee: KneeAt,
+    /// The lower end of its interval; absent with too few blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<KneeAt>,
+    /// The upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<KneeAt>,
+    /// Blocks it stands on.
+    pub blocks: u64,
+}
+
+/// A load, and on which side of it the knee is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct KneeAt {
+    /// On which side.
+    pub place: KneePlace,
+    /// The load, in application bits per second.
+    pub bps: f64,
+}
+
+/// On which side of a load the knee is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KneePlace {
+    /// Below it, the lowest load.
+    Below,
+    /// At it.
+    At,
+    /// Above it, the highest load.
+    Above,
 }
 
 fn is_zero(n: &u64) -> bool {

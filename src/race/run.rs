@@ -18,6 +18,7 @@ use super::save;
 use super::schedule;
 use super::shares;
 use super::stage::{Event, Stage, Unobserved};
+use super::sweep;
 use super::warnings;
 use crate::error::{Error, Result};
 use crate::path::Family;
@@ -82,6 +83,7 @@ impl Request {
             trials: Vec::new(),
             summary: Vec::new(),
             shares: Vec::new(),
+            sweeps: Vec::new(),
             verdicts: Vec::new(),
             control: None,
             differences: Vec::new(),
@@ -217,6 +219,7 @@ impl<'a> Course<'a> {
             ended.and_then(|status| self.cut_samples().map_err(Halt::Save).map(|()| status));
         let ended = ended.and_then(|status| self.explain(status).map_err(Halt::Trial));
         self.outcome.shares = shares::shares(&self.outcome);
+        self.outcome.sweeps = sweep::sweeps(&self.outcome);
         self.outcome.status = match &ended {
             Ok(status) => *status,
             Err(_) => Status::Failed,
@@ -369,6 +372,7 @@ impl<'a> Course<'a> {
         // Intervals take a while: for the file at each look, and once more at the end.
         if let Stand::Look { .. } = stand {
             outcome.shares = shares::shares(outcome);
+            outcome.sweeps = sweep::sweeps(outcome);
         }
         outcome.differences = differences(&outcome.contenders, &self.contenders);
         warnings::refresh(outcome);

@@ -13,7 +13,7 @@ use super::date;
 use super::layout;
 use super::outcome::{
     Asked, Control, Difference, Entrant, FORMAT, Factor, Fixed, Outcome, Program, Share, Status,
-    Summary, Trial, Verdict, Warning,
+    Summary, Sweep, Trial, Verdict, Warning,
 };
 use crate::error::{Error, Result};
 use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics, PacedFlow};
@@ -208,13 +208,14 @@ fn blame(text: &[u8]) -> Option<String> {
         ("seed", misfit::<u64>),
         ("status", misfit::<Status>),
     ];
-    let lists: [(&str, Misfit); 9] = [
+    let lists: [(&str, Misfit); 10] = [
         ("factors", item_misfit::<Factor>),
         ("metrics", item_misfit::<Metric>),
         ("contenders", item_misfit::<Entrant>),
         ("trials", trial_misfit),
         ("summary", item_misfit::<Summary>),
         ("shares", item_misfit::<Share>),
+        ("sweeps", item_misfit::<Sweep>),
         ("verdicts", item_misfit::<Verdict>),
         ("differences", item_misfit::<Difference>),
         ("warnings", item_misfit::<Warning>),

@@ -52,6 +52,7 @@ pub(super) fn outcome(contenders: usize) -> Outcome {
         trials: Vec::new(),
         summary: Vec::new(),
         shares: Vec::new(),
+        sweeps: Vec::new(),
         verdicts: Vec::new(),
         control: None,
         differences: Vec::new(),

@@ -6,6 +6,7 @@
 use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
 use super::factors;
+use super::sweeps;
 use super::words;
 use crate::figures::{Better, Metric, Role};
 use crate::race::outcome::{Outcome, Status, UNTRUSTED_GATE, Verdict};
@@ -19,6 +20,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let mut lines = doubts(outcome);
     lines.extend(unfinished(outcome));
     if factors::vary(outcome) {
+        lines.extend(sweeps::lines(outcome));
         lines.extend(factors::lines(outcome));
     } else if outcome.verdicts.is_empty() {
         lines.push(nothing_to_compare(outcome));

@@ -2,13 +2,14 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, evidence, explain, factors, over_time, results};
+use super::{answer, evidence, explain, factors, over_time, results, sweeps};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 16] = [
+    let sections: [Option<Section>; 17] = [
         answer::section(outcome),
+        sweeps::section(outcome),
         factors::section(outcome),
         factors::combinations(outcome),
         results::section(outcome),

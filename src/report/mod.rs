@@ -34,6 +34,7 @@ mod json;
 mod markdown;
 pub mod over_time;
 mod results;
+mod sweeps;
 mod terminal;
 mod text;
 mod totals;

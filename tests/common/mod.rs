@@ -14,8 +14,8 @@ use deadheat::figures::{
 use deadheat::race::explain::bottleneck::Limit;
 use deadheat::race::explain::{BulkEnd, Calls, Explained, Explanation, Moving};
 use deadheat::race::outcome::{
-    Asked, Cell, Control, Difference, Entrant, Factor, Fixed, LevelRatio, Outcome, Program, Ratio,
-    Share, ShareKind, Status, Summary, Trial, Verdict, Warning,
+    Asked, Cell, Control, Difference, Entrant, Factor, Fixed, KneeAt, KneePlace, LevelRatio,
+    Outcome, Program, Ratio, Share, ShareKind, Status, Summary, Sweep, Trial, Verdict, Warning,
 };
 use deadheat::race::{analyse, shares};
 use deadheat::rng::SplitMix64;
@@ -81,6 +81,23 @@ pub(crate) fn everything() -> Outcome {
         ..share.clone()
     };
     outcome.shares = vec![share, noise];
+    let at = |place, mbps: f64| KneeAt { place, bps: mbps * 1e6 };
+    let knee = Sweep {
+        contender: UDP,
+        conditions: map(&[("placement", "busy")]),
+        knee: at(KneePlace::At, 4.98),
+        low: Some(at(KneePlace::At, 4.9)),
+        high: Some(at(KneePlace::At, 5.05)),
+        blocks: BLOCKS,
+    };
+    let open = Sweep {
+        contender: TCP,
+        knee: at(KneePlace::Above, 16.0),
+        low: None,
+        high: None,
+        ..knee.clone()
+    };
+    outcome.sweeps = vec![knee, open];
     outcome
 }
 
@@ -191,6 +208,7 @@ pub(crate) fn full() -> Outcome {
         trials: trials(),
         summary: summary(),
         shares: Vec::new(),
+        sweeps: Vec::new(),
         verdicts: verdicts(),
         control: Some(control()),
         differences: differences(),
@@ -247,6 +265,7 @@ pub(crate) fn minimal() -> Outcome {
         }],
         summary: Vec::new(),
         shares: Vec::new(),
+        sweeps: Vec::new(),
         verdicts: Vec::new(),
         control: None,
         differences: Vec::new(),

@@ -41,6 +41,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("over_time", "trials over time"),
             ("explain", "where the time goes"),
             ("results", "the table of figures"),
+            ("sweeps", "the knees under rising load"),
             ("text", "text on a terminal"),
             ("totals", "sums"),
             ("words", "names for people"),

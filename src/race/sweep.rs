@@ -1,0 +1,146 @@
+//! Where the knee of each contender is, in a race that varies an offered rate. Pure, as `analyse`
+//! is; described and not claimed.
+
+use std::collections::BTreeMap;
+
+use super::outcome::{KneeAt, KneePlace, Outcome, Sweep};
+use super::plan::alpha;
+use crate::spec::{Kind, Spec};
+use crate::stats::knee::{self, Load, Place};
+use crate::workload;
+
+/// The metrics of a trial that say what was offered, and what of it arrived.
+const OFFERED: &str = "offered_bps";
+const DELIVERED: &str = "goodput_bps";
+
+/// A contender and the levels of all factors but the load, with its loads by block.
+type Rising = BTreeMap<(usize, Vec<usize>), BTreeMap<u64, Vec<Load>>>;
+
+/// One knee for each contender under each combination of the other conditions; none where no
+/// offered rate was varied.
+pub fn sweeps(outcome: &Outcome) -> Vec<Sweep> {
+    let Some(factor) = load_factor(outcome) else { return Vec::new() };
+    let error = alpha(outcome.asked.confidence);
+    let sweep = |((contender, levels), blocks): ((usize, Vec<usize>), BTreeMap<u64, Vec<Load>>)| {
+        let blocks: Vec<Vec<Load>> = blocks.into_values().collect();
+        let knee = knee::knee(&blocks, error)?;
+        Some(Sweep {
+            contender,
+            conditions: conditions(outcome, factor, &levels),
+            knee: at(knee.estimate),
+            low: knee.interval.map(|(low, _)| at(low)),
+            high: knee.interval.map(|(_, high)| at(high)),
+            blocks: knee.blocks as u64,
+        })
+    };
+    rising(outcome, factor).into_iter().filter_map(sweep).collect()
+}
+
+/// The factor that is a rate to offer.
+fn load_factor(outcome: &Outcome) -> Option<usize> {
+    let spec = Spec::parse(&outcome.asked.workload).ok()?;
+    let keys = workload::keys(&spec.name).ok()?;
+    let offers = |name: &str| {
+        keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
+    };
+    outcome.factors.iter().position(|factor| offers(&factor.name))
+}
+
+fn rising(outcome: &Outcome, factor: usize) -> Rising {
+    let mut rising = Rising::new();
+    for trial in outcome.trials.iter().filter(|trial| trial.record.valid && !trial.control) {
+        let entrant = outcome.contenders.get(trial.contender);
+        let Some(cell) = entrant.and_then(|entrant| entrant.cell.as_ref()) else { continue };
+        let figure = |name: &str| trial.record.metrics.get(name).copied();
+        let (Some(offered), Some(delivered)) = (figure(OFFERED), figure(DELIVERED)) else {
+            continue;
+        };
+        let mut others = cell.levels.clone();
+        if factor < others.len() {
+            others.remove(factor);
+        }
+        let blocks = rising.entry((cell.contender, others)).or_default();
+        blocks.entry(trial.block).or_default().push(Load { offered, delivered });
+    }
+    rising
+}
+
+/// The other conditions by name; `levels` has none for the load.
+fn conditions(outcome: &Outcome, factor: usize, levels: &[usize]) -> BTreeMap<String, String> {
+    let others = outcome.factors.iter().enumerate().filter(|(at, _)| *at != factor);
+    let level = |((_, factor), level): ((usize, &super::outcome::Factor), &usize)| {
+        Some((factor.name.clone(), factor.levels.get(*level)?.clone()))
+    };
+    others.zip(levels).filter_map(level).collect()
+}
+
+fn at(place: Place) -> KneeAt {
+    let (place, bps) = match place {
+        Place::Below(bps) => (KneePlace::Below, bps),
+        Place::At(bps) => (KneePlace::At, bps),
+        Place::Above(bps) => (KneePlace::Above, bps),
+    };
+    KneeAt { place, bps }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Metrics;
+    use crate::race::Request;
+    use crate::race::testing;
+    use crate::rng::SplitMix64;
+    use crate::trial::{End, fake};
+    use crate::units::parse_offered;
+
+    /// A bottleneck of 5 Mbit/s for `udp`, of 20 for `tcp`, under loads from 1 to 16.
+    fn race(blocks: u64) -> Outcome {
+        let request = Request::new(["udp", "tcp"])
+            .workload("cbr:time=100ms")
+            .vary("rate", ["1mbit", "2mbit", "4mbit", "8mbit", "16mbit"])
+            .vary("size", ["1000", "1400"])
+            .blocks(blocks)
+            .margin(0.05)
+            .seed(3);
+        let mut rng = SplitMix64::new(4);
+        testing::run(&request, |order| {
+            let typed = Spec::parse(&order.workload).unwrap();
+            let rate = typed.options.iter().find(|(key, _)| key == "rate").unwrap();
+            let crate::units::OfferedRate::Bits(rate) = parse_offered(&rate.1).unwrap() else {
+                panic!("{}", order.workload)
+            };
+            let offered = rate.0 as f64;
+            let capacity = if order.contender == "udp" { 5e6 } else { 20e6 };
+            let delivered = offered.min(capacity * (1.0 + 0.01 * rng.normal()));
+            let figures = [(OFFERED, offered), (DELIVERED, delivered)];
+            let metrics: Metrics = figures.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
+            End::Ran(Box::new(fake::record(metrics)))
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn each_contender_has_its_knee_under_each_other_condition() {
+        let outcome = race(8);
+        let found = &outcome.sweeps;
+        assert_eq!(found.len(), 4);
+        for sweep in &found[..2] {
+            assert_eq!((sweep.contender, sweep.knee.place), (0, KneePlace::At), "{sweep:?}");
+            assert!((sweep.knee.bps / 5e6 - 1.0).abs() < 0.02, "{sweep:?}");
+            let (low, high) = (sweep.low.unwrap().bps, sweep.high.unwrap().bps);
+            assert!(low <= sweep.knee.bps && sweep.knee.bps <= high, "{sweep:?}");
+        }
+        let sizes: Vec<&str> = found.iter().map(|s| s.conditions["size"].as_str()).collect();
+        assert_eq!(sizes, ["1000", "1400", "1000", "1400"]);
+        let above = KneeAt { place: KneePlace::Above, bps: 16e6 };
+        assert!(found[2..].iter().all(|sweep| sweep.contender == 1 && sweep.knee == above));
+    }
+
+    #[test]
+    fn few_blocks_have_no_interval_and_other_races_no_knee() {
+        let mut outcome = race(3);
+        assert_eq!((outcome.sweeps[0].low, outcome.sweeps[0].blocks), (None, 3));
+        outcome.factors[0].name = "size".into();
+        assert!(sweeps(&outcome).is_empty());
+    }
+}
