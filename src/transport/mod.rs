@@ -23,6 +23,7 @@ mod icmp;
 mod knock;
 mod lobby;
 pub mod mem;
+mod pipe;
 mod stream;
 mod tcp;
 mod udp;
@@ -34,7 +35,7 @@ use hello::Hello;
 
 /// Every transport, in the order in which lists show them.
 pub const ALL: &[&dyn Transport] =
-    &[&tcp::Tcp, &udp::Udp, &icmp::Icmp, &unix::UnixStream, &unixgram::UnixDatagram];
+    &[&tcp::Tcp, &udp::Udp, &icmp::Icmp, &unix::UnixStream, &unixgram::UnixDatagram, &pipe::Pipes];
 
 /// What a transport says of itself.
 #[derive(Debug)]
@@ -208,7 +209,8 @@ pub trait Conn: Send {
     /// Ends this direction, so that the peer's `drain` answers `Closed` where the transport can.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// When a protocol in user space next wants `on_deadline`; kernel transports never do.
+    /// When a protocol in user space next wants `on_deadline`. Of the kernel's transports only one
+    /// with a backlog has this, where [`Conn::fd`] does not show when there is room again.
     fn next_deadline(&self) -> Option<Nanos> {
         None
     }
@@ -229,6 +231,15 @@ pub trait Conn: Send {
     fn view(&self) -> Option<TcpView> {
         None
     }
+}
+
+/// Refuses every lane but the first, for transports without lanes.
+fn lane_0_only(lane: Lane) -> io::Result<()> {
+    if lane == Lane(0) {
+        return Ok(());
+    }
+    let why = format!("this transport has lane 0 only, not {}", lane.0);
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }
 
 /// A transport with its knobs checked: one row of the table.

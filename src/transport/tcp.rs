@@ -8,10 +8,11 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::door::Door;
 use super::lobby::{StreamListener, present};
-use super::stream::{Flavour, StreamConn};
+use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
-use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach, Side};
 use crate::datapath::option;
+use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::figures::{Headers, TcpView};
 use crate::spec::{Key, Kind, Settings};
@@ -85,6 +86,21 @@ const KEYS: &[Key] = &[
         default: "",
         doc: "unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)",
     },
+    Key {
+        name: "io",
+        kind: Kind::Choice(&["write", "writev", "sendfile", "splice", "zerocopy"]),
+        default: "write",
+        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: from a \
+              file's pages; splice: from them through a pipe, two calls; zerocopy: MSG_ZEROCOPY, \
+              with completions",
+    },
+    Key {
+        name: "rx",
+        kind: Kind::Choice(&["read", "trunc", "splice"]),
+        default: "read",
+        doc: "how bulk data is received: read: recv(2); trunc: dropped in the kernel, not copied \
+              (MSG_TRUNC); splice: through a pipe into the sink's file or /dev/null, two calls",
+    },
 ];
 
 impl Transport for Tcp {
@@ -100,6 +116,13 @@ impl Transport for Tcp {
             .map_err(|e| Error::unsupported("tcp", format!("this host gives no socket: {e}")))
     }
 
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        check_engine(INFO.id, key, value, || {
+            let open = |domain| Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
+            Counted::new(open(Domain::IPV4).or_else(|_| open(Domain::IPV6))?)
+        })
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let address = ip(dial.to)?;
         let options = Options::from(dial.knobs);
@@ -113,7 +136,7 @@ impl Transport for Tcp {
         let connect_ns = (Monotonic.now() - began).0;
         options.connected(&socket)?;
         present(&socket, &dial.hello, dial.to, deadline)?;
-        StreamConn::new(socket, options, dial.largest_message, connect_ns)
+        StreamConn::new(socket, Side::Near, options, dial.largest_message, connect_ns)
             .map(|conn| Box::new(conn) as Box<dyn Conn>)
             .map_err(|e| Error::setup(format!("set up a connection to {address}"), e))
     }
@@ -190,6 +213,7 @@ struct Options {
     mss: Option<u32>,
     quickack: Option<bool>,
     notsent_lowat: Option<u32>,
+    engines: Engines,
 }
 
 #[derive(Debug, Clone)]
@@ -218,6 +242,7 @@ impl From<&Settings> for Options {
             mss: size("mss"),
             quickack: knobs.switch("quickack"),
             notsent_lowat: size("notsent_lowat"),
+            engines: Engines::from(knobs),
         }
     }
 }
@@ -260,6 +285,16 @@ fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>)
 }
 
 impl Flavour for Options {
+    type Channel = Counted;
+
+    fn engines(&self) -> Engines {
+        self.engines
+    }
+
+    fn open(&self, socket: Socket, _side: Side) -> io::Result<Counted> {
+        Counted::new(socket)
+    }
+
     fn apply(&self, socket: &Socket) -> Result<()> {
         self.set_congestion_control(socket)?;
         set("nodelay", Some(self.nodelay), |on| socket.set_tcp_nodelay(on))?;
@@ -279,11 +314,12 @@ impl Flavour for Options {
         self.quickack == Some(true)
     }
 
-    fn rearm(&self, socket: &Socket) -> io::Result<()> {
-        socket.set_tcp_quickack(true)
+    fn rearm(&self, channel: &Counted) -> io::Result<()> {
+        channel.socket().set_tcp_quickack(true)
     }
 
-    fn effective(&self, socket: &Socket) -> Effective {
+    fn effective(&self, channel: &Counted) -> Effective {
+        let socket = channel.socket();
         let word = |on| if on { "on" } else { "off" }.to_owned();
         let name =
             |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
@@ -303,12 +339,12 @@ impl Flavour for Options {
         read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    fn view(&self, socket: &Socket) -> Option<TcpView> {
-        info::read(socket).ok()
+    fn view(&self, channel: &Counted) -> Option<TcpView> {
+        info::read(channel.socket()).ok()
     }
 
-    fn headers(&self, socket: &Socket) -> Option<Headers> {
-        headers(socket)
+    fn headers(&self, channel: &Counted) -> Option<Headers> {
+        headers(channel.socket())
     }
 }
 

@@ -415,6 +415,7 @@ impl Conn for UdpConn {
             retransmits: None,
             network_errors: self.network_errors,
             headers: Some(self.headers()),
+            zerocopy: None,
         }
     }
 }
