@@ -31,9 +31,11 @@ pub enum SendBy {
     Write,
     /// writev(2): the same with the call in [`PIECES`] pieces.
     Writev,
-    /// sendfile(2): from a file's pages, not copied.
+    /// sendfile(2): from a file's pages, not copied. The kernel hands 64 KiB at a time to the
+    /// socket, and each may wait for room: on a slow path a call sleeps that many times as long.
     Sendfile,
-    /// splice(2): from a file's pages into a pipe and, to a socket, out of it with a second call.
+    /// splice(2): from a file's pages into a pipe and, to a socket, out of it with a second call,
+    /// which sleeps as that of [`SendBy::Sendfile`] does.
     Splice,
     /// vmsplice(2), into a pipe: the application's pages, not copied.
     Vmsplice,
@@ -296,7 +298,7 @@ impl Memory {
     #[inline]
     fn bytes(&mut self, part: &Part<'_>, calls: &mut u64) -> io::Result<&[u8]> {
         if let Some(from) = part.source.file() {
-            return self.from_file(part, from, calls);
+            return self.of_file(part, from, calls);
         }
         if self.pattern.len() < PERIOD + part.call {
             self.pattern = Region::patterned(PERIOD + part.call)?;
@@ -305,12 +307,7 @@ impl Memory {
     }
 
     /// The bytes of a call that begins are read, those of one that went in part are there already.
-    fn from_file(
-        &mut self,
-        part: &Part<'_>,
-        from: FileAt<'_>,
-        calls: &mut u64,
-    ) -> io::Result<&[u8]> {
+    fn of_file(&mut self, part: &Part<'_>, from: FileAt<'_>, calls: &mut u64) -> io::Result<&[u8]> {
         // With two calls beside what must be kept, a call that does not fit at the end starts over
         // at the front, and what it overwrites has gone.
         let size = if self.keep == 0 { part.call } else { self.keep + 2 * part.call };

@@ -248,7 +248,7 @@ fn next_range(socket: BorrowedFd<'_>) -> io::Result<Option<Range>> {
 }
 
 fn range(error: &libc::sock_extended_err) -> Option<Range> {
-    (error.ee_origin == SO_EE_ORIGIN_ZEROCOPY).then(|| Range {
+    (error.ee_origin == SO_EE_ORIGIN_ZEROCOPY).then_some(Range {
         first: error.ee_info,
         last: error.ee_data,
         copied: error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0,

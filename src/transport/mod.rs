@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Sink, Source};
 use crate::error::{Result, unknown};
 use crate::figures::{ConnStats, TcpView};
-use crate::spec::{Key, Settings, Spec};
+use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 pub mod door;
@@ -267,6 +267,21 @@ impl Contender {
         };
         let knobs = Settings::check(&spec, transport.info().keys)?;
         Ok(Contender { transport: *transport, knobs, spec })
+    }
+
+    /// Whether this host has the transport, and the knobs that were typed. A default gives way where
+    /// it must.
+    ///
+    /// # Errors
+    /// As [`Transport::check`] and [`Transport::check_knob`].
+    pub fn check(&self) -> Result<()> {
+        self.transport.check()?;
+        let keys = self.transport.info().keys.iter();
+        let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
+        choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {
+            let value = self.knobs.text(key.name).unwrap_or_default();
+            self.transport.check_knob(key.name, value)
+        })
     }
 }
 

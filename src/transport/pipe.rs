@@ -177,3 +177,80 @@ impl Flavour for Options {
         [("capacity".to_owned(), pipes.capacity().to_string())].into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::contract::{Inbox, Lane, Patience};
+    use crate::spec::Spec;
+    use crate::transport::door::Door;
+    use crate::transport::hello::{Hello, Token};
+    use crate::transport::{Endpoint, Progress};
+
+    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
+    const LARGEST: usize = 200_000;
+
+    fn ends(typed: &str) -> (Box<dyn Conn>, Box<dyn Conn>) {
+        let knobs = &Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
+        let at = &Endpoint::Unix(String::new());
+        let (token, door) = (HELLO.token, Door::Own);
+        let listen = Listen { at, token, knobs, largest_message: LARGEST, door };
+        let mut listener = Pipes.listen(listen).unwrap();
+        let to = &listener.endpoint();
+        thread::scope(|scope| {
+            let timeout = Nanos::from_secs(10);
+            let far = scope.spawn(move || listener.accept(timeout).unwrap().1);
+            let dial = Dial { to, hello: HELLO, knobs, largest_message: LARGEST, timeout };
+            let near = Pipes.dial(&dial).unwrap();
+            (near, far.join().unwrap())
+        })
+    }
+
+    #[derive(Default)]
+    struct Lengths(Vec<usize>);
+
+    impl Inbox for Lengths {
+        fn message(&mut self, _lane: Lane, bytes: &[u8]) {
+            self.0.push(bytes.len());
+        }
+    }
+
+    #[test]
+    fn both_directions_hold_what_was_asked() {
+        let (near, far) = ends("pipe:capacity=100000");
+        for end in [near, far] {
+            assert_eq!(end.effective()["capacity"], "131072");
+        }
+        assert_eq!(ends("pipe").0.effective()["capacity"], "65536");
+    }
+
+    #[test]
+    fn a_message_larger_than_the_pipe_waits_and_is_looked_after() {
+        let (mut near, mut far) = ends("pipe");
+        assert_eq!(near.next_deadline(), None);
+        assert_eq!(near.send(Lane(0), &vec![1; LARGEST]).unwrap(), Progress::Moved);
+        assert!(near.has_backlog());
+        let due = near.next_deadline().unwrap();
+        assert!(due < Monotonic.now() + Nanos::from_millis(1), "nothing else shows room");
+        let mut inbox = Lengths::default();
+        while inbox.0.is_empty() {
+            far.receive(Patience::None, &mut inbox).unwrap();
+            near.flush().unwrap();
+        }
+        assert_eq!(inbox.0, [LARGEST]);
+        assert_eq!((near.has_backlog(), near.next_deadline()), (false, None));
+    }
+
+    #[test]
+    fn a_far_end_that_hands_nothing_over_is_an_error_in_time() {
+        let (near, far) = HandOver::pair().unwrap();
+        let soon = Monotonic.now() + Nanos::from_millis(10);
+        assert_eq!(take(&near, soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        far.give_stream(1, near.as_fd()).unwrap();
+        assert_eq!(take(&near, soon).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        drop(far);
+        assert_eq!(take(&near, soon).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

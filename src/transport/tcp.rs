@@ -380,6 +380,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::contract::Source;
     use crate::spec::Spec;
     use crate::time::Nanos;
     use crate::transport::door::HandOver;
@@ -471,6 +472,50 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("tcp:cc=no_such_cc: "), "{text}");
         assert!(text.contains("reno") && text.ends_with("host"), "{text}");
+    }
+
+    /// So many bytes of made-up content.
+    struct Bytes(u64);
+
+    impl Source for Bytes {
+        fn budget(&self) -> u64 {
+            self.0
+        }
+        fn message_size(&self) -> usize {
+            1
+        }
+        fn call_size(&self) -> usize {
+            10_000
+        }
+        fn stamp(&mut self, _message: &mut [u8]) {}
+        fn accepted(&mut self, bytes: u64) {
+            self.0 -= bytes;
+        }
+    }
+
+    #[test]
+    fn engines_are_told_and_that_loopback_copies_all_the_same() {
+        for end in effective("tcp:io=splice,rx=trunc") {
+            assert_eq!((end["io"].as_str(), end["rx"].as_str()), ("splice", "trunc"));
+        }
+        let knobs = &knobs("tcp:io=zerocopy");
+        let mut listener = listen(&anywhere(), knobs, Door::Own).unwrap();
+        let to = listener.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
+            let mut near = dial(&to, knobs, LONG).unwrap();
+            let _far = far.join().unwrap();
+            assert_eq!(near.effective()["io"], "zerocopy");
+            let mut source = Bytes(50_000);
+            while source.0 > 0 {
+                near.pump(&mut source).unwrap();
+            }
+            near.finish().unwrap();
+            let told = near.stats().zerocopy.unwrap();
+            assert_eq!((told.completed, told.copied), (5, 5));
+            let io = &near.effective()["io"];
+            assert!(io.starts_with("zerocopy (the kernel copied every call"), "{io}");
+        });
     }
 
     #[test]

@@ -265,3 +265,27 @@ impl Flavour for Options {
         Buffers::effective(channel.socket())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_copy_is_no_knob_because_the_kernel_refuses_it() {
+        let check = |value| {
+            check_engine(INFO.id, "io", value, || {
+                Counted::new(Socket::pair(Domain::UNIX, Type::STREAM, None)?.0)
+            })
+        };
+        let error = check("zerocopy").unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("unix:io=zerocopy") && text.contains("io=write"), "{text}");
+        for (key, value) in [("io", "sendfile"), ("io", "splice"), ("rx", "splice")] {
+            UnixStream.check_knob(key, value).unwrap();
+        }
+        let typed = crate::spec::Spec::parse("unix:io=zerocopy").unwrap();
+        let text = Settings::check(&typed, INFO.keys).unwrap_err().to_string();
+        assert!(text.contains("valid: write, writev, sendfile, splice"), "{text}");
+    }
+}
