@@ -239,6 +239,18 @@ pub struct ConnStats {
     /// What the headers around its data take; absent where there are none, inside one machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Headers>,
+    /// What became of zero-copy calls; absent where none are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zerocopy: Option<ZeroCopy>,
+}
+
+/// What the kernel told of calls with `MSG_ZEROCOPY`. Calls that sent less than asked count as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ZeroCopy {
+    /// Calls that it is done with. Less than were made where the peer vanished.
+    pub completed: u64,
+    /// Those of them whose bytes it copied after all, as on loopback.
+    pub copied: u64,
 }
 
 /// What the kernel's network code counted at one end during a trial, IPv4 and IPv6 together. For the

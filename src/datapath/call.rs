@@ -1,12 +1,22 @@
-//! The system calls of the message path, made directly. The C library's `send` and `recv` are
-//! cancellation points (pthreads(7)): in a process with several threads each call pays for switching
-//! cancellation on and off, which nobody here uses.
+//! The system calls of the data path, made directly. The C library's `send`, `recv`, `writev` and
+//! `splice` are cancellation points (pthreads(7)): in a process with several threads each call pays
+//! for switching cancellation on and off, which nobody here uses.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use socket2::SockAddr;
+
+use crate::contract::FileAt;
+
+/// `RWF_NOWAIT` of preadv2(2), which not every C library names.
+const RWF_NOWAIT: libc::c_int = 8;
+
+#[inline]
+fn moved(result: libc::c_long) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
 
 /// send(2); how many bytes went.
 ///
@@ -16,7 +26,7 @@ use socket2::SockAddr;
 pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice; without an address sendto(2) is
     // send(2).
-    let sent = unsafe {
+    moved(unsafe {
         libc::syscall(
             libc::SYS_sendto,
             socket.as_raw_fd(),
@@ -26,8 +36,7 @@ pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> 
             std::ptr::null::<libc::sockaddr>(),
             0,
         )
-    };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    })
 }
 
 /// recv(2); how many bytes came, or, with `MSG_TRUNC` from a datagram socket, how long the datagram
@@ -43,7 +52,7 @@ pub(super) fn recv(
 ) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice that nobody else reads; without room
     // for an address recvfrom(2) is recv(2).
-    let got = unsafe {
+    moved(unsafe {
         libc::syscall(
             libc::SYS_recvfrom,
             socket.as_raw_fd(),
@@ -53,8 +62,188 @@ pub(super) fn recv(
             std::ptr::null_mut::<libc::sockaddr>(),
             std::ptr::null_mut::<libc::socklen_t>(),
         )
+    })
+}
+
+/// recv(2) with `MSG_TRUNC` and no buffer: up to `most` bytes of a TCP stream are taken from the
+/// queue and not copied anywhere (tcp(7)). Any other socket answers `EFAULT`.
+///
+/// # Errors
+/// What recv(2) says.
+#[inline]
+pub(super) fn discard(
+    socket: BorrowedFd<'_>,
+    most: usize,
+    flags: libc::c_int,
+) -> io::Result<usize> {
+    // SAFETY: the buffer is a null pointer: a kernel that would write to it fails with EFAULT.
+    moved(unsafe {
+        libc::syscall(
+            libc::SYS_recvfrom,
+            socket.as_raw_fd(),
+            std::ptr::null_mut::<u8>(),
+            most,
+            flags | libc::MSG_TRUNC,
+            std::ptr::null_mut::<libc::sockaddr>(),
+            std::ptr::null_mut::<libc::socklen_t>(),
+        )
+    })
+}
+
+/// write(2); how many bytes went.
+///
+/// # Errors
+/// What write(2) says.
+#[inline]
+pub(super) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length are those of a live slice.
+    moved(unsafe { libc::syscall(libc::SYS_write, to.as_raw_fd(), bytes.as_ptr(), bytes.len()) })
+}
+
+/// writev(2); how many bytes went.
+///
+/// # Errors
+/// What writev(2) says.
+#[inline]
+pub(super) fn writev(to: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    // SAFETY: IoSlice has the layout of iovec, and each describes a live slice.
+    moved(unsafe { libc::syscall(libc::SYS_writev, to.as_raw_fd(), pieces.as_ptr(), pieces.len()) })
+}
+
+/// read(2); how many bytes came, zero at the end.
+///
+/// # Errors
+/// What read(2) says.
+#[inline]
+pub(super) fn read(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length are those of a live slice that nobody else reads.
+    moved(unsafe { libc::syscall(libc::SYS_read, from.as_raw_fd(), room.as_mut_ptr(), room.len()) })
+}
+
+/// read(2) that does not wait, whatever the descriptor's mode (preadv2(2) with `RWF_NOWAIT`).
+///
+/// # Errors
+/// What preadv2(2) says: `WouldBlock` where nothing is there, `EOPNOTSUPP` where the kernel does not
+/// have this for such a descriptor (pipes: Linux 6.5).
+#[inline]
+pub(super) fn read_now(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
+    let piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+    // SAFETY: the one iovec describes a live slice that nobody else reads; the offset -1 is for
+    // "the current position", which a pipe has not.
+    moved(unsafe {
+        libc::syscall(
+            libc::SYS_preadv2,
+            from.as_raw_fd(),
+            &raw const piece,
+            1_usize,
+            -1_i64,
+            -1_i64,
+            RWF_NOWAIT,
+        )
+    })
+}
+
+/// pread(2); how many bytes came, zero at the file's end.
+///
+/// # Errors
+/// What pread(2) says.
+#[inline]
+pub(super) fn pread(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
+    let (file, offset) = (from.file.as_raw_fd(), from.offset.cast_signed());
+    // SAFETY: the pointer and length are those of a live slice that nobody else reads.
+    moved(unsafe { libc::syscall(libc::SYS_pread64, file, room.as_mut_ptr(), room.len(), offset) })
+}
+
+/// sendfile(2); how many bytes went, zero at the file's end.
+///
+/// # Errors
+/// What sendfile(2) says.
+#[inline]
+pub(super) fn sendfile(to: BorrowedFd<'_>, from: FileAt<'_>, len: usize) -> io::Result<usize> {
+    let mut offset = from.offset.cast_signed();
+    // SAFETY: the kernel reads and writes the one offset, which outlives the call.
+    moved(unsafe {
+        libc::syscall(
+            libc::SYS_sendfile,
+            to.as_raw_fd(),
+            from.file.as_raw_fd(),
+            &raw mut offset,
+            len,
+        )
+    })
+}
+
+/// One side of a splice: a pipe or socket, or a place in a file.
+#[derive(Clone, Copy)]
+pub(super) enum End<'a> {
+    /// What has no offset.
+    Stream(BorrowedFd<'a>),
+    /// What has one.
+    File(FileAt<'a>),
+}
+
+/// splice(2), one side of which must be a pipe; how many bytes moved, zero at the end.
+///
+/// # Errors
+/// What splice(2) says.
+#[inline]
+pub(super) fn splice(
+    from: End<'_>,
+    to: End<'_>,
+    len: usize,
+    flags: libc::c_uint,
+) -> io::Result<usize> {
+    let parts = |end: End<'_>| match end {
+        End::Stream(fd) => (fd.as_raw_fd(), None),
+        End::File(at) => (at.file.as_raw_fd(), Some(at.offset.cast_signed())),
     };
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    let ((from, mut from_at), (to, mut to_at)) = (parts(from), parts(to));
+    let place = |at: &mut Option<i64>| at.as_mut().map_or(std::ptr::null_mut(), |at| &raw mut *at);
+    // SAFETY: the kernel reads and writes the two offsets, where there are any; they outlive the call.
+    moved(unsafe {
+        libc::syscall(
+            libc::SYS_splice,
+            from,
+            place(&mut from_at),
+            to,
+            place(&mut to_at),
+            len,
+            flags | libc::SPLICE_F_MOVE,
+        )
+    })
+}
+
+/// vmsplice(2) without `SPLICE_F_GIFT`: the pages of `bytes` go into a pipe, uncopied; how many
+/// bytes. The caller keeps the memory mapped and unchanged until they have left the pipe.
+///
+/// # Errors
+/// What vmsplice(2) says; `WouldBlock` where the pipe is full.
+#[inline]
+pub(super) fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let piece = IoSlice::new(bytes);
+    // SAFETY: IoSlice has the layout of iovec and describes a live slice, which the kernel reads.
+    moved(unsafe {
+        libc::syscall(
+            libc::SYS_vmsplice,
+            pipe.as_raw_fd(),
+            &raw const piece,
+            1_usize,
+            libc::SPLICE_F_NONBLOCK,
+        )
+    })
+}
+
+/// Sleeps until a descriptor is ready for one of `events`, has an error or ends, at most `ms`
+/// milliseconds (-1: for as long as it takes, or until a signal comes). Whether it is.
+///
+/// # Errors
+/// What poll(2) says, a signal included.
+#[inline]
+pub(super) fn poll(fd: BorrowedFd<'_>, events: libc::c_short, ms: libc::c_int) -> io::Result<bool> {
+    let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    // SAFETY: `entry` is one valid pollfd.
+    let ready = unsafe { libc::poll(&raw mut entry, 1, ms) };
+    moved(ready.into()).map(|ready| ready > 0)
 }
 
 /// sendto(2) with an address; how many bytes went.

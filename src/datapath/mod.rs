@@ -5,9 +5,17 @@
 
 pub mod buffer;
 mod call;
+pub mod channel;
 pub mod datagram;
+pub mod drain;
+mod memory;
 pub mod option;
 mod patience;
+pub mod pipe;
+pub mod pump;
 pub mod stamps;
 pub mod stream;
+#[cfg(test)]
+mod testing;
 pub mod wait;
+pub mod zerocopy;

@@ -1,11 +1,13 @@
 //! A connected socket, one system call per call, each counted.
 
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
 
 use super::call;
+use super::channel::{Calls, Channel, Kind, done, interrupted};
 use super::patience::{ReceiveGuard, flag};
 use super::stamps::{Counts, Stamps};
 use crate::contract::{GUARD, Patience};
@@ -16,8 +18,7 @@ use crate::contract::{GUARD, Patience};
 pub struct Counted {
     socket: Socket,
     guard: ReceiveGuard,
-    send_calls: u64,
-    receive_calls: u64,
+    calls: Calls,
     stamps: Option<Box<Stamps>>,
 }
 
@@ -30,7 +31,7 @@ impl Counted {
         socket.set_nonblocking(false)?;
         let guard = ReceiveGuard::arm(&socket)?;
         socket.set_write_timeout(Some(GUARD.into()))?;
-        Ok(Counted { socket, guard, send_calls: 0, receive_calls: 0, stamps: None })
+        Ok(Counted { socket, guard, calls: Calls::default(), stamps: None })
     }
 
     /// The socket, for options.
@@ -54,17 +55,12 @@ impl Counted {
 
     /// System calls that sent.
     pub fn send_calls(&self) -> u64 {
-        self.send_calls
+        self.calls.send
     }
 
     /// System calls that received.
     pub fn receive_calls(&self) -> u64 {
-        self.receive_calls
-    }
-
-    /// Counts a system call made on [`Counted::socket`] because something was received.
-    pub fn count_receive_call(&mut self) {
-        self.receive_calls += 1;
+        self.calls.receive
     }
 
     /// One send(2): how many bytes went, `None` where there was no room or a signal came first.
@@ -73,7 +69,7 @@ impl Counted {
     /// What send(2) says otherwise. A peer that is gone is an error, never a signal.
     #[inline]
     pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
-        self.send_calls += 1;
+        self.calls.send += 1;
         let flags = libc::MSG_NOSIGNAL | flag(patience);
         if let Some(stamps) = &mut self.stamps {
             return done(stamps.send(bytes, flags));
@@ -113,7 +109,7 @@ impl Counted {
         patience: Patience,
     ) -> io::Result<Option<usize>> {
         self.guard.suit(&self.socket, patience)?;
-        self.receive_calls += 1;
+        self.calls.receive += 1;
         let flags = flags | flag(patience);
         if let Some(stamps) = &mut self.stamps {
             return done(stamps.recv(room, flags));
@@ -128,14 +124,77 @@ impl AsFd for Counted {
     }
 }
 
-#[inline]
-fn done(result: io::Result<usize>) -> io::Result<Option<usize>> {
-    match result {
-        Ok(moved) => Ok(Some(moved)),
-        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-            Ok(None)
+impl Channel for Counted {
+    const KIND: Kind = Kind::Socket;
+
+    #[inline]
+    fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
+        Counted::send(self, bytes, patience)
+    }
+
+    #[inline]
+    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Option<usize>> {
+        Counted::receive(self, room, patience)
+    }
+
+    #[inline]
+    fn discard(&mut self, most: usize, patience: Patience) -> io::Result<Option<usize>> {
+        self.guard.suit(&self.socket, patience)?;
+        self.calls.receive += 1;
+        done(call::discard(self.socket.as_fd(), most, flag(patience)))
+    }
+
+    #[inline]
+    fn push(
+        &mut self,
+        _len: usize,
+        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<Option<usize>> {
+        self.calls.send += 1;
+        done(call(self.socket.as_fd()))
+    }
+
+    #[inline]
+    fn pull(
+        &mut self,
+        patience: Patience,
+        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<Option<usize>> {
+        self.guard.suit(&self.socket, patience)?;
+        if patience == Patience::None {
+            // Not every call has a flag for "do not wait", and the socket sleeps as long as it may.
+            self.calls.receive += 1;
+            if !call::poll(self.socket.as_fd(), libc::POLLIN, 0).or_else(interrupted)? {
+                return Ok(None);
+            }
         }
-        Err(e) => Err(e),
+        self.calls.receive += 1;
+        done(call(self.socket.as_fd()))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        match self.socket.shutdown(Shutdown::Write) {
+            // The connection is gone, and this direction with it.
+            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Completions tell, not a size.
+    fn holds(&self) -> usize {
+        0
+    }
+
+    fn inlet(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn calls(&self) -> Calls {
+        self.calls
+    }
+
+    fn count(&mut self) -> &mut Calls {
+        &mut self.calls
     }
 }
 

@@ -28,7 +28,7 @@ pub fn resume(before: Outcome, budget: Option<Nanos>, stage: Stage<'_>) -> Resul
     let request = request(&before);
     let Checked { contenders, load, .. } = request.check()?;
     for contender in &contenders {
-        contender.transport.check()?;
+        contender.check()?;
     }
     let began = stage.clock.now();
     let placement = Placement::parse(&before.plan.placement)?;

@@ -44,10 +44,7 @@ impl Request {
     pub fn run_with(&self, mut stage: Stage<'_>) -> Result<Outcome> {
         let checked = self.check()?;
         for contender in &checked.contenders {
-            contender.transport.check()?;
-            for (key, value) in &contender.spec.options {
-                contender.transport.check_knob(key, value)?;
-            }
+            contender.check()?;
         }
         let began = stage.clock.now();
         let seed = match self.seed {

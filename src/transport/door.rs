@@ -50,6 +50,7 @@ pub struct HandOver(OwnedFd);
 enum Note {
     Stream { flow: u16 },
     Datagrams { flow: u16, local: SocketAddr, peer: SocketAddr },
+    Pipe,
 }
 
 const NOTE_MAX: usize = 512;
@@ -97,6 +98,29 @@ impl HandOver {
     /// Where the agent is gone.
     pub fn give_datagrams(&self, flow: u16, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
         self.write(&Note::Datagrams { flow, local, peer }, None)
+    }
+
+    /// Hands over one end of a pipe, to whoever calls [`HandOver::take_pipe`]. This works over a
+    /// stream socket, too: no read goes past a descriptor (unix(7)).
+    ///
+    /// # Errors
+    /// Where the other end is gone.
+    pub fn give_pipe(&self, end: BorrowedFd<'_>) -> io::Result<()> {
+        self.write(&Note::Pipe, Some(end))
+    }
+
+    /// Waits for the end of a pipe, at most `timeout`; `None` when nothing came.
+    ///
+    /// # Errors
+    /// Where the other end is gone or sent something else.
+    pub fn take_pipe(&self, timeout: Nanos) -> io::Result<Option<OwnedFd>> {
+        if !readable(self.0.as_fd(), timeout)? {
+            return Ok(None);
+        }
+        match self.read()? {
+            (Note::Pipe, Some(end)) => Ok(Some(end)),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "expected the end of a pipe")),
+        }
     }
 
     /// Waits for the next hand-over, at most `timeout`; `None` when nothing came.
@@ -170,7 +194,7 @@ impl HandOver {
                 .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(cmsg).cast::<i32>().read_unaligned()))
         };
         if got == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server is gone"));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone"));
         }
         Ok((serde_json::from_slice(&bytes[..got])?, socket))
     }

@@ -361,6 +361,7 @@ impl Conn for IcmpConn {
                 self.socket.socket(),
                 option::path_mtu(self.socket.socket()).map(|mtu| mtu as u64),
             )),
+            zerocopy: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::door::{HandOver, Handed, readable};
 use super::hello::{Hello, LEN, Token};
 use super::stream::{Flavour, StreamConn};
 use super::{Conn, Endpoint, Listener};
+use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 
@@ -169,10 +170,10 @@ impl<F: Flavour> Listener for StreamListener<F> {
             if socket.send_with_flags(&welcome, libc::MSG_NOSIGNAL).ok() != Some(LEN) {
                 continue;
             }
-            let conn = StreamConn::new(socket, self.flavour.clone(), self.largest_message, 0)
-                .map_err(|e| {
-                    Error::setup(format!("set up a connection on {}", self.endpoint), e)
-                })?;
+            let (flavour, largest) = (self.flavour.clone(), self.largest_message);
+            let conn = StreamConn::new(socket, Side::Far, flavour, largest, 0).map_err(|e| {
+                Error::setup(format!("set up a connection on {}", self.endpoint), e)
+            })?;
             return Ok((flow, Box::new(conn)));
         }
     }
@@ -343,7 +344,10 @@ mod tests {
     use socket2::{Domain, Type};
 
     use super::*;
+    use crate::datapath::stream::Counted;
+    use crate::spec::Settings;
     use crate::transport::Effective;
+    use crate::transport::stream::Engines;
 
     const RIGHT: Hello = Hello { token: Token::from_bytes([1; 16]), flow: 5 };
     const WRONG: Hello = Hello { token: Token::from_bytes([2; 16]), flow: 5 };
@@ -352,10 +356,18 @@ mod tests {
     struct Plain;
 
     impl Flavour for Plain {
+        type Channel = Counted;
+
+        fn engines(&self) -> Engines {
+            Engines::from(&Settings::default())
+        }
         fn apply(&self, _: &Socket) -> Result<()> {
             Ok(())
         }
-        fn effective(&self, _: &Socket) -> Effective {
+        fn open(&self, socket: Socket, _: Side) -> io::Result<Counted> {
+            Counted::new(socket)
+        }
+        fn effective(&self, _: &Counted) -> Effective {
             BTreeMap::new()
         }
     }

@@ -14,7 +14,6 @@ use super::hello::{Hello, Token};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering};
 use crate::error::Error;
-use crate::spec::Kind;
 use crate::time::Manual;
 
 mod conn;

@@ -14,7 +14,7 @@ use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Sink, 
 use crate::datapath::stamps::Stamps;
 use crate::error::{Result, unknown};
 use crate::figures::{ConnStats, TcpView};
-use crate::spec::{Key, Settings, Spec};
+use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 pub mod door;
@@ -24,6 +24,7 @@ mod icmp;
 mod knock;
 mod lobby;
 pub mod mem;
+mod pipe;
 mod stream;
 mod tcp;
 mod udp;
@@ -35,7 +36,7 @@ use hello::Hello;
 
 /// Every transport, in the order in which lists show them.
 pub const ALL: &[&dyn Transport] =
-    &[&tcp::Tcp, &udp::Udp, &icmp::Icmp, &unix::UnixStream, &unixgram::UnixDatagram];
+    &[&tcp::Tcp, &udp::Udp, &icmp::Icmp, &unix::UnixStream, &unixgram::UnixDatagram, &pipe::Pipes];
 
 /// What a transport says of itself.
 #[derive(Debug)]
@@ -209,7 +210,8 @@ pub trait Conn: Send {
     /// Ends this direction, so that the peer's `drain` answers `Closed` where the transport can.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// When a protocol in user space next wants `on_deadline`; kernel transports never do.
+    /// When a protocol in user space next wants `on_deadline`. Of the kernel's transports only one
+    /// with a backlog has this, where [`Conn::fd`] does not show when there is room again.
     fn next_deadline(&self) -> Option<Nanos> {
         None
     }
@@ -249,6 +251,15 @@ pub trait Conn: Send {
     }
 }
 
+/// Refuses every lane but the first, for transports without lanes.
+fn lane_0_only(lane: Lane) -> io::Result<()> {
+    if lane == Lane(0) {
+        return Ok(());
+    }
+    let why = format!("this transport has lane 0 only, not {}", lane.0);
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
 /// A transport with its knobs checked: one row of the table.
 #[derive(Clone)]
 pub struct Contender {
@@ -274,6 +285,21 @@ impl Contender {
         };
         let knobs = Settings::check(&spec, transport.info().keys)?;
         Ok(Contender { transport: *transport, knobs, spec })
+    }
+
+    /// Whether this host has the transport, and the knobs that were typed. A default gives way where
+    /// it must.
+    ///
+    /// # Errors
+    /// As [`Transport::check`] and [`Transport::check_knob`].
+    pub fn check(&self) -> Result<()> {
+        self.transport.check()?;
+        let keys = self.transport.info().keys.iter();
+        let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
+        choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {
+            let value = self.knobs.text(key.name).unwrap_or_default();
+            self.transport.check_knob(key.name, value)
+        })
     }
 }
 

@@ -1,37 +1,50 @@
-//! A connection over a kernel byte stream, TCP or Unix: framed messages, or bulk bytes as they are.
-//! What differs between the two are options and counters, and that is a [`Flavour`].
+//! A connection over a kernel byte stream, TCP, Unix or pipes: framed messages, or bulk bytes as they
+//! are, moved by the engines that were asked for. What differs between the transports are options and
+//! counters, and that is a [`Flavour`].
 
 use std::io;
-use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use socket2::Socket;
 
 use super::frame::{Decoder, Encoder};
-use super::{Conn, Effective, Progress};
-use crate::contract::{Inbox, Lane, Patience, Sink, Source};
-use crate::datapath::buffer::{PERIOD, pattern, prefaulted};
-use crate::datapath::stamps::{Counts, Stamps};
-use crate::datapath::stream::Counted;
-use crate::error::Result;
-use crate::figures::{ConnStats, Headers, TcpView};
+use super::{Conn, Effective, Progress, lane_0_only};
+use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use crate::datapath::channel::{Channel, Kind};
+use crate::datapath::drain::{Drain, ReceiveBy};
+use crate::datapath::pump::{Pump, SendBy, Step};
+use crate::datapath::stamps::Stamps;
+use crate::error::{Error, Result};
+use crate::figures::{ConnStats, Headers, TcpView, ZeroCopy};
+use crate::spec::Settings;
+use crate::time::{Clock, Monotonic, Nanos};
 
-/// Bytes one draining call may bring. On loopback 512 KiB moved 15 % more than 128 KiB, and larger
-/// no more: fewer calls, while the copied bytes still fit a core's second-level cache.
-const DRAIN_ROOM: usize = 512 * 1024;
-
-/// Bytes a pumping call sends at most, unless the source asks for larger calls.
-const PUMP_CALL: usize = 128 * 1024;
+/// How long a backlog waits before it is tried again, where nothing shows that there is room.
+const TRY_AGAIN: Nanos = Nanos::from_micros(100);
 
 /// What one kind of byte stream has that another has not.
 pub(super) trait Flavour: Clone + Send + 'static {
+    /// What carries the bytes once a connection is open.
+    type Channel: Channel;
+
+    /// How bulk bytes are moved.
+    fn engines(&self) -> Engines;
+
     /// Sets the options that were asked for: before the handshake, so that it sees them, and again
     /// on a connection that came from elsewhere.
     fn apply(&self, socket: &Socket) -> Result<()>;
 
-    /// Whether the kernel can stamp what passes through such a socket.
-    fn has_stamps(&self) -> bool {
-        false
+    /// Has the kernel stamp messages from here on.
+    fn instrument(&self, _channel: &mut Self::Channel) -> io::Result<()> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "its bytes pass no device, so the kernel stamps nothing",
+        ))
+    }
+
+    /// The stamps, where they are on.
+    fn stamps<'a>(&self, _channel: &'a mut Self::Channel) -> Option<&'a mut Stamps> {
+        None
     }
 
     /// Sets the options that a connection must be established for.
@@ -39,41 +52,119 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(())
     }
 
+    /// Makes a channel of a connected, welcomed socket.
+    fn open(&self, socket: Socket, side: Side) -> io::Result<Self::Channel>;
+
     /// Whether [`Flavour::rearm`] must follow each receive that brought something.
     fn rearms(&self) -> bool {
         false
     }
 
     /// Sets again, with one system call, what the kernel forgets after a receive.
-    fn rearm(&self, _socket: &Socket) -> io::Result<()> {
+    fn rearm(&self, _channel: &Self::Channel) -> io::Result<()> {
         Ok(())
     }
 
     /// The options as the kernel tells them.
-    fn effective(&self, socket: &Socket) -> Effective;
+    fn effective(&self, channel: &Self::Channel) -> Effective;
 
     /// What the kernel's TCP says of the connection; `None` where it is none.
-    fn view(&self, _socket: &Socket) -> Option<TcpView> {
+    fn view(&self, _channel: &Self::Channel) -> Option<TcpView> {
         None
     }
 
     /// The headers around its data; `None` where there are none.
-    fn headers(&self, _socket: &Socket) -> Option<Headers> {
+    fn headers(&self, _channel: &Self::Channel) -> Option<Headers> {
         None
     }
 }
 
+/// How both ends of a connection move bulk bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Engines {
+    send: SendBy,
+    receive: ReceiveBy,
+}
+
+const SEND: [(&str, SendBy); 6] = [
+    ("write", SendBy::Write),
+    ("writev", SendBy::Writev),
+    ("sendfile", SendBy::Sendfile),
+    ("splice", SendBy::Splice),
+    ("vmsplice", SendBy::Vmsplice),
+    ("zerocopy", SendBy::Zerocopy),
+];
+
+const RECEIVE: [(&str, ReceiveBy); 3] =
+    [("read", ReceiveBy::Read), ("trunc", ReceiveBy::Trunc), ("splice", ReceiveBy::Splice)];
+
+impl From<&Settings> for Engines {
+    /// The knobs `io` and `rx`; a transport's keys list the words that it has.
+    fn from(knobs: &Settings) -> Engines {
+        Engines {
+            send: find(&SEND, knobs.text("io")).unwrap_or(SendBy::Write),
+            receive: find(&RECEIVE, knobs.text("rx")).unwrap_or(ReceiveBy::Read),
+        }
+    }
+}
+
+fn find<T: Copy>(words: &[(&str, T)], typed: Option<&str>) -> Option<T> {
+    words.iter().find(|(word, _)| Some(*word) == typed).map(|(_, engine)| *engine)
+}
+
+fn word<T: PartialEq>(words: &[(&'static str, T)], engine: T) -> String {
+    words.iter().find(|(_, other)| *other == engine).map_or("", |(word, _)| *word).to_owned()
+}
+
+impl Engines {
+    fn effective(self, zerocopy: Option<ZeroCopy>) -> Effective {
+        let mut io = word(&SEND, self.send);
+        match zerocopy {
+            Some(ZeroCopy { completed, copied }) if copied > 0 && copied == completed => {
+                io.push_str(" (the kernel copied every call after all, as it does on loopback)");
+            }
+            Some(ZeroCopy { copied: 1.., .. }) => {
+                io.push_str(" (the kernel copied some calls after all)");
+            }
+            _ => {}
+        }
+        [("io".to_owned(), io), ("rx".to_owned(), word(&RECEIVE, self.receive))].into()
+    }
+}
+
+/// Whether this host has what the word of an engine knob stands for, tried on `channel`.
+///
+/// # Errors
+/// [`Error::Unsupported`] with what the kernel says.
+pub(super) fn check_engine<C: Channel>(
+    id: &str,
+    key: &str,
+    value: &str,
+    channel: impl FnOnce() -> io::Result<C>,
+) -> Result<()> {
+    let tried = match key {
+        "io" => find(&SEND, Some(value))
+            .map(|by| channel().and_then(|channel| Pump::new(by, &channel).map(drop))),
+        "rx" => find(&RECEIVE, Some(value)).map(|by| Drain::new::<C>(by).map(drop)),
+        _ => None,
+    };
+    tried.unwrap_or(Ok(())).map_err(|e| {
+        let default = if key == "io" { "io=write" } else { "rx=read" };
+        Error::unsupported(
+            format!("{id}:{key}={value}"),
+            format!("the kernel refuses it ({e}); {default} works everywhere"),
+        )
+    })
+}
+
 /// One end of an open byte stream.
-pub(super) struct StreamConn<F> {
-    socket: Counted,
+pub(super) struct StreamConn<F: Flavour> {
+    channel: F::Channel,
     flavour: F,
     outgoing: Encoder,
     incoming: Decoder,
-    /// What every stream carries, long enough for a call that starts anywhere in its period.
-    pump_from: Box<[u8]>,
-    /// Where in it the next byte is.
-    pump_at: usize,
-    drain_to: Box<[u8]>,
+    pump: Pump,
+    drain: Drain,
     connect_ns: u64,
 }
 
@@ -81,21 +172,23 @@ impl<F: Flavour> StreamConn<F> {
     /// Takes over a connected, welcomed socket.
     ///
     /// # Errors
-    /// What fcntl(2) or setsockopt(2) says.
+    /// What fcntl(2) or setsockopt(2) says, or the kernel of an engine that it does not have.
     pub(super) fn new(
         socket: Socket,
+        side: Side,
         flavour: F,
         largest_message: usize,
         connect_ns: u64,
     ) -> io::Result<StreamConn<F>> {
+        let channel = flavour.open(socket, side)?;
+        let engines = flavour.engines();
         Ok(StreamConn {
-            socket: Counted::new(socket)?,
-            flavour,
             outgoing: Encoder::new(largest_message),
             incoming: Decoder::new(largest_message),
-            pump_from: repeated(PERIOD + PUMP_CALL),
-            pump_at: 0,
-            drain_to: prefaulted(DRAIN_ROOM),
+            pump: Pump::new(engines.send, &channel)?,
+            drain: Drain::new::<F::Channel>(engines.receive)?,
+            channel,
+            flavour,
             connect_ns,
         })
     }
@@ -103,8 +196,8 @@ impl<F: Flavour> StreamConn<F> {
     #[inline]
     fn brought(&mut self) -> io::Result<()> {
         if self.flavour.rearms() {
-            self.socket.count_receive_call();
-            self.flavour.rearm(self.socket.socket())?;
+            self.channel.count().receive += 1;
+            self.flavour.rearm(&self.channel)?;
         }
         Ok(())
     }
@@ -112,16 +205,11 @@ impl<F: Flavour> StreamConn<F> {
 
 impl<F: Flavour> Conn for StreamConn<F> {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(self.channel.inlet())
     }
 
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
-        if lane != Lane(0) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("a byte stream has lane 0 only, not {}", lane.0),
-            ));
-        }
+        lane_0_only(lane)?;
         if self.has_backlog() {
             self.flush()?;
             if self.has_backlog() {
@@ -129,7 +217,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
             }
         }
         self.outgoing.put(message)?;
-        match self.socket.send(self.outgoing.pending(), Patience::None)? {
+        match self.channel.send(self.outgoing.pending(), Patience::None)? {
             Some(sent) => {
                 self.outgoing.sent(sent);
                 Ok(Progress::Moved)
@@ -142,7 +230,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
     }
 
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
-        match self.socket.receive(self.incoming.room(), patience)? {
+        match self.channel.receive(self.incoming.room(), patience)? {
             None => Ok(Progress::Idle),
             Some(0) => self.incoming.ended().map(|()| Progress::Closed),
             Some(got) => {
@@ -153,6 +241,11 @@ impl<F: Flavour> Conn for StreamConn<F> {
         }
     }
 
+    /// A pipe to send into is not the one that the driver polls.
+    fn next_deadline(&self) -> Option<Nanos> {
+        (F::Channel::KIND == Kind::Pipe && self.has_backlog()).then(|| Monotonic.now() + TRY_AGAIN)
+    }
+
     fn has_backlog(&self) -> bool {
         !self.outgoing.pending().is_empty()
     }
@@ -161,7 +254,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
         if !self.has_backlog() {
             return Ok(Progress::Moved);
         }
-        match self.socket.send(self.outgoing.pending(), Patience::None)? {
+        match self.channel.send(self.outgoing.pending(), Patience::None)? {
             Some(sent) => {
                 self.outgoing.sent(sent);
                 Ok(Progress::Moved)
@@ -172,39 +265,28 @@ impl<F: Flavour> Conn for StreamConn<F> {
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
         let call = source.call_size().max(1);
-        if PERIOD + call > self.pump_from.len() {
-            self.pump_from = repeated(PERIOD + call);
-        }
         let mut progress = Progress::Idle;
         loop {
             let len = usize::try_from(source.budget()).map_or(call, |budget| budget.min(call));
             if len == 0 {
                 return Ok(Progress::Moved);
             }
-            match self.socket.send(&self.pump_from[self.pump_at..][..len], Patience::Block)? {
-                Some(sent) => {
-                    self.pump_at = (self.pump_at + sent) % PERIOD;
-                    source.accepted(sent as u64);
-                    progress = Progress::Moved;
-                    // A blocking call that comes back short has slept for as long as it may.
-                    if sent < len {
-                        return Ok(progress);
-                    }
-                }
-                None => return Ok(progress),
+            match self.pump.step(&mut self.channel, source, len)? {
+                Step::All(_) => progress = Progress::Moved,
+                // A socket's call that comes back short has slept for as long as it may. That of a
+                // pipe has not slept, and the next one will.
+                Step::Part(_) if F::Channel::KIND == Kind::Socket => return Ok(Progress::Moved),
+                Step::Part(_) => progress = Progress::Moved,
+                Step::Nothing => return Ok(progress),
             }
         }
     }
 
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
-        match self.socket.receive(&mut self.drain_to, patience)? {
+        match self.drain.step(&mut self.channel, patience, sink)? {
             None => Ok(Progress::Idle),
             Some(0) => Ok(Progress::Closed),
-            Some(got) => {
-                self.brought()?;
-                sink.take(&self.drain_to[..got]);
-                Ok(Progress::Moved)
-            }
+            Some(_) => self.brought().map(|()| Progress::Moved),
         }
     }
 
@@ -212,7 +294,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
     /// [`crate::contract::GUARD`].
     fn finish(&mut self) -> io::Result<()> {
         while self.has_backlog() {
-            let Some(sent) = self.socket.send(self.outgoing.pending(), Patience::Block)? else {
+            let Some(sent) = self.channel.send(self.outgoing.pending(), Patience::Block)? else {
                 return Err(io::Error::new(
                     io::ErrorKind::WouldBlock,
                     format!(
@@ -223,48 +305,38 @@ impl<F: Flavour> Conn for StreamConn<F> {
             };
             self.outgoing.sent(sent);
         }
-        match self.socket.socket().shutdown(Shutdown::Write) {
-            // The connection is gone, and this direction with it.
-            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(()),
-            other => other,
-        }
+        self.channel.finish()?;
+        self.pump.finish(&mut self.channel)
     }
 
     fn instrument(&mut self) -> io::Result<()> {
-        if !self.flavour.has_stamps() {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "its bytes pass no device, so the kernel stamps nothing",
-            ));
-        }
-        self.socket.switch_stamps_on(Counts::Bytes)
+        self.flavour.instrument(&mut self.channel)
     }
 
     fn stamps(&mut self) -> Option<&mut Stamps> {
-        self.socket.stamps()
+        self.flavour.stamps(&mut self.channel)
     }
 
     fn effective(&self) -> Effective {
-        self.flavour.effective(self.socket.socket())
+        let mut all = self.flavour.effective(&self.channel);
+        all.extend(self.flavour.engines().effective(self.pump.zerocopy()));
+        all
     }
 
     fn stats(&self) -> ConnStats {
+        let calls = self.channel.calls();
         ConnStats {
             connect_ns: self.connect_ns,
-            send_calls: self.socket.send_calls(),
-            receive_calls: self.socket.receive_calls(),
+            send_calls: calls.send,
+            receive_calls: calls.receive,
             retransmits: self.view().map(|view| view.retransmits),
-            headers: self.flavour.headers(self.socket.socket()),
+            headers: self.flavour.headers(&self.channel),
+            zerocopy: self.pump.zerocopy(),
             ..ConnStats::default()
         }
     }
 
     fn view(&self) -> Option<TcpView> {
-        self.flavour.view(self.socket.socket())
+        self.flavour.view(&self.channel)
     }
-}
-
-/// `len` bytes of the content that every byte stream has.
-fn repeated(len: usize) -> Box<[u8]> {
-    pattern().iter().copied().cycle().take(len).collect()
 }

@@ -8,10 +8,12 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::door::Door;
 use super::lobby::{StreamListener, present};
-use super::stream::{Flavour, StreamConn};
+use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
-use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach, Side};
 use crate::datapath::option;
+use crate::datapath::stamps::{Counts, Stamps};
+use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::figures::{Headers, TcpView};
 use crate::spec::{Key, Kind, Settings};
@@ -85,6 +87,21 @@ const KEYS: &[Key] = &[
         default: "",
         doc: "unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)",
     },
+    Key {
+        name: "io",
+        kind: Kind::Choice(&["write", "writev", "sendfile", "splice", "zerocopy"]),
+        default: "write",
+        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: from a \
+              file's pages; splice: from them through a pipe, two calls; zerocopy: MSG_ZEROCOPY, \
+              with completions",
+    },
+    Key {
+        name: "rx",
+        kind: Kind::Choice(&["read", "trunc", "splice"]),
+        default: "read",
+        doc: "how bulk data is received: read: recv(2); trunc: dropped in the kernel, not copied \
+              (MSG_TRUNC); splice: through a pipe into the sink's file or /dev/null, two calls",
+    },
 ];
 
 impl Transport for Tcp {
@@ -100,6 +117,13 @@ impl Transport for Tcp {
             .map_err(|e| Error::unsupported("tcp", format!("this host gives no socket: {e}")))
     }
 
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        check_engine(INFO.id, key, value, || {
+            let open = |domain| Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
+            Counted::new(open(Domain::IPV4).or_else(|_| open(Domain::IPV6))?)
+        })
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let address = ip(dial.to)?;
         let options = Options::from(dial.knobs);
@@ -113,7 +137,7 @@ impl Transport for Tcp {
         let connect_ns = (Monotonic.now() - began).0;
         options.connected(&socket)?;
         present(&socket, &dial.hello, dial.to, deadline)?;
-        StreamConn::new(socket, options, dial.largest_message, connect_ns)
+        StreamConn::new(socket, Side::Near, options, dial.largest_message, connect_ns)
             .map(|conn| Box::new(conn) as Box<dyn Conn>)
             .map_err(|e| Error::setup(format!("set up a connection to {address}"), e))
     }
@@ -190,6 +214,7 @@ struct Options {
     mss: Option<u32>,
     quickack: Option<bool>,
     notsent_lowat: Option<u32>,
+    engines: Engines,
 }
 
 #[derive(Debug, Clone)]
@@ -218,6 +243,7 @@ impl From<&Settings> for Options {
             mss: size("mss"),
             quickack: knobs.switch("quickack"),
             notsent_lowat: size("notsent_lowat"),
+            engines: Engines::from(knobs),
         }
     }
 }
@@ -260,8 +286,22 @@ fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>)
 }
 
 impl Flavour for Options {
-    fn has_stamps(&self) -> bool {
-        true
+    type Channel = Counted;
+
+    fn engines(&self) -> Engines {
+        self.engines
+    }
+
+    fn open(&self, socket: Socket, _side: Side) -> io::Result<Counted> {
+        Counted::new(socket)
+    }
+
+    fn instrument(&self, channel: &mut Counted) -> io::Result<()> {
+        channel.switch_stamps_on(Counts::Bytes)
+    }
+
+    fn stamps<'a>(&self, channel: &'a mut Counted) -> Option<&'a mut Stamps> {
+        channel.stamps()
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {
@@ -283,11 +323,12 @@ impl Flavour for Options {
         self.quickack == Some(true)
     }
 
-    fn rearm(&self, socket: &Socket) -> io::Result<()> {
-        socket.set_tcp_quickack(true)
+    fn rearm(&self, channel: &Counted) -> io::Result<()> {
+        channel.socket().set_tcp_quickack(true)
     }
 
-    fn effective(&self, socket: &Socket) -> Effective {
+    fn effective(&self, channel: &Counted) -> Effective {
+        let socket = channel.socket();
         let word = |on| if on { "on" } else { "off" }.to_owned();
         let name =
             |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
@@ -307,12 +348,12 @@ impl Flavour for Options {
         read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    fn view(&self, socket: &Socket) -> Option<TcpView> {
-        info::read(socket).ok()
+    fn view(&self, channel: &Counted) -> Option<TcpView> {
+        info::read(channel.socket()).ok()
     }
 
-    fn headers(&self, socket: &Socket) -> Option<Headers> {
-        headers(socket)
+    fn headers(&self, channel: &Counted) -> Option<Headers> {
+        headers(channel.socket())
     }
 }
 
@@ -348,6 +389,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::contract::Source;
     use crate::spec::Spec;
     use crate::time::Nanos;
     use crate::transport::door::HandOver;
@@ -439,6 +481,50 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("tcp:cc=no_such_cc: "), "{text}");
         assert!(text.contains("reno") && text.ends_with("host"), "{text}");
+    }
+
+    /// So many bytes of made-up content.
+    struct Bytes(u64);
+
+    impl Source for Bytes {
+        fn budget(&self) -> u64 {
+            self.0
+        }
+        fn message_size(&self) -> usize {
+            1
+        }
+        fn call_size(&self) -> usize {
+            10_000
+        }
+        fn stamp(&mut self, _message: &mut [u8]) {}
+        fn accepted(&mut self, bytes: u64) {
+            self.0 -= bytes;
+        }
+    }
+
+    #[test]
+    fn engines_are_told_and_that_loopback_copies_all_the_same() {
+        for end in effective("tcp:io=splice,rx=trunc") {
+            assert_eq!((end["io"].as_str(), end["rx"].as_str()), ("splice", "trunc"));
+        }
+        let knobs = &knobs("tcp:io=zerocopy");
+        let mut listener = listen(&anywhere(), knobs, Door::Own).unwrap();
+        let to = listener.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
+            let mut near = dial(&to, knobs, LONG).unwrap();
+            let _far = far.join().unwrap();
+            assert_eq!(near.effective()["io"], "zerocopy");
+            let mut source = Bytes(50_000);
+            while source.0 > 0 {
+                near.pump(&mut source).unwrap();
+            }
+            near.finish().unwrap();
+            let told = near.stats().zerocopy.unwrap();
+            assert_eq!((told.completed, told.copied), (5, 5));
+            let io = &near.effective()["io"];
+            assert!(io.starts_with("zerocopy (the kernel copied every call"), "{io}");
+        });
     }
 
     #[test]

@@ -420,9 +420,9 @@ impl Conn for UdpConn {
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
             socket_drops: self.socket.drops().map(scaled),
-            retransmits: None,
             network_errors: self.network_errors,
             headers: Some(self.headers()),
+            ..ConnStats::default()
         }
     }
 }

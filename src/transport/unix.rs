@@ -1,14 +1,17 @@
 //! Unix stream sockets in the abstract namespace (unix(7)): what a byte stream costs without a
 //! network protocol.
 
+use std::io;
+
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::door::Door;
 use super::hello::Token;
 use super::lobby::{StreamListener, present};
-use super::stream::{Flavour, StreamConn};
+use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
-use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach, Side};
+use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic, Nanos};
@@ -33,24 +36,43 @@ static INFO: Info = Info {
     peer: PeerKind::Process,
     reach: Reach::Machine,
     framing_bytes: frame::PREFIX,
-    keys: KEYS,
+    keys: &[
+        SNDBUF,
+        RCVBUF,
+        Key {
+            name: "io",
+            // No zerocopy: SO_ZEROCOPY is for TCP, UDP, RDS and VSOCK only.
+            kind: Kind::Choice(&["write", "writev", "sendfile", "splice"]),
+            default: "write",
+            doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: \
+                  from a file's pages; splice: from them through a pipe, two calls",
+        },
+        Key {
+            name: "rx",
+            // No trunc: on a Unix stream MSG_TRUNC has no effect, and the bytes are copied.
+            kind: Kind::Choice(&["read", "splice"]),
+            default: "read",
+            doc: "how bulk data is received: read: recv(2); splice: through a pipe into the sink's \
+                  file or /dev/null, two calls",
+        },
+    ],
 };
 
-/// The knobs of Unix sockets, streams and datagrams alike.
-pub(super) const KEYS: &[Key] = &[
-    Key {
-        name: "sndbuf",
-        kind: Kind::Size(2048, 1 << 30),
-        default: "",
-        doc: "send buffer (SO_SNDBUF, which Linux doubles); it bounds what is under way",
-    },
-    Key {
-        name: "rcvbuf",
-        kind: Kind::Size(2048, 1 << 30),
-        default: "",
-        doc: "receive buffer (SO_RCVBUF); settable, but without effect on Unix sockets, unix(7)",
-    },
-];
+/// The send buffer of Unix sockets, streams and datagrams alike.
+pub(super) const SNDBUF: Key = Key {
+    name: "sndbuf",
+    kind: Kind::Size(2048, 1 << 30),
+    default: "",
+    doc: "send buffer (SO_SNDBUF, which Linux doubles); it bounds what is under way",
+};
+
+/// The receive buffer of Unix sockets, streams and datagrams alike.
+pub(super) const RCVBUF: Key = Key {
+    name: "rcvbuf",
+    kind: Kind::Size(2048, 1 << 30),
+    default: "",
+    doc: "receive buffer (SO_RCVBUF); settable, but without effect on Unix sockets, unix(7)",
+};
 
 impl Transport for UnixStream {
     fn info(&self) -> &'static Info {
@@ -61,37 +83,55 @@ impl Transport for UnixStream {
         check(INFO.id, Type::STREAM)
     }
 
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        check_engine(INFO.id, key, value, || {
+            Counted::new(Socket::pair(Domain::UNIX, Type::STREAM, None)?.0)
+        })
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let address = address(dial.to)?;
-        let options = Options::from(dial.knobs);
-        let socket = open(Type::STREAM)?;
-        options.apply(&socket)?;
-        let began = Monotonic.now();
-        let deadline = began + dial.timeout;
-        // A connect(2) waits for room in the listener's queue as long as a send may (socket(7)).
-        // Zero would mean for ever.
-        socket
-            .set_write_timeout(Some(dial.timeout.max(Nanos::from_millis(1)).into()))
-            .and_then(|()| socket.connect(&address))
-            .map_err(|e| unreached(dial, e))?;
-        let connect_ns = (Monotonic.now() - began).0;
-        present(&socket, &dial.hello, dial.to, deadline)?;
-        StreamConn::new(socket, options, dial.largest_message, connect_ns)
-            .map(|conn| Box::new(conn) as Box<dyn Conn>)
-            .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
+        dial_stream(dial, Options::from(dial.knobs))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         refuse_handed(INFO.id, &listen.door)?;
-        let at = named(listen.at)?;
         let options = Options::from(listen.knobs);
-        let socket = open(Type::STREAM)?;
-        options.apply(&socket)?;
-        bind(&socket, &at)?;
-        let largest = listen.largest_message;
-        let listener = StreamListener::own(socket, at, listen.token, options, largest)?;
-        Ok(Box::new(listener))
+        listen_stream(&listen, options)
     }
+}
+
+/// Connects to a Unix stream listener and opens a flow there.
+pub(super) fn dial_stream<F: Flavour>(dial: &Dial<'_>, options: F) -> Result<Box<dyn Conn>> {
+    let address = address(dial.to)?;
+    let socket = open(Type::STREAM)?;
+    options.apply(&socket)?;
+    let began = Monotonic.now();
+    let deadline = began + dial.timeout;
+    // A connect(2) waits for room in the listener's queue as long as a send may (socket(7)).
+    // Zero would mean for ever.
+    socket
+        .set_write_timeout(Some(dial.timeout.max(Nanos::from_millis(1)).into()))
+        .and_then(|()| socket.connect(&address))
+        .map_err(|e| unreached(dial, e))?;
+    let connect_ns = (Monotonic.now() - began).0;
+    present(&socket, &dial.hello, dial.to, deadline)?;
+    StreamConn::new(socket, Side::Near, options, dial.largest_message, connect_ns)
+        .map(|conn| Box::new(conn) as Box<dyn Conn>)
+        .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
+}
+
+/// Listens on a Unix stream socket.
+pub(super) fn listen_stream<F: Flavour>(
+    listen: &Listen<'_>,
+    options: F,
+) -> Result<Box<dyn Listener>> {
+    let at = named(listen.at)?;
+    let socket = open(Type::STREAM)?;
+    options.apply(&socket)?;
+    bind(&socket, &at)?;
+    let largest = listen.largest_message;
+    let listener = StreamListener::own(socket, at, listen.token, options, largest)?;
+    Ok(Box::new(listener))
 }
 
 /// Whether this host has Unix sockets of this kind.
@@ -143,36 +183,37 @@ pub(super) fn bind(socket: &Socket, at: &Endpoint) -> Result<()> {
 }
 
 /// Why `dial` failed to reach its listener.
-pub(super) fn unreached(dial: &Dial<'_>, error: std::io::Error) -> Error {
+pub(super) fn unreached(dial: &Dial<'_>, error: io::Error) -> Error {
     match error.kind() {
-        std::io::ErrorKind::ConnectionRefused => Error::setup_advice(
+        io::ErrorKind::ConnectionRefused => Error::setup_advice(
             format!("connect to {}", dial.to),
             error,
             "nobody listens under this name in this network namespace; has the far end ended?",
         ),
-        std::io::ErrorKind::WouldBlock => {
+        io::ErrorKind::WouldBlock => {
             Error::blocked(format!("the queue of {} had no room for {}", dial.to, dial.timeout))
         }
         _ => Error::setup(format!("connect to {}", dial.to), error),
     }
 }
 
-/// The knobs as a Unix socket takes them.
+/// The buffers of a Unix socket, as asked.
 #[derive(Debug, Clone)]
-pub(super) struct Options {
+pub(super) struct Buffers {
     sndbuf: Option<usize>,
     rcvbuf: Option<usize>,
 }
 
-impl From<&Settings> for Options {
-    fn from(knobs: &Settings) -> Options {
+impl From<&Settings> for Buffers {
+    fn from(knobs: &Settings) -> Buffers {
         let size = |key| knobs.size(key).and_then(|size| usize::try_from(size.0).ok());
-        Options { sndbuf: size("sndbuf"), rcvbuf: size("rcvbuf") }
+        Buffers { sndbuf: size("sndbuf"), rcvbuf: size("rcvbuf") }
     }
 }
 
-impl Flavour for Options {
-    fn apply(&self, socket: &Socket) -> Result<()> {
+impl Buffers {
+    /// Sets those that were asked for.
+    pub(super) fn apply(&self, socket: &Socket) -> Result<()> {
         let failed = |key| move |e| Error::setup(format!("set {key} on a unix socket"), e);
         if let Some(size) = self.sndbuf {
             socket.set_send_buffer_size(size).map_err(failed("sndbuf"))?;
@@ -183,10 +224,68 @@ impl Flavour for Options {
         Ok(())
     }
 
-    fn effective(&self, socket: &Socket) -> Effective {
+    /// Both as the kernel tells them.
+    pub(super) fn effective(socket: &Socket) -> Effective {
         [("sndbuf", socket.send_buffer_size()), ("rcvbuf", socket.recv_buffer_size())]
             .into_iter()
             .filter_map(|(key, size)| Some((key.to_owned(), size.ok()?.to_string())))
             .collect()
+    }
+}
+
+/// The knobs as a Unix stream takes them.
+#[derive(Debug, Clone)]
+struct Options {
+    buffers: Buffers,
+    engines: Engines,
+}
+
+impl From<&Settings> for Options {
+    fn from(knobs: &Settings) -> Options {
+        Options { buffers: Buffers::from(knobs), engines: Engines::from(knobs) }
+    }
+}
+
+impl Flavour for Options {
+    type Channel = Counted;
+
+    fn engines(&self) -> Engines {
+        self.engines
+    }
+
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        self.buffers.apply(socket)
+    }
+
+    fn open(&self, socket: Socket, _side: Side) -> io::Result<Counted> {
+        Counted::new(socket)
+    }
+
+    fn effective(&self, channel: &Counted) -> Effective {
+        Buffers::effective(channel.socket())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_copy_is_no_knob_because_the_kernel_refuses_it() {
+        let check = |value| {
+            check_engine(INFO.id, "io", value, || {
+                Counted::new(Socket::pair(Domain::UNIX, Type::STREAM, None)?.0)
+            })
+        };
+        let error = check("zerocopy").unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("unix:io=zerocopy") && text.contains("io=write"), "{text}");
+        for (key, value) in [("io", "sendfile"), ("io", "splice"), ("rx", "splice")] {
+            UnixStream.check_knob(key, value).unwrap();
+        }
+        let typed = crate::spec::Spec::parse("unix:io=zerocopy").unwrap();
+        let text = Settings::check(&typed, INFO.keys).unwrap_err().to_string();
+        assert!(text.contains("valid: write, writev, sendfile, splice"), "{text}");
     }
 }

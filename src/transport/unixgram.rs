@@ -12,9 +12,12 @@ use socket2::{SockAddr, Socket, Type};
 
 use super::door::readable;
 use super::hello::{Hello, LEN, Token};
-use super::stream::Flavour;
-use super::unix::{KEYS, Options, address, bind, check, named, open, refuse_handed, unreached};
-use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Progress, Transport};
+use super::unix::{
+    Buffers, RCVBUF, SNDBUF, address, bind, check, named, open, refuse_handed, unreached,
+};
+use super::{
+    Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Progress, Transport, lane_0_only,
+};
 use crate::contract::{
     Congestion, Delivery, Framing, Guarantees, Inbox, Lane, Ordering, Patience, PeerKind, Reach,
     Sink, Source,
@@ -23,6 +26,7 @@ use crate::datapath::buffer::prefaulted;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::figures::ConnStats;
+use crate::spec::Key;
 use crate::time::{Clock, Monotonic, Nanos};
 
 /// Unix datagram sockets.
@@ -34,6 +38,8 @@ const LARGEST: usize = 128 * 1024;
 
 /// What the kernel keeps of the send buffer for itself (unix_dgram_sendmsg in net/unix/af_unix.c).
 const SPARE: usize = 32;
+
+const KEYS: &[Key] = &[SNDBUF, RCVBUF];
 
 static INFO: Info = Info {
     id: "unixgram",
@@ -66,7 +72,7 @@ impl Transport for UnixDatagram {
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let listener = address(dial.to)?;
-        let options = Options::from(dial.knobs);
+        let options = Buffers::from(dial.knobs);
         let socket = open_for(dial.largest_message, &options)?;
         bind(&socket, &named(&Endpoint::Unix(String::new()))?)?;
         let began = Monotonic.now();
@@ -78,13 +84,13 @@ impl Transport for UnixDatagram {
         let far = welcomed(&socket, dial, deadline)?;
         socket.connect(&far).map_err(|e| unreached(dial, e))?;
         let connect_ns = (Monotonic.now() - began).0;
-        Ok(Box::new(DatagramConn::new(socket, options, connect_ns)?))
+        Ok(Box::new(DatagramConn::new(socket, connect_ns)?))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         refuse_handed(INFO.id, &listen.door)?;
         let endpoint = named(listen.at)?;
-        let options = Options::from(listen.knobs);
+        let options = Buffers::from(listen.knobs);
         // Refuses sizes now rather than at the first connection.
         open_for(listen.largest_message, &options)?;
         let socket = open(Type::DGRAM)?;
@@ -101,7 +107,7 @@ impl Transport for UnixDatagram {
 }
 
 /// A socket whose send buffer takes a message of `largest` bytes.
-fn open_for(largest: usize, options: &Options) -> Result<Socket> {
+fn open_for(largest: usize, options: &Buffers) -> Result<Socket> {
     let socket = open(Type::DGRAM)?;
     options.apply(&socket)?;
     let sndbuf = socket
@@ -169,7 +175,7 @@ struct DatagramListener {
     socket: Socket,
     endpoint: Endpoint,
     token: Token,
-    options: Options,
+    options: Buffers,
     largest_message: usize,
     strangers: u64,
 }
@@ -219,14 +225,13 @@ impl DatagramListener {
         if sent.is_err() {
             return Ok(None);
         }
-        DatagramConn::new(socket, self.options.clone(), 0).map(Some)
+        DatagramConn::new(socket, 0).map(Some)
     }
 }
 
 /// One end of a pair of datagram sockets that are connected to each other.
 struct DatagramConn {
     socket: Counted,
-    options: Options,
     incoming: Box<[u8]>,
     bulk: Box<[u8]>,
     /// Length of a stamped bulk message in `bulk` that found no room yet.
@@ -237,11 +242,10 @@ struct DatagramConn {
 }
 
 impl DatagramConn {
-    fn new(socket: Socket, options: Options, connect_ns: u64) -> Result<DatagramConn> {
+    fn new(socket: Socket, connect_ns: u64) -> Result<DatagramConn> {
         Ok(DatagramConn {
             socket: Counted::new(socket)
                 .map_err(|e| Error::setup("set up a unix datagram connection", e))?,
-            options,
             incoming: prefaulted(LARGEST),
             bulk: prefaulted(LARGEST),
             stamped: None,
@@ -266,12 +270,7 @@ impl Conn for DatagramConn {
     }
 
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
-        if lane != Lane(0) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("a datagram socket has lane 0 only, not {}", lane.0),
-            ));
-        }
+        lane_0_only(lane)?;
         if message.is_empty() || message.len() > LARGEST {
             return Err(wrong_length(io::ErrorKind::InvalidInput, message.len()));
         }
@@ -358,7 +357,7 @@ impl Conn for DatagramConn {
     }
 
     fn effective(&self) -> Effective {
-        self.options.effective(self.socket.socket())
+        Buffers::effective(self.socket.socket())
     }
 
     fn stats(&self) -> ConnStats {
@@ -445,9 +444,8 @@ mod tests {
     #[test]
     fn an_end_that_found_no_room_is_backlog() {
         let (a, b) = Socket::pair(socket2::Domain::UNIX, Type::DGRAM, None).unwrap();
-        let options = Options::from(&knobs("unixgram"));
-        let mut a = DatagramConn::new(a, options.clone(), 0).unwrap();
-        let mut b = DatagramConn::new(b, options, 0).unwrap();
+        let mut a = DatagramConn::new(a, 0).unwrap();
+        let mut b = DatagramConn::new(b, 0).unwrap();
         while a.send(Lane(0), &[1; 1000]).unwrap() == Progress::Moved {}
         a.finish().unwrap();
         assert!(a.has_backlog());

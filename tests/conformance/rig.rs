@@ -279,13 +279,8 @@ pub(crate) fn engines(plain: &Contender) -> Vec<Contender> {
 
 /// Why this host does not have what a contender asks for; `None` where it does.
 pub(crate) fn lacking(contender: &Contender, at: &Endpoint) -> Option<Error> {
-    let checks = contender
-        .spec
-        .options
-        .iter()
-        .map(|(key, value)| contender.transport.check_knob(key, value))
-        .chain([listen(contender, at, Door::Own).map(|_| ())]);
-    match checks.into_iter().find_map(Result::err)? {
+    let listens = || listen(contender, at, Door::Own).map(|_| ());
+    match contender.check().and_then(|()| listens()).err()? {
         why @ Error::Unsupported { .. } => Some(why),
         other => panic!("{contender:?}: {other}"),
     }

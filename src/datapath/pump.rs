@@ -1,0 +1,527 @@
+//! How bulk bytes are sent into a byte stream: one engine for each way the kernel has.
+//!
+//! What goes is the source's file or, where it has none, [`super::buffer::pattern`] again and again,
+//! continued where the last call left it.
+
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+
+use super::buffer::PERIOD;
+use super::call::{self, End};
+use super::channel::{Channel, Kind, no_sigpipe};
+use super::memory::{PatternFile, Region};
+use super::pipe::Pipe;
+use super::zerocopy::Completions;
+use crate::contract::{FileAt, Patience, Source};
+use crate::figures::ZeroCopy;
+
+/// Pieces that [`SendBy::Writev`] hands over per call.
+pub const PIECES: usize = 16;
+
+/// Bytes of a file that zero-copy calls may have under way; their buffer is that large.
+const FILE_UNDER_WAY: usize = 16 << 20;
+
+/// The call size that a pump is made for; a larger one makes room when it is first seen.
+const USUAL_CALL: usize = 128 * 1024;
+
+/// How an end sends bulk bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendBy {
+    /// send(2) on a socket, write(2) on a pipe: the kernel copies the call's bytes.
+    Write,
+    /// writev(2): the same with the call in [`PIECES`] pieces.
+    Writev,
+    /// sendfile(2): from a file's pages, not copied. The kernel hands 64 KiB at a time to the
+    /// socket, and each may wait for room: on a slow path a call sleeps that many times as long.
+    Sendfile,
+    /// splice(2): from a file's pages into a pipe and, to a socket, out of it with a second call,
+    /// which sleeps as that of [`SendBy::Sendfile`] does.
+    Splice,
+    /// vmsplice(2), into a pipe: the application's pages, not copied.
+    Vmsplice,
+    /// send(2) with `MSG_ZEROCOPY`: the application's pages, not copied where the device allows.
+    Zerocopy,
+}
+
+/// What one call of a pump came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// So many bytes went, all that the call could.
+    All(usize),
+    /// So many bytes went, and then there was no room.
+    Part(usize),
+    /// No room, or a signal came first.
+    Nothing,
+}
+
+/// Sends bulk bytes one way.
+#[derive(Debug)]
+pub struct Pump {
+    engine: Engine,
+    /// Where in the pattern the next byte is.
+    at: usize,
+    /// What is left of a call that went in part or not at all. The next one takes that and no more,
+    /// as an application does that has a buffer to get out.
+    rest: usize,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Copied(Memory, Pieces),
+    Vmsplice(Memory),
+    Zerocopy(Memory, Completions),
+    Sendfile(PatternFile),
+    Splice(PatternFile),
+    /// With the bytes that are in the pipe.
+    SpliceThrough(PatternFile, Pipe, usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Pieces {
+    One,
+    Many,
+}
+
+impl Pump {
+    /// A pump for `channel`.
+    ///
+    /// # Errors
+    /// What the kernel says where it does not have this way, or no memory for it.
+    pub fn new<C: Channel>(by: SendBy, channel: &C) -> io::Result<Pump> {
+        no_sigpipe();
+        let file = || PatternFile::new(PERIOD + USUAL_CALL);
+        let engine = match (by, C::KIND) {
+            (SendBy::Write, _) => Engine::Copied(Memory::new(0)?, Pieces::One),
+            (SendBy::Writev, _) => Engine::Copied(Memory::new(0)?, Pieces::Many),
+            // What is in the pipe is still this memory.
+            (SendBy::Vmsplice, _) => Engine::Vmsplice(Memory::new(channel.holds())?),
+            (SendBy::Zerocopy, _) => {
+                super::zerocopy::enable(channel.inlet())?;
+                Engine::Zerocopy(Memory::new(FILE_UNDER_WAY)?, Completions::new())
+            }
+            (SendBy::Sendfile, _) => Engine::Sendfile(file()?),
+            (SendBy::Splice, Kind::Pipe) => Engine::Splice(file()?),
+            (SendBy::Splice, Kind::Socket) => Engine::SpliceThrough(file()?, Pipe::largest()?, 0),
+        };
+        Ok(Pump { engine, at: 0, rest: 0 })
+    }
+
+    /// What zero-copy calls came to; `None` for any other way.
+    pub fn zerocopy(&self) -> Option<ZeroCopy> {
+        match &self.engine {
+            Engine::Zerocopy(_, calls) => Some(calls.told()),
+            _ => None,
+        }
+    }
+
+    /// Sends what `source` has for one call, at most `len` bytes, and tells it what was accepted.
+    ///
+    /// # Errors
+    /// What the system calls say; `UnexpectedEof` where the source's file ends before its budget.
+    #[inline]
+    pub fn step<C: Channel>(
+        &mut self,
+        channel: &mut C,
+        source: &mut dyn Source,
+        len: usize,
+    ) -> io::Result<Step> {
+        let begins = self.rest == 0;
+        if begins {
+            self.rest = len;
+        }
+        let asked = len.min(self.rest);
+        let part = Part { source: &*source, at: self.at, call: self.rest, len: asked, begins };
+        let (moved, whole) = match self.engine.step(channel, &part) {
+            Ok((Some(moved), whole)) => (moved, whole),
+            Ok((None, _)) => return Ok(Step::Nothing),
+            Err(e) => return Err(e),
+        };
+        self.at = (self.at + moved) % PERIOD;
+        self.rest -= moved;
+        source.accepted(moved as u64);
+        Ok(if moved < whole { Step::Part(moved) } else { Step::All(moved) })
+    }
+
+    /// Waits until the kernel has told all that it will tell of what was sent.
+    ///
+    /// # Errors
+    /// What recvmsg(2) says.
+    pub fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
+        match &mut self.engine {
+            Engine::Zerocopy(_, calls) => calls.finish(channel),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The bytes that one step is to send.
+struct Part<'a> {
+    source: &'a dyn Source,
+    /// Where in the pattern they are.
+    at: usize,
+    /// How many the application's call has left, these included.
+    call: usize,
+    len: usize,
+    begins: bool,
+}
+
+impl Part<'_> {
+    /// Where a call finds the next byte that takes it from a file.
+    fn file<'a>(&'a self, made_up: &'a mut PatternFile) -> io::Result<FileAt<'a>> {
+        if let Some(own) = self.source.file() {
+            return Ok(own);
+        }
+        if made_up.len() < PERIOD + self.call {
+            *made_up = PatternFile::new(PERIOD + self.call)?;
+        }
+        let made_up: &'a PatternFile = made_up;
+        Ok(FileAt { file: made_up.as_fd(), offset: self.at as u64 })
+    }
+}
+
+impl Engine {
+    /// Sends one part: how many bytes went, and of how many.
+    #[inline]
+    fn step<C: Channel>(
+        &mut self,
+        channel: &mut C,
+        part: &Part<'_>,
+    ) -> io::Result<(Option<usize>, usize)> {
+        let len = part.len;
+        let moved = match self {
+            Engine::Copied(memory, pieces) => {
+                let bytes = memory.bytes(part, &mut channel.count().send)?;
+                match pieces {
+                    Pieces::One => channel.send(bytes, Patience::Block)?,
+                    Pieces::Many => {
+                        let (pieces, count) = in_pieces(bytes);
+                        channel.push(len, |to| call::writev(to, &pieces[..count]))?
+                    }
+                }
+            }
+            Engine::Vmsplice(memory) => {
+                let bytes = memory.bytes(part, &mut channel.count().send)?;
+                channel.push(len, |to| call::vmsplice(to, bytes))?
+            }
+            Engine::Zerocopy(memory, calls) => {
+                let most = match part.source.file() {
+                    Some(_) => FILE_UNDER_WAY as u64,
+                    None => u64::MAX,
+                };
+                let bytes = memory.bytes(part, &mut channel.count().send)?;
+                calls.send(channel, bytes, most)?
+            }
+            Engine::Sendfile(made_up) => {
+                let from = part.file(made_up)?;
+                some_of(channel.push(len, |to| call::sendfile(to, from, len))?, from)?
+            }
+            Engine::Splice(made_up) => {
+                let from = part.file(made_up)?;
+                let moved = channel
+                    .push(len, |to| call::splice(End::File(from), End::Stream(to), len, NOW))?;
+                some_of(moved, from)?
+            }
+            Engine::SpliceThrough(made_up, pipe, held) => {
+                if *held == 0 {
+                    let from = part.file(made_up)?;
+                    channel.count().send += 1;
+                    *held = fill(pipe, from, len)?;
+                }
+                let ready = len.min(*held);
+                let out = End::Stream(pipe.reader.as_fd());
+                let moved =
+                    channel.push(ready, |to| call::splice(out, End::Stream(to), ready, 0))?;
+                *held -= moved.unwrap_or(0);
+                return Ok((moved, ready));
+            }
+        };
+        Ok((moved, len))
+    }
+}
+
+/// Into a pipe of our own, or of a channel that waits by itself.
+const NOW: libc::c_uint = libc::SPLICE_F_NONBLOCK;
+
+/// Moves up to `len` bytes of a file into an empty pipe.
+fn fill(pipe: &Pipe, from: FileAt<'_>, len: usize) -> io::Result<usize> {
+    let into = End::Stream(pipe.writer.as_fd());
+    loop {
+        match call::splice(End::File(from), into, len, NOW) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) => return Err(too_short(from)),
+            other => return other,
+        }
+    }
+}
+
+/// A file that has nothing left has ended too early.
+fn some_of(moved: Option<usize>, from: FileAt<'_>) -> io::Result<Option<usize>> {
+    if moved == Some(0) { Err(too_short(from)) } else { Ok(moved) }
+}
+
+fn too_short(from: FileAt<'_>) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::UnexpectedEof,
+        format!("the file to send ends at byte {}; it has become shorter", from.offset),
+    )
+}
+
+fn in_pieces(bytes: &[u8]) -> ([IoSlice<'_>; PIECES], usize) {
+    let mut pieces = [IoSlice::new(&[]); PIECES];
+    let parts = bytes.chunks(bytes.len().div_ceil(PIECES).max(1));
+    let count = parts.len();
+    for (piece, part) in pieces.iter_mut().zip(parts) {
+        *piece = IoSlice::new(part);
+    }
+    (pieces, count)
+}
+
+/// What memory-to-socket calls send from: the pattern, long enough for a call that starts anywhere in
+/// its period, or the last bytes read from the source's file.
+#[derive(Debug)]
+struct Memory {
+    pattern: Region,
+    /// Bytes of a file that must stay as they are behind the ones being sent.
+    keep: usize,
+    read: Region,
+    /// Where in `read` the next call's bytes go; the last call's end there.
+    read_to: usize,
+}
+
+impl Memory {
+    fn new(keep: usize) -> io::Result<Memory> {
+        let pattern = Region::patterned(PERIOD + USUAL_CALL)?;
+        // Most sources have no file; the first call of one that has makes room.
+        Ok(Memory { pattern, keep, read: Region::zeroed(0)?, read_to: 0 })
+    }
+
+    #[inline]
+    fn bytes(&mut self, part: &Part<'_>, calls: &mut u64) -> io::Result<&[u8]> {
+        if let Some(from) = part.source.file() {
+            return self.of_file(part, from, calls);
+        }
+        if self.pattern.len() < PERIOD + part.call {
+            self.pattern = Region::patterned(PERIOD + part.call)?;
+        }
+        Ok(&self.pattern[part.at..][..part.len])
+    }
+
+    /// The bytes of a call that begins are read, those of one that went in part are there already.
+    fn of_file(&mut self, part: &Part<'_>, from: FileAt<'_>, calls: &mut u64) -> io::Result<&[u8]> {
+        // With two calls beside what must be kept, a call that does not fit at the end starts over
+        // at the front, and what it overwrites has gone.
+        let size = if self.keep == 0 { part.call } else { self.keep + 2 * part.call };
+        if self.read.len() < size {
+            self.read_to = 0;
+            self.read = Region::zeroed(size)?;
+        }
+        let read = &mut self.read;
+        if part.begins {
+            if self.read_to + part.call > read.len() {
+                self.read_to = 0;
+            }
+            read_exact(from, &mut read[self.read_to..][..part.call], calls)?;
+            self.read_to += part.call;
+        }
+        Ok(&read[self.read_to - part.call..][..part.len])
+    }
+}
+
+fn read_exact(from: FileAt<'_>, mut room: &mut [u8], calls: &mut u64) -> io::Result<()> {
+    let mut from = from;
+    while !room.is_empty() {
+        *calls += 1;
+        match call::pread(from, room) {
+            Ok(0) => return Err(too_short(from)),
+            Ok(got) => {
+                room = &mut room[got..];
+                from.offset += got as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::super::testing::{Feed, all, made_up, pipes, some, tcp, unix};
+    use super::*;
+    use crate::time::{Clock, Monotonic, Nanos};
+
+    const TCP: &[SendBy] =
+        &[SendBy::Write, SendBy::Writev, SendBy::Sendfile, SendBy::Splice, SendBy::Zerocopy];
+    const UNIX: &[SendBy] = &[SendBy::Write, SendBy::Writev, SendBy::Sendfile, SendBy::Splice];
+    const PIPE: &[SendBy] = &[SendBy::Write, SendBy::Writev, SendBy::Vmsplice, SendBy::Splice];
+
+    /// Sends all of `feed` in calls of `call` bytes: how many steps moved something.
+    fn send<C: Channel>(pump: &mut Pump, channel: &mut C, feed: &mut Feed, call: usize) -> u64 {
+        let mut steps = 0;
+        while feed.left > 0 {
+            let len = call.min(feed.left as usize);
+            steps += u64::from(pump.step(channel, feed, len).unwrap() != Step::Nothing);
+        }
+        steps
+    }
+
+    fn arrives<C: Channel>(pair: fn() -> (C, C), ways: &[SendBy], feed: fn() -> Feed, want: &[u8]) {
+        for (way, call) in ways.iter().flat_map(|way| [(way, 7_777), (way, 131_072)]) {
+            let (mut near, mut far) = pair();
+            let mut pump = Pump::new(*way, &near).unwrap();
+            let got = thread::scope(|scope| {
+                scope.spawn(move || {
+                    send(&mut pump, &mut near, &mut feed(), call);
+                    near.finish().unwrap();
+                    pump.finish(&mut near).unwrap();
+                });
+                all(&mut far)
+            });
+            assert!(got == want, "{way:?} in calls of {call}: {} bytes", got.len());
+        }
+    }
+
+    /// Bytes that have no period of any call's length.
+    fn odd() -> Vec<u8> {
+        (0..1_000_003_u64).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect()
+    }
+
+    #[test]
+    fn a_file_of_odd_size_arrives_by_every_way() {
+        let feed = || Feed::of(&odd());
+        arrives(tcp, TCP, feed, &odd());
+        arrives(unix, UNIX, feed, &odd());
+        arrives(pipes, PIPE, feed, &odd());
+    }
+
+    #[test]
+    fn made_up_content_goes_on_across_calls_by_every_way() {
+        let (feed, want) = (|| Feed::made_up(1_000_003), made_up(1_000_003));
+        arrives(tcp, TCP, feed, &want);
+        arrives(unix, UNIX, feed, &want);
+        arrives(pipes, PIPE, feed, &want);
+    }
+
+    /// Fills the channel again and again until the source is empty, so that calls come back short
+    /// and with nothing.
+    fn squeezed<C: Channel>(pair: fn() -> (C, C), ways: &[SendBy], total: usize) {
+        let file: Vec<u8> = odd().into_iter().cycle().take(total).collect();
+        for way in ways {
+            for (feed, want) in
+                [(Feed::made_up(total as u64), made_up(total)), (Feed::of(&file), file.clone())]
+            {
+                let (mut near, mut far) = pair();
+                let mut pump = Pump::new(*way, &near).unwrap();
+                let (mut feed, mut got, mut stops) = (feed, Vec::new(), 0);
+                while feed.left > 0 {
+                    let len = 3_000_001.min(feed.left as usize);
+                    let began = Monotonic.now();
+                    let step = pump.step(&mut near, &mut feed, len).unwrap();
+                    assert!(Monotonic.now() - began < Nanos::from_secs(5), "{way:?}");
+                    if !matches!(step, Step::All(_)) {
+                        stops += 1;
+                        got.extend(some(&mut far));
+                    }
+                }
+                near.finish().unwrap();
+                got.extend(all(&mut far));
+                assert!(stops > 0, "{way:?} was never short of room");
+                assert!(got == want, "{way:?}: {} bytes after {stops} stops", got.len());
+            }
+        }
+    }
+
+    #[test]
+    fn calls_that_come_back_short_lose_nothing() {
+        squeezed(tcp, TCP, 12_000_000);
+        squeezed(unix, UNIX, 600_000);
+        squeezed(pipes, PIPE, 300_000);
+    }
+
+    fn vanishes<C: Channel>(pair: fn() -> (C, C), ways: &[SendBy]) {
+        for way in ways {
+            let (mut near, far) = pair();
+            let mut pump = Pump::new(*way, &near).unwrap();
+            let mut feed = Feed::made_up(1 << 30);
+            pump.step(&mut near, &mut feed, 1000).unwrap();
+            drop(far);
+            let failed = (0..1000).find_map(|_| pump.step(&mut near, &mut feed, 100_000).err());
+            let error = failed.unwrap_or_else(|| panic!("{way:?} noticed nothing"));
+            let kind = error.kind();
+            assert!(
+                matches!(kind, io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset),
+                "{way:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_peer_that_vanishes_is_an_error_and_no_signal() {
+        vanishes(tcp, TCP);
+        vanishes(unix, UNIX);
+        vanishes(pipes, PIPE);
+    }
+
+    #[test]
+    fn a_file_that_ends_too_early_is_told() {
+        for way in TCP {
+            let (mut near, _far) = tcp();
+            let mut pump = Pump::new(*way, &near).unwrap();
+            let mut feed = Feed::of(&[7; 1000]);
+            feed.left = 5000;
+            let error = (0..3).find_map(|_| pump.step(&mut near, &mut feed, 2000).err()).unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{way:?}");
+            assert!(error.to_string().contains("ends at byte 1000"), "{way:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_zero_copy_call_is_told_of_and_on_loopback_copied() {
+        let (mut near, mut far) = tcp();
+        let mut pump = Pump::new(SendBy::Zerocopy, &near).unwrap();
+        let (told, steps) = thread::scope(|scope| {
+            let sender = scope.spawn(move || {
+                let mut feed = Feed::made_up(10_000_000);
+                let steps = send(&mut pump, &mut near, &mut feed, 50_000);
+                near.finish().unwrap();
+                pump.finish(&mut near).unwrap();
+                (pump.zerocopy().unwrap(), steps)
+            });
+            assert_eq!(all(&mut far).len(), 10_000_000);
+            sender.join().unwrap()
+        });
+        assert_eq!(told, ZeroCopy { completed: steps, copied: steps });
+    }
+
+    #[test]
+    fn calls_are_counted_as_they_are_made() {
+        let calls = |way| {
+            let (mut near, _far) = tcp();
+            let mut pump = Pump::new(way, &near).unwrap();
+            send(&mut pump, &mut near, &mut Feed::made_up(3000), 1000);
+            near.calls().send
+        };
+        assert_eq!(calls(SendBy::Write), 3);
+        assert_eq!(calls(SendBy::Writev), 3);
+        assert_eq!(calls(SendBy::Sendfile), 3);
+        assert_eq!(calls(SendBy::Splice), 6);
+        let (mut near, _far) = tcp();
+        let mut pump = Pump::new(SendBy::Write, &near).unwrap();
+        send(&mut pump, &mut near, &mut Feed::of(&[1; 3000]), 1000);
+        assert_eq!(near.calls().send, 6, "a read and a write for each call");
+    }
+
+    #[test]
+    fn pieces_make_up_the_call() {
+        for len in [1, 15, 16, 17, 64, 131_072, 131_073] {
+            let bytes = made_up(len);
+            let (pieces, count) = in_pieces(&bytes);
+            assert!(count <= PIECES && (len < PIECES || count > PIECES / 2), "{len}: {count}");
+            let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.to_vec()).collect();
+            assert!(joined == bytes, "{len}");
+            assert!(pieces[count..].iter().all(|piece| piece.is_empty()));
+        }
+    }
+}

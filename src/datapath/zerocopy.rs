@@ -1,0 +1,311 @@
+//! `MSG_ZEROCOPY` (Documentation/networking/msg_zerocopy.rst): the kernel sends from the caller's
+//! pages and tells on the socket's error queue when it is done with them.
+//!
+//! Each successful call has a number, from 0 on and modulo 2^32; a completion names a range of them,
+//! and whether the kernel has copied the bytes after all, as it does on loopback.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::call;
+use super::channel::{Channel, interrupted};
+use super::option;
+use super::pipe::GUARD_MS;
+use crate::figures::ZeroCopy;
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// How many calls may be under way.
+const MOST_CALLS: usize = 16 * 1024;
+
+/// Calls between two looks at the error queue. On loopback 16 calls complete in one notification.
+const LOOK_EVERY: u32 = 16;
+
+/// How long the last completions may be awaited without any of them coming.
+const LAST: Nanos = Nanos::from_secs(1);
+
+/// `SO_EE_ORIGIN_ZEROCOPY` of linux/errqueue.h.
+const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
+
+/// `SO_EE_CODE_ZEROCOPY_COPIED` of linux/errqueue.h.
+const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
+
+/// Marks a call that is complete, in [`Completions::sizes`].
+const COMPLETE: u32 = 1 << 31;
+
+/// The calls under way on one socket.
+#[derive(Debug)]
+pub(super) struct Completions {
+    /// The bytes of call `n` at `n % MOST_CALLS`.
+    sizes: Box<[u32]>,
+    next: u32,
+    /// The oldest call that is not complete; [`Completions::next`] where all are.
+    oldest: u32,
+    /// The bytes from the oldest call on.
+    under_way: u64,
+    unlooked: u32,
+    told: ZeroCopy,
+}
+
+/// A range of calls that the kernel is done with, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    first: u32,
+    last: u32,
+    copied: bool,
+}
+
+/// Whether this kernel has it for sockets of this kind, and if so, switches it on.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
+    option::set_int(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
+}
+
+impl Completions {
+    pub(super) fn new() -> Completions {
+        Completions {
+            sizes: vec![0; MOST_CALLS].into_boxed_slice(),
+            next: 0,
+            oldest: 0,
+            under_way: 0,
+            unlooked: 0,
+            told: ZeroCopy::default(),
+        }
+    }
+
+    /// What has been told so far.
+    pub(super) fn told(&self) -> ZeroCopy {
+        self.told
+    }
+
+    /// Sends `bytes` while no more than `most` bytes are under way. They must not change before
+    /// that much more has gone.
+    ///
+    /// # Errors
+    /// What send(2) says; `OutOfMemory` where the kernel may pin no page for this user.
+    #[inline]
+    pub(super) fn send<C: Channel>(
+        &mut self,
+        channel: &mut C,
+        bytes: &[u8],
+        most: u64,
+    ) -> io::Result<Option<usize>> {
+        self.unlooked += 1;
+        if self.unlooked >= LOOK_EVERY {
+            self.look(channel)?;
+        }
+        for _ in 0..2 {
+            let room = self.next.wrapping_sub(self.oldest) < MOST_CALLS as u32
+                && (self.under_way == 0 || self.under_way + bytes.len() as u64 <= most);
+            if room {
+                let flags = libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY;
+                match channel.push(bytes.len(), |socket| call::send(socket, bytes, flags)) {
+                    Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => self.may_wait()?,
+                    other => {
+                        return other.inspect(|sent| {
+                            sent.map(|sent| self.sent(sent));
+                        });
+                    }
+                }
+            }
+            if !self.await_some(channel)? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// `ENOBUFS` is for more calls under way than fit; where none is, nothing will change it.
+    fn may_wait(&self) -> io::Result<()> {
+        if self.oldest != self.next {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::OutOfMemory,
+            "the kernel pins no page for a zero-copy call (ENOBUFS); raise net.core.optmem_max or \
+             the limit on locked memory (RLIMIT_MEMLOCK), or use io=write",
+        ))
+    }
+
+    fn sent(&mut self, bytes: usize) {
+        // A call is at most 2^31 - 4096 bytes (read(2)), so the mark is free.
+        self.sizes[self.next as usize % MOST_CALLS] = bytes as u32;
+        self.under_way += bytes as u64;
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Waits for completions as long as a call may: whether any came.
+    fn await_some<C: Channel>(&mut self, channel: &mut C) -> io::Result<bool> {
+        let before = self.told.completed;
+        self.look(channel)?;
+        if self.told.completed == before {
+            channel.count().send += 1;
+            let ready = call::poll(channel.inlet(), 0, GUARD_MS).or_else(interrupted)?;
+            if ready {
+                self.look(channel)?;
+            }
+            if ready && self.told.completed == before {
+                // An error of the connection, not a completion, has ended the wait.
+                let error = socket2::SockRef::from(&channel.inlet()).take_error()?;
+                error.map_or(Ok(()), Err)?;
+            }
+        }
+        Ok(self.told.completed > before)
+    }
+
+    /// Reads the completions that are there.
+    fn look<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
+        self.unlooked = 0;
+        while self.oldest != self.next {
+            channel.count().send += 1;
+            match next_range(channel.inlet()) {
+                Ok(Some(range)) => self.complete(range),
+                Ok(None) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, range: Range) {
+        let mut call = range.first;
+        loop {
+            let size = &mut self.sizes[call as usize % MOST_CALLS];
+            let under_way = call.wrapping_sub(self.oldest) < self.next.wrapping_sub(self.oldest);
+            if under_way && *size & COMPLETE == 0 {
+                *size |= COMPLETE;
+                self.told.completed += 1;
+                self.told.copied += u64::from(range.copied);
+            }
+            if call == range.last {
+                break;
+            }
+            call = call.wrapping_add(1);
+        }
+        while self.oldest != self.next {
+            let size = self.sizes[self.oldest as usize % MOST_CALLS];
+            if size & COMPLETE == 0 {
+                break;
+            }
+            self.under_way -= u64::from(size & !COMPLETE);
+            self.oldest = self.oldest.wrapping_add(1);
+        }
+    }
+
+    /// Waits for the completions that are still to come, as long as some do. A peer that is gone
+    /// leaves some out; that is seen in [`Completions::told`].
+    ///
+    /// # Errors
+    /// What recvmsg(2) says.
+    pub(super) fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
+        let mut last = Monotonic.now();
+        while self.oldest != self.next && Monotonic.now() - last < LAST {
+            if self.await_some(channel)? {
+                last = Monotonic.now();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The next completion on the error queue; `None` for a message that is something else.
+///
+/// # Errors
+/// What recvmsg(2) says: `WouldBlock` where there is none.
+fn next_range(socket: BorrowedFd<'_>) -> io::Result<Option<Range>> {
+    let mut control = Control([0; 128]);
+    // SAFETY: an all-zero msghdr is valid: no address, no buffers.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = control.0.len() as _; // size_t with glibc, socklen_t with musl
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: `header` points to a control buffer of the length it tells.
+    let got =
+        unsafe { libc::syscall(libc::SYS_recvmsg, socket.as_raw_fd(), &raw mut header, flags) };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel filled in the control buffer that `header` describes; each pointer that is
+    // not null is to a whole control message in it.
+    unsafe {
+        let mut message = libc::CMSG_FIRSTHDR(&raw const header);
+        while !message.is_null() {
+            let kind = ((*message).cmsg_level, (*message).cmsg_type);
+            if kind == (libc::SOL_IP, libc::IP_RECVERR)
+                || kind == (libc::SOL_IPV6, libc::IPV6_RECVERR)
+            {
+                let error: libc::sock_extended_err =
+                    libc::CMSG_DATA(message).cast::<libc::sock_extended_err>().read_unaligned();
+                return Ok(range(&error));
+            }
+            message = libc::CMSG_NXTHDR(&raw const header, message);
+        }
+    }
+    Ok(None)
+}
+
+fn range(error: &libc::sock_extended_err) -> Option<Range> {
+    (error.ee_origin == SO_EE_ORIGIN_ZEROCOPY).then_some(Range {
+        first: error.ee_info,
+        last: error.ee_data,
+        copied: error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0,
+    })
+}
+
+/// A control buffer with the alignment of `cmsghdr`.
+#[repr(align(8))]
+struct Control([u8; 128]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn under_way(sizes: &[usize]) -> Completions {
+        let mut calls = Completions::new();
+        sizes.iter().for_each(|size| calls.sent(*size));
+        calls
+    }
+
+    fn range(first: u32, last: u32, copied: bool) -> Range {
+        Range { first, last, copied }
+    }
+
+    #[test]
+    fn completions_count_once_in_whatever_order_they_come() {
+        let mut calls = under_way(&[10, 20, 30, 40]);
+        calls.complete(range(1, 2, false));
+        assert_eq!((calls.oldest, calls.under_way), (0, 100));
+        calls.complete(range(0, 1, true));
+        assert_eq!((calls.oldest, calls.under_way), (3, 40));
+        assert_eq!(calls.told(), ZeroCopy { completed: 3, copied: 1 });
+        calls.complete(range(3, 3, true));
+        assert_eq!((calls.oldest, calls.under_way), (4, 0));
+        calls.complete(range(3, 9, true));
+        assert_eq!(calls.told(), ZeroCopy { completed: 4, copied: 2 });
+    }
+
+    #[test]
+    fn numbers_wrap_around() {
+        let mut calls = under_way(&[]);
+        (calls.next, calls.oldest) = (u32::MAX, u32::MAX);
+        [1, 2, 3].into_iter().for_each(|size| calls.sent(size));
+        calls.complete(range(u32::MAX, 1, false));
+        assert_eq!((calls.oldest, calls.under_way), (2, 0));
+        assert_eq!(calls.told(), ZeroCopy { completed: 3, copied: 0 });
+    }
+
+    #[test]
+    fn only_a_range_of_calls_is_one() {
+        // SAFETY: the structure is plain numbers, for which all-zero is valid.
+        let mut error: libc::sock_extended_err = unsafe { std::mem::zeroed() };
+        error.ee_data = 4;
+        assert_eq!(super::range(&error), None);
+        error.ee_origin = SO_EE_ORIGIN_ZEROCOPY;
+        assert_eq!(super::range(&error), Some(range(0, 4, false)));
+        error.ee_code = SO_EE_CODE_ZEROCOPY_COPIED;
+        assert_eq!(super::range(&error), Some(range(0, 4, true)));
+    }
+}
