@@ -6,6 +6,7 @@
 pub mod buffer;
 mod call;
 pub mod datagram;
+pub mod file;
 pub mod option;
 mod patience;
 pub mod stream;

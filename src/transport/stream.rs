@@ -11,6 +11,7 @@ use super::frame::{Decoder, Encoder};
 use super::{Conn, Effective, Progress};
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern, prefaulted};
+use crate::datapath::file::read_at;
 use crate::datapath::stream::Counted;
 use crate::error::Result;
 use crate::figures::{ConnStats, Headers, TcpView};
@@ -67,6 +68,8 @@ pub(super) struct StreamConn<F> {
     pump_from: Box<[u8]>,
     /// Where in it the next byte is.
     pump_at: usize,
+    /// What the last call read from a file; empty where there is none.
+    file_from: Box<[u8]>,
     drain_to: Box<[u8]>,
     connect_ns: u64,
 }
@@ -89,6 +92,7 @@ impl<F: Flavour> StreamConn<F> {
             incoming: Decoder::new(largest_message),
             pump_from: repeated(PERIOD + PUMP_CALL),
             pump_at: 0,
+            file_from: Box::default(),
             drain_to: prefaulted(DRAIN_ROOM),
             connect_ns,
         })
@@ -175,7 +179,19 @@ impl<F: Flavour> Conn for StreamConn<F> {
             if len == 0 {
                 return Ok(Progress::Moved);
             }
-            match self.socket.send(&self.pump_from[self.pump_at..][..len], Patience::Block)? {
+            let bytes = match source.file() {
+                None => &self.pump_from[self.pump_at..][..len],
+                Some(from) => {
+                    if self.file_from.len() < call {
+                        self.file_from = prefaulted(call);
+                    }
+                    if read_at(from, &mut self.file_from[..len])? < len {
+                        return Err(too_short());
+                    }
+                    &self.file_from[..len]
+                }
+            };
+            match self.socket.send(bytes, Patience::Block)? {
                 Some(sent) => {
                     self.pump_at = (self.pump_at + sent) % PERIOD;
                     source.accepted(sent as u64);
@@ -191,6 +207,17 @@ impl<F: Flavour> Conn for StreamConn<F> {
     }
 
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        if let Some(room) = sink.room() {
+            return match self.socket.receive(room, patience)? {
+                None => Ok(Progress::Idle),
+                Some(0) => Ok(Progress::Closed),
+                Some(got) => {
+                    self.brought()?;
+                    sink.pass(got as u64);
+                    Ok(Progress::Moved)
+                }
+            };
+        }
         match self.socket.receive(&mut self.drain_to, patience)? {
             None => Ok(Progress::Idle),
             Some(0) => Ok(Progress::Closed),
@@ -247,4 +274,11 @@ impl<F: Flavour> Conn for StreamConn<F> {
 /// `len` bytes of the content that every byte stream has.
 fn repeated(len: usize) -> Box<[u8]> {
     pattern().iter().copied().cycle().take(len).collect()
+}
+
+fn too_short() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::UnexpectedEof,
+        "the file has become shorter since the trial began",
+    )
 }
