@@ -40,6 +40,7 @@ mod cells;
 pub mod compare;
 pub mod date;
 pub mod differences;
+mod files;
 pub mod keep;
 pub mod layout;
 pub mod losses;
