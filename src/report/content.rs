@@ -2,12 +2,12 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, evidence, factors, over_time, results};
+use super::{answer, arrived, evidence, factors, over_time, results};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 15] = [
+    let sections: [Option<Section>; 16] = [
         answer::section(outcome),
         factors::section(outcome),
         factors::combinations(outcome),
@@ -17,6 +17,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
         evidence::regimes(outcome),
         over_time::section(outcome),
         evidence::accounts(outcome),
+        arrived::section(outcome),
         evidence::differences(outcome),
         evidence::warnings(outcome),
         evidence::excluded(outcome),

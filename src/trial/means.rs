@@ -74,6 +74,8 @@ mod tests {
             cpu: None,
             wait: WaitMode::Hybrid,
             samples: None,
+            interval_ns: Nanos::from_millis(100),
+            live: false,
             limits,
         }
     }
