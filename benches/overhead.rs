@@ -79,6 +79,7 @@ fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Half>> {
         seed: 7,
         guarantees: DATAGRAMS,
         recorder: Box::new(Samples::new(None, TIMEOUT.0)?),
+        store: None,
     }))
 }
 

@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
 use crate::time::Nanos;
 
 /// One of the two ends of a trial.
@@ -167,6 +168,8 @@ pub enum Action {
     Wait(Option<Nanos>),
     /// This half has done its part.
     Done,
+    /// This half cannot go on, and has the error.
+    Fail,
 }
 
 /// A place in an open file: the next bytes are read from there, or written there.
@@ -176,6 +179,23 @@ pub struct FileAt<'a> {
     pub file: BorrowedFd<'a>,
     /// Bytes from its start.
     pub offset: u64,
+}
+
+/// A file that one flow reads or writes, for workloads, which open none. Places in it are counted
+/// from its start, whichever part the flow has of it.
+pub trait Store: Send {
+    /// A place in it, for transports that move bytes between file and socket inside the kernel.
+    fn at(&self, offset: u64) -> FileAt<'_>;
+    /// Fills `into` from `offset` on.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] naming the file and the place, also where it ends too early.
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<()>;
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] naming the file and the place, as where the disk is full.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 }
 
 /// Where bulk data comes from. Byte streams ask for the budget and the file; message transports
@@ -248,4 +268,67 @@ pub(crate) mod promises {
         encrypted: false,
         largest_message: None,
     };
+}
+
+/// A file in memory for tests of workloads.
+#[cfg(test)]
+pub(crate) mod shelf {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::error::Error;
+
+    /// A place and what was written there.
+    type Written = (u64, Vec<u8>);
+
+    /// What was written to a store, and what can be read from it.
+    #[derive(Default, Clone)]
+    pub(crate) struct Shelf {
+        content: Arc<Vec<u8>>,
+        written: Arc<Mutex<Vec<Written>>>,
+        full_from: Option<u64>,
+    }
+
+    impl Shelf {
+        pub(crate) fn of(content: &[u8]) -> Shelf {
+            Shelf { content: Arc::new(content.to_vec()), ..Shelf::default() }
+        }
+
+        pub(crate) fn full_from(offset: u64) -> Shelf {
+            Shelf { full_from: Some(offset), ..Shelf::default() }
+        }
+
+        pub(crate) fn store(&self) -> Box<dyn Store> {
+            Box::new(self.clone())
+        }
+
+        pub(crate) fn written(&self) -> Vec<Written> {
+            self.written.lock().unwrap().clone()
+        }
+    }
+
+    impl Store for Shelf {
+        fn at(&self, offset: u64) -> FileAt<'_> {
+            // SAFETY: descriptor 0 is never touched; only the offset is looked at.
+            let file = unsafe { BorrowedFd::borrow_raw(0) };
+            FileAt { file, offset }
+        }
+
+        fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<()> {
+            let from = offset as usize;
+            match self.content.get(from..from + into.len()) {
+                Some(bytes) => into.copy_from_slice(bytes),
+                None => return Err(Error::data("shelf", format!("ends before {offset}"))),
+            }
+            Ok(())
+        }
+
+        fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+            if self.full_from.is_some_and(|full| offset >= full) {
+                return Err(Error::data("shelf", format!("no room at {offset}")));
+            }
+            self.written.lock().unwrap().push((offset, bytes.to_vec()));
+            Ok(())
+        }
+    }
 }

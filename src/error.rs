@@ -53,7 +53,8 @@ pub enum Error {
         lacks: String,
     },
 
-    /// A file's content is not what it should be.
+    /// A file's content is not what it should be, or a file that a trial carries cannot be read or
+    /// written.
     #[error("{file}: {what}")]
     Data {
         /// The file.

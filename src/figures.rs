@@ -7,9 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::contract::Direction;
 
+mod content;
 pub mod series;
 mod view;
 
+pub use content::{ContentState, Verified};
 pub use view::TcpView;
 
 /// What a metric is measured in.

@@ -97,6 +97,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A free word, such as the name of a congestion control; letters, digits, `_` and `-`.
     Word,
+    /// The path of a file. The grammar leaves no way to write a comma in it.
+    Path,
     /// A whole number from `.0` to `.1`.
     Count(u64, u64),
     /// A size from `.0` to `.1` bytes; a bare number is bytes.
@@ -117,6 +119,7 @@ impl Kind {
             Kind::Switch => "on|off".into(),
             Kind::Choice(words) => words.join("|"),
             Kind::Word => "NAME".into(),
+            Kind::Path => "PATH".into(),
             Kind::Count(low, high) => format!("{low}..{high}"),
             Kind::Size(low, high) => format!("{}..{}", Bytes(*low), Bytes(*high)),
             Kind::Rate(low, high) => format!("{}..{}", BitRate(*low), BitRate(*high)),
@@ -138,6 +141,10 @@ impl Kind {
                     Error::usage(format!("`{value}` is not a word of letters, digits, _ and -"))
                 })
             }
+            Kind::Path if value.contains(char::is_control) => {
+                Err(Error::usage("a path with control characters in it; rename the file"))
+            }
+            Kind::Path => Ok(()),
             Kind::Count(low, high) => within(parse_count(value)?, low, high, value, self),
             Kind::Size(low, high) => {
                 within(parse_bytes(value, Bare::Allowed)?.0, low, high, value, self)
@@ -249,6 +256,7 @@ mod tests {
         Key { name: "cc", kind: Kind::Word, default: "cubic", doc: "" },
         Key { name: "nodelay", kind: Kind::Switch, default: "on", doc: "" },
         Key { name: "sndbuf", kind: Kind::Size(2048, 1 << 30), default: "", doc: "" },
+        Key { name: "log", kind: Kind::Path, default: "", doc: "" },
     ];
 
     fn check(typed: &str) -> Result<Settings> {
@@ -260,6 +268,12 @@ mod tests {
         for typed in ["tcp", "tcp:cc=bbr", "tcp:cc=bbr,nodelay=off"] {
             assert_eq!(Spec::parse(typed).unwrap().to_string(), typed);
         }
+    }
+
+    #[test]
+    fn a_path_is_taken_as_it_is() {
+        let settings = check("tcp:log=/tmp/a file=1 of é.bin").unwrap();
+        assert_eq!(settings.text("log"), Some("/tmp/a file=1 of é.bin"));
     }
 
     #[test]
@@ -285,5 +299,6 @@ mod tests {
         assert!(say("tcp:sndbuf=1").contains("outside"));
         assert!(say("tcp:sndbuf=-4").contains("does not start with a number"));
         assert!(say("tcp:cc=a/b").contains("not a word"));
+        assert!(say("tcp:log=a\nb").contains("control characters"));
     }
 }

@@ -144,6 +144,31 @@ fn real_transports_of_both_families_go_through_the_one_port() {
 }
 
 #[test]
+fn a_client_that_names_a_file_of_the_server_is_refused_and_no_agent_starts() {
+    let far = Far::new(Manner::Right);
+    let mut client = far.client();
+    for workload in [
+        "bulk:file=/etc/passwd,direction=down",
+        "bulk:sink=/tmp/deadheat-must-not-be-written,bytes=1MB",
+        "bulk:file=/etc/passwd,sink=/tmp/deadheat-must-not-be-written",
+        "bulk:file=-,bytes=1MB,direction=down",
+    ] {
+        let mut asked = plan();
+        asked.workload = workload.into();
+        client.say(&open(&asked));
+        let why = client.refusal();
+        assert!(why.contains("a server reads and writes no files for its clients"), "{why}");
+        far.line_with("reads and writes no files");
+    }
+    // The same client may go on, and the first agent to start is that of an honest trial.
+    let mut honest = plan();
+    honest.workload = "bulk:file=-,bytes=1MB".into();
+    client.say(&open(&honest));
+    client.ready();
+    assert_eq!(far.next_plan().workload, honest.workload);
+}
+
+#[test]
 fn a_udp_hello_from_another_address_than_the_clients_begins_nothing() {
     let far =
         Far::with(Manner::Receives, |config| config.bind = Bind::At("0.0.0.0:0".parse().unwrap()));

@@ -41,7 +41,8 @@ impl Recorder for Nothing {
 fn half(workload: &str, side: Side) -> Box<dyn Half> {
     let task = workload::parse(workload).expect("a workload");
     let guarantees = Contender::parse("udp").expect("a contender").transport.info().guarantees;
-    task.half(Part { side, flow: 0, tag: 0, seed: 1, guarantees, recorder: Box::new(Nothing) })
+    let recorder = Box::new(Nothing);
+    task.half(Part { side, flow: 0, tag: 0, seed: 1, guarantees, recorder, store: None })
 }
 
 thread_local! {

@@ -96,6 +96,9 @@ pub(super) struct Args {
     /// The result's file [default: deadheat-DATE-TIME.json]; saved after every block
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace the file that `sink` names if it is there already
+    #[arg(long)]
+    force: bool,
     /// How to show the result: terminal, json, csv, markdown
     #[arg(long, default_value = "terminal")]
     format: String,
@@ -146,6 +149,7 @@ fn start(args: &Args) -> Result<(Outcome, PathBuf)> {
         }
         None => request(args)?,
     };
+    let request = forced(args, request);
     request.check()?;
     let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
     save::prepare(&file)?;
@@ -157,8 +161,13 @@ fn go_on(args: &Args, file: &Path) -> Result<Outcome> {
     refuse_interval(args)?;
     let before = save::load(file)?;
     let budget = args.budget.as_deref().map(units::parse_span).transpose()?;
-    let request = crate::race::replay(&before);
-    with_stage(args, &request, file, |stage| resume(before, budget, stage))
+    let request = forced(args, crate::race::replay(&before));
+    let overwrite = request.overwrite();
+    with_stage(args, &request, file, |stage| resume(before, budget, overwrite, stage))
+}
+
+fn forced(args: &Args, request: Request) -> Request {
+    if args.force { request.force() } else { request }
 }
 
 /// A race that goes on, or is run again, has its interval.
@@ -185,6 +194,7 @@ fn with_stage(
     let mut progress = Progress::new(tell);
     let queued = progress.line();
     let mut agents = Agents::new(far)
+        .overwrite(request.overwrite())
         .on_queued(move |ahead| queued.show(&format!("the server is busy; {ahead} before us")))
         .stop_on(std::sync::Arc::clone(&stop));
     if tell && args.interval.is_some() {

@@ -25,6 +25,22 @@ pub fn pattern() -> Box<[u8]> {
     prefaulted(PERIOD)
 }
 
+/// Where in `bytes`, which are those of a byte stream from `at` on, is the first that is not
+/// [`pattern`].
+pub fn first_wrong(pattern: &[u8], at: u64, bytes: &[u8]) -> Option<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let from = ((at + done as u64) % pattern.len() as u64) as usize;
+        let len = (pattern.len() - from).min(bytes.len() - done);
+        let (got, want) = (&bytes[done..done + len], &pattern[from..from + len]);
+        if got != want {
+            return got.iter().zip(want).position(|(got, want)| got != want).map(|i| done + i);
+        }
+        done += len;
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ mod call;
 pub mod channel;
 pub mod datagram;
 pub mod drain;
+pub mod file;
 mod memory;
 pub mod option;
 mod patience;

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use super::files;
 use super::outcome::{Cell, Entrant, Factor};
 use super::request::{Checked, Request};
 use crate::contract::Reach;
@@ -218,9 +219,10 @@ impl Grid<'_> {
             }
         }
         let workload = workload.to_string();
-        let task = workload::parse(&workload)?;
+        let to = self.request.to.as_deref();
+        let task = files::check(workload::parse(&workload)?, to, self.request.overwrite)?;
         let contender = Contender::parse(&spec.to_string())?;
-        fits(&contender, &*task, &workload, self.request.to.as_deref())?;
+        fits(&contender, &*task, &workload, to)?;
         Ok(Runs { contender, task, workload, placement })
     }
 

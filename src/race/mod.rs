@@ -43,6 +43,7 @@ pub mod compare;
 pub mod date;
 pub mod differences;
 pub mod explain;
+mod files;
 pub mod keep;
 pub mod layout;
 pub mod losses;

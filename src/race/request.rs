@@ -10,6 +10,7 @@ use crate::figures::Metric;
 use crate::path::LocalPath;
 use crate::time::Nanos;
 use crate::transport::Contender;
+use crate::trial::files::Overwrite;
 use crate::trial::intervals;
 use crate::trial::placement::{Load, Placement};
 use crate::workload;
@@ -60,6 +61,7 @@ pub struct Request {
     pub(super) vary: Vec<Factor>,
     /// What comes after the last block.
     pub(super) after: After,
+    pub(super) overwrite: Overwrite,
     /// The plan of an earlier race, to be run again as it was.
     pub(super) plan: Option<Fixed>,
 }
@@ -88,6 +90,7 @@ impl Request {
             labels: BTreeMap::new(),
             vary: Vec::new(),
             after: After::Nothing,
+            overwrite: Overwrite::Refused,
             plan: None,
         }
     }
@@ -191,6 +194,18 @@ impl Request {
             None => self.vary.push(Factor { name, levels: levels.collect() }),
         }
         self
+    }
+
+    /// A file that is there already, and that the workload writes to, may be replaced. Without this
+    /// such a race is refused.
+    pub fn force(mut self) -> Request {
+        self.overwrite = Overwrite::Allowed;
+        self
+    }
+
+    /// Whether files that are there already may be replaced.
+    pub fn overwrite(&self) -> Overwrite {
+        self.overwrite
     }
 
     /// Holds the request against what exists and makes sense. Runs nothing.

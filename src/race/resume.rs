@@ -10,6 +10,7 @@ use super::stage::{Event, Stage};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::trial::End;
+use crate::trial::files::Overwrite;
 use crate::trial::placement::Placement;
 
 /// Goes on with a race from its next whole block, under the plan and seed it began with, for
@@ -18,14 +19,22 @@ use crate::trial::placement::Placement;
 /// A race that ended because its time ran out has had its last look; going on after having seen it
 /// adds to the chance of a false verdict, which a warning then states.
 ///
+/// A file that its trials have written is in the way like any other: `overwrite` says whether it may
+/// be replaced.
+///
 /// # Errors
 /// [`Error::Usage`] where nothing is left to do, saying what works instead; otherwise as
 /// [`Request::run_with`].
-pub fn resume(before: Outcome, budget: Option<Nanos>, stage: Stage<'_>) -> Result<Outcome> {
+pub fn resume(
+    before: Outcome,
+    budget: Option<Nanos>,
+    overwrite: Overwrite,
+    stage: Stage<'_>,
+) -> Result<Outcome> {
     let done = blocks_done(&before);
     check_unfinished(&before, done)?;
     let limit = budget.map_or_else(|| budget_left(&before), |more| Ok(Some(more)))?;
-    let request = request(&before);
+    let request = Request { overwrite, ..request(&before) };
     let Checked { contenders, load, .. } = request.check()?;
     for contender in &contenders {
         contender.check()?;

@@ -102,7 +102,7 @@ impl Request {
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
         let secret = Secret::from_environment()?;
-        let mut agents = Agents::new(self.far(secret.as_ref())?);
+        let mut agents = Agents::new(self.far(secret.as_ref())?).overwrite(self.overwrite());
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
     }
 

@@ -347,7 +347,7 @@ fn resumed(
     let mut runner = Fake(trial);
     let mut observer = super::Unobserved;
     let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
-    resume(before, budget, stage)
+    resume(before, budget, Default::default(), stage)
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, evidence, explain, factors, over_time, results, sweeps};
+use super::{answer, arrived, evidence, explain, factors, over_time, results, sweeps};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 17] = [
+    let sections: [Option<Section>; 18] = [
         answer::section(outcome),
         sweeps::section(outcome),
         factors::section(outcome),
@@ -19,6 +19,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
         evidence::regimes(outcome),
         over_time::section(outcome),
         evidence::accounts(outcome),
+        arrived::section(outcome),
         evidence::differences(outcome),
         evidence::warnings(outcome),
         evidence::excluded(outcome),

@@ -23,6 +23,7 @@ use crate::error::{Error, Result, unknown};
 use crate::race::outcome::Outcome;
 
 mod answer;
+mod arrived;
 pub mod compare;
 mod content;
 mod csv;

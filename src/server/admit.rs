@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::{Contender, Endpoint};
 use crate::trial::control::{AgentPlan, Limits};
+use crate::trial::means::NO_FILES;
 use crate::units::Bytes;
-use crate::workload;
+use crate::workload::{self, ELSEWHERE, NamedFile};
 
 /// Flows of one trial. Each costs a connection and a thread.
 const MOST_FLOWS: usize = 128;
@@ -55,11 +56,19 @@ pub(super) fn admit(
         cpu: plan.cpu,
     };
     demand.check(limits, cpus)?;
+    check_files(task.files())?;
     contender.transport.check()?;
     plan.limits = Some(*limits);
     plan.endpoint = Endpoint::Ip(here);
     plan.samples = None;
     Ok(Admitted { plan, flows: demand.flows })
+}
+
+/// A server neither reads nor writes a file because a client says so. An honest client names none:
+/// what is its own it calls [`ELSEWHERE`]. (The agent refuses too, whatever gets past this.)
+fn check_files(files: Vec<NamedFile>) -> Result<()> {
+    let wrong = |file: &NamedFile| file.side == Side::Far || file.path != ELSEWHERE;
+    if files.iter().any(wrong) { Err(Error::usage(NO_FILES)) } else { Ok(()) }
 }
 
 /// What a trial asks of a server.
@@ -156,6 +165,23 @@ mod tests {
     #[test]
     fn what_just_fits_is_taken() {
         FINE.check(&DEFAULT_LIMITS, &[0, 1]).unwrap();
+    }
+
+    #[test]
+    fn no_file_is_read_or_written_for_a_client() {
+        let ask = |typed| check_files(workload::parse(typed).unwrap().files());
+        for typed in [
+            "bulk:file=/etc/passwd,direction=down",
+            "bulk:sink=/tmp/x,bytes=1MB",
+            "bulk:sink=-,bytes=1MB",
+            "bulk:file=-,bytes=1MB,direction=down",
+            "bulk:file=/etc/passwd",
+        ] {
+            let why = ask(typed).unwrap_err().to_string();
+            assert!(why.contains("a server reads and writes no files"), "{typed}: {why}");
+        }
+        assert!(ask("bulk:file=-,bytes=1MB").is_ok(), "the client's own");
+        assert!(ask("bulk:sink=-,bytes=1MB,direction=down").is_ok());
     }
 
     #[test]

@@ -309,11 +309,11 @@ impl Conn for DatagramConn {
             let len = match self.stamped {
                 Some(len) => len,
                 None => {
-                    let size = source.message_size() as u64;
-                    let len = size.min(source.budget()) as usize;
-                    if len == 0 {
+                    if source.budget() == 0 {
                         return Ok(Progress::Moved);
                     }
+                    // A message is never cut, so the last one may go beyond the budget.
+                    let len = source.message_size();
                     if len > LARGEST {
                         return Err(wrong_length(io::ErrorKind::InvalidInput, len));
                     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::contract::{GUARD, Side, WaitMode};
+use crate::contract::{GUARD, Side, Store, WaitMode};
 use crate::error::{Error, Result};
 use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, HostCounters, Tally};
@@ -17,7 +17,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::Door;
 use crate::transport::hello::Hello;
 use crate::transport::{Conn, Contender, Dial, Effective, Listen};
-use crate::workload::{Half, HalfReport, Part, Task};
+use crate::workload::{Half, HalfReport, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use super::counters;
@@ -25,8 +25,10 @@ use super::driver::{Flow, Meter, Signal, Watch};
 use super::explain::probed::Probe;
 use super::explain::{Before, FlowNotes, Pass};
 use super::intervals::Sampler;
+use super::means;
 use super::placement::pin;
 use super::samples::Samples;
+use super::store::OpenFile;
 use super::usage::{CpuTimes, ProcessCost, load_average};
 
 /// How long a near end tries to get through.
@@ -89,12 +91,13 @@ fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
             plan.contender, plan.workload
         )));
     }
+    let file = means::take(&plan, &*task)?;
     let conns = connect(&plan, &contender, &*task, door, &mut control)?;
     let meter = plan.limits.map(|limits| Arc::new(Meter::new(limits, Monotonic.now())));
     let count = conns.len();
     let mut flows = Vec::with_capacity(count);
     for (flow, conn) in conns.into_iter().enumerate() {
-        let half = make_half(&plan, &contender, &*task, flow as u16)?;
+        let half = make_half(&plan, &contender, &*task, flow as u16, file.as_ref())?;
         let largest_message = task.largest_message();
         let meter = meter.clone();
         let sampler = Sampler::new(plan.interval_ns, count);
@@ -171,9 +174,11 @@ fn make_half(
     contender: &Contender,
     task: &dyn Task,
     flow: u16,
+    file: Option<&NamedFile>,
 ) -> Result<Box<dyn Half>> {
     // One file holds one flow's samples; workloads that measure round trips have one flow.
     let keep = plan.samples.as_deref().filter(|_| plan.side == Side::Near && flow == 0);
+    let store = file.map(OpenFile::open).transpose()?;
     Ok(task.half(Part {
         side: plan.side,
         flow,
@@ -181,6 +186,7 @@ fn make_half(
         seed: plan.seed,
         guarantees: contender.transport.info().guarantees,
         recorder: Box::new(Samples::new(keep, task.timeout().0)?),
+        store: store.map(|store| Box::new(store) as Box<dyn Store>),
     }))
 }
 

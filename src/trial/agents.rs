@@ -13,12 +13,14 @@ use crate::path::Family;
 use crate::time::{Clock, Monotonic};
 use crate::transport::hello::Token;
 use crate::transport::{Contender, Endpoint, Info};
-use crate::workload::{Reports, Task};
+use crate::workload::{Content, NamedFile, Reports, Task};
 
 use super::control::{AgentPlan, ToAgent};
+use super::files::{Files, Overwrite};
 use super::host::HostFacts;
 use super::link::Link;
 use super::live::{Live, Row};
+use super::means::NO_FILES;
 use super::pair::{BothReports, Pair, SLACK, await_ready};
 use super::placement::{Assigned, Ends, Load, Placement};
 use super::remote::RemoteServer;
@@ -50,6 +52,7 @@ pub struct Agents {
     /// Set to call off the trial under way.
     stop: Arc<AtomicBool>,
     noted: Option<Noted>,
+    files: Files,
 }
 
 /// Is told of each interval of a trial under way.
@@ -65,7 +68,14 @@ impl Agents {
             on_interval: None,
             stop: Arc::default(),
             noted: None,
+            files: Files::default(),
         }
+    }
+
+    /// Whether files that are there before the first trial may be replaced by what arrives.
+    pub fn overwrite(mut self, overwrite: Overwrite) -> Agents {
+        self.files = Files::new(overwrite);
+        self
     }
 
     /// Calls off the trial under way once `flag` is set (Ctrl-C).
@@ -113,7 +123,14 @@ impl Agents {
         let started_ms = epoch_ms();
         let start = Monotonic.now();
         let contender = Contender::parse(&order.contender)?;
-        let task = crate::workload::parse(&order.workload)?;
+        let asked = crate::workload::parse(&order.workload)?;
+        if matches!(self.far, Far::Server { .. }) && asked.files().iter().any(is_far) {
+            return Err(Error::usage(NO_FILES));
+        }
+        let ready = self.files.ready(&*asked)?;
+        let [near, far] =
+            [Side::Near, Side::Far].map(|side| ready.told(&*asked, side, &order.workload));
+        let task = crate::workload::parse(&near)?;
         let assigned = order.placement.assign(self.ends(), Topology::here())?;
         let plan = Plans {
             order,
@@ -121,10 +138,34 @@ impl Agents {
             token: Token::fresh()?,
             endpoint: self.endpoint(&contender)?,
             live: self.on_interval.is_some(),
+            workloads: [near, far],
         };
-        let mut pair = self.open(&plan, &contender)?;
+        let ran = self.see_through(&plan, &contender, &*task);
+        let reports = ran.inspect_err(|_| self.files.abandon(&ready))?;
+        self.noted = reports.noted();
+        let (mut record, content) = conclude(&contender, &*task, &reports);
+        if let Some(content) = content {
+            let settled = self.files.settle(&ready, &content)?;
+            record.verified = Some(settled.verified);
+            record.why_invalid = record.why_invalid.or(settled.why_invalid);
+            record.valid = record.why_invalid.is_none();
+        }
+        record.started_ms = started_ms;
+        record.took_ns = (Monotonic.now() - start).0;
+        record.implementation = self.implementation(&contender, &record);
+        Ok(record)
+    }
+
+    /// Starts both agents, and sees them through to their reports.
+    fn see_through(
+        &mut self,
+        plan: &Plans<'_>,
+        contender: &Contender,
+        task: &dyn Task,
+    ) -> Result<BothReports> {
+        let mut pair = self.open(plan, contender)?;
         let ends = 1 + usize::from(contender.transport.info().peer == PeerKind::Process);
-        let mut live = Live::new(&order.contender, ends * task.flows().len());
+        let mut live = Live::new(&plan.order.contender, ends * task.flows().len());
         let on_interval = &mut self.on_interval;
         let reports = pair.run(task.longest() + SLACK, &mut |side, flow, point| {
             if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
@@ -134,12 +175,7 @@ impl Agents {
         if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
             tell(&row);
         }
-        self.noted = reports.noted();
-        let mut record = conclude(&contender, &*task, &reports);
-        record.started_ms = started_ms;
-        record.took_ns = (Monotonic.now() - start).0;
-        record.implementation = self.implementation(&contender, &record);
-        Ok(record)
+        Ok(reports)
     }
 
     /// Starts both agents and has them connect.
@@ -235,6 +271,8 @@ struct Plans<'a> {
     token: Token,
     endpoint: Endpoint,
     live: bool,
+    /// As the near and the far end are told it.
+    workloads: [String; 2],
 }
 
 impl Plans<'_> {
@@ -251,7 +289,10 @@ impl Plans<'_> {
         AgentPlan {
             side,
             contender: self.order.contender.clone(),
-            workload: self.order.workload.clone(),
+            workload: match side {
+                Side::Near => self.workloads[0].clone(),
+                Side::Far => self.workloads[1].clone(),
+            },
             endpoint,
             token: self.token,
             seed: self.order.seed,
@@ -279,7 +320,15 @@ impl BothReports {
     }
 }
 
-fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Record {
+fn is_far(file: &NamedFile) -> bool {
+    file.side == Side::Far
+}
+
+fn conclude(
+    contender: &Contender,
+    task: &dyn Task,
+    reports: &BothReports,
+) -> (Record, Option<Content>) {
     let (near, far) = (&reports.near, reports.far.as_ref());
     let info = contender.transport.info();
     let findings = task.conclude(&Reports {
@@ -298,7 +347,7 @@ fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Re
     let conns: Vec<&ConnStats> =
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
     let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);
-    Record {
+    let record = Record {
         valid: why_invalid.is_none(),
         why_invalid,
         implementation: String::new(),
@@ -309,6 +358,7 @@ fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Re
         paced: findings.paced,
         clock: findings.clock,
         ledger: findings.ledger,
+        verified: None,
         cost: near.cost.clone(),
         far_cost: far.map(|far| far.cost.clone()).filter(|cost| *cost != Cost::default()),
         effective: near.effective.clone(),
@@ -325,7 +375,8 @@ fn conclude(contender: &Contender, task: &dyn Task, reports: &BothReports) -> Re
         load: near.load,
         started_ms: 0,
         took_ns: 0,
-    }
+    };
+    (record, findings.content)
 }
 
 /// The packets that messages of `message_bytes` make on the path that the connections found.

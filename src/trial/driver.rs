@@ -137,6 +137,9 @@ impl Flow {
                 now = clock.now();
                 action = self.half.poll(now, &mut out);
             }
+            if action == Action::Fail {
+                return Err(self.half.failure().unwrap_or_else(no_reason));
+            }
             let may_have_sent_all = !matches!(action, Action::Send { .. } | Action::Pump);
             if !announced && may_have_sent_all && self.half.has_sent_all() {
                 announced = true;
@@ -159,6 +162,7 @@ impl Flow {
                 Action::Drain => self.drain(clock)?,
                 Action::Done if !self.conn.has_backlog() => return Ok(()),
                 Action::Done => self.send_backlog(clock, waiter)?,
+                Action::Fail => return Ok(()),
             }
             // After a send there is mostly nothing to do but wait, and the time before it serves for
             // that; a further message gets a time of its own.
@@ -175,7 +179,7 @@ impl Flow {
         let is_free = match action {
             Action::Send { .. } => false,
             Action::Wait(until) => until.is_none_or(|until| until - now > CLEAR),
-            Action::Pump | Action::Drain | Action::Done => true,
+            Action::Pump | Action::Drain | Action::Done | Action::Fail => true,
         };
         let free = is_free && self.half.standing(now).awaited == 0;
         free || now - self.sampler.due() >= self.sampler.patience()
@@ -432,6 +436,10 @@ fn over(what: &str) -> Error {
 
 fn failed(op: &str, source: io::Error) -> Error {
     Error::setup(format!("{op} over the connection under test"), source)
+}
+
+fn no_reason() -> Error {
+    Error::setup("go on", io::Error::other("this workload gives no reason (a defect)"))
 }
 
 fn no_bulk() -> Error {

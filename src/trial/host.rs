@@ -116,7 +116,7 @@ impl HostFacts {
             congestion_controls: text("/proc/sys/net/ipv4/tcp_available_congestion_control")
                 .map(|names| names.split_whitespace().map(str::to_owned).collect())
                 .unwrap_or_default(),
-            memory_bytes: text("/proc/meminfo").and_then(|text| memory_bytes(&text)).unwrap_or(0),
+            memory_bytes: memory().unwrap_or(0),
             deadheat: env!("CARGO_PKG_VERSION").to_owned(),
             cpus,
         }
@@ -336,6 +336,11 @@ fn sysctls() -> BTreeMap<String, String> {
 
 fn one_space(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Bytes of memory that this host has, where it tells.
+pub(super) fn memory() -> Option<u64> {
+    text("/proc/meminfo").and_then(|text| memory_bytes(&text))
 }
 
 fn memory_bytes(meminfo: &str) -> Option<u64> {

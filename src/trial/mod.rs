@@ -11,7 +11,8 @@ use crate::contract::WaitMode;
 use crate::error::{Error, Fault, Result};
 use crate::figures::series::Series;
 use crate::figures::{
-    ClockEstimate, ConnStats, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow, Packets,
+    ClockEstimate, ConnStats, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow,
+    Packets, Verified,
 };
 use crate::time::Nanos;
 use crate::transport::Effective;
@@ -25,11 +26,13 @@ pub mod doctor;
 pub mod driver;
 pub mod explain;
 pub mod fake;
+pub mod files;
 pub mod findings;
 pub mod host;
 pub mod intervals;
 pub mod link;
 pub mod live;
+pub mod means;
 mod moments;
 pub mod noise;
 mod pair;
@@ -38,6 +41,7 @@ pub mod probe;
 pub mod process;
 pub mod remote;
 pub mod samples;
+pub mod store;
 pub mod timing;
 pub mod topology;
 pub mod usage;
@@ -158,6 +162,9 @@ pub struct Record {
     pub clock: Option<ClockEstimate>,
     /// What became of each message.
     pub ledger: Ledger,
+    /// What became of the content, where it is kept, checked, or read from a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
     /// What it cost the near end.
     pub cost: Cost,
     /// What it cost the far end; absent where that is the kernel.
@@ -215,6 +222,7 @@ impl Record {
             paced: Vec::new(),
             clock: None,
             ledger: Ledger::default(),
+            verified: None,
             cost: Cost::default(),
             far_cost: None,
             effective: Effective::new(),

@@ -166,8 +166,8 @@ impl Pair {
     }
 
     /// The error in a word that should have been another. Where one end failed the other often
-    /// does, too, and knows more or less about it: what was blocked comes first, then the near end,
-    /// which dialled.
+    /// does, too, and knows more or less about it: what was blocked comes first, then a file, which is
+    /// never the consequence, then the near end, which dialled.
     fn refused(&mut self, from: From, word: FromAgent) -> Error {
         let soon = Monotonic.now() + Nanos::from_millis(200);
         let other = match from {
@@ -187,8 +187,8 @@ impl Pair {
         }
         words.retain(|(_, word)| !matches!(word, FromAgent::Done(_)));
         words.sort_by_key(|(from, word)| {
-            let blocked = matches!(word, FromAgent::Fault(f) if f.kind == FaultKind::Blocked);
-            (!blocked, *from == From::Far)
+            let is = |kind| matches!(word, FromAgent::Fault(fault) if fault.kind == kind);
+            (!is(FaultKind::Blocked), !is(FaultKind::Data), *from == From::Far)
         });
         let Some((from, word)) = words.into_iter().next() else {
             return Error::peer("trial", "it ended without a reason");

@@ -3,66 +3,45 @@
 //!
 //! A transport that keeps message boundaries carries messages of `size` bytes, each numbered, so
 //! that what arrived is counted and nothing is pretended about the rest. A byte stream carries
-//! bytes. Every flow is a connection of its own; connecting is timed apart.
+//! bytes. Every flow is a connection of its own; connecting is timed apart unless asked for.
+//!
+//! The bytes are made up, or those of a file; what arrives is counted, and kept in a file or checked
+//! where that is asked for. Files are opened elsewhere: here they are a [`Store`].
+//!
+//! [`Store`]: crate::contract::Store
 
 use crate::contract::{Direction, Framing, Guarantees, PeerKind, Side};
-use crate::error::{Error, Result};
-use crate::figures::{Account, Better, ConnStats, Metric, Role, Tally, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::error::Result;
+use crate::figures::{Better, Metric, Role, Unit};
+use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
+use crate::units::Bytes;
 
-use super::header::{self, account, add};
-use super::{Findings, Half, HalfReport, Info, Part, Reports, Task, Workload};
+use super::header;
+use super::{
+    Content, ContentReport, Findings, Half, Info, NamedFile, Origin, Part, Piece, Reports, Task,
+    Workload,
+};
+use keeper::Keeper;
+use sender::Freight;
+use settings::{Check, Connect, Extent, KEYS, Memory, Terms};
+use way::OneWay;
 
+pub(super) use way::Rate;
+
+mod keeper;
 mod receiver;
 mod sender;
+mod settings;
+mod way;
 
 /// The workload.
 pub(super) struct Bulk;
 
-const KEYS: &[Key] = &[
-    Key {
-        name: "bytes",
-        kind: Kind::Size(64, 1 << 50),
-        default: "",
-        doc: "how much each direction carries, all streams together",
-    },
-    Key {
-        name: "time",
-        kind: Kind::Span(10_000_000, 86_400 * 1_000_000_000),
-        default: "",
-        doc: "how long to send, instead of bytes (1s where neither is given)",
-    },
-    Key {
-        name: "direction",
-        kind: Kind::Choice(&["up", "down", "both"]),
-        default: "up",
-        doc: "near to far, far to near, or both at once",
-    },
-    Key {
-        name: "streams",
-        kind: Kind::Count(1, 128),
-        default: "1",
-        doc: "connections in each direction",
-    },
-    Key {
-        name: "size",
-        kind: Kind::Size(header::LEN as u64, 65_507),
-        default: "1400",
-        doc: "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
-    },
-    Key {
-        name: "call",
-        kind: Kind::Size(64, 16 << 20),
-        default: "128KiB",
-        doc: "bytes the application hands over per call; datagram transports make of it what one call takes",
-    },
-];
-
 static INFO: Info = Info {
     id: "bulk",
     label: "bulk transfer",
-    summary: "as many bytes as the transport moves, counted where they arrive",
+    summary: "as many bytes as the transport moves, or a file, counted where they arrive",
     keys: KEYS,
 };
 
@@ -89,40 +68,7 @@ pub(super) enum Stop {
 #[derive(Debug, Clone)]
 struct BulkTask {
     settings: Settings,
-    directions: Vec<Direction>,
-    streams: u64,
-    stop: Stop,
-    size: usize,
-    call: usize,
-}
-
-impl BulkTask {
-    fn new(settings: Settings) -> Result<BulkTask> {
-        let streams = settings.count("streams").unwrap_or(1);
-        let stop = match (settings.size("bytes"), settings.span("time")) {
-            (Some(_), Some(_)) => return Err(Error::usage("bulk: give bytes or time, not both")),
-            (Some(bytes), None) => Stop::After { bytes: bytes.0.div_ceil(streams) },
-            (None, time) => Stop::At { time: time.unwrap_or(Nanos::from_secs(1)) },
-        };
-        let directions = match settings.text("direction") {
-            Some("down") => vec![Direction::Down],
-            Some("both") => vec![Direction::Up, Direction::Down],
-            _ => vec![Direction::Up],
-        };
-        let size = settings.size("size").map_or(1400, |size| size.0 as usize);
-        let call = settings.size("call").map_or(128 << 10, |call| call.0 as usize);
-        Ok(BulkTask { settings, directions, streams, stop, size, call })
-    }
-
-    /// The bytes of one flow: whole messages where the transport keeps boundaries.
-    fn stop_for(&self, framing: Framing) -> Stop {
-        match (self.stop, framing) {
-            (Stop::After { bytes }, Framing::Messages) => {
-                Stop::After { bytes: bytes.next_multiple_of(self.size as u64) }
-            }
-            (stop, _) => stop,
-        }
-    }
+    terms: Terms,
 }
 
 /// A half that sends as fast as the transport takes it.
@@ -132,34 +78,173 @@ pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn 
 
 /// A half that receives what [`sender`] sends.
 pub(super) fn receiver(framing: Framing, tag: u32) -> Box<dyn Half> {
-    Box::new(receiver::Receiver::new(framing, tag))
+    Box::new(receiver::Receiver::new(framing, tag, None))
+}
+
+/// All flows of one direction, summed up; connecting is apart.
+pub(super) fn gather(
+    reports: &Reports<'_>,
+    flows: &[Option<Direction>],
+    direction: Direction,
+) -> OneWay {
+    way::gather(reports, flows, direction, Connect::Apart)
 }
 
 /// How long a transfer of given bytes may take before its trial is given up.
 const LONGEST_FOR_BYTES: Nanos = Nanos::from_secs(600);
 
+/// The most messages of one flow whose content is kept: each has a bit in memory.
+const MOST_KEPT: u64 = 1 << 27;
+
+impl BulkTask {
+    fn new(settings: Settings) -> Result<BulkTask> {
+        let terms = Terms::read(&settings)?;
+        Ok(BulkTask { settings, terms })
+    }
+
+    /// Start and length of what one flow carries, in the whole of its direction; without an end
+    /// where time decides.
+    fn piece(&self, flow: u16) -> (u64, u64) {
+        let streams = u128::from(self.terms.streams);
+        let stream = u128::from(flow) % streams;
+        let Extent::Bytes(bytes) = self.terms.extent else { return (0, u64::MAX) };
+        let cut = |stream: u128| (u128::from(bytes) * stream / streams) as u64;
+        (cut(stream), cut(stream + 1) - cut(stream))
+    }
+
+    /// Content bytes in each message.
+    fn payload(&self) -> u64 {
+        self.terms.size.saturating_sub(header::LEN) as u64
+    }
+
+    /// The bytes of one flow: whole messages where the transport keeps boundaries.
+    fn stop(&self, flow: u16, framing: Framing) -> Stop {
+        let bytes = match (self.terms.extent, self.piece(flow)) {
+            (Extent::Time(time), _) => return Stop::At { time },
+            (_, (_, bytes)) => bytes,
+        };
+        let size = self.terms.size as u64;
+        let whole = match framing {
+            Framing::ByteStream => bytes,
+            Framing::Messages if self.terms.cargo.is_content() => {
+                bytes.div_ceil(self.payload().max(1)).saturating_mul(size)
+            }
+            Framing::Messages => bytes.next_multiple_of(size),
+        };
+        Stop::After { bytes: whole }
+    }
+
+    /// Why messages cannot carry the content; `None` where they can.
+    fn content_misfit(&self) -> Option<String> {
+        let cargo = &self.terms.cargo;
+        if cargo.memory == Memory::Fresh {
+            return Some(
+                "it keeps message boundaries, and alloc=fresh takes a byte stream, which is \
+                 received into memory as it is"
+                    .into(),
+            );
+        }
+        if !cargo.is_content() {
+            return None;
+        }
+        if self.payload() == 0 {
+            return Some(format!(
+                "messages of {} bytes are all header; content takes a larger size",
+                self.terms.size
+            ));
+        }
+        if cargo.source.is_some() && cargo.sink.is_none() && cargo.check == Check::WhileReceiving {
+            return Some(
+                "its messages may arrive in any order, in which a file cannot be hashed; give \
+                 sink=PATH, and what arrived is checked from there"
+                    .into(),
+            );
+        }
+        let (_, bytes) = self.piece(0);
+        let messages = bytes.div_ceil(self.payload());
+        let is_bounded = matches!(self.terms.extent, Extent::Bytes(_));
+        (is_bounded && messages > MOST_KEPT).then(|| {
+            format!(
+                "{} of content are {messages} messages on a stream, and {MOST_KEPT} can be kept \
+                 apart; raise size, or streams",
+                Bytes(bytes)
+            )
+        })
+    }
+
+    /// What becomes of the content at the receiving end; `None` where it is only counted.
+    fn keeper(&self, part: Part) -> Option<Keeper> {
+        let cargo = &self.terms.cargo;
+        let is_fresh = cargo.memory == Memory::Fresh;
+        if !cargo.is_content() && !is_fresh {
+            return None;
+        }
+        let (start, bytes) = self.piece(part.flow);
+        let mut keeper = Keeper::new(start, bytes);
+        if part.guarantees.framing == Framing::Messages {
+            keeper = keeper.in_messages(self.payload());
+        }
+        if let (Some(store), true) = (part.store, cargo.sink.is_some()) {
+            return Some(keeper.into_store(store));
+        }
+        if is_fresh {
+            keeper = keeper.into_memory();
+        }
+        Some(match (cargo.check, cargo.source.is_some()) {
+            (Check::Off, _) => keeper,
+            (Check::WhileReceiving, false) => keeper.against_pattern(),
+            (Check::WhileReceiving, true) => keeper.hashed(),
+        })
+    }
+
+    /// What is known of the content of all flows.
+    fn content(&self, reports: &Reports<'_>) -> Option<Content> {
+        if !self.terms.cargo.is_content() {
+            return None;
+        }
+        let flows = self.flows();
+        let piece = |(flow, direction): (usize, &Option<Direction>)| {
+            let (sender, receiver) = match direction {
+                Some(Direction::Down) => (reports.far.get(flow), reports.near.get(flow)),
+                _ => (reports.near.get(flow), reports.far.get(flow)),
+            };
+            let (start, bytes) = self.piece(flow as u16);
+            let bytes = match self.terms.extent {
+                Extent::Time(_) => sender.map_or(0, |half| match reports.guarantees.framing {
+                    Framing::ByteStream => half.sent.bytes,
+                    Framing::Messages => half.sent.messages * self.payload(),
+                }),
+                _ => bytes,
+            };
+            let report: Option<ContentReport> = receiver.and_then(|half| half.content.clone());
+            Piece { start, bytes, report: report.unwrap_or_default() }
+        };
+        let origin = if self.terms.cargo.source.is_some() { Origin::File } else { Origin::MadeUp };
+        Some(Content { origin, pieces: flows.iter().enumerate().map(piece).collect() })
+    }
+}
+
 impl Task for BulkTask {
     fn metrics(&self) -> Vec<Metric> {
-        let rate = |name: &str, label: &str, role| Metric {
+        let metric = |name: &str, label: &str, unit, better, role| Metric {
             name: name.to_owned(),
             label: label.to_owned(),
-            unit: Unit::BitRate,
-            better: Better::Higher,
+            unit,
+            better,
             role,
         };
+        let rate = |name, label, role| metric(name, label, Unit::BitRate, Better::Higher, role);
         let mut metrics = vec![rate("goodput_bps", "goodput", Role::Claim)];
-        if self.directions.len() > 1 {
+        if self.terms.directions.len() > 1 {
             metrics.push(rate("goodput_up_bps", "goodput up", Role::Descriptive));
             metrics.push(rate("goodput_down_bps", "goodput down", Role::Descriptive));
         }
         metrics.push(rate("sent_bps", "sent", Role::Descriptive));
-        metrics.push(Metric {
-            name: "loss_share".into(),
-            label: "lost".into(),
-            unit: Unit::Share,
-            better: Better::Lower,
-            role: Role::Descriptive,
-        });
+        let lower = |name, label, unit| metric(name, label, unit, Better::Lower, Role::Descriptive);
+        metrics.push(lower("loss_share", "lost", Unit::Share));
+        if !matches!(self.terms.extent, Extent::Time(_)) {
+            metrics.push(lower("transfer_ns", "transfer", Unit::Nanos));
+        }
         metrics
     }
 
@@ -170,40 +255,63 @@ impl Task for BulkTask {
                     .into(),
             );
         }
-        let largest = guarantees.largest_message.filter(|largest| self.size as u64 > *largest)?;
-        Some(format!(
-            "its largest message has {largest} bytes and size={} asks for more",
-            self.size
-        ))
+        let size = self.terms.size;
+        if let Some(largest) = guarantees.largest_message.filter(|largest| size as u64 > *largest) {
+            return Some(format!(
+                "its largest message has {largest} bytes and size={size} asks for more"
+            ));
+        }
+        match guarantees.framing {
+            Framing::ByteStream => None,
+            Framing::Messages => self.content_misfit(),
+        }
     }
 
     fn flows(&self) -> Vec<Option<Direction>> {
-        let each = |direction: &Direction| vec![Some(*direction); self.streams as usize];
-        self.directions.iter().flat_map(each).collect()
+        let each = |direction: &Direction| vec![Some(*direction); self.terms.streams as usize];
+        self.terms.directions.iter().flat_map(each).collect()
     }
 
     fn largest_message(&self) -> usize {
-        self.size
+        self.terms.size
     }
 
     fn longest(&self) -> Nanos {
-        match self.stop {
-            Stop::At { time } => time + Nanos::from_secs(2),
-            Stop::After { .. } => LONGEST_FOR_BYTES,
+        match self.terms.extent {
+            Extent::Time(time) => time + Nanos::from_secs(2),
+            _ => LONGEST_FOR_BYTES,
         }
     }
 
     fn planned(&self) -> Option<Nanos> {
-        match self.stop {
-            Stop::At { time } => Some(time),
-            Stop::After { .. } => None,
+        match self.terms.extent {
+            Extent::Time(time) => Some(time),
+            _ => None,
         }
     }
 
     fn most_bytes(&self) -> Option<u64> {
-        match self.stop {
-            Stop::After { bytes } => Some(bytes.saturating_mul(self.streams)),
-            Stop::At { .. } => None,
+        match self.terms.extent {
+            Extent::Bytes(bytes) => Some(bytes),
+            Extent::WholeFile | Extent::Time(_) => None,
+        }
+    }
+
+    fn files(&self) -> Vec<NamedFile> {
+        self.terms.files()
+    }
+
+    fn told(&self, side: Side, source_bytes: Option<u64>) -> Spec {
+        self.terms.told(side, source_bytes, self.spec())
+    }
+
+    fn memory(&self, side: Side) -> u64 {
+        let receives = |way: &Direction| (side == Side::Near) == (*way == Direction::Down);
+        match (self.terms.cargo.memory, self.terms.extent) {
+            (Memory::Fresh, Extent::Bytes(bytes)) if self.terms.directions.iter().any(receives) => {
+                bytes
+            }
+            _ => 0,
         }
     }
 
@@ -215,27 +323,40 @@ impl Task for BulkTask {
         let direction = self.flows().get(usize::from(part.flow)).copied().flatten();
         let sends = (part.side == Side::Near) == (direction == Some(Direction::Up));
         let framing = part.guarantees.framing;
-        if sends {
-            sender(self.stop_for(framing), self.size, self.call, part.tag)
-        } else {
-            receiver(framing, part.tag)
+        let Terms { size, call, cargo, .. } = &self.terms;
+        if !sends {
+            let (tag, keeper) = (part.tag, self.keeper(part));
+            return Box::new(receiver::Receiver::new(framing, tag, keeper));
         }
+        let sender = sender::Sender::new(self.stop(part.flow, framing), *size, *call, part.tag);
+        let (start, bytes) = self.piece(part.flow);
+        Box::new(match (part.store, framing) {
+            (Some(store), _) => sender.carry(Freight::from_file(store, start, bytes)),
+            (None, Framing::Messages) if cargo.is_content() => {
+                sender.carry(Freight::made_up(bytes))
+            }
+            // A byte stream of made-up content is the transport's own.
+            (None, _) => sender,
+        })
     }
 
     fn conclude(&self, reports: &Reports<'_>) -> Findings {
         let mut findings = Findings::default();
         let flows = self.flows();
+        let directions = &self.terms.directions;
         let mut goodput = Rate::default();
         let mut offered = Rate::default();
+        let mut longest_ns = None;
         let mut lost = (0u64, 0u64);
-        for direction in &self.directions {
-            let part = gather(reports, &flows, *direction);
+        for direction in directions {
+            let part = way::gather(reports, &flows, *direction, self.terms.connect);
             let account = part.account(reports.guarantees.framing);
             lost = (lost.0 + account.sent.saturating_sub(account.delivered), lost.1 + account.sent);
             goodput.add(part.goodput_bps());
             offered.add(part.sent_bps());
+            longest_ns = longest_ns.max(part.span_ns());
             let name = format!("goodput_{direction}_bps");
-            if let (Some(bps), true) = (part.goodput_bps(), self.directions.len() > 1) {
+            if let (Some(bps), true) = (part.goodput_bps(), directions.len() > 1) {
                 findings.metrics.insert(name, bps);
             }
             match direction {
@@ -247,22 +368,28 @@ impl Task for BulkTask {
             Some(bps) => findings.metrics.insert("goodput_bps".into(), bps),
             None => {
                 findings.why_invalid = Some(
-                    "too short to have a rate: all that arrived came in one call; raise bytes or time".into(),
+                    "too short to have a rate: all that arrived came in one call; raise bytes or \
+                     time, or take a larger file"
+                        .into(),
                 );
                 None
             }
         };
+        if let (false, Some(ns)) = (matches!(self.terms.extent, Extent::Time(_)), longest_ns) {
+            findings.metrics.insert("transfer_ns".into(), ns as f64);
+        }
         offered.0.map(|bps| findings.metrics.insert("sent_bps".into(), bps));
         if lost.1 > 0 {
             findings.metrics.insert("loss_share".into(), lost.0 as f64 / lost.1 as f64);
         }
+        findings.content = self.content(reports);
         findings
     }
 
     fn spec(&self) -> Spec {
         let mut options: Vec<(String, String)> =
             self.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        if let (Stop::At { time }, false) = (self.stop, self.settings.given("time")) {
+        if let (Extent::Time(time), false) = (self.terms.extent, self.settings.given("time")) {
             options.push(("time".into(), format!("{}ms", time.0 / 1_000_000)));
         }
         options.sort();
@@ -270,106 +397,12 @@ impl Task for BulkTask {
     }
 }
 
-/// A sum of rates that is unknown as soon as one of them is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rate(pub(super) Option<f64>);
-
-impl Default for Rate {
-    fn default() -> Rate {
-        Rate(Some(0.0))
-    }
-}
-
-impl Rate {
-    pub(super) fn add(&mut self, more: Option<f64>) {
-        self.0 = self.0.zip(more).map(|(sum, more)| sum + more);
-    }
-}
-
-/// All flows of one direction.
-#[derive(Debug, Default)]
-pub(super) struct OneWay {
-    pub(super) sent: Tally,
-    pub(super) received: Tally,
-    socket_drops: Option<u64>,
-    send_span_ns: u64,
-    first_ns: Option<u64>,
-    last_ns: u64,
-    first_bytes: u64,
-}
-
-pub(super) fn gather(
-    reports: &Reports<'_>,
-    flows: &[Option<Direction>],
-    direction: Direction,
-) -> OneWay {
-    let (senders, receivers, receiver_conns) = match direction {
-        Direction::Up => (reports.near, reports.far, reports.far_conns),
-        Direction::Down => (reports.far, reports.near, reports.near_conns),
-    };
-    let mut sum = OneWay::default();
-    let ours = (0..flows.len()).filter(|flow| flows[*flow] == Some(direction));
-    for flow in ours {
-        sum.add(senders.get(flow), receivers.get(flow), receiver_conns.get(flow));
-    }
-    sum
-}
-
-impl OneWay {
-    fn add(
-        &mut self,
-        sender: Option<&HalfReport>,
-        receiver: Option<&HalfReport>,
-        conn: Option<&ConnStats>,
-    ) {
-        if let Some(sender) = sender {
-            add(&mut self.sent, &sender.sent);
-            self.send_span_ns = self.send_span_ns.max(sender.send_span_ns.unwrap_or(0));
-        }
-        if let Some(receiver) = receiver {
-            add(&mut self.received, &receiver.received);
-            if let Some(span) = receiver.receive_span {
-                if self.first_ns.is_none_or(|first| span.first_ns < first) {
-                    self.first_ns = Some(span.first_ns);
-                    self.first_bytes = span.first_bytes;
-                }
-                self.last_ns = self.last_ns.max(span.last_ns);
-            }
-        }
-        if let Some(drops) = conn.and_then(|conn| conn.socket_drops) {
-            self.socket_drops = Some(self.socket_drops.unwrap_or(0) + drops);
-        }
-    }
-
-    /// Bits that arrived after the first receive, over the time from there to the last.
-    pub(super) fn goodput_bps(&self) -> Option<f64> {
-        let span = self.last_ns.checked_sub(self.first_ns?).filter(|span| *span > 0)?;
-        Some(self.received.bytes.saturating_sub(self.first_bytes) as f64 * 8e9 / span as f64)
-    }
-
-    pub(super) fn sent_bps(&self) -> Option<f64> {
-        (self.send_span_ns > 0).then(|| self.sent.bytes as f64 * 8e9 / self.send_span_ns as f64)
-    }
-
-    pub(super) fn account(&self, framing: Framing) -> Account {
-        if framing == Framing::Messages {
-            return account(self.sent, self.received, self.socket_drops);
-        }
-        let (sent, delivered) = (self.sent.bytes, self.received.bytes);
-        let open_because = match sent.checked_sub(delivered) {
-            Some(0) => None,
-            Some(missing) => Some(format!("{missing} bytes of a byte stream never arrived")),
-            None => Some(format!("{} bytes more arrived than were sent", delivered - sent)),
-        };
-        Account { unit: "bytes".into(), sent, delivered, open_because, ..Account::default() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::ReceiveSpan;
+    use super::super::{HalfReport, Purpose, ReceiveSpan};
     use super::*;
     use crate::contract::promises::{BYTE_STREAM, DATAGRAMS};
+    use crate::figures::{ConnStats, Tally};
 
     fn task(typed: &str) -> Box<dyn Task> {
         super::super::parse(typed).unwrap()
@@ -448,12 +481,10 @@ mod tests {
 
     #[test]
     fn messages_are_whole_and_streams_share_the_bytes() {
-        let messages = Framing::Messages;
-        let BulkTask { .. } = BulkTask::new(Settings::default()).unwrap();
         let spec = Spec::parse("bulk:bytes=3000,streams=2,size=1000").unwrap();
         let task = BulkTask::new(Settings::check(&spec, KEYS).unwrap()).unwrap();
-        assert_eq!(task.stop_for(messages), Stop::After { bytes: 2000 });
-        assert_eq!(task.stop_for(Framing::ByteStream), Stop::After { bytes: 1500 });
+        assert_eq!(task.stop(1, Framing::Messages), Stop::After { bytes: 2000 });
+        assert_eq!(task.stop(0, Framing::ByteStream), Stop::After { bytes: 1500 });
     }
 
     #[test]
@@ -467,7 +498,129 @@ mod tests {
     fn defaults_are_spelled_out() {
         assert_eq!(
             task("bulk").spec().to_string(),
-            "bulk:call=128KiB,direction=up,size=1400,streams=1,time=1000ms"
+            "bulk:alloc=ready,call=128KiB,connect=apart,direction=up,size=1400,streams=1,time=1000ms,\
+             verify=off"
         );
+    }
+
+    fn bulk(typed: &str) -> BulkTask {
+        BulkTask::new(Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn parts_of_a_file_meet_and_leave_nothing_out() {
+        for (bytes, streams) in [(1, 1), (10, 3), (1_000_003, 128), (1 << 50, 127)] {
+            let task = bulk(&format!("bulk:bytes={bytes},streams={streams}"));
+            let mut end = 0;
+            for flow in 0..streams {
+                let (start, len) = task.piece(flow);
+                assert_eq!(start, end);
+                assert!(len > 0 && len.abs_diff(bytes / u64::from(streams)) <= 1);
+                end = start + len;
+            }
+            assert_eq!(end, bytes);
+        }
+        let both = bulk("bulk:bytes=10,streams=3,direction=both");
+        assert_eq!(both.piece(4), both.piece(1), "each direction carries all of it");
+    }
+
+    #[test]
+    fn messages_carry_content_behind_their_headers() {
+        let task = bulk("bulk:sink=x,bytes=1000,size=112");
+        assert_eq!(task.stop(0, Framing::Messages), Stop::After { bytes: 10 * 112 });
+        assert_eq!(task.stop(0, Framing::ByteStream), Stop::After { bytes: 1000 });
+    }
+
+    #[test]
+    fn connecting_counts_where_it_is_asked_for() {
+        let mut receiver = receiver(0, 1000, 100, 200);
+        receiver.receive_span.as_mut().unwrap().first_bytes = 400;
+        let of = |typed| {
+            let dialled = [ConnStats { connect_ns: 300, ..ConnStats::default() }];
+            task(typed).conclude(&Reports {
+                near: &[sender(0, 1000, 10)],
+                far: &[receiver.clone()],
+                near_conns: &dialled,
+                far_conns: &[ConnStats { connect_ns: 9_999, ..ConnStats::default() }],
+                guarantees: &BYTE_STREAM,
+            })
+        };
+        let apart = of("bulk:bytes=1000").metrics;
+        assert_eq!((apart["goodput_bps"], apart["transfer_ns"]), (600.0 * 8e9 / 100.0, 100.0));
+        let timed = of("bulk:bytes=1000,connect=timed").metrics;
+        assert_eq!((timed["goodput_bps"], timed["transfer_ns"]), (1000.0 * 8e9 / 400.0, 400.0));
+        assert!(!of("bulk").metrics.contains_key("transfer_ns"), "time is no result of timed work");
+    }
+
+    #[test]
+    fn each_end_is_told_its_own_file_only() {
+        let task = task("bulk:file=a,sink=b,direction=down,bytes=500");
+        let told = |side, length| task.told(side, length).to_string();
+        assert!(told(Side::Near, Some(1000)).contains("bytes=500"));
+        assert!(told(Side::Near, Some(1000)).contains("file=-,sink=b"), "the near end receives");
+        let far = super::super::parse(&told(Side::Far, Some(300))).unwrap();
+        assert_eq!(far.most_bytes(), Some(300));
+        let paths: Vec<String> = far.files().into_iter().map(|file| file.path).collect();
+        assert_eq!(paths, ["a", super::super::ELSEWHERE]);
+        let own = |side| {
+            let files = task.files().into_iter();
+            files.filter(|f| f.side == side).map(|f| f.purpose).collect::<Vec<_>>()
+        };
+        assert_eq!((own(Side::Near), own(Side::Far)), (vec![Purpose::Write], vec![Purpose::Read]));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_the_reason() {
+        let say = |typed: &str| super::super::parse(typed).err().unwrap().to_string();
+        for (typed, wanted) in [
+            ("bulk:file=x,direction=both", "a file goes one way"),
+            ("bulk:sink=x,bytes=64,direction=both", "a file goes one way"),
+            ("bulk:sink=x", "takes file, or bytes"),
+            ("bulk:sink=x,time=1s", "takes file, or bytes"),
+            ("bulk:file=x,time=1s", "without time"),
+            ("bulk:file=-", "takes bytes"),
+            ("bulk:alloc=fresh", "takes bytes or file"),
+            ("bulk:alloc=fresh,bytes=20GB", "at most"),
+            ("bulk:alloc=fresh,bytes=1MB,sink=x", "give one of them"),
+            ("bulk:bytes=3,streams=4", "too few for 4 streams"),
+        ] {
+            assert!(say(typed).contains(wanted), "{typed}: {}", say(typed));
+        }
+        let misfit = |typed| task(typed).misfit(&DATAGRAMS, PeerKind::Process);
+        for (typed, wanted) in [
+            ("bulk:alloc=fresh,bytes=1MB", "takes a byte stream"),
+            ("bulk:file=x,verify=on", "give sink=PATH"),
+            ("bulk:sink=x,bytes=64,size=12", "all header"),
+            ("bulk:sink=x,bytes=1GiB,size=13", "raise size, or streams"),
+        ] {
+            assert!(misfit(typed).is_some_and(|why| why.contains(wanted)), "{typed}");
+            assert_eq!(task(typed).misfit(&BYTE_STREAM, PeerKind::Process), None, "{typed}");
+        }
+        assert_eq!(misfit("bulk:file=x,sink=y,verify=on"), None);
+    }
+
+    #[test]
+    fn only_the_receiving_end_allocates() {
+        let task = task("bulk:alloc=fresh,bytes=1MB,direction=down");
+        assert_eq!((task.memory(Side::Near), task.memory(Side::Far)), (1_000_000, 0));
+    }
+
+    #[test]
+    fn what_is_known_of_the_content_is_told_by_flow() {
+        let mut receivers = [receiver(0, 500, 100, 200), receiver(0, 500, 150, 300)];
+        for receiver in &mut receivers {
+            let report = ContentReport { arrived: 499, checked: 499, ..ContentReport::default() };
+            receiver.content = Some(report);
+        }
+        let near = [sender(0, 500, 10), sender(0, 501, 10)];
+        let typed = "bulk:bytes=1001,streams=2,verify=on";
+        let content = conclude(typed, &BYTE_STREAM, &near, &receivers).content.unwrap();
+        assert_eq!(content.origin, Origin::MadeUp);
+        let pieces: Vec<_> = content.pieces.iter().map(|p| (p.start, p.bytes)).collect();
+        assert_eq!(pieces, [(0, 500), (500, 501)]);
+        assert_eq!(content.pieces[1].report.arrived, 499);
+        let timed = conclude("bulk:verify=on,streams=2", &BYTE_STREAM, &near, &receivers);
+        assert_eq!(timed.content.unwrap().pieces[1].bytes, 501);
+        assert!(conclude("bulk:bytes=1001", &BYTE_STREAM, &near, &receivers).content.is_none());
     }
 }

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Action, Direction, Guarantees, Lane, PeerKind, Side, Sink, Source};
-use crate::error::{Result, unknown};
+use crate::contract::{Action, Direction, Guarantees, Lane, PeerKind, Side, Sink, Source, Store};
+use crate::error::{Error, Result, unknown};
 use crate::figures::series::RoundTrips;
 use crate::figures::{
     ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, PacedFlow, Pacing, Recorder,
@@ -76,6 +76,22 @@ pub trait Task: Send + Sync {
     /// The most application bytes one direction may carry; `None` for as many as fit in the time.
     fn most_bytes(&self) -> Option<u64>;
 
+    /// The files that it reads and writes, with their ends.
+    fn files(&self) -> Vec<NamedFile> {
+        Vec::new()
+    }
+
+    /// The settings as one end is told them: with [`ELSEWHERE`] for the other end's files, and with
+    /// the length of the file that is read, in bytes, where one is.
+    fn told(&self, _side: Side, _source_bytes: Option<u64>) -> Spec {
+        self.spec()
+    }
+
+    /// Bytes of memory that one end takes during a trial, beyond its buffers.
+    fn memory(&self, _side: Side) -> u64 {
+        0
+    }
+
     /// Whether the schedule must be kept to the microsecond, so that waiting may spin.
     fn is_paced(&self) -> bool;
 
@@ -97,6 +113,28 @@ pub trait Task: Send + Sync {
 
 /// The number of a message that may be anything.
 pub type Numbering = fn(&[u8]) -> Option<u64>;
+/// Stands for the path of a file that is the other end's: no end learns more of it.
+pub const ELSEWHERE: &str = "-";
+
+/// A file that a workload names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The end that reads or writes it.
+    pub side: Side,
+    /// What for.
+    pub purpose: Purpose,
+    /// Its path as typed, or [`ELSEWHERE`].
+    pub path: String,
+}
+
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Its content is sent.
+    Read,
+    /// What arrives is kept in it.
+    Write,
+}
 
 /// Which half of which flow to make.
 pub struct Part {
@@ -112,6 +150,8 @@ pub struct Part {
     pub guarantees: Guarantees,
     /// Where times are recorded, if this half measures any.
     pub recorder: Box<dyn Recorder>,
+    /// The file that this end reads or writes, if [`Task::files`] names one.
+    pub store: Option<Box<dyn Store>>,
 }
 
 /// One half of one flow: says what to do next and takes what arrives.
@@ -141,6 +181,11 @@ pub trait Half: Send {
 
     /// Bulk bytes arrived at `now`; called after `take` for each receiving call that brought some.
     fn on_drained(&mut self, _now: Nanos) {}
+
+    /// What went wrong where it could not be returned; asked for after [`Action::Fail`].
+    fn failure(&mut self) -> Option<Error> {
+        None
+    }
 
     /// The peer ended its direction of the connection.
     fn on_closed(&mut self, now: Nanos);
@@ -196,6 +241,9 @@ pub struct HalfReport {
     /// first slot to the end of its last, or of the last send where that was later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_span_ns: Option<u64>,
+    /// Bulk data only: what arrived of content that is kept or checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<ContentReport>,
     /// Round-trip times, if it measured any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Distribution>,
@@ -217,6 +265,21 @@ pub struct HalfReport {
     /// The far clock against the near one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
+}
+
+/// What a receiving half knows of one flow's content.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ContentReport {
+    /// Content bytes that arrived, each once; headers of messages do not count.
+    pub arrived: u64,
+    /// Those of them that were held against what was sent, or went into `sha256`.
+    pub checked: u64,
+    /// The first byte of the whole content that is not what was sent; absent where none was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differs_at: Option<u64>,
+    /// SHA-256 (FIPS 180-4) of the flow's content in hexadecimal, where it was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
 }
 
 /// From the first receive of a flow to its last.
@@ -261,8 +324,39 @@ pub struct Findings {
     pub clock: Option<ClockEstimate>,
     /// What became of each message.
     pub ledger: Ledger,
+    /// What is known of the content, if it was kept, checked, or read from a file.
+    pub content: Option<Content>,
     /// Why the trial fails its gate, if it does. Says nothing about how good the result is.
     pub why_invalid: Option<String>,
+}
+
+/// A transfer's content as both halves of each flow know it. Whoever has the files knows more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// Where it came from.
+    pub origin: Origin,
+    /// Its parts, one per flow.
+    pub pieces: Vec<Piece>,
+}
+
+/// Where content comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Each flow carries [`crate::datapath::buffer::pattern`] from its start, again and again.
+    MadeUp,
+    /// Each flow carries its part of one file.
+    File,
+}
+
+/// The content of one flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Its first byte in the whole content.
+    pub start: u64,
+    /// Its length in bytes, as sent.
+    pub bytes: u64,
+    /// What the receiver knows of it.
+    pub report: ContentReport,
 }
 
 /// Reads a workload such as `ping:size=64,interval=1ms`.

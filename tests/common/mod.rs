@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use deadheat::contract::Direction;
 use deadheat::figures::series::{Point, RoundTrips, Series};
 use deadheat::figures::{
-    Account, Better, ClockEstimate, Cost, Distribution, HostCounters, Ledger, Metric, PacedFlow,
-    Pacing, Packets, Quantile, Role, TcpView, Unit,
+    Account, Better, ClockEstimate, ContentState, Cost, Distribution, HostCounters, Ledger, Metric,
+    PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Unit, Verified,
 };
 use deadheat::race::explain::bottleneck::Limit;
 use deadheat::race::explain::{BulkEnd, Calls, Explained, Explanation, Moving};
@@ -581,6 +581,7 @@ fn record(contender: usize, block: u64) -> Record {
             n: MESSAGES,
         }),
         ledger: ledger(contender, lost),
+        verified: (contender == UDP).then(|| verified(lost)),
         cost: cost(contender, 20_000_000),
         far_cost: (contender != BBR).then(|| cost(contender, 18_000_000)),
         effective: map(&[("nodelay", "on")]),
@@ -677,6 +678,18 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
         }
     };
     Series::new(500_000_000, &[1, 2, 3].map(point))
+}
+
+fn verified(lost: u64) -> Verified {
+    let state = if lost == 0 { ContentState::Verified } else { ContentState::Partial };
+    Verified {
+        state,
+        content: (lost == 0).then(|| format!("sha256 {}", "0123456789abcdef".repeat(4))),
+        bytes: 1_000_000,
+        bytes_missing: lost,
+        differs_at: (lost == 420).then_some(77),
+        file: Some("/tmp/received.bin".into()),
+    }
 }
 
 fn rtt(p50: u64, lost: u64, is_censored: bool) -> Distribution {

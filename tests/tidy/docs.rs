@@ -154,7 +154,7 @@ fn wrong_commands(name: &str, text: &str) -> Vec<String> {
 
 /// Options that take no value.
 const SWITCHES: &[&str] =
-    &["-q", "-4", "-6", "--quiet", "--explain", "--help", "--quick", "--no-samples"];
+    &["-q", "-4", "-6", "--quiet", "--explain", "--help", "--quick", "--no-samples", "--force"];
 
 fn wrong_arguments(arguments: &str) -> Vec<String> {
     let mut wrong = Vec::new();

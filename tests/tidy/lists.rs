@@ -33,6 +33,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         name: "report",
         helpers: &[
             ("answer", "the verdicts in sentences"),
+            ("arrived", "whether content is what was sent"),
             ("compare", "two saved races"),
             ("content", "what a report says, in order"),
             ("document", "headings, tables and lists"),

@@ -3,12 +3,14 @@
 //! A byte stream says itself when it ends. For messages, control says how many were sent; the
 //! receiver then waits until they are all there, or until nothing has come for a while.
 
-use crate::contract::{Action, Framing, Lane, Sink};
+use crate::contract::{Action, FileAt, Framing, Lane, Sink};
+use crate::error::Error;
 use crate::figures::Tally;
 use crate::time::Nanos;
 
-use super::super::header::{Header, SeqWindow, count};
+use super::super::header::{self, Header, SeqWindow, count};
 use super::super::{Half, HalfReport, ReceiveSpan, Standing};
+use super::keeper::{Fit, Keeper};
 
 pub(super) struct Receiver {
     framing: Framing,
@@ -19,13 +21,15 @@ pub(super) struct Receiver {
     closed: bool,
     /// What the sender sent, and when this end learned it.
     peer_finished: Option<(Tally, Nanos)>,
+    /// Where content is kept or checked.
+    keeper: Option<Box<Keeper>>,
 }
 
 /// After the sender has ended, this long without an arrival means that the rest is lost.
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Receiver {
-    pub(super) fn new(framing: Framing, tag: u32) -> Receiver {
+    pub(super) fn new(framing: Framing, tag: u32, keeper: Option<Keeper>) -> Receiver {
         Receiver {
             framing,
             tag,
@@ -34,6 +38,7 @@ impl Receiver {
             span: None,
             closed: false,
             peer_finished: None,
+            keeper: keeper.map(Box::new),
         }
     }
 
@@ -51,7 +56,14 @@ impl Receiver {
 
 impl Half for Receiver {
     fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
+        if self.keeper.as_ref().is_some_and(|keeper| keeper.has_failed()) {
+            return Action::Fail;
+        }
         if self.is_done(now) { Action::Done } else { Action::Drain }
+    }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.keeper.as_mut()?.failure()
     }
 
     fn sink(&mut self) -> Option<&mut dyn Sink> {
@@ -68,6 +80,9 @@ impl Half for Receiver {
             None => {
                 let first_bytes = self.received.bytes;
                 self.span = Some(ReceiveSpan { first_ns: now.0, last_ns: now.0, first_bytes });
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.begun();
+                }
             }
         }
     }
@@ -91,7 +106,12 @@ impl Half for Receiver {
     }
 
     fn report(&mut self, _now: Nanos) -> HalfReport {
-        HalfReport { received: self.received, receive_span: self.span, ..HalfReport::default() }
+        HalfReport {
+            received: self.received,
+            receive_span: self.span,
+            content: self.keeper.as_ref().map(|keeper| keeper.report()),
+            ..HalfReport::default()
+        }
     }
 }
 
@@ -100,10 +120,19 @@ impl Sink for Receiver {
     fn take(&mut self, bytes: &[u8]) {
         if self.framing == Framing::ByteStream {
             self.received.bytes += bytes.len() as u64;
+            if let Some(keeper) = &mut self.keeper {
+                keeper.stream(bytes);
+            }
             return;
         }
         match Header::read(bytes) {
             Some(Header { tag, seq }) if tag == self.tag => {
+                if let Some(keeper) = &mut self.keeper
+                    && keeper.message(seq, &bytes[header::LEN..]) == Fit::Beyond
+                {
+                    self.received.foreign += 1;
+                    return;
+                }
                 let arrival = self.seen.note(seq);
                 count(&mut self.received, arrival, bytes.len());
             }
@@ -114,12 +143,24 @@ impl Sink for Receiver {
     #[inline]
     fn pass(&mut self, bytes: u64) {
         self.received.bytes += bytes;
+        if let Some(keeper) = &mut self.keeper {
+            keeper.passed(bytes);
+        }
+    }
+
+    fn room(&mut self) -> Option<&mut [u8]> {
+        self.keeper.as_mut()?.room()
+    }
+
+    fn file(&self) -> Option<FileAt<'_>> {
+        self.keeper.as_ref()?.file()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::shelf::Shelf;
 
     fn message(seq: u64) -> [u8; 100] {
         let mut message = [0; 100];
@@ -133,7 +174,7 @@ mod tests {
 
     #[test]
     fn it_waits_for_the_tail_and_gives_up_when_all_is_quiet() {
-        let mut receiver = Receiver::new(Framing::Messages, 7);
+        let mut receiver = Receiver::new(Framing::Messages, 7, None);
         receiver.take(&message(0));
         receiver.on_drained(Nanos(1_000));
         receiver.on_peer_finished(Nanos(2_000), sent(3));
@@ -150,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_last_message_ends_it_at_once() {
-        let mut receiver = Receiver::new(Framing::Messages, 7);
+        let mut receiver = Receiver::new(Framing::Messages, 7, None);
         receiver.on_peer_finished(Nanos(1), sent(1));
         receiver.take(&message(0));
         receiver.on_drained(Nanos(2));
@@ -159,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_stream_ends_when_it_says_so_and_not_before() {
-        let mut receiver = Receiver::new(Framing::ByteStream, 7);
+        let mut receiver = Receiver::new(Framing::ByteStream, 7, None);
         receiver.take(&[0; 5000]);
         receiver.on_drained(Nanos(1));
         receiver.on_peer_finished(Nanos(2), sent(0));
@@ -171,7 +212,7 @@ mod tests {
 
     #[test]
     fn copies_reordering_and_strangers_are_told_apart() {
-        let mut receiver = Receiver::new(Framing::Messages, 7);
+        let mut receiver = Receiver::new(Framing::Messages, 7, None);
         for seq in [0, 2, 1, 2] {
             receiver.take(&message(seq));
         }
@@ -182,15 +223,37 @@ mod tests {
 
     #[test]
     fn it_misses_what_was_overtaken_until_it_comes_after_all() {
-        let mut receiver = Receiver::new(Framing::Messages, 7);
+        let mut receiver = Receiver::new(Framing::Messages, 7, None);
         let mut lost = |seq| {
             receiver.take(&message(seq));
             receiver.standing(Nanos(0)).lost
         };
         assert_eq!([0, 3, 1, 1, 4].map(&mut lost), [0, 2, 1, 1, 1].map(Some));
-        let mut stream = Receiver::new(Framing::ByteStream, 7);
+        let mut stream = Receiver::new(Framing::ByteStream, 7, None);
         stream.take(&[0; 9]);
         let standing = stream.standing(Nanos(0));
         assert_eq!((standing.lost, standing.received.bytes), (None, 9));
+    }
+
+    #[test]
+    fn a_message_beyond_the_end_of_the_content_is_a_stranger() {
+        let keeper = Keeper::new(0, 100).in_messages(88);
+        let mut receiver = Receiver::new(Framing::Messages, 7, Some(keeper));
+        for seq in [0, 1, 2, u64::MAX] {
+            receiver.take(&message(seq));
+        }
+        let report = receiver.report(Nanos(0));
+        assert_eq!((report.received.messages, report.received.foreign), (2, 2));
+        assert_eq!(report.content.unwrap().arrived, 100);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_ends_it_with_the_reason() {
+        let keeper = Keeper::new(0, 100).into_store(Shelf::full_from(0).store());
+        let mut receiver = Receiver::new(Framing::ByteStream, 7, Some(keeper));
+        assert_eq!(receiver.poll(Nanos(1), &mut []), Action::Drain);
+        receiver.take(b"abc");
+        assert_eq!(receiver.poll(Nanos(2), &mut []), Action::Fail);
+        assert!(receiver.failure().unwrap().to_string().contains("no room at 0"));
     }
 }

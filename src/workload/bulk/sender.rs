@@ -1,6 +1,8 @@
 //! The sending half: hands over bytes or numbered messages until its time or bytes are used.
 
-use crate::contract::{Action, Lane, Source};
+use crate::contract::{Action, FileAt, Lane, Source, Store};
+use crate::datapath::buffer::{PERIOD, pattern};
+use crate::error::Error;
 use crate::figures::Tally;
 use crate::time::Nanos;
 
@@ -19,6 +21,52 @@ pub(super) struct Sender {
     /// Bytes handed over per visit, so that the clock is looked at about once a millisecond.
     stretch: u64,
     left_in_stretch: u64,
+    freight: Option<Freight>,
+    failure: Option<Error>,
+}
+
+/// Content that this half gives its messages, or its byte stream where it comes from a file.
+pub(super) struct Freight {
+    from: From,
+    /// Its first byte in the whole content.
+    start: u64,
+    bytes: u64,
+}
+
+enum From {
+    Store(Box<dyn Store>),
+    Pattern(Box<[u8]>),
+}
+
+impl Freight {
+    /// `bytes` of a file from `start` on.
+    pub(super) fn from_file(store: Box<dyn Store>, start: u64, bytes: u64) -> Freight {
+        Freight { from: From::Store(store), start, bytes }
+    }
+
+    /// `bytes` of made-up content.
+    pub(super) fn made_up(bytes: u64) -> Freight {
+        Freight { from: From::Pattern(pattern()), start: 0, bytes }
+    }
+
+    /// Puts the content from `at` on into `room`. The last message has more room than content.
+    fn fill(&mut self, at: u64, room: &mut [u8]) -> Result<(), Error> {
+        let left = self.bytes.saturating_sub(at);
+        let len = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let mut room = &mut room[..len];
+        match &mut self.from {
+            From::Store(store) => return store.read(self.start + at, room),
+            From::Pattern(pattern) => {
+                let mut from = (at % PERIOD as u64) as usize;
+                while !room.is_empty() {
+                    let (now, later) = room.split_at_mut(room.len().min(PERIOD - from));
+                    now.copy_from_slice(&pattern[from..from + now.len()]);
+                    (room, from) = (later, 0);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 const SHORT_VISIT: Nanos = Nanos::from_millis(1);
@@ -37,7 +85,14 @@ impl Sender {
             last: Nanos::ZERO,
             stretch: call as u64,
             left_in_stretch: 0,
+            freight: None,
+            failure: None,
         }
+    }
+
+    /// With this content.
+    pub(super) fn carry(self, freight: Freight) -> Sender {
+        Sender { freight: Some(freight), ..self }
     }
 
     fn left(&self, now: Nanos, start: Nanos) -> u64 {
@@ -60,6 +115,9 @@ impl Sender {
 
 impl Half for Sender {
     fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
+        if self.failure.is_some() {
+            return Action::Fail;
+        }
         let start = match self.start {
             None => *self.start.insert(now),
             Some(start) => {
@@ -74,6 +132,10 @@ impl Half for Sender {
 
     fn source(&mut self) -> Option<&mut dyn Source> {
         Some(self)
+    }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
     }
 
     fn on_sent(&mut self, _now: Nanos) {}
@@ -121,6 +183,14 @@ impl Source for Sender {
     fn stamp(&mut self, message: &mut [u8]) {
         if message.len() >= header::LEN {
             self.header.write(message);
+            if let (Some(freight), None) = (&mut self.freight, &self.failure) {
+                let payload = (self.size - header::LEN) as u64;
+                let at = self.header.seq * payload;
+                if let Err(error) = freight.fill(at, &mut message[header::LEN..]) {
+                    // Nothing more goes out; the next poll says so.
+                    (self.failure, self.left_in_stretch) = (Some(error), 0);
+                }
+            }
         }
         self.header.seq += 1;
     }
@@ -130,11 +200,21 @@ impl Source for Sender {
         self.left_in_stretch = self.left_in_stretch.saturating_sub(bytes);
         self.sent.bytes += bytes;
     }
+
+    fn file(&self) -> Option<FileAt<'_>> {
+        match self.freight.as_ref()? {
+            Freight { from: From::Store(store), start, .. } => {
+                Some(store.at(start + self.sent.bytes))
+            }
+            Freight { from: From::Pattern(_), .. } => None,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::shelf::Shelf;
 
     /// A transport that takes everything, `per_visit` nanoseconds a visit; returns the sender.
     fn run(stop: Stop, per_visit: u64) -> Sender {
@@ -167,5 +247,42 @@ mod tests {
         assert!(sender.stretch > 4000);
         let slow = run(Stop::At { time: Nanos::from_millis(100) }, 9_000_000);
         assert_eq!(slow.stretch, 4000);
+    }
+
+    #[test]
+    fn messages_carry_the_file_behind_their_headers() {
+        let file: Vec<u8> = (0..100).collect();
+        let mut sender = Sender::new(Stop::After { bytes: 60 }, 20, 40, 7)
+            .carry(Freight::from_file(Shelf::of(&file).store(), 50, 20));
+        let mut message = [0xee; 20];
+        sender.stamp(&mut message);
+        assert_eq!(message[header::LEN..], [50, 51, 52, 53, 54, 55, 56, 57]);
+        sender.stamp(&mut message);
+        sender.stamp(&mut message);
+        assert_eq!(message[header::LEN..], [66, 67, 68, 69, 62, 63, 64, 65], "four more are room");
+        assert_eq!(Header::read(&message).unwrap().seq, 2);
+    }
+
+    #[test]
+    fn a_stream_says_where_in_the_file_it_is() {
+        let shelf = Shelf::default();
+        let mut sender = Sender::new(Stop::After { bytes: 1000 }, 1400, 400, 7)
+            .carry(Freight::from_file(shelf.store(), 5000, 1000));
+        sender.poll(Nanos(1), &mut []);
+        sender.accepted(300);
+        assert_eq!(sender.file().unwrap().offset, 5300);
+    }
+
+    #[test]
+    fn a_file_that_ends_too_early_ends_the_transfer_with_the_reason() {
+        let mut sender = Sender::new(Stop::After { bytes: 60 }, 20, 40, 7)
+            .carry(Freight::from_file(Shelf::of(&[1; 10]).store(), 0, 20));
+        assert_eq!(sender.poll(Nanos(1), &mut []), Action::Pump);
+        sender.stamp(&mut [0; 20]);
+        assert!(sender.budget() > 0);
+        sender.stamp(&mut [0; 20]);
+        assert_eq!(sender.budget(), 0);
+        assert_eq!(sender.poll(Nanos(2), &mut []), Action::Fail);
+        assert!(sender.failure().unwrap().to_string().contains("ends before 8"));
     }
 }

@@ -338,7 +338,8 @@ mod tests {
         let kept = Kept::default();
         let guarantees = crate::contract::promises::DATAGRAMS;
         let recorder = Box::new(kept.clone());
-        let part = Part { side: Side::Near, flow: 0, tag: 7, seed: 1, guarantees, recorder };
+        let store = None;
+        let part = Part { side: Side::Near, flow: 0, tag: 7, seed: 1, guarantees, recorder, store };
         (parse(typed).unwrap().half(part), kept)
     }
 

@@ -1,0 +1,122 @@
+//! What an end of a trial takes from its host beyond sockets, and whether it may: a file, memory.
+
+use super::control::{AgentPlan, Limits};
+use super::host;
+use crate::error::{Error, Result};
+use crate::units::Bytes;
+use crate::workload::{ELSEWHERE, NamedFile, Task};
+
+/// The file that this end is to read or write, if any, and whether it may.
+///
+/// An end that runs on behalf of somebody elsewhere (its plan has a server's limits) opens no file,
+/// whatever it is told: who may reach a server's port must not reach its disk.
+///
+/// # Errors
+/// [`Error::Usage`] where it may not, or cannot.
+pub(super) fn take(plan: &AgentPlan, task: &dyn Task) -> Result<Option<NamedFile>> {
+    let need = task.memory(plan.side);
+    check_memory(need, host::memory(), plan.limits.as_ref())?;
+    let own = task.files().into_iter().find(|file| file.side == plan.side);
+    match &own {
+        Some(_) if plan.limits.is_some() => Err(Error::usage(NO_FILES)),
+        Some(file) if file.path == ELSEWHERE => {
+            Err(Error::usage("the end that reads or writes a file is not told which"))
+        }
+        _ => Ok(own),
+    }
+}
+
+/// What a server says to whoever names one of its files.
+pub const NO_FILES: &str = "a server reads and writes no files for its clients; files are those of \
+                            the host where the race runs: file= with direction=up, sink= with \
+                            direction=down";
+
+/// Half of a host's memory may be taken, by all trials that a server runs at once.
+fn check_memory(need: u64, host: Option<u64>, limits: Option<&Limits>) -> Result<()> {
+    let trials = limits.map_or(1, |limits| u64::from(limits.concurrent.max(1)));
+    match host {
+        Some(host) if need > host / 2 / trials => Err(Error::usage(format!(
+            "the receiving end would allocate {}, and its host has {} in all, of which a trial may \
+             take {}; send less, or leave alloc=ready",
+            Bytes(need),
+            Bytes(host),
+            Bytes(host / 2 / trials)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{Side, WaitMode};
+    use crate::time::Nanos;
+    use crate::transport::Endpoint;
+    use crate::transport::hello::Token;
+    use crate::units::BitRate;
+    use crate::workload;
+
+    const LIMITS: Limits = Limits {
+        duration_ns: Nanos::from_secs(60),
+        bytes: 1 << 40,
+        rate_bps: BitRate(1_000_000_000),
+        concurrent: 2,
+    };
+
+    fn plan(side: Side, workload: &str, limits: Option<Limits>) -> AgentPlan {
+        AgentPlan {
+            side,
+            contender: String::new(),
+            workload: workload.into(),
+            endpoint: Endpoint::Process(0),
+            token: Token::from_bytes([1; 16]),
+            seed: 0,
+            cpu: None,
+            wait: WaitMode::Hybrid,
+            samples: None,
+            interval_ns: Nanos::from_millis(100),
+            live: false,
+            pass: Default::default(),
+            limits,
+        }
+    }
+
+    fn ask(side: Side, typed: &str, limits: Option<Limits>) -> Result<Option<NamedFile>> {
+        take(&plan(side, typed, limits), &*workload::parse(typed).unwrap())
+    }
+
+    #[test]
+    fn an_end_of_a_server_opens_no_file_whatever_it_is_told() {
+        for typed in [
+            "bulk:file=/etc/passwd,direction=down",
+            "bulk:sink=/tmp/x,bytes=1MB",
+            "bulk:file=/etc/passwd,sink=/tmp/x,direction=up",
+            "bulk:file=-,bytes=64,direction=down",
+        ] {
+            let why = ask(Side::Far, typed, Some(LIMITS)).unwrap_err().to_string();
+            assert!(why.contains("reads and writes no files"), "{typed}: {why}");
+        }
+        assert_eq!(
+            ask(Side::Far, "bulk:sink=-,bytes=64,direction=down", Some(LIMITS)).unwrap(),
+            None
+        );
+    }
+
+    #[test]
+    fn an_end_takes_its_own_file_only() {
+        let typed = "bulk:file=a,sink=b";
+        assert_eq!(ask(Side::Near, typed, None).unwrap().unwrap().path, "a");
+        assert_eq!(ask(Side::Far, typed, None).unwrap().unwrap().path, "b");
+        assert!(ask(Side::Near, "bulk:file=-,bytes=64", None).is_err());
+    }
+
+    #[test]
+    fn memory_is_limited_to_half_of_the_hosts_by_all_trials_at_once() {
+        let say = |need, host, limits: Option<&Limits>| check_memory(need, host, limits);
+        assert!(say(50, Some(100), None).is_ok());
+        assert!(say(26, Some(100), Some(&LIMITS)).unwrap_err().to_string().contains("send less"));
+        assert!(say(25, Some(100), Some(&LIMITS)).is_ok());
+        assert!(say(51, Some(100), None).is_err());
+        assert!(say(u64::MAX, None, None).is_ok(), "a host that tells nothing refuses nothing");
+    }
+}

@@ -1,0 +1,285 @@
+//! The keys of a bulk transfer, and what they come to.
+
+use crate::contract::{Direction, Side};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::Bytes;
+
+use super::super::header;
+use super::super::{ELSEWHERE, NamedFile, Purpose};
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "bytes",
+        kind: Kind::Size(1, 1 << 50),
+        default: "",
+        doc: "how much each direction carries, all streams together",
+    },
+    Key {
+        name: "time",
+        kind: Kind::Span(10_000_000, 86_400 * 1_000_000_000),
+        default: "",
+        doc: "how long to send, instead of bytes (1s where neither is given)",
+    },
+    Key {
+        name: "direction",
+        kind: Kind::Choice(&["up", "down", "both"]),
+        default: "up",
+        doc: "near to far, far to near, or both at once",
+    },
+    Key {
+        name: "streams",
+        kind: Kind::Count(1, 128),
+        default: "1",
+        doc: "connections in each direction",
+    },
+    Key {
+        name: "size",
+        kind: Kind::Size(header::LEN as u64, 65_507),
+        default: "1400",
+        doc: "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
+    },
+    Key {
+        name: "call",
+        kind: Kind::Size(64, 16 << 20),
+        default: "128KiB",
+        doc: "bytes the application hands over per call; datagram transports make of it what one call takes",
+    },
+    Key {
+        name: "file",
+        kind: Kind::Path,
+        default: "",
+        doc: "send this file, or its first `bytes`; with several streams each carries a part of it",
+    },
+    Key {
+        name: "sink",
+        kind: Kind::Path,
+        default: "",
+        doc: "write what arrives to this file, and check all of it afterwards; takes `file` or `bytes`",
+    },
+    Key {
+        name: "verify",
+        kind: Kind::Switch,
+        default: "off",
+        doc: "check the content while receiving, which costs CPU time; with `sink` it is checked anyway, afterwards",
+    },
+    Key {
+        name: "alloc",
+        kind: Kind::Choice(&["ready", "fresh"]),
+        default: "ready",
+        doc: "fresh: once the first bytes are there, the receiver allocates memory for all of them, within the time that counts",
+    },
+    Key {
+        name: "connect",
+        kind: Kind::Choice(&["apart", "timed"]),
+        default: "apart",
+        doc: "timed: the span that goodput is taken over also holds the longest connection set-up",
+    },
+];
+
+/// The most memory that `alloc=fresh` takes at the receiving end, all streams together. An end whose
+/// host has less than twice as much as it needs refuses, too.
+const MOST_MEMORY: u64 = 16 << 30;
+
+/// How far a transfer goes, all streams of a direction together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// So many bytes.
+    Bytes(u64),
+    /// To the end of a file whose length is not known here.
+    WholeFile,
+    /// For so much time.
+    Time(Nanos),
+}
+
+/// What is carried, and what becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cargo {
+    /// The file that is sent; made-up content where there is none.
+    pub(super) source: Option<String>,
+    /// The file that what arrives is written to.
+    pub(super) sink: Option<String>,
+    pub(super) check: Check,
+    pub(super) memory: Memory,
+}
+
+/// Whether the receiver looks at what arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    Off,
+    WhileReceiving,
+}
+
+/// Where the receiver puts what arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// Into buffers that are there before, again and again.
+    Ready,
+    /// Into memory for all of it, allocated once the first bytes are there.
+    Fresh,
+}
+
+/// Whether setting up the connections is part of the span that rates are taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connect {
+    Apart,
+    Timed,
+}
+
+impl Cargo {
+    fn read(settings: &Settings) -> Cargo {
+        let path = |key: &str| settings.text(key).map(str::to_owned);
+        Cargo {
+            source: path("file"),
+            sink: path("sink"),
+            check: match settings.switch("verify") {
+                Some(true) => Check::WhileReceiving,
+                _ => Check::Off,
+            },
+            memory: match settings.text("alloc") {
+                Some("fresh") => Memory::Fresh,
+                _ => Memory::Ready,
+            },
+        }
+    }
+
+    /// Whether content is content: bytes of a file, or bytes that are kept or checked. Messages then
+    /// carry it behind their header, and the headers do not count as bytes of the transfer.
+    pub(super) fn is_content(&self) -> bool {
+        self.source.is_some() || self.sink.is_some() || self.check == Check::WhileReceiving
+    }
+}
+
+/// What the keys come to.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    pub(super) directions: Vec<Direction>,
+    pub(super) streams: u64,
+    pub(super) extent: Extent,
+    pub(super) size: usize,
+    pub(super) call: usize,
+    pub(super) cargo: Cargo,
+    pub(super) connect: Connect,
+}
+
+impl Terms {
+    pub(super) fn read(settings: &Settings) -> Result<Terms> {
+        let cargo = Cargo::read(settings);
+        let extent = match (settings.size("bytes"), settings.span("time"), &cargo.source) {
+            (Some(_), Some(_), _) => {
+                return Err(Error::usage("bulk: give bytes or time, not both"));
+            }
+            (Some(bytes), None, _) => Extent::Bytes(bytes.0),
+            (None, Some(_), Some(_)) => {
+                return Err(Error::usage(
+                    "bulk: a file ends where it ends; give file without time, with bytes for a part",
+                ));
+            }
+            (None, None, Some(path)) if path == ELSEWHERE => {
+                return Err(Error::usage("bulk: file=- is the other end's file and takes bytes"));
+            }
+            (None, None, Some(_)) => Extent::WholeFile,
+            (None, time, None) => Extent::Time(time.unwrap_or(Nanos::from_secs(1))),
+        };
+        let terms = Terms {
+            directions: match settings.text("direction") {
+                Some("down") => vec![Direction::Down],
+                Some("both") => vec![Direction::Up, Direction::Down],
+                _ => vec![Direction::Up],
+            },
+            streams: settings.count("streams").unwrap_or(1),
+            extent,
+            size: settings.size("size").map_or(1400, |size| size.0 as usize),
+            call: settings.size("call").map_or(128 << 10, |call| call.0 as usize),
+            connect: match settings.text("connect") {
+                Some("timed") => Connect::Timed,
+                _ => Connect::Apart,
+            },
+            cargo,
+        };
+        terms.check()?;
+        Ok(terms)
+    }
+
+    fn check(&self) -> Result<()> {
+        let refuse = |why: String| Err(Error::usage(format!("bulk: {why}")));
+        let Cargo { source, sink, memory, .. } = &self.cargo;
+        if (source.is_some() || sink.is_some()) && self.directions.len() > 1 {
+            return refuse(
+                "a file goes one way; with file or sink give direction=up or direction=down".into(),
+            );
+        }
+        if matches!((sink, self.extent), (Some(_), Extent::Time(_))) {
+            return refuse(
+                "sink takes file, or bytes: a file that is to be whole has a length".into(),
+            );
+        }
+        if let Extent::Bytes(bytes) = self.extent
+            && bytes < self.streams
+        {
+            return refuse(format!("{bytes} bytes are too few for {} streams", self.streams));
+        }
+        match (memory, self.extent) {
+            (Memory::Ready, _) => Ok(()),
+            (Memory::Fresh, _) if sink.is_some() => refuse(
+                "alloc=fresh receives into memory and sink into a file; give one of them".into(),
+            ),
+            (Memory::Fresh, Extent::Time(_)) => {
+                refuse("alloc=fresh takes bytes or file: it allocates as much as will come".into())
+            }
+            (Memory::Fresh, Extent::Bytes(bytes)) if bytes > MOST_MEMORY => refuse(format!(
+                "alloc=fresh of {}; at most {} in all",
+                Bytes(bytes),
+                Bytes(MOST_MEMORY)
+            )),
+            (Memory::Fresh, _) => Ok(()),
+        }
+    }
+
+    /// The end that sends, where one alone does.
+    fn sender(&self) -> Side {
+        match self.directions.first() {
+            Some(Direction::Down) => Side::Far,
+            _ => Side::Near,
+        }
+    }
+
+    pub(super) fn files(&self) -> Vec<NamedFile> {
+        let receiver = match self.sender() {
+            Side::Near => Side::Far,
+            Side::Far => Side::Near,
+        };
+        let file = |side, purpose, path: &Option<String>| {
+            path.clone().map(|path| NamedFile { side, purpose, path })
+        };
+        [
+            file(self.sender(), Purpose::Read, &self.cargo.source),
+            file(receiver, Purpose::Write, &self.cargo.sink),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// `spec` as the end `side` is told it.
+    pub(super) fn told(&self, side: Side, source_bytes: Option<u64>, mut spec: Spec) -> Spec {
+        let reads = (Purpose::Read, "file");
+        for (purpose, key) in [reads, (Purpose::Write, "sink")] {
+            let other = self.files().into_iter().any(|f| f.purpose == purpose && f.side != side);
+            for (_, value) in spec.options.iter_mut().filter(|(k, _)| other && k == key) {
+                ELSEWHERE.clone_into(value);
+            }
+        }
+        if let Some(whole) = source_bytes {
+            let bytes = match self.extent {
+                Extent::Bytes(bytes) => bytes.min(whole),
+                _ => whole,
+            };
+            spec.options.retain(|(key, _)| key != "bytes");
+            spec.options.push(("bytes".to_owned(), bytes.to_string()));
+            spec.options.sort();
+        }
+        spec
+    }
+}

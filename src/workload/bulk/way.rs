@@ -1,0 +1,118 @@
+//! All flows of one direction, summed up.
+
+use crate::contract::{Direction, Framing};
+use crate::figures::{Account, ConnStats, Tally};
+
+use super::super::header::{account, add};
+use super::super::{HalfReport, Reports};
+use super::settings::Connect;
+
+/// A sum of rates that is unknown as soon as one of them is.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::workload) struct Rate(pub(in crate::workload) Option<f64>);
+
+impl Default for Rate {
+    fn default() -> Rate {
+        Rate(Some(0.0))
+    }
+}
+
+impl Rate {
+    pub(in crate::workload) fn add(&mut self, more: Option<f64>) {
+        self.0 = self.0.zip(more).map(|(sum, more)| sum + more);
+    }
+}
+
+/// All flows of one direction.
+#[derive(Debug, Default)]
+pub(in crate::workload) struct OneWay {
+    pub(in crate::workload) sent: Tally,
+    pub(in crate::workload) received: Tally,
+    socket_drops: Option<u64>,
+    send_span_ns: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+    first_bytes: u64,
+    /// The longest connection set-up, where it counts.
+    connect_ns: u64,
+}
+
+pub(super) fn gather(
+    reports: &Reports<'_>,
+    flows: &[Option<Direction>],
+    direction: Direction,
+    connect: Connect,
+) -> OneWay {
+    let (senders, receivers, receiver_conns) = match direction {
+        Direction::Up => (reports.near, reports.far, reports.far_conns),
+        Direction::Down => (reports.far, reports.near, reports.near_conns),
+    };
+    let mut sum = OneWay::default();
+    let ours = (0..flows.len()).filter(|flow| flows[*flow] == Some(direction));
+    for flow in ours {
+        sum.add(senders.get(flow), receivers.get(flow), receiver_conns.get(flow));
+        // The near end dials, and its clock has seen the whole of it.
+        if let (Connect::Timed, Some(dialled)) = (connect, reports.near_conns.get(flow)) {
+            sum.connect_ns = sum.connect_ns.max(dialled.connect_ns);
+        }
+    }
+    sum
+}
+
+impl OneWay {
+    fn add(
+        &mut self,
+        sender: Option<&HalfReport>,
+        receiver: Option<&HalfReport>,
+        conn: Option<&ConnStats>,
+    ) {
+        if let Some(sender) = sender {
+            add(&mut self.sent, &sender.sent);
+            self.send_span_ns = self.send_span_ns.max(sender.send_span_ns.unwrap_or(0));
+        }
+        if let Some(receiver) = receiver {
+            add(&mut self.received, &receiver.received);
+            if let Some(span) = receiver.receive_span {
+                if self.first_ns.is_none_or(|first| span.first_ns < first) {
+                    self.first_ns = Some(span.first_ns);
+                    self.first_bytes = span.first_bytes;
+                }
+                self.last_ns = self.last_ns.max(span.last_ns);
+            }
+        }
+        if let Some(drops) = conn.and_then(|conn| conn.socket_drops) {
+            self.socket_drops = Some(self.socket_drops.unwrap_or(0) + drops);
+        }
+    }
+
+    /// From the first receive to the last, and the connection set-up before it where that counts;
+    /// `None` where no time passed.
+    pub(in crate::workload) fn span_ns(&self) -> Option<u64> {
+        let received = self.last_ns.checked_sub(self.first_ns?)?;
+        Some(received.saturating_add(self.connect_ns)).filter(|span| *span > 0)
+    }
+
+    /// Bits that arrived in the span, over the span. What the first receive brought arrived before
+    /// the first receive, so it counts only where the span begins with the connection set-up.
+    pub(in crate::workload) fn goodput_bps(&self) -> Option<f64> {
+        let before = if self.connect_ns > 0 { 0 } else { self.first_bytes };
+        Some(self.received.bytes.saturating_sub(before) as f64 * 8e9 / self.span_ns()? as f64)
+    }
+
+    pub(in crate::workload) fn sent_bps(&self) -> Option<f64> {
+        (self.send_span_ns > 0).then(|| self.sent.bytes as f64 * 8e9 / self.send_span_ns as f64)
+    }
+
+    pub(in crate::workload) fn account(&self, framing: Framing) -> Account {
+        if framing == Framing::Messages {
+            return account(self.sent, self.received, self.socket_drops);
+        }
+        let (sent, delivered) = (self.sent.bytes, self.received.bytes);
+        let open_because = match sent.checked_sub(delivered) {
+            Some(0) => None,
+            Some(missing) => Some(format!("{missing} bytes of a byte stream never arrived")),
+            None => Some(format!("{} bytes more arrived than were sent", delivered - sent)),
+        };
+        Account { unit: "bytes".into(), sent, delivered, open_because, ..Account::default() }
+    }
+}
