@@ -12,9 +12,10 @@ use super::request::{Checked, Request};
 use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
 use crate::figures::{Metric, Role};
-use crate::spec::Spec;
+use crate::spec::{Kind, Spec};
 use crate::transport::{Contender, Effective, Info};
 use crate::trial::placement::{Load, Placement};
+use crate::units::range;
 use crate::workload::{self, Task};
 
 /// More would not fit a race that anybody waits for.
@@ -50,8 +51,7 @@ struct Runs {
 /// [`Error::Usage`] where a factor means nothing here, is given twice, or a level suits no
 /// contender; where a contender cannot run at all.
 pub(super) fn check(request: &Request) -> Result<Checked> {
-    let workload = Spec::parse(&request.workload)?;
-    let factors = request.vary.clone();
+    let (workload, factors) = factors(request)?;
     let asked: Vec<Spec> =
         request.contenders.iter().map(|typed| Spec::parse(typed)).collect::<Result<_>>()?;
     let contenders: Vec<Contender> =
@@ -62,6 +62,25 @@ pub(super) fn check(request: &Request) -> Result<Checked> {
         .collect::<Result<Vec<Changes>>>()?;
     check_sizes(request, &factors)?;
     Grid { request, workload, factors, changes, asked, contenders }.check()
+}
+
+/// What is varied: what was asked to be, and every offered rate of the workload that is a range. With
+/// the workload without these ranges.
+pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
+    let mut workload = Spec::parse(&request.workload)?;
+    let mut factors = request.vary.clone();
+    let keys = workload::keys(&workload.name)?;
+    let is_rate = |name: &str| {
+        keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
+    };
+    for (name, value) in std::mem::take(&mut workload.options) {
+        if is_rate(&name) && range::is_range(&value) {
+            factors.push(Factor { levels: range::expand(&value)?, name });
+        } else {
+            workload.options.push((name, value));
+        }
+    }
+    Ok((workload, factors))
 }
 
 fn changes(
@@ -387,6 +406,19 @@ mod tests {
         let infeasible = |e: &Entrant| e.infeasible().is_some();
         let none = request.check().unwrap().entrants.iter().filter(|e| infeasible(e)).count();
         assert_eq!(none, 0);
+    }
+
+    #[test]
+    fn a_range_of_rates_is_a_factor() {
+        let request = Request::new(["udp"]).workload("cbr:rate=1mbit..100mbit/3,size=200");
+        let found = cells(&request);
+        assert_eq!(found, ["udp · rate=1mbit", "udp · rate=10mbit", "udp · rate=100mbit"]);
+        let checked = request.check().unwrap();
+        let last = checked.entrants[2].cell.as_ref().unwrap();
+        assert_eq!(last.workload, "cbr:size=200,rate=100mbit");
+        assert_eq!(request.asked().workload, "cbr:rate=1mbit..100mbit/3,size=200");
+        let odd = Request::new(["udp"]).workload("cbr:rate=1mbit..100mbit");
+        assert!(refusal(&odd).contains("LOW..HIGH/STEPS"));
     }
 
     #[test]

@@ -244,7 +244,8 @@ impl Request {
     /// The budget asked for, or the default where nothing else ends the race: as much for each
     /// combination of conditions as a race without any has, up to [`LONGEST_BUDGET`].
     pub(super) fn time_limit(&self) -> Option<Nanos> {
-        let combinations = self.vary.iter().map(|factor| factor.levels.len() as u64).product();
+        let factors = cells::factors(self).map_or_else(|_| self.vary.clone(), |(_, all)| all);
+        let combinations = factors.iter().map(|factor| factor.levels.len() as u64).product();
         let default = Nanos(DEFAULT_BUDGET.0.saturating_mul(combinations)).min(LONGEST_BUDGET);
         self.budget.or_else(|| self.blocks.is_none().then_some(default))
     }
