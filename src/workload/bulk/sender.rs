@@ -103,6 +103,16 @@ impl Sender {
         }
     }
 
+    /// What went out, in bytes and messages.
+    fn sent(&self) -> Tally {
+        let mut sent = self.sent;
+        // A byte stream stamps nothing, so it has sent no messages.
+        if self.header.seq > 0 {
+            sent.messages = sent.bytes.div_ceil(self.size as u64);
+        }
+        sent
+    }
+
     /// Longer visits on a fast path, shorter ones on a slow path.
     fn adapt(&mut self, visit: Nanos) {
         if visit < SHORT_VISIT {
@@ -151,17 +161,12 @@ impl Half for Sender {
     }
 
     fn standing(&mut self, _now: Nanos) -> Standing {
-        Standing { sent: self.sent, ..Standing::default() }
+        Standing { sent: self.sent(), ..Standing::default() }
     }
 
     fn report(&mut self, _now: Nanos) -> HalfReport {
         let span = self.start.map(|start| (self.last - start).0);
-        let mut sent = self.sent;
-        // A byte stream stamps nothing, so it has sent no messages.
-        if self.header.seq > 0 {
-            sent.messages = sent.bytes.div_ceil(self.size as u64);
-        }
-        HalfReport { sent, send_span_ns: span, ..HalfReport::default() }
+        HalfReport { sent: self.sent(), send_span_ns: span, ..HalfReport::default() }
     }
 }
 
@@ -237,6 +242,8 @@ mod tests {
         assert_eq!(sender.report(Nanos(0)).sent.bytes, 123_000);
         assert_eq!(sender.report(Nanos(0)).sent.messages, 123);
         assert_eq!(sender.header.seq, 123);
+        let told = sender.standing(Nanos(0)).sent;
+        assert_eq!(told, sender.report(Nanos(0)).sent, "the other end waits for as many");
     }
 
     #[test]
