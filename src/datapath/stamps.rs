@@ -275,6 +275,7 @@ fn stamp(header: &libc::msghdr) -> (Option<u64>, Option<(Gate, u32)>) {
         let mut next = libc::CMSG_FIRSTHDR(header);
         while let Some(cmsg) = next.as_ref() {
             let data = libc::CMSG_DATA(next);
+            #[allow(clippy::unnecessary_cast, reason = "it has 32 bits with musl")]
             let len = (cmsg.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
             match (cmsg.cmsg_level, cmsg.cmsg_type) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)
@@ -329,8 +330,30 @@ mod tests {
         all
     }
 
+    /// Keeps the kernel stamping what arrives for as long as it lives. The first socket that asks
+    /// switches that on for the whole machine, and the last one that is gone switches it off, both
+    /// some time later (`net_enable_timestamp` leaves it to a worker).
+    struct Stamping(#[allow(dead_code, reason = "held open")] Socket);
+
+    impl Stamping {
+        fn begin() -> Stamping {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.connect(socket.local_addr().unwrap()).unwrap();
+            let socket = Socket::from(socket);
+            let mut stamps = Stamps::switch_on(&socket, Counts::Datagrams).unwrap();
+            let deadline = Realtime.now().0 + 10_000_000_000;
+            while stamps.received_ns().is_none() {
+                assert!(Realtime.now().0 < deadline, "the kernel never stamps what arrives");
+                socket.send(b"?").unwrap();
+                stamps.recv(&mut [0; 8], 0).unwrap();
+            }
+            Stamping(socket)
+        }
+    }
+
     #[test]
     fn datagrams_are_counted_and_stamped_on_both_sides_in_order() {
+        let _stamping = Stamping::begin();
         let a = UdpSocket::bind("127.0.0.1:0").unwrap();
         let b = UdpSocket::bind("127.0.0.1:0").unwrap();
         a.connect(b.local_addr().unwrap()).unwrap();
@@ -364,6 +387,7 @@ mod tests {
 
     #[test]
     fn bytes_of_a_stream_are_counted_to_the_last_of_each_send() {
+        let _stamping = Stamping::begin();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let a = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (b, _) = listener.accept().unwrap();
