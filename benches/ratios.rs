@@ -2,8 +2,8 @@
 //! A B A B, as medians of paired ratios with their range. A ratio survives a slow machine; a pair
 //! of absolute figures from two runs does not.
 //!
-//! `cargo bench --bench ratios -- [ping] [lateness] [bulk] [streams] [datagrams] [best] [aa]`
-//! measures what is named, or all. Peers are those on the PATH.
+//! `cargo bench --bench ratios -- [ping] [lateness] [bulk] [streams] [datagrams] [best]
+//! [spacing] [aa]` measures what is named, or all. Peers are those on the PATH.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
 #[allow(dead_code, reason = "the floor program shows more of it")]
@@ -15,6 +15,8 @@ mod ladder;
 mod peers;
 #[path = "ratios/race.rs"]
 mod race;
+#[path = "ratios/spacing.rs"]
+mod spacing;
 #[path = "ratios/table.rs"]
 mod table;
 
@@ -22,6 +24,7 @@ use std::error::Error;
 
 use floor::{Cpus, Give, Ping, Protocol, Stream, Take, Wait};
 use race::Race;
+use spacing::Observer;
 use table::{Better, Paired, Row, Target};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -42,13 +45,14 @@ fn main() -> Outcome<()> {
         return Ok(());
     }
     type Figure = fn() -> Outcome<Vec<Row>>;
-    let figures: [(&str, Figure); 7] = [
+    let figures: [(&str, Figure); 8] = [
         ("ping", pings),
         ("lateness", lateness),
         ("bulk", bulk),
         ("streams", ladder::streams),
         ("datagrams", ladder::datagrams),
         ("best", ladder::best),
+        ("spacing", spacings),
         ("aa", same_against_same),
     ];
     let named = |name: &str| words.iter().any(|word| word == name);
@@ -132,6 +136,67 @@ fn lateness() -> Outcome<Vec<Row>> {
             Target::Ratio(Better::Lower, 1.00),
             missing,
         ));
+    }
+    Ok(rows)
+}
+
+/// A constant rate: how exact it is, and how even beside iperf3 and irtt, all seen by one observer.
+fn spacings() -> Outcome<Vec<Row>> {
+    let show = |ns: f64| format!("{:.2}", ns / 1e3);
+    let mut rows = Vec::new();
+    for packets_a_second in [1_000_u64, 10_000, 50_000] {
+        let period = 1e9 / packets_a_second as f64;
+        let work = format!("cbr:rate={packets_a_second}pps,size=64,time=2s");
+        for (waiting, placement, most_us) in
+            [("spinning", "busy", 5.0), ("hybrid", "cross-core", 60.0)]
+        {
+            let (mut errors, mut kept) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                let observer = Observer::begin(64)?;
+                let ran = Race::new("udp", &work).placement(placement).run()?;
+                errors.push(observer.gap_error_p99(period)?);
+                kept.push((ran.rate_kept()? - 1.0).abs() * 100.0);
+            }
+            let at = format!("cbr {packets_a_second} pps, {waiting}");
+            rows.push(Row::alone(
+                &format!("{at}: inter-departure error p99, µs"),
+                &errors,
+                show,
+                Target::Value(Better::Lower, most_us * 1e3),
+            ));
+            rows.push(Row::alone(
+                &format!("{at}: mean rate off by, %"),
+                &kept,
+                |share| format!("{share:.4}"),
+                Target::Value(Better::Lower, 0.1),
+            ));
+        }
+        let placement = Cpus::apart()?;
+        type Peer<'a> = (&'a str, Box<dyn Fn() -> Outcome<()>>);
+        let peers: [Peer<'_>; 2] = [
+            ("iperf3", Box::new(move || peers::iperf3_paced(placement, packets_a_second))),
+            ("irtt", Box::new(move || peers::irtt_paced(packets_a_second))),
+        ];
+        for (name, run) in peers {
+            let (mut pairs, mut missing) = (Paired::default(), None);
+            for _ in 0..ROUNDS {
+                let observer = Observer::begin(64)?;
+                Race::new("udp", &work).placement("cross-core").run()?;
+                let ours = observer.gap_error_p99(period)?;
+                let observer = Observer::begin(64)?;
+                match run().and_then(|()| observer.gap_error_p99(period)) {
+                    Ok(theirs) => pairs.add(ours, theirs),
+                    Err(why) => missing = Some(why.to_string()),
+                }
+            }
+            rows.push(Row::paired_or(
+                &format!("cbr {packets_a_second} pps, hybrid: inter-departure error p99, µs, beside {name}"),
+                &pairs,
+                show,
+                Target::Ratio(Better::Lower, 1.0),
+                missing,
+            ));
+        }
     }
     Ok(rows)
 }

@@ -91,6 +91,28 @@ pub(crate) fn irtt() -> Outcome<f64> {
     Ok(mean.as_f64().ok_or("irtt printed no timer error")?)
 }
 
+/// iperf3 sends datagrams of 64 bytes at a rate for two seconds, paced as it does by itself.
+pub(crate) fn iperf3_paced(cpus: Cpus, packets_a_second: u64) -> Outcome<()> {
+    let rate = (packets_a_second * 64 * 8).to_string();
+    iperf3("iperf3", Protocol::Udp, cpus, &["-b", &rate, "-l", "64"]).map(drop)
+}
+
+/// irtt sends packets of 64 bytes at a rate for two seconds.
+pub(crate) fn irtt_paced(packets_a_second: u64) -> Outcome<()> {
+    installed("irtt")?;
+    let port = free_port(Protocol::Udp)?;
+    let address = format!("127.0.0.1:{port}");
+    let mut server = Command::new("irtt");
+    server.args(["server", "-b", &address, "-i", "0", "-d", "0"]);
+    let _server = Server::start(&mut server, Protocol::Udp, &port)?;
+    let interval = format!("{}ns", 1_000_000_000 / packets_a_second);
+    output(
+        Command::new("irtt")
+            .args(["client", "-i", &interval, "-d", "2s", "-l", "64", "-Q", "-o", "-", &address]),
+    )
+    .map(drop)
+}
+
 fn on_cpu(cpu: usize, program: &str, first: &[&str]) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", &cpu.to_string(), program]).args(first);

@@ -98,6 +98,14 @@ impl Saved {
         self.figure(name, |trial| trial.record.metrics.get(name).copied())
     }
 
+    /// The median over trials of the mean rate sent over the one asked for.
+    pub(crate) fn rate_kept(&self) -> crate::Outcome<f64> {
+        self.figure("a rate", |trial| {
+            let metric = |name: &str| trial.record.metrics.get(name).copied();
+            Some(metric("sent_bps")? / metric("offered_bps")?)
+        })
+    }
+
     /// Whether any verdict says that one is ahead.
     pub(crate) fn says_ahead(&self) -> bool {
         let mut verdicts = self.0.verdicts.iter();
