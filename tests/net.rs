@@ -316,3 +316,52 @@ fn a_race_to_another_host_is_explained_with_the_far_ends_notes() {
         assert!(thinking["low_ns"].as_f64().unwrap() >= 100_000.0, "{contender:#}");
     }
 }
+
+/// A link of 5 Mbit/s takes what is offered below that and no more above: the shape of a sweep, from
+/// counts that hold however late the generator was.
+#[test]
+fn a_sweep_over_a_shaped_link_loses_what_the_link_does_not_take() {
+    if !can(&["ip", "setpriv", "tc"]) {
+        return;
+    }
+    let hosts = TwoHosts::new("s");
+    let shape = ["rate", "5mbit", "burst", "10kb", "limit", "60kb"];
+    let shaped = Command::new("tc")
+        .args(["-n", &hosts.near, "qdisc", "add", "dev", "v0", "root", "tbf"])
+        .args(shape)
+        .output()
+        .unwrap();
+    if !shaped.status.success() {
+        println!("skipped: no TBF here: {}", String::from_utf8_lossy(&shaped.stderr));
+        return;
+    }
+    let _server = hosts.serve();
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["udp:io=send", "-w", "cbr:rate=1mbit..50mbit/3,time=500ms", "--to", FAR_V4];
+    let output = hosts.race(&[&args[..], &["--blocks", "1", "-o", "s.json"]].concat(), dir.path());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    let outcome = outcome(&dir.path().join("s.json"));
+    check_schema(&outcome);
+    let factors = &outcome["factors"][0];
+    assert_eq!(factors["name"], "rate");
+    assert_eq!(factors["levels"], serde_json::json!(["1mbit", "7.07mbit", "50mbit"]));
+    let mut seen = [0; 3];
+    for trial in outcome["trials"].as_array().unwrap() {
+        let level =
+            outcome["contenders"][trial["contender"].as_u64().unwrap() as usize]["cell"]["levels"]
+                [0]
+            .as_u64()
+            .unwrap() as usize;
+        let count = |field: &str| trial["ledger"]["up"][field].as_u64().unwrap();
+        // What the link takes in the time, what its queue holds, and a second for a late machine.
+        let link = (5_000_000 / 8 * 3 / 2 + 70_000) / 1_400;
+        let (sent, delivered) = (count("sent"), count("delivered"));
+        assert!(delivered <= link.min(sent), "{delivered} of {sent}: {trial:#}");
+        assert_eq!(sent, delivered + count("lost_on_path") + count("dropped_at_receiver"));
+        if level == 0 {
+            assert_eq!(delivered, sent, "{trial:#}");
+        }
+        seen[level] += 1;
+    }
+    assert!(seen.iter().all(|trials| *trials > 0), "{seen:?}");
+}
