@@ -8,6 +8,7 @@ mod common;
 
 use std::path::Path;
 
+use deadheat::figures::Unit;
 use deadheat::race::compare::{Change, compare};
 use deadheat::race::outcome::{Outcome, UNTRUSTED_GATE, Warning};
 use deadheat::report::{self, Colour, Style};
@@ -251,4 +252,24 @@ fn two_races_compared() {
     golden("compare", &report::compare::render(&comparison, &Style::default()));
     let back = compare(&new, &old);
     assert!(!back.is_worse());
+}
+
+/// In a race for goodput, what both ends spent stands against the bytes that arrived, so that byte
+/// streams and datagrams can be compared.
+#[test]
+fn a_race_for_goodput_shows_calls_and_cpu_time_by_bytes() {
+    let mut outcome = common::full();
+    assert!(!render("terminal", &outcome).contains("calls/MB"));
+    outcome.metrics[0].unit = Unit::BitRate;
+    for trial in &mut outcome.trials {
+        trial.record.delivered_bytes = Some(2_000_000);
+        trial.record.cost.syscalls = 6_000;
+        if let Some(far) = &mut trial.record.far_cost {
+            far.syscalls = 500;
+        }
+    }
+    let shown = render("markdown", &outcome);
+    let heading = shown.lines().find(|line| line.contains("calls/MB, near + far")).unwrap();
+    assert!(heading.contains("/GB, near + far"), "{heading}");
+    assert!(shown.contains("3000 + 250"), "{shown}");
 }

@@ -27,6 +27,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     }
     columns.extend(["up", "down", "round_trip"].map(|way| delivered(outcome, way, &rows)));
     columns.extend([Work::Message, Work::Gigabyte].map(|work| cpu(outcome, work, &rows)));
+    columns.push(calls(outcome, &rows));
     columns.push(trials(outcome, &rows));
     columns.retain(Column::says_something);
     let table = Table { columns, legend: legend(outcome, has_places) };
@@ -204,6 +205,20 @@ fn cpu(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
     };
     let heading = format!("CPU {}/{per}, near + far", scale.unit());
     Column::new(heading, costs.iter().map(cell).collect())
+}
+
+/// System calls of both ends for each MB, those made to wait included.
+fn calls(outcome: &Outcome, rows: &[usize]) -> Column {
+    let show = |per_gb: f64| words::significant(per_gb / 1e3);
+    let cell = |id: &usize| {
+        let cost = Cost::of(outcome, *id).filter(|cost| cost.work == Work::Gigabyte);
+        cost.map_or_else(Cell::default, |cost| {
+            let (near, far) = cost.calls;
+            let far = far.map_or_else(|| "kernel".into(), show);
+            Cell::number(show(near), format!("+ {far}"))
+        })
+    };
+    Column::new("calls/MB, near + far", rows.iter().map(cell).collect())
 }
 
 fn trials(outcome: &Outcome, rows: &[usize]) -> Column {

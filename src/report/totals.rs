@@ -1,6 +1,7 @@
 //! Sums over a contender's valid trials: messages or bytes by what became of them, and CPU time.
 
 use super::content::valid_trials;
+use crate::figures::{self, Unit};
 use crate::race::outcome::Outcome;
 use crate::units::Bytes;
 
@@ -70,6 +71,8 @@ pub(super) struct Cost {
     /// Absent where the far end is the kernel, whose time nobody can attribute.
     pub far_ns: Option<f64>,
     pub work: Work,
+    /// System calls of the near end and of the far end for the same work.
+    pub calls: (f64, Option<f64>),
 }
 
 /// What CPU time is divided by.
@@ -77,7 +80,7 @@ pub(super) struct Cost {
 pub(super) enum Work {
     /// Messages; an echo there and back is one.
     Message,
-    /// 10⁹ bytes of a byte stream.
+    /// 10⁹ bytes that arrived, in a race for goodput or of byte streams.
     Gigabyte,
 }
 
@@ -88,25 +91,41 @@ impl Cost {
             .iter()
             .filter_map(|way| Total::of(outcome, id, way))
             .collect();
-        let in_bytes = totals.iter().any(|total| total.unit == "bytes");
         // An echo is one exchange, not two messages.
         let messages = totals.iter().map(|total| total.delivered).max().unwrap_or(0);
-        let bytes = sum(totals.iter().map(|total| total.delivered));
-        let (amount, work) = if in_bytes {
-            (bytes as f64 / 1e9, Work::Gigabyte)
-        } else {
-            (messages as f64, Work::Message)
+        let (amount, work) = match bytes(outcome, id, &totals) {
+            Some(bytes) => (bytes as f64 / 1e9, Work::Gigabyte),
+            None => (messages as f64, Work::Message),
         };
-        let near = sum(valid_trials(outcome, id).map(|trial| trial.record.cost.cpu_ns));
-        let far: Option<Vec<u64>> = valid_trials(outcome, id)
-            .map(|trial| trial.record.far_cost.as_ref().map(|cost| cost.cpu_ns))
-            .collect();
-        (amount > 0.0 && near > 0).then(|| Cost {
-            near_ns: near as f64 / amount,
-            far_ns: far.map(|far| sum(far.into_iter()) as f64 / amount),
+        let near = |of: fn(&figures::Cost) -> u64| {
+            sum(valid_trials(outcome, id).map(|trial| of(&trial.record.cost)))
+        };
+        let far = |of: fn(&figures::Cost) -> u64| {
+            let costs = valid_trials(outcome, id).map(|trial| trial.record.far_cost.as_ref());
+            let costs: Option<Vec<u64>> = costs.map(|cost| cost.map(of)).collect();
+            costs.map(|costs| sum(costs.into_iter()) as f64 / amount)
+        };
+        let (cpu, calls) = (near(|cost| cost.cpu_ns), near(|cost| cost.syscalls));
+        (amount > 0.0 && cpu > 0).then(|| Cost {
+            near_ns: cpu as f64 / amount,
+            far_ns: far(|cost| cost.cpu_ns),
             work,
+            calls: (calls as f64 / amount, far(|cost| cost.syscalls)),
         })
     }
+}
+
+/// What arrived in bytes, where that is the measure of the work: in a race for goodput, or where only
+/// bytes are counted.
+fn bytes(outcome: &Outcome, id: usize, totals: &[Total]) -> Option<u64> {
+    let for_goodput = outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate);
+    let kept: Option<Vec<u64>> =
+        valid_trials(outcome, id).map(|trial| trial.record.delivered_bytes).collect();
+    if let (true, Some(kept)) = (for_goodput, kept) {
+        return Some(sum(kept.into_iter()));
+    }
+    let in_bytes = totals.iter().any(|total| total.unit == "bytes");
+    in_bytes.then(|| sum(totals.iter().map(|total| total.delivered)))
 }
 
 /// A sum that a damaged file cannot overflow.

@@ -15,7 +15,7 @@ use crate::transport::hello::Token;
 use crate::transport::{Contender, Endpoint, Info};
 use crate::workload::{Content, NamedFile, Reports, Task};
 
-use super::control::{AgentPlan, ToAgent};
+use super::control::{AgentPlan, AgentReport, ToAgent};
 use super::files::{Files, Overwrite};
 use super::host::HostFacts;
 use super::link::Link;
@@ -366,6 +366,7 @@ fn conclude(
         connect_ns: near.conns.iter().map(|conn| conn.connect_ns).max().unwrap_or(0),
         retransmits,
         network_errors: conns.iter().map(|conn| conn.network_errors).sum(),
+        delivered_bytes: Some(delivered_bytes(near, far)),
         packets: packets(info, task.largest_message() as u64, &near.conns),
         counters: near.counters,
         far_counters: far.and_then(|far| far.counters),
@@ -377,6 +378,11 @@ fn conclude(
         took_ns: 0,
     };
     (record, findings.content)
+}
+
+fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
+    let halves = near.halves.iter().chain(far.into_iter().flat_map(|far| &far.halves));
+    halves.fold(0, |sum, half| sum.saturating_add(half.received.bytes))
 }
 
 /// The packets that messages of `message_bytes` make on the path that the connections found.

@@ -183,6 +183,9 @@ pub struct Record {
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
     #[serde(default, skip_serializing_if = "is_none")]
     pub network_errors: u64,
+    /// Application bytes that arrived, both ways together; absent in results of before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_bytes: Option<u64>,
     /// The packets that messages made, where each travels as a datagram and the path MTU is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
@@ -230,6 +233,7 @@ impl Record {
             connect_ns: 0,
             retransmits: None,
             network_errors: 0,
+            delivered_bytes: None,
             packets: None,
             counters: None,
             far_counters: None,

@@ -592,6 +592,7 @@ fn record(contender: usize, block: u64) -> Record {
         connect_ns: 181_000,
         network_errors: 3,
         retransmits: Some(0),
+        delivered_bytes: Some(64 * MESSAGES),
         packets: (contender == UDP).then_some(Packets {
             message_bytes: 64,
             header_bytes: 28,
