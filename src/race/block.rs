@@ -31,7 +31,6 @@ impl Common {
             contender: entrant.spec.clone(),
             workload: cell.map_or_else(|| self.workload.clone(), |cell| cell.workload.clone()),
             placement,
-            wait: placement.wait(),
             seed,
             samples: None,
             interval: self.interval,

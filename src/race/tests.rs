@@ -570,7 +570,6 @@ fn a_race_over_conditions_runs_every_cell_in_every_block_and_compares_within_the
             ("udp", Placement::SameCore) => 0.5,
             _ => 1.0,
         };
-        assert_eq!(order.wait, order.placement.wait());
         ran(order, base * gain * (0.005 * rng.normal()).exp())
     })
     .unwrap();

@@ -68,13 +68,9 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// The options as the kernel tells them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
-    /// What the kernel's TCP says of the connection; `None` where it is none.
-    fn view(&self, _channel: &Self::Channel) -> Option<TcpView> {
-        None
-    }
-
-    /// The headers around its data; `None` where there are none.
-    fn headers(&self, _channel: &Self::Channel) -> Option<Headers> {
+    /// What the kernel's TCP says of the connection, and the headers around its data; `None` where it
+    /// is none.
+    fn told(&self, _channel: &Self::Channel) -> Option<(TcpView, Headers)> {
         None
     }
 }
@@ -325,18 +321,19 @@ impl<F: Flavour> Conn for StreamConn<F> {
 
     fn stats(&self) -> ConnStats {
         let calls = self.channel.calls();
+        let told = self.flavour.told(&self.channel);
         ConnStats {
             connect_ns: self.connect_ns,
             send_calls: calls.send,
             receive_calls: calls.receive,
-            retransmits: self.view().map(|view| view.retransmits),
-            headers: self.flavour.headers(&self.channel),
+            retransmits: told.as_ref().map(|(view, _)| view.retransmits),
+            headers: told.map(|(_, headers)| headers),
             zerocopy: self.pump.zerocopy(),
             ..ConnStats::default()
         }
     }
 
     fn view(&self) -> Option<TcpView> {
-        self.flavour.view(&self.channel)
+        self.flavour.told(&self.channel).map(|(view, _)| view)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -348,37 +347,18 @@ impl Flavour for Options {
         read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    fn view(&self, channel: &Counted) -> Option<TcpView> {
-        info::read(channel.socket()).ok()
+    fn told(&self, channel: &Counted) -> Option<(TcpView, Headers)> {
+        let info = info::read(channel.socket()).ok()?;
+        let headers = Headers {
+            ip_bytes: option::ip_header_bytes(channel.socket()),
+            // 10 bytes of timestamps, padded to 12 (RFC 7323, appendix A).
+            transport_bytes: if info.timestamps { 32 } else { 20 },
+            framing_bytes: frame::PREFIX as u64,
+            mtu: Some(info.pmtu_bytes),
+            packets: info.view.data_segs_out.map(|out| out.saturating_sub(info.view.retransmits)),
+        };
+        Some((info.view, headers))
     }
-
-    fn headers(&self, channel: &Counted) -> Option<Headers> {
-        headers(channel.socket())
-    }
-}
-
-/// The headers of a connection, from `TCP_INFO` as 32-bit words (linux/tcp.h), which has what they
-/// take since Linux 4.6 (`tcpi_data_segs_out`).
-fn headers(socket: &Socket) -> Option<Headers> {
-    const OPTIONS: (usize, usize) = (1, 1);
-    const TIMESTAMPS: u8 = 1;
-    const PMTU: usize = 15;
-    const TOTAL_RETRANS: usize = 25;
-    const DATA_SEGS_OUT: usize = 39;
-    let mut info = [0u32; DATA_SEGS_OUT + 1];
-    let got = option::get(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
-    if got < info.len() {
-        return None;
-    }
-    let stamped = info[OPTIONS.0].to_ne_bytes()[OPTIONS.1] & TIMESTAMPS != 0;
-    Some(Headers {
-        ip_bytes: option::ip_header_bytes(socket),
-        // 10 bytes of timestamps, padded to 12 (RFC 7323, appendix A).
-        transport_bytes: if stamped { 32 } else { 20 },
-        framing_bytes: frame::PREFIX as u64,
-        mtu: Some(u64::from(info[PMTU])),
-        packets: Some(u64::from(info[DATA_SEGS_OUT].wrapping_sub(info[TOTAL_RETRANS]))),
-    })
 }
 
 #[cfg(test)]

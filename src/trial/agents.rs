@@ -134,7 +134,7 @@ impl Agents {
         let assigned = order.placement.assign(self.ends(), Topology::here())?;
         let plan = Plans {
             order,
-            assigned: Assigned { wait: order.wait, ..assigned },
+            assigned,
             token: Token::fresh()?,
             endpoint: self.endpoint(&contender)?,
             live: self.on_interval.is_some(),

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::WaitMode;
 use crate::error::{Error, Fault, Result};
 use crate::figures::series::Series;
 use crate::figures::{
@@ -59,8 +58,6 @@ pub struct Order {
     pub workload: String,
     /// Where the two ends run.
     pub placement: Placement,
-    /// How they wait.
-    pub wait: WaitMode,
     /// The trial's seed; the same for every contender of a block.
     pub seed: u64,
     /// Where raw samples go, if they are kept.

@@ -18,9 +18,13 @@ const LEAST: usize = 104;
 // Where fields begin, in bytes. Each is as long as its reader below says.
 /// Its lowest bit (the first of the bit field) is `tcpi_delivery_rate_app_limited`.
 const APP_LIMITED: usize = 7;
+/// Bits of `TCPI_OPT_*`.
+const OPTIONS: usize = 5;
+const TIMESTAMPS: u8 = 1;
 const SND_MSS: usize = 16;
 const UNACKED: usize = 24;
 const LOST: usize = 32;
+const PMTU: usize = 60;
 /// Microseconds; 0 before the first measurement.
 const RTT: usize = 68;
 /// Microseconds.
@@ -52,11 +56,21 @@ const BYTES_RETRANS: usize = 208;
 /// Linux 5.4.
 const SND_WND: usize = 228;
 
-/// The kernel's view of a connection.
+/// What is read.
+pub(super) struct Info {
+    /// The kernel's view of the connection.
+    pub(super) view: TcpView,
+    /// The path MTU.
+    pub(super) pmtu_bytes: u64,
+    /// Whether segments carry timestamps (RFC 7323).
+    pub(super) timestamps: bool,
+}
+
+/// Asks the kernel.
 ///
 /// # Errors
 /// What getsockopt(2) says, or that the answer is too short to mean anything.
-pub(super) fn read(socket: &Socket) -> io::Result<TcpView> {
+pub(super) fn read(socket: &Socket) -> io::Result<Info> {
     let mut answer = [0u8; ROOM];
     let mut len = ROOM as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `answer`, and any bytes are valid there.
@@ -72,7 +86,13 @@ pub(super) fn read(socket: &Socket) -> io::Result<TcpView> {
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
-    view(&answer[..ROOM.min(len as usize)]).ok_or_else(|| {
+    let answer = &answer[..ROOM.min(len as usize)];
+    let info = view(answer).and_then(|view| {
+        let timestamps = answer[OPTIONS] & TIMESTAMPS != 0;
+        let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
+        Some(Info { view, pmtu_bytes: u64::from(pmtu_bytes), timestamps })
+    });
+    info.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             format!("TCP_INFO has {len} bytes; {LEAST} at least expected"),
@@ -209,7 +229,7 @@ mod tests {
         // An answer acknowledges all that it has seen.
         far.write_all(&[1]).unwrap();
         near.read_exact(&mut [0; 1]).unwrap();
-        let view = read(&Socket::from(near)).unwrap();
+        let view = read(&Socket::from(near)).unwrap().view;
         // The SYN counts as one byte, as RFC 4898 has it.
         assert!([10_000, 10_001].contains(&view.bytes_acked.unwrap()), "{view:?}");
         assert!(view.data_segs_out.unwrap() >= 1 && view.data_segs_in == Some(1), "{view:?}");
