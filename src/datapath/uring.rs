@@ -2,42 +2,54 @@
 //! Compiled in with the feature `io-uring` only, and never the way headline figures are taken.
 //!
 //! What it can win is system calls: one io_uring_enter(2) hands over several sends, and one
-//! multishot receive (Linux 6.0) brings buffer after buffer. Sends of a byte stream are linked, so
-//! that they leave in order; with `MSG_WAITALL` each goes whole.
+//! multishot receive (Linux 6.0) brings buffer after buffer. Sends are linked, so that they leave in
+//! order, and none goes behind one that failed; with `MSG_WAITALL` each of a byte stream goes whole.
 //!
 //! Nothing under way outlives a call that lends memory: what is not done within [`GUARD`] is
 //! cancelled, and what went is told. Memory for zero-copy sends lives as long as the process.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 use super::buffer::prefaulted;
 use crate::contract::{GUARD, Patience};
 use crate::figures::ZeroCopy;
+use crate::time::{Clock, Monotonic, Nanos};
+
+mod outgoing;
+
+pub(super) use outgoing::{Calls, Outgoing};
 
 /// Sends that one call into the kernel hands over at most.
 pub const DEPTH: usize = 16;
 
-/// Receive buffers; a power of two, as their ring asks for.
-const BUFFERS: usize = 16;
+/// Receive buffers, and so what one call brings at most; a power of two, as their ring asks for.
+pub const BUFFERS: usize = 16;
 /// The length of one: what a stream's call may bring, or the largest datagram.
 const BUFFER: usize = 128 * 1024;
 const GROUP: u16 = 0;
+
+/// Zero-copy sends that are told apart; many more than a socket has room for.
+const UNDER_WAY: usize = 256 * DEPTH;
 
 /// From io_uring.h: a zero-copy send is to say whether the kernel copied after all, and it did.
 const REPORT_USAGE: u16 = 1 << 3;
 const WAS_COPIED: i32 = i32::MIN;
 
-/// Whether this host lets a process have io_uring.
+/// How long the last completions of zero-copy sends may be awaited without any of them coming.
+const LAST: Nanos = Nanos::from_secs(1);
+
+/// Whether this host lets a process have io_uring, with all that is used of it.
 ///
 /// # Errors
-/// What io_uring_setup(2) says; often `EPERM` where `kernel.io_uring_disabled` or a container's
-/// filter forbids it, or `ENOSYS`.
+/// `Unsupported` with what io_uring_setup(2) says, and why where that can be known: the setting
+/// `kernel.io_uring_disabled`, the filter of a container, or a kernel before Linux 6.0.
 pub fn check() -> io::Result<()> {
     ring().map(drop)
 }
@@ -46,7 +58,35 @@ fn ring() -> io::Result<IoUring> {
     let entries = 2 * DEPTH as u32;
     // Saves interrupts between the kernel's completion work and us; Linux 5.19.
     let cooperative = IoUring::builder().setup_coop_taskrun().build(entries);
-    cooperative.or_else(|_| IoUring::new(entries))
+    let ring = cooperative.or_else(|_| IoUring::new(entries)).map_err(|e| withheld(&e))?;
+    let mut known = Probe::new();
+    // Came with multishot receives, for which there is nothing to ask.
+    let all = ring.submitter().register_probe(&mut known).is_ok()
+        && known.is_supported(opcode::SendZc::CODE);
+    let lacks =
+        || unsupported("its io_uring has no multishot receive; Linux 6.0 brought it".into());
+    if all { Ok(ring) } else { Err(lacks()) }
+}
+
+fn unsupported(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+/// Why the kernel gave no ring.
+fn withheld(error: &io::Error) -> io::Error {
+    let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    let disabled = setting.as_deref().map_or("", str::trim);
+    let why = match (error.raw_os_error(), disabled) {
+        (Some(libc::EPERM), "1" | "2") => format!("kernel.io_uring_disabled is {disabled}"),
+        (Some(libc::EPERM | libc::EACCES), _) => {
+            "a filter, such as that of a container, forbids it".to_owned()
+        }
+        (Some(libc::ENOSYS), _) => {
+            "this kernel is built without it, or a filter hides it".to_owned()
+        }
+        _ => "the kernel gives no ring".to_owned(),
+    };
+    unsupported(format!("io_uring_setup: {error}: {why}"))
 }
 
 /// How a send treats its memory.
@@ -58,7 +98,7 @@ enum Memory {
     Lent,
 }
 
-/// What the parts of one send are to each other.
+/// What the parts of one send are to each other, and the buffers that arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parts {
     /// Stretches of a byte stream, in order and each whole.
@@ -73,6 +113,20 @@ pub struct Sender {
     parts: Parts,
     calls: u64,
     told: ZeroCopy,
+    /// Sends so far; the number of each is what the kernel tells of it by.
+    next: u64,
+    /// Zero-copy sends that went and whose memory the kernel may still read.
+    lent: u64,
+    /// How many of them have a number that is this, modulo [`UNDER_WAY`].
+    lent_at: Box<[u8]>,
+    /// What ended the last send behind parts that went; the next one tells.
+    failed: Option<i32>,
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("parts", &self.parts).finish_non_exhaustive()
+    }
 }
 
 /// What became of the parts of one send.
@@ -90,7 +144,9 @@ impl Sender {
     /// # Errors
     /// As [`check`].
     pub fn new(parts: Parts) -> io::Result<Sender> {
-        Ok(Sender { ring: ring()?, parts, calls: 0, told: ZeroCopy::default() })
+        let told = ZeroCopy::default();
+        let lent_at = vec![0; UNDER_WAY].into();
+        Ok(Sender { ring: ring()?, parts, calls: 0, told, next: 0, lent: 0, lent_at, failed: None })
     }
 
     /// Calls into the kernel so far.
@@ -106,7 +162,7 @@ impl Sender {
     /// Sends up to [`DEPTH`] parts on a connected socket, waiting for room at most [`GUARD`].
     ///
     /// # Errors
-    /// What the first failed send says where nothing went.
+    /// What the first failed send says; where parts went before it, the next call says so.
     pub fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -134,38 +190,87 @@ impl Sender {
         parts: impl Iterator<Item = &'a [u8]>,
         memory: Memory,
     ) -> io::Result<Sent> {
+        if let Some(code) = self.failed.take() {
+            return Err(io::Error::from_raw_os_error(code));
+        }
+        // What is left from before are notices of zero-copy sends.
+        let mut outcome = Sends::default();
+        self.collect(&[0; DEPTH], &mut outcome);
         let mut lens = [0_u32; DEPTH];
         let mut many = 0;
         let mut parts = parts.take(DEPTH).peekable();
         while let Some(part) = parts.next() {
             lens[many] = part.len() as u32;
-            let linked = self.parts == Parts::Stream && parts.peek().is_some();
-            let entry = self.entry(socket, part, memory, many as u64);
-            let link = if linked { squeue::Flags::IO_LINK } else { squeue::Flags::empty() };
+            let link = match parts.peek() {
+                Some(_) => squeue::Flags::IO_LINK,
+                None => squeue::Flags::empty(),
+            };
+            let entry = self.entry(socket, part, memory, self.next + many as u64).flags(link);
             // SAFETY: the part lives until this call returns, which waits for every entry or cancels
             // it; what is lent lives as long as the process.
-            unsafe { self.ring.submission().push(&entry.flags(link)) }.map_err(io::Error::other)?;
+            unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
             many += 1;
         }
         if many == 0 {
             return Ok(Sent::default());
         }
-        let mut outcome = Sends::default();
-        self.enter(many)?;
-        self.collect(&lens, &mut outcome);
+        // A whole turn, so that a number tells which part of its turn it is.
+        self.next += DEPTH as u64;
+        self.complete(many, &lens, &mut outcome)?;
+        let failed = outcome.failed.filter(|code| *code != libc::ECANCELED);
+        match (outcome.sent.bytes, failed) {
+            (0, Some(code)) => Err(io::Error::from_raw_os_error(code)),
+            (_, failed) => {
+                self.failed = failed;
+                Ok(outcome.sent)
+            }
+        }
+    }
+
+    /// Submits, and waits until `many` entries are done; cancels those that are not in time, or when
+    /// a signal comes.
+    fn complete(
+        &mut self,
+        many: usize,
+        lens: &[u32; DEPTH],
+        outcome: &mut Sends,
+    ) -> io::Result<()> {
+        let began = Monotonic.now();
+        let mut woken = Woken::Ready;
+        while outcome.done < many && woken == Woken::Ready {
+            // Notices of zero-copy sends may end a wait, too.
+            woken = self.enter(many - outcome.done)?;
+            self.collect(lens, outcome);
+            if outcome.done < many && Monotonic.now() - began >= GUARD {
+                woken = Woken::Early;
+            }
+        }
         if outcome.done < many {
+            self.calls += 1;
             self.ring.submitter().register_sync_cancel(None, CancelBuilder::any()).or_else(gone)?;
-            while outcome.done < many {
-                self.enter(1)?;
-                self.collect(&lens, &mut outcome);
+        }
+        while outcome.done < many {
+            self.enter(1)?;
+            self.collect(lens, outcome);
+        }
+        Ok(())
+    }
+
+    /// Waits until the kernel has told all that it will tell of zero-copy sends.
+    ///
+    /// # Errors
+    /// What io_uring_enter(2) says.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let mut last = Monotonic.now();
+        while self.lent > 0 && Monotonic.now() - last < LAST {
+            let before = self.lent;
+            self.enter(1)?;
+            self.collect(&[0; DEPTH], &mut Sends::default());
+            if self.lent < before {
+                last = Monotonic.now();
             }
         }
-        match outcome.failed {
-            Some(code) if outcome.sent.bytes == 0 && code != libc::ECANCELED => {
-                Err(io::Error::from_raw_os_error(code))
-            }
-            _ => Ok(outcome.sent),
-        }
+        Ok(())
     }
 
     fn entry(&self, socket: BorrowedFd<'_>, part: &[u8], memory: Memory, id: u64) -> squeue::Entry {
@@ -182,23 +287,34 @@ impl Sender {
         entry.user_data(id)
     }
 
-    fn enter(&mut self, want: usize) -> io::Result<()> {
+    fn enter(&mut self, want: usize) -> io::Result<Woken> {
         self.calls += 1;
         enter(&self.ring, want)
     }
 
     fn collect(&mut self, lens: &[u32; DEPTH], outcome: &mut Sends) {
         for done in self.ring.completion() {
+            let number = done.user_data() as usize;
+            let lent_here = &mut self.lent_at[number % UNDER_WAY];
             if cqueue::notif(done.flags()) {
-                self.told.completed += 1;
-                self.told.copied += u64::from(done.result() & WAS_COPIED != 0);
+                // One of a send that was cancelled tells of nothing.
+                if *lent_here > 0 {
+                    *lent_here -= 1;
+                    self.lent -= 1;
+                    self.told.completed += 1;
+                    self.told.copied += u64::from(done.result() & WAS_COPIED != 0);
+                }
                 continue;
             }
             outcome.done += 1;
+            if cqueue::more(done.flags()) && done.result() > 0 && *lent_here < u8::MAX {
+                *lent_here += 1;
+                self.lent += 1;
+            }
             match usize::try_from(done.result()) {
                 Ok(bytes) => {
                     outcome.sent.bytes += bytes;
-                    let whole = lens.get(done.user_data() as usize).copied().unwrap_or(0);
+                    let whole = lens[number % DEPTH];
                     outcome.sent.parts += usize::from(bytes == whole as usize);
                 }
                 Err(_) => outcome.failed = outcome.failed.or(Some(-done.result())),
@@ -220,13 +336,22 @@ fn gone(error: io::Error) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::ENOENT) { Ok(()) } else { Err(error) }
 }
 
+/// What ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// There are as many completions as were waited for.
+    Ready,
+    /// The time is up, or a signal came.
+    Early,
+}
+
 /// Submits, and waits for so many completions, for a signal, or for [`GUARD`].
-fn enter(ring: &IoUring, want: usize) -> io::Result<()> {
+fn enter(ring: &IoUring, want: usize) -> io::Result<Woken> {
     let guard = Timespec::new().sec(GUARD.0 / 1_000_000_000).nsec((GUARD.0 % 1_000_000_000) as u32);
     let args = SubmitArgs::new().timespec(&guard);
     match ring.submitter().submit_with_args(want, &args) {
-        Ok(_) => Ok(()),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(()),
+        Ok(_) => Ok(Woken::Ready),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(Woken::Early),
         Err(e) => Err(e),
     }
 }
@@ -235,12 +360,19 @@ fn enter(ring: &IoUring, want: usize) -> io::Result<()> {
 pub struct Receiver {
     ring: IoUring,
     pool: Pool,
+    parts: Parts,
     armed: bool,
     /// Buffers that arrived and were not handed over: id, length.
     arrived: VecDeque<(u16, usize)>,
     ended: bool,
     failed: Option<i32>,
     calls: u64,
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("parts", &self.parts).finish_non_exhaustive()
+    }
 }
 
 /// What one receive brought.
@@ -258,8 +390,8 @@ impl Receiver {
     /// A receiver with its own buffers.
     ///
     /// # Errors
-    /// As [`check`]; `EINVAL` before Linux 5.19, which has no rings of buffers.
-    pub fn new() -> io::Result<Receiver> {
+    /// As [`check`].
+    pub fn new(parts: Parts) -> io::Result<Receiver> {
         let ring = ring()?;
         let pool = Pool::new();
         // SAFETY: the entries are page-aligned, zeroed, and live until the ring is gone (see `drop`).
@@ -270,6 +402,7 @@ impl Receiver {
         Ok(Receiver {
             ring,
             pool,
+            parts,
             armed: false,
             arrived: VecDeque::with_capacity(BUFFERS),
             ended: false,
@@ -283,16 +416,11 @@ impl Receiver {
         self.calls
     }
 
-    /// Receives on `socket`, always the same one, and hands over each buffer that came.
+    /// Receives on `socket`, always the same one. What came is for [`Receiver::take`].
     ///
     /// # Errors
     /// What recv(2) would say.
-    pub fn receive(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        patience: Patience,
-        mut take: impl FnMut(&[u8]),
-    ) -> io::Result<Received> {
+    pub fn receive(&mut self, socket: BorrowedFd<'_>, patience: Patience) -> io::Result<Received> {
         self.collect();
         if self.arrived.is_empty() && !self.ended && self.failed.is_none() {
             if !self.armed {
@@ -305,13 +433,8 @@ impl Receiver {
             enter(&self.ring, usize::from(patience != Patience::None))?;
             self.collect();
         }
-        let many = self.arrived.len();
-        while let Some((id, len)) = self.arrived.pop_front() {
-            take(self.pool.buffer(id, len));
-            self.pool.give_back(id);
-        }
-        match (many, self.failed, self.ended) {
-            (1.., _, _) => Ok(Received::Some(many)),
+        match (self.arrived.len(), self.failed, self.ended) {
+            (many @ 1.., _, _) => Ok(Received::Some(many)),
             (0, Some(code), _) => {
                 self.failed = None;
                 Err(io::Error::from_raw_os_error(code))
@@ -321,13 +444,21 @@ impl Receiver {
         }
     }
 
+    /// Hands over each buffer that came, in order, and has them filled again.
+    pub fn take(&mut self, mut take: impl FnMut(&[u8])) {
+        while let Some((id, len)) = self.arrived.pop_front() {
+            take(self.pool.buffer(id, len));
+            self.pool.give_back(id);
+        }
+    }
+
     fn collect(&mut self) {
         for done in self.ring.completion() {
             self.armed &= cqueue::more(done.flags());
             match (done.result(), cqueue::buffer_select(done.flags())) {
                 (len @ 1.., Some(id)) => self.arrived.push_back((id, len as usize)),
                 (0, id) => {
-                    self.ended = true;
+                    self.ended |= self.parts == Parts::Stream;
                     id.into_iter().for_each(|id| self.pool.give_back(id));
                 }
                 // Every buffer is in use; it is armed again once some are back.
@@ -476,13 +607,10 @@ mod tests {
         let bytes = prefaulted(3_000_000);
         let wanted = bytes.clone();
         let writer = std::thread::spawn(move || near.write_all(&bytes).unwrap());
-        let mut receiver = Receiver::new().unwrap();
+        let mut receiver = Receiver::new(Parts::Stream).unwrap();
         let mut got = Vec::new();
-        loop {
-            let take = |bytes: &[u8]| got.extend_from_slice(bytes);
-            if receiver.receive(far.as_fd(), Patience::Block, take).unwrap() == Received::Closed {
-                break;
-            }
+        while receiver.receive(far.as_fd(), Patience::Block).unwrap() != Received::Closed {
+            receiver.take(|bytes| got.extend_from_slice(bytes));
         }
         writer.join().unwrap();
         assert!(got == *wanted);
@@ -499,14 +627,15 @@ mod tests {
         b.connect(a.local_addr().unwrap()).unwrap();
         let messages: Vec<Vec<u8>> = (1..=40_u8).map(|n| vec![n; usize::from(n) * 10]).collect();
         let mut sender = Sender::new(Parts::Datagrams).unwrap();
-        let mut receiver = Receiver::new().unwrap();
+        let mut receiver = Receiver::new(Parts::Datagrams).unwrap();
         let (mut at, mut got) = (0, Vec::new());
         while got.len() < messages.len() {
             at += sender.send(a.as_fd(), messages[at..].iter().map(Vec::as_slice)).unwrap().parts;
-            receiver.receive(b.as_fd(), Patience::Block, |m| got.push(m.to_vec())).unwrap();
+            receiver.receive(b.as_fd(), Patience::Block).unwrap();
+            receiver.take(|message| got.push(message.to_vec()));
         }
         assert_eq!(got, messages);
-        let nothing = receiver.receive(b.as_fd(), Patience::None, |_| ()).unwrap();
+        let nothing = receiver.receive(b.as_fd(), Patience::None).unwrap();
         assert_eq!(nothing, Received::Nothing);
     }
 }

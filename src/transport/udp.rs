@@ -72,6 +72,10 @@ impl Transport for Udp {
         }
     }
 
+    fn ring_words(&self) -> &'static [(&'static str, &'static str)] {
+        &[("io", "uring"), ("rx", "uring")]
+    }
+
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
         knobs::check(key, value)
     }
@@ -167,6 +171,7 @@ struct Engines {
 
 impl Engines {
     fn new(knobs: &Knobs) -> Result<Engines> {
+        knobs.check_together()?;
         Ok(Engines { io: InUse::sending(knobs.io)?, rx: InUse::receiving(knobs.rx)? })
     }
 }
@@ -397,6 +402,8 @@ impl UdpConn {
         };
         let rx = self.engines.rx.engine;
         let into = if rx.batches() { self.knobs.receive_batch(rx) } else { 1 };
+        #[cfg(feature = "io-uring")]
+        let into = if rx.is_ring() { crate::datapath::uring::BUFFERS } else { into };
         format!("{out} out, {into} in")
     }
 
@@ -534,7 +541,15 @@ mod tests {
         let mut mixes = vec!["udp:rcvbuf=4MiB".to_owned()];
         for io in SendEngine::WORDS {
             for rx in ReceiveEngine::WORDS {
+                let ring = [*io, *rx].contains(&"uring");
+                if let (true, Err(why)) = (ring, Udp.check_knob("io", "uring")) {
+                    println!("skipped: {why}");
+                    continue;
+                }
                 for more in ["batch=7", "connected=off", "df=on"] {
+                    if (ring, more) == (true, "connected=off") {
+                        continue;
+                    }
                     mixes.push(format!("udp:rcvbuf=4MiB,io={io},rx={rx},{more}"));
                 }
             }
@@ -644,12 +659,29 @@ mod tests {
     fn every_engine_of_the_knobs_is_checked_and_nothing_else() {
         for (key, words) in [("io", SendEngine::WORDS), ("rx", ReceiveEngine::WORDS)] {
             for word in words {
-                Udp.check_knob(key, word).unwrap();
+                match Udp.check_knob(key, word) {
+                    Err(error) if *word == "uring" => println!("skipped: {error}"),
+                    other => other.unwrap(),
+                }
             }
         }
         Udp.check_knob("df", "on").unwrap();
         let refused = knobs::unsupported("rx", "gro", "no such option").to_string();
         assert_eq!(refused, "udp:rx=gro: no such option; rx=recv and rx=recvmmsg work everywhere");
+    }
+
+    #[cfg(feature = "io-uring")]
+    #[test]
+    fn a_ring_is_for_connected_sockets() {
+        for knob in ["io", "rx"] {
+            let spec = format!("udp:{knob}=uring,connected=off");
+            let knobs = Knobs::new(&settings(&spec));
+            let error = Engines::new(&knobs).unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("udp:{knob}=uring: ")), "{text}");
+            assert!(text.contains("connected=on"), "{text}");
+        }
     }
 
     #[test]
