@@ -22,6 +22,7 @@ test: ## everything that CI checks: format, lints, tests, documentation
 	scripts/need.sh cargo cc ip setpriv unshare nft
 	scripts/lint.sh
 	cargo test --locked --lib --bins --tests
+	cargo test --locked --features io-uring --test conformance --lib -- uring pump drain datagram udp engines
 	cargo test --locked --doc
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 

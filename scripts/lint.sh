@@ -9,6 +9,7 @@ else
 fi
 if cargo clippy --version >/dev/null 2>&1; then
   cargo clippy --locked --all-targets -- -D warnings
+  cargo clippy --locked --lib --features io-uring -- -D warnings
 else
   echo "SKIPPED cargo clippy: this toolchain has no clippy (rustup component add clippy)" >&2
 fi

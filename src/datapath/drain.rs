@@ -8,6 +8,8 @@ use super::buffer::prefaulted;
 use super::call::{self, End};
 use super::channel::{Channel, Kind, no_sigpipe};
 use super::pipe::Pipe;
+#[cfg(feature = "io-uring")]
+use super::uring::{Parts, Received, Receiver};
 use crate::contract::{FileAt, Patience, Sink};
 
 /// Bytes one reading call may bring. On loopback 512 KiB moved 15 % more than 128 KiB, and larger
@@ -26,6 +28,9 @@ pub enum ReceiveBy {
     Trunc,
     /// splice(2): into the sink's file, or to /dev/null, through a pipe where it comes from a socket.
     Splice,
+    /// One request of io_uring(7) that fills buffer after buffer, handed over without a further copy.
+    #[cfg(feature = "io-uring")]
+    Uring,
 }
 
 /// Receives bulk bytes one way.
@@ -40,6 +45,8 @@ enum Engine {
     Trunc,
     Splice(File),
     SpliceThrough(File, Pipe),
+    #[cfg(feature = "io-uring")]
+    Uring(Box<Receiver>),
 }
 
 impl Drain {
@@ -57,6 +64,8 @@ impl Drain {
             (ReceiveBy::Splice, Kind::Socket) => {
                 Engine::SpliceThrough(nowhere()?, Pipe::largest()?)
             }
+            #[cfg(feature = "io-uring")]
+            (ReceiveBy::Uring, _) => Engine::Uring(Box::new(Receiver::new(Parts::Stream)?)),
         };
         Ok(Drain { engine })
     }
@@ -117,8 +126,41 @@ impl Drain {
                 }
                 Ok(told(got, sink))
             }
+            #[cfg(feature = "io-uring")]
+            Engine::Uring(receiver) => through_ring(receiver, channel, patience, sink),
         }
     }
+}
+
+#[cfg(feature = "io-uring")]
+fn through_ring<C: Channel>(
+    receiver: &mut Receiver,
+    channel: &mut C,
+    patience: Patience,
+    sink: &mut dyn Sink,
+) -> io::Result<Option<usize>> {
+    if sink.room().is_some() {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the workload receives into memory of its own, and rx=uring into the buffers of its ring; \
+             use rx=read",
+        ));
+    }
+    let before = receiver.calls();
+    let received = receiver.receive(channel.inlet(), patience);
+    channel.count().receive += receiver.calls() - before;
+    Ok(match received? {
+        Received::Nothing => None,
+        Received::Closed => Some(0),
+        Received::Some(_) => {
+            let mut got = 0;
+            receiver.take(|bytes| {
+                got += bytes.len();
+                sink.take(bytes);
+            });
+            Some(got)
+        }
+    })
 }
 
 fn told(got: Option<usize>, sink: &mut dyn Sink) -> Option<usize> {
@@ -242,6 +284,27 @@ mod tests {
         refuse(ReceiveBy::Trunc, room());
         refuse(ReceiveBy::Splice, room());
         refuse(ReceiveBy::Trunc, Basin { file: Some(file(b"")), ..Basin::default() });
+    }
+
+    #[cfg(feature = "io-uring")]
+    #[test]
+    fn a_ring_shows_what_arrives_and_has_no_room_of_the_workload() {
+        if let Err(why) = super::super::uring::check() {
+            println!("skipped: {why}");
+            return;
+        }
+        let sent = made_up(10_000);
+        for pair in [tcp(), unix()] {
+            let basin = received(pair, ReceiveBy::Uring, Basin::default(), &sent);
+            assert!(basin.taken == sent && basin.passed == 0);
+        }
+        let (_near, mut far) = tcp();
+        let mut drain = Drain::new::<super::super::stream::Counted>(ReceiveBy::Uring).unwrap();
+        let mut basin = Basin { room: Some(vec![0; 2000].into()), ..Basin::default() };
+        let error = drain.step(&mut far, Patience::None, &mut basin).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(error.to_string().contains("use rx=read"), "{error}");
+        assert_eq!(far.calls().receive, 0);
     }
 
     #[test]

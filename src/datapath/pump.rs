@@ -11,6 +11,8 @@ use super::call::{self, End};
 use super::channel::{Channel, Kind, no_sigpipe};
 use super::memory::{PatternFile, Region};
 use super::pipe::Pipe;
+#[cfg(feature = "io-uring")]
+use super::uring::{self, Outgoing};
 use super::zerocopy::Completions;
 use crate::contract::{FileAt, Patience, Source};
 use crate::figures::ZeroCopy;
@@ -41,6 +43,12 @@ pub enum SendBy {
     Vmsplice,
     /// send(2) with `MSG_ZEROCOPY`: the application's pages, not copied where the device allows.
     Zerocopy,
+    /// Several calls at a time through io_uring(7), linked; the kernel copies their bytes.
+    #[cfg(feature = "io-uring")]
+    Uring,
+    /// The same without a copy where the device allows (`IORING_OP_SEND_ZC`).
+    #[cfg(feature = "io-uring")]
+    UringZerocopy,
 }
 
 /// What one call of a pump came to.
@@ -74,6 +82,8 @@ enum Engine {
     Splice(PatternFile),
     /// With the bytes that are in the pipe.
     SpliceThrough(PatternFile, Pipe, usize),
+    #[cfg(feature = "io-uring")]
+    Uring(Box<Outgoing>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +111,10 @@ impl Pump {
             }
             (SendBy::Sendfile, _) => Engine::Sendfile(file()?),
             (SendBy::Splice, Kind::Pipe) => Engine::Splice(file()?),
+            #[cfg(feature = "io-uring")]
+            (SendBy::Uring, _) => Engine::Uring(Box::new(Outgoing::copied()?)),
+            #[cfg(feature = "io-uring")]
+            (SendBy::UringZerocopy, _) => Engine::Uring(Box::new(Outgoing::lent()?)),
             (SendBy::Splice, Kind::Socket) => Engine::SpliceThrough(file()?, Pipe::largest()?, 0),
         };
         Ok(Pump { engine, at: 0, rest: 0 })
@@ -110,11 +124,14 @@ impl Pump {
     pub fn zerocopy(&self) -> Option<ZeroCopy> {
         match &self.engine {
             Engine::Zerocopy(_, calls) => Some(calls.told()),
+            #[cfg(feature = "io-uring")]
+            Engine::Uring(outgoing) => outgoing.told(),
             _ => None,
         }
     }
 
     /// Sends what `source` has for one call, at most `len` bytes, and tells it what was accepted.
+    /// Through io_uring it is several such calls at a time, as far as the budget goes.
     ///
     /// # Errors
     /// What the system calls say; `UnexpectedEof` where the source's file ends before its budget.
@@ -130,14 +147,15 @@ impl Pump {
             self.rest = len;
         }
         let asked = len.min(self.rest);
-        let part = Part { source: &*source, at: self.at, call: self.rest, len: asked, begins };
+        let (at, call) = (self.at, self.rest);
+        let part = Part { source: &*source, at, call, len: asked, size: len, begins };
         let (moved, whole) = match self.engine.step(channel, &part) {
             Ok((Some(moved), whole)) => (moved, whole),
             Ok((None, _)) => return Ok(Step::Nothing),
             Err(e) => return Err(e),
         };
         self.at = (self.at + moved) % PERIOD;
-        self.rest -= moved;
+        self.rest = rest(self.rest, len, moved, whole);
         source.accepted(moved as u64);
         Ok(if moved < whole { Step::Part(moved) } else { Step::All(moved) })
     }
@@ -149,8 +167,21 @@ impl Pump {
     pub fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         match &mut self.engine {
             Engine::Zerocopy(_, calls) => calls.finish(channel),
+            #[cfg(feature = "io-uring")]
+            Engine::Uring(outgoing) => outgoing.finish(channel),
             _ => Ok(()),
         }
+    }
+}
+
+/// What is left of a call that had `rest` bytes left or, where several calls of `len` bytes were to
+/// move `whole` bytes, of the one that `moved` bytes ended in.
+#[inline]
+fn rest(rest: usize, len: usize, moved: usize, whole: usize) -> usize {
+    match moved.checked_sub(rest) {
+        None => rest - moved,
+        Some(_) if moved == whole => 0,
+        Some(beyond) => beyond.next_multiple_of(len.max(1)) - beyond,
     }
 }
 
@@ -162,6 +193,9 @@ struct Part<'a> {
     /// How many the application's call has left, these included.
     call: usize,
     len: usize,
+    /// How many bytes a whole call has, for who makes several.
+    #[cfg_attr(not(feature = "io-uring"), expect(dead_code, reason = "one call a step"))]
+    size: usize,
     begins: bool,
 }
 
@@ -233,6 +267,11 @@ impl Engine {
                     channel.push(ready, |to| call::splice(out, End::Stream(to), ready, 0))?;
                 *held -= moved.unwrap_or(0);
                 return Ok((moved, ready));
+            }
+            #[cfg(feature = "io-uring")]
+            Engine::Uring(outgoing) => {
+                let calls = uring::Calls { at: part.at, first: len, size: part.size };
+                return outgoing.send(channel, part.source, calls);
             }
         };
         Ok((moved, len))
@@ -327,7 +366,7 @@ impl Memory {
     }
 }
 
-fn read_exact(from: FileAt<'_>, mut room: &mut [u8], calls: &mut u64) -> io::Result<()> {
+pub(super) fn read_exact(from: FileAt<'_>, mut room: &mut [u8], calls: &mut u64) -> io::Result<()> {
     let mut from = from;
     while !room.is_empty() {
         *calls += 1;
@@ -352,10 +391,42 @@ mod tests {
     use super::*;
     use crate::time::{Clock, Monotonic, Nanos};
 
-    const TCP: &[SendBy] =
-        &[SendBy::Write, SendBy::Writev, SendBy::Sendfile, SendBy::Splice, SendBy::Zerocopy];
-    const UNIX: &[SendBy] = &[SendBy::Write, SendBy::Writev, SendBy::Sendfile, SendBy::Splice];
+    const TCP: &[SendBy] = &[
+        SendBy::Write,
+        SendBy::Writev,
+        SendBy::Sendfile,
+        SendBy::Splice,
+        SendBy::Zerocopy,
+        #[cfg(feature = "io-uring")]
+        SendBy::Uring,
+        #[cfg(feature = "io-uring")]
+        SendBy::UringZerocopy,
+    ];
+    const UNIX: &[SendBy] = &[
+        SendBy::Write,
+        SendBy::Writev,
+        SendBy::Sendfile,
+        SendBy::Splice,
+        #[cfg(feature = "io-uring")]
+        SendBy::Uring,
+    ];
     const PIPE: &[SendBy] = &[SendBy::Write, SendBy::Writev, SendBy::Vmsplice, SendBy::Splice];
+
+    /// A pump, unless this host does not let a process have io_uring, or the way sends no such feed.
+    fn pump<C: Channel>(way: SendBy, channel: &C, feed: &Feed) -> Option<Pump> {
+        #[cfg(feature = "io-uring")]
+        if matches!(way, SendBy::Uring | SendBy::UringZerocopy) {
+            if let Err(why) = uring::check() {
+                println!("skipped {way:?}: {why}");
+                return None;
+            }
+            if way == SendBy::UringZerocopy && feed.file.is_some() {
+                return None;
+            }
+        }
+        let _ = feed;
+        Some(Pump::new(way, channel).unwrap())
+    }
 
     /// Sends all of `feed` in calls of `call` bytes: how many steps moved something.
     fn send<C: Channel>(pump: &mut Pump, channel: &mut C, feed: &mut Feed, call: usize) -> u64 {
@@ -370,7 +441,7 @@ mod tests {
     fn arrives<C: Channel>(pair: fn() -> (C, C), ways: &[SendBy], feed: fn() -> Feed, want: &[u8]) {
         for (way, call) in ways.iter().flat_map(|way| [(way, 7_777), (way, 131_072)]) {
             let (mut near, mut far) = pair();
-            let mut pump = Pump::new(*way, &near).unwrap();
+            let Some(mut pump) = pump(*way, &near, &feed()) else { continue };
             let got = thread::scope(|scope| {
                 scope.spawn(move || {
                     send(&mut pump, &mut near, &mut feed(), call);
@@ -413,7 +484,7 @@ mod tests {
                 [(Feed::made_up(total as u64), made_up(total)), (Feed::of(&file), file.clone())]
             {
                 let (mut near, mut far) = pair();
-                let mut pump = Pump::new(*way, &near).unwrap();
+                let Some(mut pump) = pump(*way, &near, &feed) else { continue };
                 let (mut feed, mut got, mut stops) = (feed, Vec::new(), 0);
                 while feed.left > 0 {
                     let len = 3_000_001.min(feed.left as usize);
@@ -443,8 +514,8 @@ mod tests {
     fn vanishes<C: Channel>(pair: fn() -> (C, C), ways: &[SendBy]) {
         for way in ways {
             let (mut near, far) = pair();
-            let mut pump = Pump::new(*way, &near).unwrap();
             let mut feed = Feed::made_up(1 << 30);
+            let Some(mut pump) = pump(*way, &near, &feed) else { continue };
             pump.step(&mut near, &mut feed, 1000).unwrap();
             drop(far);
             let failed = (0..1000).find_map(|_| pump.step(&mut near, &mut feed, 100_000).err());
@@ -468,9 +539,9 @@ mod tests {
     fn a_file_that_ends_too_early_is_told() {
         for way in TCP {
             let (mut near, _far) = tcp();
-            let mut pump = Pump::new(*way, &near).unwrap();
             let mut feed = Feed::of(&[7; 1000]);
             feed.left = 5000;
+            let Some(mut pump) = pump(*way, &near, &feed) else { continue };
             let error = (0..3).find_map(|_| pump.step(&mut near, &mut feed, 2000).err()).unwrap();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{way:?}");
             assert!(error.to_string().contains("ends at byte 1000"), "{way:?}: {error}");
@@ -511,6 +582,48 @@ mod tests {
         let mut pump = Pump::new(SendBy::Write, &near).unwrap();
         send(&mut pump, &mut near, &mut Feed::of(&[1; 3000]), 1000);
         assert_eq!(near.calls().send, 6, "a read and a write for each call");
+    }
+
+    #[test]
+    fn what_is_left_of_a_call_is_told_for_one_and_for_several() {
+        assert_eq!((rest(5, 5, 5, 5), rest(5, 5, 2, 5), rest(3, 5, 1, 3)), (0, 3, 2));
+        assert_eq!((rest(5, 5, 7, 80), rest(5, 5, 10, 80), rest(3, 5, 4, 78)), (3, 0, 4));
+        assert_eq!(rest(5, 5, 12, 12), 0, "the budget ended the last call");
+    }
+
+    #[cfg(feature = "io-uring")]
+    #[test]
+    fn one_call_into_the_kernel_hands_over_several_of_the_application() {
+        let (mut near, mut far) = tcp();
+        let mut feed = Feed::made_up(40_000);
+        let Some(mut ours) = pump(SendBy::Uring, &near, &feed) else { return };
+        assert_eq!(send(&mut ours, &mut near, &mut feed, 1000), 3, "steps of 16, 16 and 8 calls");
+        assert_eq!(near.calls().send, 3);
+        let mut file = Feed::of(&[9; 40_000]);
+        assert_eq!(send(&mut ours, &mut near, &mut file, 1000), 3);
+        assert_eq!(near.calls().send, 9, "a read and a send for each step");
+        near.finish().unwrap();
+        assert_eq!(all(&mut far).len(), 80_000);
+    }
+
+    #[cfg(feature = "io-uring")]
+    #[test]
+    fn zero_copy_through_io_uring_is_told_of_and_sends_no_file() {
+        let (mut near, mut far) = tcp();
+        let mut feed = Feed::made_up(1_000_000);
+        let Some(mut ours) = pump(SendBy::UringZerocopy, &near, &feed) else { return };
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| all(&mut far).len());
+            send(&mut ours, &mut near, &mut feed, 50_000);
+            let error = ours.step(&mut near, &mut Feed::of(&[1; 100]), 100).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+            assert!(error.to_string().contains("use io=uring or io=zerocopy"), "{error}");
+            near.finish().unwrap();
+            ours.finish(&mut near).unwrap();
+            assert_eq!(reader.join().unwrap(), 1_000_000);
+        });
+        let told = ours.zerocopy().unwrap();
+        assert!(told.completed >= 20 && told.copied == told.completed, "{told:?}");
     }
 
     #[test]

@@ -82,24 +82,33 @@ pub(super) struct Engines {
     receive: ReceiveBy,
 }
 
-const SEND: [(&str, SendBy); 6] = [
+const SEND: &[(&str, SendBy)] = &[
     ("write", SendBy::Write),
     ("writev", SendBy::Writev),
     ("sendfile", SendBy::Sendfile),
     ("splice", SendBy::Splice),
     ("vmsplice", SendBy::Vmsplice),
     ("zerocopy", SendBy::Zerocopy),
+    #[cfg(feature = "io-uring")]
+    ("uring", SendBy::Uring),
+    #[cfg(feature = "io-uring")]
+    ("uring+zerocopy", SendBy::UringZerocopy),
 ];
 
-const RECEIVE: [(&str, ReceiveBy); 3] =
-    [("read", ReceiveBy::Read), ("trunc", ReceiveBy::Trunc), ("splice", ReceiveBy::Splice)];
+const RECEIVE: &[(&str, ReceiveBy)] = &[
+    ("read", ReceiveBy::Read),
+    ("trunc", ReceiveBy::Trunc),
+    ("splice", ReceiveBy::Splice),
+    #[cfg(feature = "io-uring")]
+    ("uring", ReceiveBy::Uring),
+];
 
 impl From<&Settings> for Engines {
     /// The knobs `io` and `rx`; a transport's keys list the words that it has.
     fn from(knobs: &Settings) -> Engines {
         Engines {
-            send: find(&SEND, knobs.text("io")).unwrap_or(SendBy::Write),
-            receive: find(&RECEIVE, knobs.text("rx")).unwrap_or(ReceiveBy::Read),
+            send: find(SEND, knobs.text("io")).unwrap_or(SendBy::Write),
+            receive: find(RECEIVE, knobs.text("rx")).unwrap_or(ReceiveBy::Read),
         }
     }
 }
@@ -114,7 +123,7 @@ fn word<T: PartialEq>(words: &[(&'static str, T)], engine: T) -> String {
 
 impl Engines {
     fn effective(self, zerocopy: Option<ZeroCopy>) -> Effective {
-        let mut io = word(&SEND, self.send);
+        let mut io = word(SEND, self.send);
         match zerocopy {
             Some(ZeroCopy { completed, copied }) if copied > 0 && copied == completed => {
                 io.push_str(" (the kernel copied every call after all, as it does on loopback)");
@@ -124,7 +133,7 @@ impl Engines {
             }
             _ => {}
         }
-        [("io".to_owned(), io), ("rx".to_owned(), word(&RECEIVE, self.receive))].into()
+        [("io".to_owned(), io), ("rx".to_owned(), word(RECEIVE, self.receive))].into()
     }
 }
 
@@ -139,9 +148,9 @@ pub(super) fn check_engine<C: Channel>(
     channel: impl FnOnce() -> io::Result<C>,
 ) -> Result<()> {
     let tried = match key {
-        "io" => find(&SEND, Some(value))
+        "io" => find(SEND, Some(value))
             .map(|by| channel().and_then(|channel| Pump::new(by, &channel).map(drop))),
-        "rx" => find(&RECEIVE, Some(value)).map(|by| Drain::new::<C>(by).map(drop)),
+        "rx" => find(RECEIVE, Some(value)).map(|by| Drain::new::<C>(by).map(drop)),
         _ => None,
     };
     tried.unwrap_or(Ok(())).map_err(|e| {

@@ -13,16 +13,17 @@ use super::knock::{self, Gate, Late};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering, Side};
 use crate::datapath::datagram::{
-    Binding, DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, Room, SendBatch, SendEngine,
-    is_full, is_network_error, is_segmentation_refused, past_network_errors,
+    Binding, DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, SendBatch, SendEngine, is_full,
+    is_network_error, past_network_errors,
 };
 use crate::datapath::option::{self, Buffer, Fragmenting};
 use crate::error::Error;
 use crate::figures::Headers;
 
+mod bulk;
 mod knobs;
 
-use knobs::{InUse, KEYS, Knobs, Wish};
+use knobs::{InUse, KEYS, Knobs};
 
 pub(super) use knobs::RCVBUF;
 
@@ -69,6 +70,10 @@ impl Transport for Udp {
                 format!("no UDP socket on loopback ({error}); is the interface lo up?"),
             )),
         }
+    }
+
+    fn ring_words(&self) -> &'static [(&'static str, &'static str)] {
+        &[("io", "uring"), ("rx", "uring")]
     }
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
@@ -166,6 +171,7 @@ struct Engines {
 
 impl Engines {
     fn new(knobs: &Knobs) -> Result<Engines> {
+        knobs.check_together()?;
         Ok(Engines { io: InUse::sending(knobs.io)?, rx: InUse::receiving(knobs.rx)? })
     }
 }
@@ -223,55 +229,6 @@ impl UdpConn {
             Peer::Addressed(to) => option::path_mtu_to(to),
         };
         mtu.map(|mtu| mtu as u64)
-    }
-
-    /// Makes the buffers for bulk sending: as many messages as the application hands over per call.
-    fn start_pumping(&mut self, source: &dyn Source) -> io::Result<SendBatch> {
-        let size = source.message_size().max(1);
-        let packet = size as u64 + self.headers().in_each_packet();
-        if self.engines.io.engine.segments()
-            && let Some(mtu) = self.path_mtu()
-            && packet > mtu
-        {
-            let why = format!("a message of {size} B exceeds the path MTU of {mtu} B");
-            self.do_without_segmentation(why)?;
-        }
-        let room = Room { messages: source.call_size() / size, batch: self.knobs.send_batch() };
-        SendBatch::new(&self.socket, size, room, self.engines.io.engine)
-    }
-
-    /// Uses another engine, unless this one was asked for by name.
-    fn do_without_segmentation(&mut self, why: String) -> io::Result<()> {
-        let (asked, wish) = self.knobs.io;
-        if wish == Wish::Named {
-            let error = knobs::unsupported("io", asked.word(), &why);
-            return Err(io::Error::new(io::ErrorKind::Unsupported, error.to_string()));
-        }
-        self.engines.io.fall_back(SendEngine::SendMmsg, why);
-        Ok(())
-    }
-
-    /// Sends what waits in `batch`; how many messages left, the ones the network refused included.
-    #[inline]
-    fn send_batch(&mut self, batch: &mut SendBatch) -> io::Result<usize> {
-        let Self { socket, network_errors, .. } = self;
-        match past_network_errors(network_errors, || batch.send(socket)) {
-            Ok(Some(sent)) => Ok(sent),
-            Ok(None) => Ok(batch.discard()),
-            Err(error) if is_full(&error) => Err(error),
-            Err(error) => self.without_offload(batch, error),
-        }
-    }
-
-    /// Sends in another way what a device or path did not take segmented.
-    #[cold]
-    fn without_offload(&mut self, batch: &mut SendBatch, error: io::Error) -> io::Result<usize> {
-        if self.engines.io.engine.segments() && is_segmentation_refused(&error) {
-            self.do_without_segmentation(error.to_string())?;
-            batch.stop_segmenting(&self.socket)?;
-            return self.send_batch(batch);
-        }
-        Err(self.told(error, batch.size()))
     }
 
     /// The error of a send, with the sizes where the message was too large.
@@ -428,31 +385,6 @@ impl Conn for UdpConn {
 }
 
 impl UdpConn {
-    fn pump_batches(
-        &mut self,
-        batch: &mut SendBatch,
-        source: &mut dyn Source,
-    ) -> io::Result<Progress> {
-        let size = batch.size() as u64;
-        let mut progress = Progress::Idle;
-        while source.budget() > 0 {
-            if batch.waiting() == 0 {
-                // A message is never cut, so the last one may go beyond the budget.
-                let most = source.budget().div_ceil(size).min(batch.capacity() as u64);
-                batch.fill(most as usize, |slot| source.stamp(slot));
-            }
-            match self.send_batch(batch) {
-                Ok(sent) => {
-                    source.accepted(sent as u64 * size);
-                    progress = Progress::Moved;
-                }
-                Err(error) if is_full(&error) => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(progress)
-    }
-
     /// Answers a hello that came again: its welcome was lost.
     fn answer(&mut self, late: Option<Late>) {
         if late == Some(Late::Hello) && self.side == Side::Far {
@@ -470,6 +402,8 @@ impl UdpConn {
         };
         let rx = self.engines.rx.engine;
         let into = if rx.batches() { self.knobs.receive_batch(rx) } else { 1 };
+        #[cfg(feature = "io-uring")]
+        let into = if rx.is_ring() { crate::datapath::uring::BUFFERS } else { into };
         format!("{out} out, {into} in")
     }
 
@@ -607,7 +541,15 @@ mod tests {
         let mut mixes = vec!["udp:rcvbuf=4MiB".to_owned()];
         for io in SendEngine::WORDS {
             for rx in ReceiveEngine::WORDS {
+                let ring = [*io, *rx].contains(&"uring");
+                if let (true, Err(why)) = (ring, Udp.check_knob("io", "uring")) {
+                    println!("skipped: {why}");
+                    continue;
+                }
                 for more in ["batch=7", "connected=off", "df=on"] {
+                    if (ring, more) == (true, "connected=off") {
+                        continue;
+                    }
                     mixes.push(format!("udp:rcvbuf=4MiB,io={io},rx={rx},{more}"));
                 }
             }
@@ -717,12 +659,29 @@ mod tests {
     fn every_engine_of_the_knobs_is_checked_and_nothing_else() {
         for (key, words) in [("io", SendEngine::WORDS), ("rx", ReceiveEngine::WORDS)] {
             for word in words {
-                Udp.check_knob(key, word).unwrap();
+                match Udp.check_knob(key, word) {
+                    Err(error) if *word == "uring" => println!("skipped: {error}"),
+                    other => other.unwrap(),
+                }
             }
         }
         Udp.check_knob("df", "on").unwrap();
         let refused = knobs::unsupported("rx", "gro", "no such option").to_string();
         assert_eq!(refused, "udp:rx=gro: no such option; rx=recv and rx=recvmmsg work everywhere");
+    }
+
+    #[cfg(feature = "io-uring")]
+    #[test]
+    fn a_ring_is_for_connected_sockets() {
+        for knob in ["io", "rx"] {
+            let spec = format!("udp:{knob}=uring,connected=off");
+            let knobs = Knobs::new(&settings(&spec));
+            let error = Engines::new(&knobs).unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("udp:{knob}=uring: ")), "{text}");
+            assert!(text.contains("connected=on"), "{text}");
+        }
     }
 
     #[test]

@@ -173,6 +173,10 @@ fn knobs_that_were_asked_for_are_read_back_at_both_ends() {
             for value in values(&key.kind) {
                 let typed = format!("{}:{}={value}", info.id, key.name);
                 let contender = Contender::parse(&typed).unwrap();
+                if let Some(why) = lacking(&contender, &at) {
+                    println!("skipped: {why}");
+                    continue;
+                }
                 let ends = connect_with(&contender, &at, 1000);
                 let far = ends.far.as_ref().unwrap();
                 for (end, effective) in [("near", ends.near.effective()), ("far", far.effective())]
@@ -285,6 +289,30 @@ fn a_transport_of_one_machine_takes_nothing_from_a_server() {
         let error = listen(&contender, &at, Door::Handed(agent)).err().unwrap();
         assert!(matches!(error, Error::Unsupported { .. }), "{contender:?}: {error}");
     }
+}
+
+#[test]
+fn words_of_io_uring_are_known_to_every_build_and_had_by_those_with_the_feature() {
+    let mut words = 0;
+    for id in ids() {
+        let plain = Contender::parse(id).unwrap();
+        for (key, word) in plain.transport.ring_words() {
+            words += 1;
+            let typed = format!("{id}:{key}={word}");
+            let parsed = Contender::parse(&typed);
+            if cfg!(feature = "io-uring") {
+                assert_eq!(parsed.unwrap().knobs.text(key), Some(*word));
+                continue;
+            }
+            let error = parsed.unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.starts_with(&typed) && text.contains("--features io-uring"), "{text}");
+        }
+    }
+    assert_eq!(words, 7);
+    let say = |typed: &str| Contender::parse(typed).unwrap_err().to_string();
+    assert!(say("pipe:io=uring").contains("valid: write"), "a pipe has none in any build");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Arriving datagrams, by one of four engines.
+//! Arriving datagrams, by one of several engines.
 
 use std::io;
 use std::mem::size_of;
@@ -9,6 +9,8 @@ use crate::contract::Patience;
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
 use crate::datapath::patience::flag;
+#[cfg(feature = "io-uring")]
+use crate::datapath::uring;
 
 /// The most bytes one datagram, or several that the kernel put together, can have: the largest IP
 /// packet.
@@ -25,22 +27,34 @@ pub enum ReceiveEngine {
     Gro,
     /// Many such buffers per recvmmsg(2).
     GroRecvMmsg,
+    /// One request of io_uring(7) that fills buffer after buffer with a datagram each.
+    #[cfg(feature = "io-uring")]
+    Uring,
 }
 
 impl ReceiveEngine {
     /// Every engine, as knobs name them.
-    pub const WORDS: &'static [&'static str] = &["recv", "recvmmsg", "gro", "gro+recvmmsg"];
+    pub const WORDS: &'static [&'static str] = &[
+        "recv",
+        "recvmmsg",
+        "gro",
+        "gro+recvmmsg",
+        #[cfg(feature = "io-uring")]
+        "uring",
+    ];
 
-    const ALL: [ReceiveEngine; 4] = [
+    const ALL: &'static [ReceiveEngine] = &[
         ReceiveEngine::Recv,
         ReceiveEngine::RecvMmsg,
         ReceiveEngine::Gro,
         ReceiveEngine::GroRecvMmsg,
+        #[cfg(feature = "io-uring")]
+        ReceiveEngine::Uring,
     ];
 
     /// The engine of that name.
     pub fn named(word: &str) -> Option<ReceiveEngine> {
-        ReceiveEngine::ALL.into_iter().find(|engine| engine.word() == word)
+        ReceiveEngine::ALL.iter().copied().find(|engine| engine.word() == word)
     }
 
     /// Its name.
@@ -53,7 +67,13 @@ impl ReceiveEngine {
         matches!(self, ReceiveEngine::Gro | ReceiveEngine::GroRecvMmsg)
     }
 
-    /// Whether one call brings several buffers.
+    /// Whether it is io_uring.
+    #[cfg(feature = "io-uring")]
+    pub fn is_ring(self) -> bool {
+        self == ReceiveEngine::Uring
+    }
+
+    /// Whether one call brings as many buffers as it has room for.
     pub fn batches(self) -> bool {
         matches!(self, ReceiveEngine::RecvMmsg | ReceiveEngine::GroRecvMmsg)
     }
@@ -73,6 +93,8 @@ pub struct ReceiveBatch {
     coalesced: bool,
     /// How many buffers held so many datagrams since then; the last entry counts longer ones, too.
     seen: [u64; 129],
+    #[cfg(feature = "io-uring")]
+    ring: Option<Box<uring::Receiver>>,
 }
 
 // SAFETY: the raw pointers in the headers point into boxes this value owns and never reallocates.
@@ -84,7 +106,7 @@ impl ReceiveBatch {
     /// Coalesced buffers are always whole.
     ///
     /// # Errors
-    /// Where the socket refuses `UDP_GRO`.
+    /// Where the socket refuses `UDP_GRO`, or the host io_uring.
     pub fn new(
         socket: &DatagramSocket,
         batch: usize,
@@ -127,12 +149,34 @@ impl ReceiveBatch {
             arrived: 0,
             coalesced: false,
             seen: [0; 129],
+            #[cfg(feature = "io-uring")]
+            ring: match engine.is_ring() {
+                true => Some(Box::new(uring::Receiver::new(uring::Parts::Datagrams)?)),
+                false => None,
+            },
         })
     }
 
     /// Buffers per call.
     pub fn buffers(&self) -> usize {
         self.headers.len()
+    }
+
+    #[cfg(feature = "io-uring")]
+    fn receive_by_ring(
+        ring: &mut uring::Receiver,
+        socket: &mut DatagramSocket,
+        patience: Patience,
+    ) -> io::Result<usize> {
+        let before = ring.calls();
+        let received = ring.receive(socket.as_fd(), patience);
+        socket.receive_calls += ring.calls() - before;
+        match received? {
+            uring::Received::Some(buffers) => Ok(buffers),
+            uring::Received::Nothing | uring::Received::Closed => {
+                Err(io::Error::from_raw_os_error(libc::EAGAIN))
+            }
+        }
     }
 
     /// Receives what is there, in one system call; how many buffers it filled.
@@ -145,6 +189,10 @@ impl ReceiveBatch {
         socket: &mut DatagramSocket,
         patience: Patience,
     ) -> io::Result<usize> {
+        #[cfg(feature = "io-uring")]
+        if let Some(ring) = &mut self.ring {
+            return ReceiveBatch::receive_by_ring(ring, socket, patience);
+        }
         let before = std::mem::take(&mut self.arrived);
         self.arrived = match self.engine {
             ReceiveEngine::Recv => {
@@ -174,6 +222,9 @@ impl ReceiveBatch {
                 // SAFETY: the headers are valid: what they point to lives in `self`.
                 unsafe { call::recv_many(socket.as_fd(), &mut self.headers, wait)? }
             }
+            // Its ring has received above.
+            #[cfg(feature = "io-uring")]
+            ReceiveEngine::Uring => 0,
         };
         Ok(self.arrived)
     }
@@ -194,6 +245,11 @@ impl ReceiveBatch {
 
     /// Hands over each datagram of the last `receive`, in order of arrival.
     pub fn each(&mut self, mut take: impl FnMut(&[u8])) {
+        #[cfg(feature = "io-uring")]
+        if let Some(ring) = &mut self.ring {
+            ring.take(take);
+            return;
+        }
         for at in 0..self.arrived {
             let header = &self.headers[at];
             let len = (header.msg_len as usize).min(self.slot);

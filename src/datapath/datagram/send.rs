@@ -1,4 +1,4 @@
-//! Messages of one size on their way out, by one of four engines.
+//! Messages of one size on their way out, by one of several engines.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,6 +8,8 @@ use socket2::SockAddr;
 use super::{DatagramSocket, Peer, set_segment};
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
+#[cfg(feature = "io-uring")]
+use crate::datapath::uring;
 
 /// The most datagrams in one buffer that the kernel cuts: what every kernel takes.
 pub const MOST_SEGMENTS: usize = 64;
@@ -29,18 +31,34 @@ pub enum SendEngine {
     Gso,
     /// Many such buffers per sendmmsg(2).
     GsoSendMmsg,
+    /// Many datagrams per io_uring_enter(2), linked.
+    #[cfg(feature = "io-uring")]
+    Uring,
 }
 
 impl SendEngine {
     /// Every engine, as knobs name them.
-    pub const WORDS: &'static [&'static str] = &["send", "sendmmsg", "gso", "gso+sendmmsg"];
+    pub const WORDS: &'static [&'static str] = &[
+        "send",
+        "sendmmsg",
+        "gso",
+        "gso+sendmmsg",
+        #[cfg(feature = "io-uring")]
+        "uring",
+    ];
 
-    const ALL: [SendEngine; 4] =
-        [SendEngine::Send, SendEngine::SendMmsg, SendEngine::Gso, SendEngine::GsoSendMmsg];
+    const ALL: &'static [SendEngine] = &[
+        SendEngine::Send,
+        SendEngine::SendMmsg,
+        SendEngine::Gso,
+        SendEngine::GsoSendMmsg,
+        #[cfg(feature = "io-uring")]
+        SendEngine::Uring,
+    ];
 
     /// The engine of that name.
     pub fn named(word: &str) -> Option<SendEngine> {
-        SendEngine::ALL.into_iter().find(|engine| engine.word() == word)
+        SendEngine::ALL.iter().copied().find(|engine| engine.word() == word)
     }
 
     /// Its name.
@@ -55,7 +73,22 @@ impl SendEngine {
 
     /// Whether one call takes several buffers.
     pub fn batches(self) -> bool {
+        #[cfg(feature = "io-uring")]
+        if self.is_ring() {
+            return true;
+        }
+        self.has_headers()
+    }
+
+    /// Whether each buffer has a header of its own.
+    fn has_headers(self) -> bool {
         matches!(self, SendEngine::SendMmsg | SendEngine::GsoSendMmsg)
+    }
+
+    /// Whether it is io_uring.
+    #[cfg(feature = "io-uring")]
+    pub fn is_ring(self) -> bool {
+        self == SendEngine::Uring
     }
 }
 
@@ -84,6 +117,8 @@ pub struct SendBatch {
     engine: SendEngine,
     first: usize,
     filled: usize,
+    #[cfg(feature = "io-uring")]
+    ring: Option<Box<uring::Sender>>,
 }
 
 // SAFETY: the raw pointers in the headers point into boxes this value owns and never reallocates.
@@ -94,7 +129,7 @@ impl SendBatch {
     /// `room`, at least one.
     ///
     /// # Errors
-    /// Where the socket refuses `UDP_SEGMENT`.
+    /// Where the socket refuses `UDP_SEGMENT`, or the host io_uring.
     pub fn new(
         socket: &DatagramSocket,
         size: usize,
@@ -103,6 +138,8 @@ impl SendBatch {
     ) -> io::Result<SendBatch> {
         let asked = room.messages.max(1);
         let batch = room.batch.clamp(1, libc::UIO_MAXIOV as usize);
+        #[cfg(feature = "io-uring")]
+        let batch = if engine.is_ring() { batch.min(uring::DEPTH) } else { batch };
         let per = match engine.segments() {
             true => MOST_SEGMENTS.min(MOST_SEGMENTED / size).min(asked).max(1),
             false => 1,
@@ -118,14 +155,31 @@ impl SendBatch {
         let bytes = prefaulted(size * per * buffers);
         let (headers, iovecs) = (Box::default(), Box::default());
         let (first, filled) = (0, 0);
-        let mut new = SendBatch { bytes, headers, iovecs, to, size, per, engine, first, filled };
+        #[cfg(feature = "io-uring")]
+        let ring = match engine.is_ring() {
+            true => Some(Box::new(uring::Sender::new(uring::Parts::Datagrams)?)),
+            false => None,
+        };
+        let mut new = SendBatch {
+            bytes,
+            headers,
+            iovecs,
+            to,
+            size,
+            per,
+            engine,
+            first,
+            filled,
+            #[cfg(feature = "io-uring")]
+            ring,
+        };
         new.make_headers();
         Ok(new)
     }
 
     /// Makes a header for each buffer, where the engine needs them.
     fn make_headers(&mut self) {
-        if !self.engine.batches() {
+        if !self.engine.has_headers() {
             return;
         }
         let buffers = self.bytes.chunks_exact_mut(self.size * self.per);
@@ -153,7 +207,7 @@ impl SendBatch {
 
     /// Datagrams, or buffers to be cut, per call.
     pub fn buffers(&self) -> usize {
-        self.headers.len().max(1)
+        self.bytes.len() / (self.size * self.per)
     }
 
     /// How many messages were filled in and not yet sent.
@@ -175,12 +229,26 @@ impl SendBatch {
     /// most [`crate::contract::GUARD`]. What was not taken waits on.
     ///
     /// # Errors
-    /// What send(2) or sendmmsg(2) says where no message was taken.
+    /// What send(2) or sendmmsg(2) says where no message was taken; `EAGAIN` where there was no room.
     #[inline]
     pub fn send(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
         let waiting = self.waiting();
         if waiting == 0 {
             return Ok(0);
+        }
+        #[cfg(feature = "io-uring")]
+        if let Some(ring) = &mut self.ring {
+            let slots = &self.bytes[self.first * self.size..self.filled * self.size];
+            let before = ring.calls();
+            let sent = ring.send(socket.as_fd(), slots.chunks_exact(self.size));
+            socket.send_calls += ring.calls() - before;
+            let sent = sent?.parts;
+            self.first += sent;
+            return if sent > 0 {
+                Ok(sent)
+            } else {
+                Err(io::Error::from_raw_os_error(libc::EAGAIN))
+            };
         }
         let sent = if self.engine.batches() {
             self.send_buffers(socket)?.min(waiting)

@@ -70,6 +70,72 @@ fn through((mut a, mut b): Pair, io: SendEngine, rx: ReceiveEngine) -> (Vec<u32>
     (got, a.send_calls(), b.receive_calls())
 }
 
+/// Whether either engine is io_uring, which has a test of its own.
+#[cfg(feature = "io-uring")]
+fn ring(io: SendEngine, rx: ReceiveEngine) -> bool {
+    io.is_ring() || rx.is_ring()
+}
+#[cfg(not(feature = "io-uring"))]
+fn ring(_: SendEngine, _: ReceiveEngine) -> bool {
+    false
+}
+
+#[cfg(feature = "io-uring")]
+#[test]
+fn every_message_arrives_whole_where_either_end_is_io_uring() {
+    if let Err(why) = super::super::uring::check() {
+        println!("skipped: {why}");
+        return;
+    }
+    let want: Vec<u32> = (0..100).collect();
+    let named = |(io, rx)| (SendEngine::named(io).unwrap(), ReceiveEngine::named(rx).unwrap());
+    let with =
+        SendEngine::WORDS.iter().flat_map(|io| ReceiveEngine::WORDS.iter().map(|rx| (*io, *rx)));
+    let with: Vec<_> = with.map(named).filter(|(io, rx)| ring(*io, *rx)).collect();
+    assert_eq!(with.len(), 5 + 4);
+    for (io, rx) in with {
+        let (got, sends, receives) = through(pair("127.0.0.1:0"), io, rx);
+        assert_eq!(got, want, "{io:?} {rx:?}");
+        // Turns of 40, 40 and 20 messages, at most 16 a call.
+        let expected = if io.is_ring() {
+            3 + 3 + 2
+        } else if io == SendEngine::Send {
+            100
+        } else {
+            3
+        };
+        assert_eq!(sends, expected, "{io:?}");
+        assert!((3..=100).contains(&receives), "{rx:?}: {receives}");
+    }
+}
+
+#[cfg(feature = "io-uring")]
+#[test]
+fn a_refusal_behind_datagrams_that_went_is_told_by_the_next_call() {
+    let (mut a, b) = pair("127.0.0.1:0");
+    let Ok(mut out) = SendBatch::new(&a, 100, room(4, 64), SendEngine::Uring) else {
+        println!("skipped: no io_uring here");
+        return;
+    };
+    drop(b);
+    let mut errors = 0;
+    let mut sent = 0;
+    for _ in 0..5 {
+        out.fill(4, |_| ());
+        while out.waiting() > 0 {
+            match out.send(&mut a) {
+                Ok(many) => sent += many,
+                Err(error) => {
+                    assert!(is_network_error(&error), "{error}");
+                    errors += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(sent, 20);
+    assert!(errors > 0, "a closed port was never told of");
+}
+
 #[test]
 fn every_message_arrives_whole_whichever_engines_move_it() {
     let want: Vec<u32> = (0..100).collect();
@@ -79,6 +145,9 @@ fn every_message_arrives_whole_whichever_engines_move_it() {
                 for rx in ReceiveEngine::WORDS {
                     let (io, rx) =
                         (SendEngine::named(io).unwrap(), ReceiveEngine::named(rx).unwrap());
+                    if ring(io, rx) {
+                        continue;
+                    }
                     let (got, sends, receives) = through(ends(address), io, rx);
                     assert_eq!(got, want, "{address} {io:?} {rx:?}");
                     assert_eq!(sends, if io == SendEngine::Send { 100 } else { 3 });

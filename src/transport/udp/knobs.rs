@@ -25,15 +25,21 @@ pub(super) const KEYS: &[Key] = &[
         name: "io",
         kind: Kind::Choice(SendEngine::WORDS),
         default: "gso",
-        doc: "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer that \
-              the kernel cuts into datagrams (gso, UDP_SEGMENT), or many such buffers a call",
+        doc: or_uring!(
+            "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer that \
+             the kernel cuts into datagrams (gso, UDP_SEGMENT), or many such buffers a call",
+            "; uring, to measure whether io_uring would help: up to 16 datagrams a call, linked"
+        ),
     },
     Key {
         name: "rx",
         kind: Kind::Choice(ReceiveEngine::WORDS),
         default: "gro+recvmmsg",
-        doc: "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a buffer \
-              of datagrams that the kernel put together (gro, UDP_GRO), or many such buffers a call",
+        doc: or_uring!(
+            "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a buffer \
+             of datagrams that the kernel put together (gro, UDP_GRO), or many such buffers a call",
+            "; uring, to measure whether io_uring would help: one request fills up to 16 buffers"
+        ),
     },
     Key {
         name: "batch",
@@ -124,6 +130,23 @@ impl Knobs {
         df.set(socket).map_err(|e| Error::setup(format!("set df={} for UDP", df.word()), e))
     }
 
+    /// Whether the knobs that were chosen go together.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] naming the one that has to change.
+    pub(super) fn check_together(&self) -> Result<()> {
+        #[cfg(feature = "io-uring")]
+        if self.binding == Binding::Loose {
+            let why = "its calls carry no address; it needs connected=on";
+            for (key, ring) in [("io", self.io.0.is_ring()), ("rx", self.rx.0.is_ring())] {
+                if ring {
+                    return Err(unsupported(key, "uring", why));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Datagrams per sendmmsg(2).
     pub(super) fn send_batch(&self) -> usize {
         self.batch.unwrap_or(MESSAGES)
@@ -140,6 +163,11 @@ impl Knobs {
 /// # Errors
 /// [`Error::Unsupported`] naming what is missing and what works instead.
 pub(super) fn check(key: &str, word: &str) -> Result<()> {
+    #[cfg(feature = "io-uring")]
+    if SendEngine::named(word).is_some_and(SendEngine::is_ring) {
+        return crate::datapath::uring::check()
+            .map_err(|error| unsupported(key, word, &error.to_string()));
+    }
     let probe: fn(BorrowedFd<'_>) -> io::Result<()> = match key {
         "io" if SendEngine::named(word).is_some_and(SendEngine::segments) => probe_segmentation,
         "rx" if ReceiveEngine::named(word).is_some_and(ReceiveEngine::coalesces) => {

@@ -1,0 +1,641 @@
+//! Sending and receiving through io_uring(7), to answer one question: would it help an application?
+//! Compiled in with the feature `io-uring` only, and never the way headline figures are taken.
+//!
+//! What it can win is system calls: one io_uring_enter(2) hands over several sends, and one
+//! multishot receive (Linux 6.0) brings buffer after buffer. Sends are linked, so that they leave in
+//! order, and none goes behind one that failed; with `MSG_WAITALL` each of a byte stream goes whole.
+//!
+//! Nothing under way outlives a call that lends memory: what is not done within [`GUARD`] is
+//! cancelled, and what went is told. Memory for zero-copy sends lives as long as the process.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+
+use super::buffer::prefaulted;
+use crate::contract::{GUARD, Patience};
+use crate::figures::ZeroCopy;
+use crate::time::{Clock, Monotonic, Nanos};
+
+mod outgoing;
+
+pub(super) use outgoing::{Calls, Outgoing};
+
+/// Sends that one call into the kernel hands over at most.
+pub const DEPTH: usize = 16;
+
+/// Receive buffers, and so what one call brings at most; a power of two, as their ring asks for.
+pub const BUFFERS: usize = 16;
+/// The length of one: what a stream's call may bring, or the largest datagram.
+const BUFFER: usize = 128 * 1024;
+const GROUP: u16 = 0;
+
+/// Zero-copy sends that are told apart; many more than a socket has room for.
+const UNDER_WAY: usize = 256 * DEPTH;
+
+/// From io_uring.h: a zero-copy send is to say whether the kernel copied after all, and it did.
+const REPORT_USAGE: u16 = 1 << 3;
+const WAS_COPIED: i32 = i32::MIN;
+
+/// How long the last completions of zero-copy sends may be awaited without any of them coming.
+const LAST: Nanos = Nanos::from_secs(1);
+
+/// Whether this host lets a process have io_uring, with all that is used of it.
+///
+/// # Errors
+/// `Unsupported` with what io_uring_setup(2) says, and why where that can be known: the setting
+/// `kernel.io_uring_disabled`, the filter of a container, or a kernel before Linux 6.0.
+pub fn check() -> io::Result<()> {
+    ring().map(drop)
+}
+
+fn ring() -> io::Result<IoUring> {
+    let entries = 2 * DEPTH as u32;
+    // Saves interrupts between the kernel's completion work and us; Linux 5.19.
+    let cooperative = IoUring::builder().setup_coop_taskrun().build(entries);
+    let ring = cooperative.or_else(|_| IoUring::new(entries)).map_err(|e| withheld(&e))?;
+    let mut known = Probe::new();
+    // Came with multishot receives, for which there is nothing to ask.
+    let all = ring.submitter().register_probe(&mut known).is_ok()
+        && known.is_supported(opcode::SendZc::CODE);
+    let lacks =
+        || unsupported("its io_uring has no multishot receive; Linux 6.0 brought it".into());
+    if all { Ok(ring) } else { Err(lacks()) }
+}
+
+fn unsupported(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+/// Why the kernel gave no ring.
+fn withheld(error: &io::Error) -> io::Error {
+    let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    let disabled = setting.as_deref().map_or("", str::trim);
+    let why = match (error.raw_os_error(), disabled) {
+        (Some(libc::EPERM), "1" | "2") => format!("kernel.io_uring_disabled is {disabled}"),
+        (Some(libc::EPERM | libc::EACCES), _) => {
+            "a filter, such as that of a container, forbids it".to_owned()
+        }
+        (Some(libc::ENOSYS), _) => {
+            "this kernel is built without it, or a filter hides it".to_owned()
+        }
+        _ => "the kernel gives no ring".to_owned(),
+    };
+    unsupported(format!("io_uring_setup: {error}: {why}"))
+}
+
+/// How a send treats its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    /// The kernel copies it.
+    Copied,
+    /// The kernel sends from it where the device allows.
+    Lent,
+}
+
+/// What the parts of one send are to each other, and the buffers that arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// Stretches of a byte stream, in order and each whole.
+    Stream,
+    /// Datagrams.
+    Datagrams,
+}
+
+/// Sends.
+pub struct Sender {
+    ring: IoUring,
+    parts: Parts,
+    calls: u64,
+    told: ZeroCopy,
+    /// Sends so far; the number of each is what the kernel tells of it by.
+    next: u64,
+    /// Zero-copy sends that went and whose memory the kernel may still read.
+    lent: u64,
+    /// How many of them have a number that is this, modulo [`UNDER_WAY`].
+    lent_at: Box<[u8]>,
+    /// What ended the last send behind parts that went; the next one tells.
+    failed: Option<i32>,
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+/// What became of the parts of one send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sent {
+    /// Parts that went whole.
+    pub parts: usize,
+    /// Bytes, those of a part that was cut short included.
+    pub bytes: usize,
+}
+
+impl Sender {
+    /// A sender of such parts.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn new(parts: Parts) -> io::Result<Sender> {
+        let told = ZeroCopy::default();
+        let lent_at = vec![0; UNDER_WAY].into();
+        Ok(Sender { ring: ring()?, parts, calls: 0, told, next: 0, lent: 0, lent_at, failed: None })
+    }
+
+    /// Calls into the kernel so far.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// What zero-copy sends came to so far.
+    pub fn told(&self) -> ZeroCopy {
+        self.told
+    }
+
+    /// Sends up to [`DEPTH`] parts on a connected socket, waiting for room at most [`GUARD`].
+    ///
+    /// # Errors
+    /// What the first failed send says; where parts went before it, the next call says so.
+    pub fn send<'a>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        parts: impl Iterator<Item = &'a [u8]>,
+    ) -> io::Result<Sent> {
+        self.hand_over(socket, parts, Memory::Copied)
+    }
+
+    /// The same without a copy where the device allows (`IORING_OP_SEND_ZC`, Linux 6.0). The
+    /// memory is `'static`, since it may be read after the call.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn lend(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        parts: impl Iterator<Item = &'static [u8]>,
+    ) -> io::Result<Sent> {
+        self.hand_over(socket, parts, Memory::Lent)
+    }
+
+    fn hand_over<'a>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        parts: impl Iterator<Item = &'a [u8]>,
+        memory: Memory,
+    ) -> io::Result<Sent> {
+        if let Some(code) = self.failed.take() {
+            return Err(io::Error::from_raw_os_error(code));
+        }
+        // What is left from before are notices of zero-copy sends.
+        let mut outcome = Sends::default();
+        self.collect(&[0; DEPTH], &mut outcome);
+        let mut lens = [0_u32; DEPTH];
+        let mut many = 0;
+        let mut parts = parts.take(DEPTH).peekable();
+        while let Some(part) = parts.next() {
+            lens[many] = part.len() as u32;
+            let link = match parts.peek() {
+                Some(_) => squeue::Flags::IO_LINK,
+                None => squeue::Flags::empty(),
+            };
+            let entry = self.entry(socket, part, memory, self.next + many as u64).flags(link);
+            // SAFETY: the part lives until this call returns, which waits for every entry or cancels
+            // it; what is lent lives as long as the process.
+            unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+            many += 1;
+        }
+        if many == 0 {
+            return Ok(Sent::default());
+        }
+        // A whole turn, so that a number tells which part of its turn it is.
+        self.next += DEPTH as u64;
+        self.complete(many, &lens, &mut outcome)?;
+        let failed = outcome.failed.filter(|code| *code != libc::ECANCELED);
+        match (outcome.sent.bytes, failed) {
+            (0, Some(code)) => Err(io::Error::from_raw_os_error(code)),
+            (_, failed) => {
+                self.failed = failed;
+                Ok(outcome.sent)
+            }
+        }
+    }
+
+    /// Submits, and waits until `many` entries are done; cancels those that are not in time, or when
+    /// a signal comes.
+    fn complete(
+        &mut self,
+        many: usize,
+        lens: &[u32; DEPTH],
+        outcome: &mut Sends,
+    ) -> io::Result<()> {
+        let began = Monotonic.now();
+        let mut woken = Woken::Ready;
+        while outcome.done < many && woken == Woken::Ready {
+            // Notices of zero-copy sends may end a wait, too.
+            woken = self.enter(many - outcome.done)?;
+            self.collect(lens, outcome);
+            if outcome.done < many && Monotonic.now() - began >= GUARD {
+                woken = Woken::Early;
+            }
+        }
+        if outcome.done < many {
+            self.calls += 1;
+            self.ring.submitter().register_sync_cancel(None, CancelBuilder::any()).or_else(gone)?;
+        }
+        while outcome.done < many {
+            self.enter(1)?;
+            self.collect(lens, outcome);
+        }
+        Ok(())
+    }
+
+    /// Waits until the kernel has told all that it will tell of zero-copy sends.
+    ///
+    /// # Errors
+    /// What io_uring_enter(2) says.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let mut last = Monotonic.now();
+        while self.lent > 0 && Monotonic.now() - last < LAST {
+            let before = self.lent;
+            self.enter(1)?;
+            self.collect(&[0; DEPTH], &mut Sends::default());
+            if self.lent < before {
+                last = Monotonic.now();
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&self, socket: BorrowedFd<'_>, part: &[u8], memory: Memory, id: u64) -> squeue::Entry {
+        let whole = if self.parts == Parts::Stream { libc::MSG_WAITALL } else { 0 };
+        let flags = libc::MSG_NOSIGNAL | whole;
+        let (fd, len) = (Fd(socket.as_raw_fd()), part.len() as u32);
+        let entry = match memory {
+            Memory::Copied => opcode::Send::new(fd, part.as_ptr(), len).flags(flags).build(),
+            Memory::Lent => opcode::SendZc::new(fd, part.as_ptr(), len)
+                .flags(flags)
+                .zc_flags(REPORT_USAGE)
+                .build(),
+        };
+        entry.user_data(id)
+    }
+
+    fn enter(&mut self, want: usize) -> io::Result<Woken> {
+        self.calls += 1;
+        enter(&self.ring, want)
+    }
+
+    fn collect(&mut self, lens: &[u32; DEPTH], outcome: &mut Sends) {
+        for done in self.ring.completion() {
+            let number = done.user_data() as usize;
+            let lent_here = &mut self.lent_at[number % UNDER_WAY];
+            if cqueue::notif(done.flags()) {
+                // One of a send that was cancelled tells of nothing.
+                if *lent_here > 0 {
+                    *lent_here -= 1;
+                    self.lent -= 1;
+                    self.told.completed += 1;
+                    self.told.copied += u64::from(done.result() & WAS_COPIED != 0);
+                }
+                continue;
+            }
+            outcome.done += 1;
+            if cqueue::more(done.flags()) && done.result() > 0 && *lent_here < u8::MAX {
+                *lent_here += 1;
+                self.lent += 1;
+            }
+            match usize::try_from(done.result()) {
+                Ok(bytes) => {
+                    outcome.sent.bytes += bytes;
+                    let whole = lens[number % DEPTH];
+                    outcome.sent.parts += usize::from(bytes == whole as usize);
+                }
+                Err(_) => outcome.failed = outcome.failed.or(Some(-done.result())),
+            }
+        }
+    }
+}
+
+/// Completions of one send so far.
+#[derive(Default)]
+struct Sends {
+    done: usize,
+    sent: Sent,
+    failed: Option<i32>,
+}
+
+/// Nothing is left to cancel: it ended by itself meanwhile.
+fn gone(error: io::Error) -> io::Result<()> {
+    if error.raw_os_error() == Some(libc::ENOENT) { Ok(()) } else { Err(error) }
+}
+
+/// What ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// There are as many completions as were waited for.
+    Ready,
+    /// The time is up, or a signal came.
+    Early,
+}
+
+/// Submits, and waits for so many completions, for a signal, or for [`GUARD`].
+fn enter(ring: &IoUring, want: usize) -> io::Result<Woken> {
+    let guard = Timespec::new().sec(GUARD.0 / 1_000_000_000).nsec((GUARD.0 % 1_000_000_000) as u32);
+    let args = SubmitArgs::new().timespec(&guard);
+    match ring.submitter().submit_with_args(want, &args) {
+        Ok(_) => Ok(Woken::Ready),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(Woken::Early),
+        Err(e) => Err(e),
+    }
+}
+
+/// Receives, with one request for as long as there are buffers.
+pub struct Receiver {
+    ring: IoUring,
+    pool: Pool,
+    parts: Parts,
+    armed: bool,
+    /// Buffers that arrived and were not handed over: id, length.
+    arrived: VecDeque<(u16, usize)>,
+    ended: bool,
+    failed: Option<i32>,
+    calls: u64,
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+/// What one receive brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// So many buffers.
+    Some(usize),
+    /// Nothing yet.
+    Nothing,
+    /// The peer ended its direction.
+    Closed,
+}
+
+impl Receiver {
+    /// A receiver with its own buffers.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn new(parts: Parts) -> io::Result<Receiver> {
+        let ring = ring()?;
+        let pool = Pool::new();
+        // SAFETY: the entries are page-aligned, zeroed, and live until the ring is gone (see `drop`).
+        unsafe {
+            let (at, many) = (pool.entries() as u64, BUFFERS as u16);
+            ring.submitter().register_buf_ring_with_flags(at, many, GROUP, 0)?;
+        }
+        Ok(Receiver {
+            ring,
+            pool,
+            parts,
+            armed: false,
+            arrived: VecDeque::with_capacity(BUFFERS),
+            ended: false,
+            failed: None,
+            calls: 0,
+        })
+    }
+
+    /// Calls into the kernel so far.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Receives on `socket`, always the same one. What came is for [`Receiver::take`].
+    ///
+    /// # Errors
+    /// What recv(2) would say.
+    pub fn receive(&mut self, socket: BorrowedFd<'_>, patience: Patience) -> io::Result<Received> {
+        self.collect();
+        if self.arrived.is_empty() && !self.ended && self.failed.is_none() {
+            if !self.armed {
+                let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
+                // SAFETY: the buffers it may use live until the ring is gone (see `drop`).
+                unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+                self.armed = true;
+            }
+            self.calls += 1;
+            enter(&self.ring, usize::from(patience != Patience::None))?;
+            self.collect();
+        }
+        match (self.arrived.len(), self.failed, self.ended) {
+            (many @ 1.., _, _) => Ok(Received::Some(many)),
+            (0, Some(code), _) => {
+                self.failed = None;
+                Err(io::Error::from_raw_os_error(code))
+            }
+            (0, None, true) => Ok(Received::Closed),
+            (0, None, false) => Ok(Received::Nothing),
+        }
+    }
+
+    /// Hands over each buffer that came, in order, and has them filled again.
+    pub fn take(&mut self, mut take: impl FnMut(&[u8])) {
+        while let Some((id, len)) = self.arrived.pop_front() {
+            take(self.pool.buffer(id, len));
+            self.pool.give_back(id);
+        }
+    }
+
+    fn collect(&mut self) {
+        for done in self.ring.completion() {
+            self.armed &= cqueue::more(done.flags());
+            match (done.result(), cqueue::buffer_select(done.flags())) {
+                (len @ 1.., Some(id)) => self.arrived.push_back((id, len as usize)),
+                (0, id) => {
+                    self.ended |= self.parts == Parts::Stream;
+                    id.into_iter().for_each(|id| self.pool.give_back(id));
+                }
+                // Every buffer is in use; it is armed again once some are back.
+                (code, _) if code == -libc::ENOBUFS => {}
+                (code, _) if code < 0 => self.failed = Some(-code),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // The kernel may fill a buffer as long as the request stands. If it cannot be cancelled, the
+        // memory is never freed.
+        let cancel = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+        if self.armed && cancel.or_else(gone).is_err() {
+            self.pool.leak();
+        }
+    }
+}
+
+/// Receive buffers and the ring that gives them to the kernel (io_uring_register_buf_ring(3)).
+struct Pool {
+    bytes: Box<[u8]>,
+    ring: Box<Entries>,
+    tail: u16,
+}
+
+/// Sixteen bytes an entry; aligned to a page, as the kernel maps it.
+#[repr(C, align(4096))]
+struct Entries([BufRingEntry; BUFFERS]);
+
+impl Pool {
+    fn new() -> Pool {
+        // SAFETY: an entry is plain integers, for which all-zero is valid.
+        let ring: Box<Entries> = Box::new(unsafe { std::mem::zeroed() });
+        let mut pool = Pool { bytes: prefaulted(BUFFERS * BUFFER), ring, tail: 0 };
+        (0..BUFFERS as u16).for_each(|id| pool.give_back(id));
+        pool
+    }
+
+    fn entries(&self) -> *const BufRingEntry {
+        self.ring.0.as_ptr()
+    }
+
+    fn buffer(&self, id: u16, len: usize) -> &[u8] {
+        &self.bytes[usize::from(id) % BUFFERS * BUFFER..][..len.min(BUFFER)]
+    }
+
+    fn give_back(&mut self, id: u16) {
+        let start = usize::from(id) % BUFFERS * BUFFER;
+        let address = self.bytes[start..].as_mut_ptr() as u64;
+        let entry = &mut self.ring.0[usize::from(self.tail) % BUFFERS];
+        entry.set_addr(address);
+        entry.set_len(BUFFER as u32);
+        entry.set_bid(id);
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the tail lies in the first entry's unused field, is aligned, and is written by
+        // nobody else; the kernel reads it after the entry.
+        unsafe {
+            let tail = BufRingEntry::tail(self.ring.0.as_ptr()).cast::<AtomicU16>();
+            (*tail).store(self.tail, Ordering::Release);
+        }
+    }
+
+    fn leak(&mut self) {
+        Box::leak(std::mem::take(&mut self.bytes));
+        // SAFETY: as in `new`.
+        let empty: Box<Entries> = Box::new(unsafe { std::mem::zeroed() });
+        Box::leak(std::mem::replace(&mut self.ring, empty));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn available() -> bool {
+        match check() {
+            Ok(()) => true,
+            Err(why) => {
+                println!("skipped: no io_uring here: {why}");
+                false
+            }
+        }
+    }
+
+    fn streams() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn linked_sends_leave_in_order_and_whole() {
+        if !available() {
+            return;
+        }
+        for memory in [Memory::Copied, Memory::Lent] {
+            let (near, mut far) = streams();
+            let bytes: &'static [u8] = Box::leak(prefaulted(500_000));
+            let reader = std::thread::spawn(move || {
+                let mut got = Vec::new();
+                far.read_to_end(&mut got).unwrap();
+                got
+            });
+            let mut sender = Sender::new(Parts::Stream).unwrap();
+            let mut at = 0;
+            while at < bytes.len() {
+                let parts = bytes[at..].chunks(7_001);
+                at += sender.hand_over(near.as_fd(), parts, memory).unwrap().bytes;
+            }
+            near.shutdown(std::net::Shutdown::Write).unwrap();
+            assert!(reader.join().unwrap() == bytes, "{memory:?}");
+            assert!(sender.calls() < 72 / 4, "{} calls for 72 parts", sender.calls());
+        }
+    }
+
+    #[test]
+    fn a_peer_that_reads_nothing_ends_a_send_in_time_and_what_went_is_told() {
+        if !available() {
+            return;
+        }
+        let (near, mut far) = streams();
+        let bytes: &'static [u8] = Box::leak(prefaulted(16 << 20));
+        let mut sender = Sender::new(Parts::Stream).unwrap();
+        let sent = sender.send(near.as_fd(), bytes.chunks(1 << 20)).unwrap();
+        assert!(sent.bytes > 0 && sent.bytes < bytes.len(), "{sent:?}");
+        drop(near);
+        let mut got = Vec::new();
+        far.read_to_end(&mut got).unwrap();
+        assert!(got == bytes[..sent.bytes], "{} of {}", got.len(), sent.bytes);
+    }
+
+    #[test]
+    fn one_request_receives_a_whole_stream_and_its_end() {
+        if !available() {
+            return;
+        }
+        let (mut near, far) = streams();
+        let bytes = prefaulted(3_000_000);
+        let wanted = bytes.clone();
+        let writer = std::thread::spawn(move || near.write_all(&bytes).unwrap());
+        let mut receiver = Receiver::new(Parts::Stream).unwrap();
+        let mut got = Vec::new();
+        while receiver.receive(far.as_fd(), Patience::Block).unwrap() != Received::Closed {
+            receiver.take(|bytes| got.extend_from_slice(bytes));
+        }
+        writer.join().unwrap();
+        assert!(got == *wanted);
+    }
+
+    #[test]
+    fn datagrams_keep_their_boundaries() {
+        if !available() {
+            return;
+        }
+        let (a, b) =
+            (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        a.connect(b.local_addr().unwrap()).unwrap();
+        b.connect(a.local_addr().unwrap()).unwrap();
+        let messages: Vec<Vec<u8>> = (1..=40_u8).map(|n| vec![n; usize::from(n) * 10]).collect();
+        let mut sender = Sender::new(Parts::Datagrams).unwrap();
+        let mut receiver = Receiver::new(Parts::Datagrams).unwrap();
+        let (mut at, mut got) = (0, Vec::new());
+        while got.len() < messages.len() {
+            at += sender.send(a.as_fd(), messages[at..].iter().map(Vec::as_slice)).unwrap().parts;
+            receiver.receive(b.as_fd(), Patience::Block).unwrap();
+            receiver.take(|message| got.push(message.to_vec()));
+        }
+        assert_eq!(got, messages);
+        let nothing = receiver.receive(b.as_fd(), Patience::None).unwrap();
+        assert_eq!(nothing, Received::Nothing);
+    }
+}

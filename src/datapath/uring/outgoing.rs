@@ -1,0 +1,139 @@
+//! A byte stream on its way out through io_uring: several of the application's calls at once.
+
+use std::io;
+use std::ops::Range;
+
+use super::{DEPTH, Memory, Parts, Sender, Sent, unsupported};
+use crate::contract::Source;
+use crate::datapath::buffer::PERIOD;
+use crate::datapath::channel::Channel;
+use crate::datapath::memory::Region;
+use crate::datapath::pump::read_exact;
+use crate::figures::ZeroCopy;
+
+/// Sends a byte stream.
+#[derive(Debug)]
+pub(in crate::datapath) struct Outgoing {
+    sender: Sender,
+    memory: Memory,
+    /// The pattern, long enough for a call that starts anywhere in its period. Never freed, because
+    /// the kernel may read it after a zero-copy send; one a connection, in a process of one trial.
+    pattern: &'static [u8],
+    /// What was read from the source's file.
+    read: Region,
+    /// What of it is still to be sent.
+    waiting: Range<usize>,
+}
+
+/// The calls of an application, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::datapath) struct Calls {
+    /// Where in the pattern they begin.
+    pub(in crate::datapath) at: usize,
+    /// The bytes of the first, which may be the rest of one that went in part.
+    pub(in crate::datapath) first: usize,
+    /// The bytes of each further one.
+    pub(in crate::datapath) size: usize,
+}
+
+impl Outgoing {
+    pub(in crate::datapath) fn copied() -> io::Result<Outgoing> {
+        Outgoing::new(Memory::Copied)
+    }
+
+    pub(in crate::datapath) fn lent() -> io::Result<Outgoing> {
+        Outgoing::new(Memory::Lent)
+    }
+
+    fn new(memory: Memory) -> io::Result<Outgoing> {
+        let (sender, read) = (Sender::new(Parts::Stream)?, Region::zeroed(0)?);
+        Ok(Outgoing { sender, memory, pattern: &[], read, waiting: 0..0 })
+    }
+
+    /// What zero-copy sends came to; `None` where the kernel copies.
+    pub(in crate::datapath) fn told(&self) -> Option<ZeroCopy> {
+        (self.memory == Memory::Lent).then(|| self.sender.told())
+    }
+
+    /// Sends as many of the calls as the source's budget and [`DEPTH`] allow: how many bytes went,
+    /// `None` where none did, and of how many.
+    pub(in crate::datapath) fn send<C: Channel>(
+        &mut self,
+        channel: &mut C,
+        source: &dyn Source,
+        calls: Calls,
+    ) -> io::Result<(Option<usize>, usize)> {
+        let budget = usize::try_from(source.budget()).unwrap_or(usize::MAX);
+        let before = self.sender.calls();
+        let result = match source.file() {
+            Some(_) => self.of_file(channel, source, budget, calls.size),
+            None => self.made_up(channel, budget, calls),
+        };
+        channel.count().send += self.sender.calls() - before;
+        result.map(|(sent, whole)| ((sent.bytes > 0).then_some(sent.bytes), whole))
+    }
+
+    fn made_up<C: Channel>(
+        &mut self,
+        channel: &C,
+        budget: usize,
+        calls: Calls,
+    ) -> io::Result<(Sent, usize)> {
+        let Calls { at, first, size } = calls;
+        if self.pattern.len() < PERIOD + size {
+            let pattern: &'static mut Region =
+                Box::leak(Box::new(Region::patterned(PERIOD + size)?));
+            self.pattern = pattern;
+        }
+        let whole = budget.min(first + (DEPTH - 1) * size);
+        let (pattern, mut done) = (self.pattern, 0);
+        let stretches = std::iter::from_fn(move || {
+            let len = if done == 0 { first } else { size }.min(whole - done);
+            let stretch = &pattern[(at + done) % PERIOD..][..len];
+            done += len;
+            (len > 0).then_some(stretch)
+        });
+        let sent = match self.memory {
+            Memory::Copied => self.sender.send(channel.inlet(), stretches),
+            Memory::Lent => self.sender.lend(channel.inlet(), stretches),
+        };
+        Ok((sent?, whole))
+    }
+
+    fn of_file<C: Channel>(
+        &mut self,
+        channel: &mut C,
+        source: &dyn Source,
+        budget: usize,
+        size: usize,
+    ) -> io::Result<(Sent, usize)> {
+        if self.memory == Memory::Lent {
+            return Err(unsupported(
+                "io=uring+zerocopy sends no file: the memory that it is read into would be \
+                 overwritten while the kernel still sends from it; use io=uring or io=zerocopy"
+                    .to_owned(),
+            ));
+        }
+        if let (true, Some(from)) = (self.waiting.is_empty(), source.file()) {
+            let len = budget.min(DEPTH * size);
+            if self.read.len() < len {
+                self.read = Region::zeroed(DEPTH * size)?;
+            }
+            read_exact(from, &mut self.read[..len], &mut channel.count().send)?;
+            self.waiting = 0..len;
+        }
+        let bytes = &self.read[self.waiting.clone()];
+        let sent = self.sender.send(channel.inlet(), bytes.chunks(size))?;
+        let whole = bytes.len();
+        self.waiting.start += sent.bytes;
+        Ok((sent, whole))
+    }
+
+    /// Waits until the kernel has told all that it will tell of what was sent.
+    pub(in crate::datapath) fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
+        let before = self.sender.calls();
+        let done = self.sender.finish();
+        channel.count().send += self.sender.calls() - before;
+        done
+    }
+}

@@ -1,0 +1,88 @@
+//! Bulk data on its way out of a UDP connection, batch after batch, and in another way where a device
+//! or path does not take segments.
+
+use std::io;
+
+use super::UdpConn;
+use super::knobs::{self, Wish};
+use crate::contract::Source;
+use crate::datapath::datagram::{
+    Room, SendBatch, SendEngine, is_full, is_segmentation_refused, past_network_errors,
+};
+use crate::transport::Progress;
+
+impl UdpConn {
+    pub(super) fn pump_batches(
+        &mut self,
+        batch: &mut SendBatch,
+        source: &mut dyn Source,
+    ) -> io::Result<Progress> {
+        let size = batch.size() as u64;
+        let mut progress = Progress::Idle;
+        while source.budget() > 0 {
+            if batch.waiting() == 0 {
+                // A message is never cut, so the last one may go beyond the budget.
+                let most = source.budget().div_ceil(size).min(batch.capacity() as u64);
+                batch.fill(most as usize, |slot| source.stamp(slot));
+            }
+            match self.send_batch(batch) {
+                Ok(sent) => {
+                    source.accepted(sent as u64 * size);
+                    progress = Progress::Moved;
+                }
+                Err(error) if is_full(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Makes the buffers for bulk sending: as many messages as the application hands over per call.
+    pub(super) fn start_pumping(&mut self, source: &dyn Source) -> io::Result<SendBatch> {
+        let size = source.message_size().max(1);
+        let packet = size as u64 + self.headers().in_each_packet();
+        if self.engines.io.engine.segments()
+            && let Some(mtu) = self.path_mtu()
+            && packet > mtu
+        {
+            let why = format!("a message of {size} B exceeds the path MTU of {mtu} B");
+            self.do_without_segmentation(why)?;
+        }
+        let room = Room { messages: source.call_size() / size, batch: self.knobs.send_batch() };
+        SendBatch::new(&self.socket, size, room, self.engines.io.engine)
+    }
+
+    /// Uses another engine, unless this one was asked for by name.
+    fn do_without_segmentation(&mut self, why: String) -> io::Result<()> {
+        let (asked, wish) = self.knobs.io;
+        if wish == Wish::Named {
+            let error = knobs::unsupported("io", asked.word(), &why);
+            return Err(io::Error::new(io::ErrorKind::Unsupported, error.to_string()));
+        }
+        self.engines.io.fall_back(SendEngine::SendMmsg, why);
+        Ok(())
+    }
+
+    /// Sends what waits in `batch`; how many messages left, the ones the network refused included.
+    #[inline]
+    fn send_batch(&mut self, batch: &mut SendBatch) -> io::Result<usize> {
+        let Self { socket, network_errors, .. } = self;
+        match past_network_errors(network_errors, || batch.send(socket)) {
+            Ok(Some(sent)) => Ok(sent),
+            Ok(None) => Ok(batch.discard()),
+            Err(error) if is_full(&error) => Err(error),
+            Err(error) => self.without_offload(batch, error),
+        }
+    }
+
+    /// Sends in another way what a device or path did not take segmented.
+    #[cold]
+    fn without_offload(&mut self, batch: &mut SendBatch, error: io::Error) -> io::Result<usize> {
+        if self.engines.io.engine.segments() && is_segmentation_refused(&error) {
+            self.do_without_segmentation(error.to_string())?;
+            batch.stop_segmenting(&self.socket)?;
+            return self.send_batch(batch);
+        }
+        Err(self.told(error, batch.size()))
+    }
+}
