@@ -146,7 +146,7 @@ fn spacings() -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for packets_a_second in [1_000_u64, 10_000, 50_000] {
         let period = 1e9 / packets_a_second as f64;
-        let work = format!("cbr:rate={packets_a_second}pps,size=64,time=2s");
+        let work = format!("cbr:rate={packets_a_second}pps,size=64,time=1s");
         for (waiting, placement, most_us) in
             [("spinning", "busy", 5.0), ("hybrid", "cross-core", 60.0)]
         {

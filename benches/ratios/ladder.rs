@@ -7,7 +7,7 @@ use super::race::Race;
 use super::table::{Better, Paired, Row, Target};
 use super::{Outcome, ROUNDS};
 
-const STREAM: &str = "bulk:time=2s";
+const STREAM: &str = "bulk:time=1s";
 
 /// Each way to send and to receive a stream, beside the floor's same way.
 pub(crate) fn streams() -> Outcome<Vec<Row>> {
@@ -77,7 +77,8 @@ pub(crate) fn datagrams() -> Outcome<Vec<Row>> {
 /// iperf3's.
 pub(crate) fn best() -> Outcome<Vec<Row>> {
     let cpus = Cpus::apart()?;
-    let ours = ["io=write,rx=read", "io=write,rx=trunc", "io=sendfile,rx=trunc"];
+    let ours =
+        ["io=write,rx=read", "io=write,rx=trunc", "io=sendfile,rx=read", "io=splice,rx=read"];
     let theirs: [(&str, &[&[&str]]); 2] = [
         ("iperf3", &[&[], &["-Z"], &["--skip-rx-copy"], &["-Z", "--skip-rx-copy"]]),
         ("riperf3", &[&[], &["-Z"], &["--skip-rx-copy"], &["-Z", "--skip-rx-copy"]]),
@@ -148,7 +149,7 @@ fn batching(cpus: Cpus) -> Outcome<Vec<Row>> {
 }
 
 fn udp(size: usize, io: &str, rx: &str) -> (String, String) {
-    (format!("udp:rcvbuf=8MiB,io={io},rx={rx}"), format!("bulk:time=2s,size={size}"))
+    (format!("udp:rcvbuf=8MiB,io={io},rx={rx}"), format!("bulk:time=1s,size={size}"))
 }
 
 /// The median over the trials of a race of one.

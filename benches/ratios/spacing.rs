@@ -113,8 +113,10 @@ impl Observer {
                 };
             }
             let is_udp = bytes[0] == 0x45 && bytes[9] == libc::IPPROTO_UDP as u8;
-            let leaves = from.sll_pkttype == libc::PACKET_OUTGOING;
-            if !is_udp || !leaves || got as usize != 28 + self.payload {
+            // A socket for one protocol sees packets as they come in, which on loopback is when they
+            // leave.
+            if !is_udp || from.sll_pkttype != libc::PACKET_HOST || got as usize != 28 + self.payload
+            {
                 continue;
             }
             // SAFETY: the kernel filled in the control buffer, whose first message is the stamp.

@@ -16,8 +16,9 @@ use crate::contract::{FileAt, Patience, Sink};
 /// no more: fewer calls, while the copied bytes still fit a core's second-level cache.
 const READ_ROOM: usize = 512 * 1024;
 
-/// Bytes one call may bring that copies nothing.
-const UNCOPIED_ROOM: usize = 1 << 20;
+/// Bytes one call may bring that copies nothing. On loopback 1 MiB moved 8 % less: a receiver that
+/// empties the socket in one call sleeps more often, and each wake-up costs the sender.
+const UNCOPIED_ROOM: usize = 128 * 1024;
 
 /// How an end receives bulk bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
