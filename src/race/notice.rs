@@ -200,7 +200,7 @@ impl Notice {
                 labels.join(", ")
             ),
             Notice::BudgetTooSmall { blocks, fewest } => format!(
-                "{blocks} blocks are planned and {fewest} are the fewest that can decide all \
+                "blocks planned: {blocks}; {fewest} are the fewest that can decide all \
                  claims, so some must stay undecided"
             ),
             Notice::SingleContender { label } => {
