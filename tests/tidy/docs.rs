@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use deadheat::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use deadheat::race::Race;
 use deadheat::spec::Key;
 use deadheat::transport::{self, Contender};
 use deadheat::workload;
@@ -168,8 +169,17 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
         match word {
             "-w" | "--workload" => {
                 let value = words.next().unwrap_or("");
+                // A file that it names need not be here; a range of rates is the race's to read.
+                let race = Race::new(["tcp"]).workload(value);
+                let read = |value: &str| {
+                    if value.contains("..") {
+                        race.check().map(drop)
+                    } else {
+                        workload::parse(value).map(drop)
+                    }
+                };
                 if !placeholder(value) {
-                    wrong.extend(workload::parse(value).err().map(|e| e.to_string()));
+                    wrong.extend(read(value).err().map(|e| e.to_string()));
                 }
             }
             _ if placeholder(word) => break,
