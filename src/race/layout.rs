@@ -17,7 +17,7 @@ pub fn write<T: Serialize>(value: &T, writer: impl Write) -> serde_json::Result<
 /// `value` as indented JSON, without a newline at its end.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn text<T: Serialize>(value: &T) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     write(value, &mut bytes)?;
