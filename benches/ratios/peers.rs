@@ -76,17 +76,7 @@ pub(crate) fn iperf3(
 
 /// irtt at 1 kHz for three seconds: its mean timer error in nanoseconds.
 pub(crate) fn irtt() -> Outcome<f64> {
-    installed("irtt")?;
-    let port = free_port(Protocol::Udp)?;
-    let address = format!("127.0.0.1:{port}");
-    let mut server = Command::new("irtt");
-    server.args(["server", "-b", &address, "-i", "0", "-d", "0"]);
-    let _server = Server::start(&mut server, Protocol::Udp, &port)?;
-    let said = output(
-        Command::new("irtt")
-            .args(["client", "-i", "1ms", "-d", "3s", "-l", "64", "-Q", "-o", "-", &address]),
-    )?;
-    let result: serde_json::Value = serde_json::from_str(&said)?;
+    let result: serde_json::Value = serde_json::from_str(&irtt_sends("1ms", "3s")?)?;
     let mean = &result["stats"]["timer_error"]["mean"];
     Ok(mean.as_f64().ok_or("irtt printed no timer error")?)
 }
@@ -99,18 +89,21 @@ pub(crate) fn iperf3_paced(cpus: Cpus, packets_a_second: u64) -> Outcome<()> {
 
 /// irtt sends packets of 64 bytes at a rate for two seconds.
 pub(crate) fn irtt_paced(packets_a_second: u64) -> Outcome<()> {
+    irtt_sends(&format!("{}ns", 1_000_000_000 / packets_a_second), "2s").map(drop)
+}
+
+/// What irtt says after sending packets of 64 bytes.
+fn irtt_sends(interval: &str, time: &str) -> Outcome<String> {
     installed("irtt")?;
     let port = free_port(Protocol::Udp)?;
     let address = format!("127.0.0.1:{port}");
     let mut server = Command::new("irtt");
     server.args(["server", "-b", &address, "-i", "0", "-d", "0"]);
     let _server = Server::start(&mut server, Protocol::Udp, &port)?;
-    let interval = format!("{}ns", 1_000_000_000 / packets_a_second);
     output(
         Command::new("irtt")
-            .args(["client", "-i", &interval, "-d", "2s", "-l", "64", "-Q", "-o", "-", &address]),
+            .args(["client", "-i", interval, "-d", time, "-l", "64", "-Q", "-o", "-", &address]),
     )
-    .map(drop)
 }
 
 fn on_cpu(cpu: usize, program: &str, first: &[&str]) -> Command {

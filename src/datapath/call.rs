@@ -258,7 +258,7 @@ pub(super) fn send_to(
     to: &SockAddr,
 ) -> io::Result<usize> {
     // SAFETY: the pointers and lengths are those of a live slice and a live address.
-    let sent = unsafe {
+    moved(unsafe {
         libc::syscall(
             libc::SYS_sendto,
             socket.as_raw_fd(),
@@ -268,8 +268,7 @@ pub(super) fn send_to(
             to.as_ptr(),
             to.len(),
         )
-    };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    })
 }
 
 /// recvfrom(2), which writes the sender's address as well; how many bytes came.
@@ -285,7 +284,7 @@ pub(super) fn recv_from(
 ) -> io::Result<usize> {
     let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     // SAFETY: the pointers and lengths are those of live memory that nobody else reads.
-    let got = unsafe {
+    moved(unsafe {
         libc::syscall(
             libc::SYS_recvfrom,
             socket.as_raw_fd(),
@@ -295,8 +294,7 @@ pub(super) fn recv_from(
             std::ptr::from_mut(from),
             std::ptr::from_mut(&mut len),
         )
-    };
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    })
 }
 
 /// sendmmsg(2); how many messages went.
@@ -314,7 +312,7 @@ pub(super) unsafe fn send_many(
 ) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice of headers, valid by this function's
     // own condition.
-    let sent = unsafe {
+    moved(unsafe {
         libc::syscall(
             libc::SYS_sendmmsg,
             socket.as_raw_fd(),
@@ -322,8 +320,7 @@ pub(super) unsafe fn send_many(
             headers.len() as libc::c_uint,
             flags,
         )
-    };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    })
 }
 
 /// recvmmsg(2) without a timeout; how many messages came.
@@ -341,7 +338,7 @@ pub(super) unsafe fn recv_many(
 ) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice of headers, valid by this function's
     // own condition.
-    let got = unsafe {
+    moved(unsafe {
         libc::syscall(
             libc::SYS_recvmmsg,
             socket.as_raw_fd(),
@@ -350,8 +347,7 @@ pub(super) unsafe fn recv_many(
             flags,
             std::ptr::null_mut::<libc::timespec>(),
         )
-    };
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    })
 }
 
 /// recvmsg(2), into the message of `header`; how many bytes came.
@@ -368,8 +364,7 @@ pub(super) unsafe fn recv_one(
     flags: libc::c_int,
 ) -> io::Result<usize> {
     // SAFETY: the header is valid by this function's own condition.
-    let got = unsafe {
+    moved(unsafe {
         libc::syscall(libc::SYS_recvmsg, socket.as_raw_fd(), std::ptr::from_mut(header), flags)
-    };
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    })
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
+use super::call;
 use crate::contract::FileAt;
 
 /// Reads into `room`; how many bytes came, fewer than asked for only at the end of the file.
@@ -10,17 +11,27 @@ use crate::contract::FileAt;
 /// # Errors
 /// What pread(2) says.
 pub fn read_at(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
+    read_counted(from, room, &mut 0)
+}
+
+/// The same, with each system call counted.
+///
+/// # Errors
+/// As [`read_at`].
+pub(super) fn read_counted(
+    from: FileAt<'_>,
+    room: &mut [u8],
+    calls: &mut u64,
+) -> io::Result<usize> {
     let mut done = 0;
     while done < room.len() {
-        let rest = &mut room[done..];
-        let offset = place(from.offset, done)?;
-        let fd = from.file.as_raw_fd();
-        // SAFETY: the pointer and length are those of a live slice that nobody else reads.
-        let got = unsafe { libc::pread64(fd, rest.as_mut_ptr().cast(), rest.len(), offset) };
-        match moved(got)? {
-            Some(0) => break,
-            Some(got) => done += got,
-            None => {}
+        let offset = place(from.offset, done)?.cast_unsigned();
+        *calls += 1;
+        match call::pread(FileAt { offset, ..from }, &mut room[done..]) {
+            Ok(0) => break,
+            Ok(got) => done += got,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
     }
     Ok(done)
@@ -38,10 +49,11 @@ pub fn write_at(to: FileAt<'_>, bytes: &[u8]) -> io::Result<()> {
         let fd = to.file.as_raw_fd();
         // SAFETY: the pointer and length are those of a live slice.
         let put = unsafe { libc::pwrite64(fd, rest.as_ptr().cast(), rest.len(), offset) };
-        match moved(put)? {
-            Some(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Some(put) => done += put,
-            None => {}
+        match usize::try_from(put).map_err(|_| io::Error::last_os_error()) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(put) => done += put,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
     }
     Ok(())
@@ -50,17 +62,6 @@ pub fn write_at(to: FileAt<'_>, bytes: &[u8]) -> io::Result<()> {
 fn place(offset: u64, done: usize) -> io::Result<libc::off64_t> {
     let offset = offset.checked_add(done as u64).and_then(|at| i64::try_from(at).ok());
     offset.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
-}
-
-/// Bytes that were moved; `None` where a signal came first.
-fn moved(result: libc::ssize_t) -> io::Result<Option<usize>> {
-    match usize::try_from(result) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(_) => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
-            error => Err(error),
-        },
-    }
 }
 
 #[cfg(test)]

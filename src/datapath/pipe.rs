@@ -80,8 +80,8 @@ pub fn capacity(pipe: BorrowedFd<'_>) -> io::Result<usize> {
 /// A channel of two pipes, one for each direction.
 ///
 /// Pipes know no timeout, so a call that may wait for [`GUARD`] is tried first and, where nothing
-/// can move, made again after poll(2). Where every call sleeps, as with 64 KiB between two CPUs, that
-/// takes 8 % more CPU time than calls that block for as long as it takes. The reader is in blocking mode, so that
+/// can move, made again after poll(2). Where every call sleeps, that is more calls than with those
+/// that block for as long as it takes. The reader is in blocking mode, so that
 /// [`Patience::UntilNudged`] is one call; the writer is not.
 #[derive(Debug)]
 pub struct Pipes {

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use super::buffer::PERIOD;
 use super::call::{self, End};
 use super::channel::{Channel, Kind, no_sigpipe};
+use super::file::read_counted;
 use super::memory::{PatternFile, Region};
 use super::pipe::Pipe;
 #[cfg(feature = "io-uring")]
@@ -366,19 +367,11 @@ impl Memory {
     }
 }
 
-pub(super) fn read_exact(from: FileAt<'_>, mut room: &mut [u8], calls: &mut u64) -> io::Result<()> {
-    let mut from = from;
-    while !room.is_empty() {
-        *calls += 1;
-        match call::pread(from, room) {
-            Ok(0) => return Err(too_short(from)),
-            Ok(got) => {
-                room = &mut room[got..];
-                from.offset += got as u64;
-            }
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
+/// Fills `room` from a file that was long enough when the transfer began.
+pub(super) fn read_exact(from: FileAt<'_>, room: &mut [u8], calls: &mut u64) -> io::Result<()> {
+    let got = read_counted(from, room, calls)?;
+    if got < room.len() {
+        return Err(too_short(FileAt { offset: from.offset + got as u64, ..from }));
     }
     Ok(())
 }

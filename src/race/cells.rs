@@ -12,7 +12,7 @@ use super::request::{Checked, Request};
 use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
 use crate::figures::{Metric, Role};
-use crate::spec::{Kind, Spec};
+use crate::spec::{Key, Kind, Spec};
 use crate::transport::{Contender, Effective, Info};
 use crate::trial::placement::{Load, Placement};
 use crate::units::range;
@@ -52,16 +52,14 @@ struct Runs {
 /// contender; where a contender cannot run at all.
 pub(super) fn check(request: &Request) -> Result<Checked> {
     let (workload, factors) = factors(request)?;
-    let asked: Vec<Spec> =
-        request.contenders.iter().map(|typed| Spec::parse(typed)).collect::<Result<_>>()?;
     let contenders: Vec<Contender> =
         request.contenders.iter().map(|typed| Contender::parse(typed)).collect::<Result<_>>()?;
     let changes = factors
         .iter()
-        .map(|factor| changes(factor, &workload, &asked, &contenders))
+        .map(|factor| changes(factor, &workload, &contenders))
         .collect::<Result<Vec<Changes>>>()?;
     check_sizes(request, &factors)?;
-    Grid { request, workload, factors, changes, asked, contenders }.check()
+    Grid { request, workload, factors, changes, contenders }.check()
 }
 
 /// What is varied: what was asked to be, and every offered rate of the workload that is a range. With
@@ -70,11 +68,8 @@ pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     let mut workload = Spec::parse(&request.workload)?;
     let mut factors = request.vary.clone();
     let keys = workload::keys(&workload.name)?;
-    let is_rate = |name: &str| {
-        keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
-    };
     for (name, value) in std::mem::take(&mut workload.options) {
-        if is_rate(&name) && range::is_range(&value) {
+        if is_load(keys, &name) && range::is_range(&value) {
             factors.push(Factor { levels: range::expand(&value)?, name });
         } else {
             workload.options.push((name, value));
@@ -83,17 +78,18 @@ pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     Ok((workload, factors))
 }
 
-fn changes(
-    factor: &Factor,
-    workload: &Spec,
-    asked: &[Spec],
-    contenders: &[Contender],
-) -> Result<Changes> {
+/// Whether the key of this name is a rate to offer.
+pub(super) fn is_load(keys: &[Key], name: &str) -> bool {
+    keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
+}
+
+fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result<Changes> {
     let name = factor.name.as_str();
     let keys = workload::keys(&workload.name)?;
     let knobs = |contender: &Contender| contender.transport.info().keys.iter().map(|k| k.name);
     let fixed = |spec: &Spec| spec.options.iter().any(|(key, _)| key == name);
-    if let Some(twice) = asked.iter().chain([workload]).find(|spec| fixed(spec)) {
+    let mut specs = contenders.iter().map(|contender| &contender.spec).chain([workload]);
+    if let Some(twice) = specs.find(|spec| fixed(spec)) {
         return Err(Error::usage(format!(
             "`{name}` is to vary and is fixed in `{twice}`; leave it out there"
         )));
@@ -177,7 +173,6 @@ struct Grid<'a> {
     workload: Spec,
     factors: Vec<Factor>,
     changes: Vec<Changes>,
-    asked: Vec<Spec>,
     contenders: Vec<Contender>,
 }
 
@@ -186,7 +181,7 @@ impl Grid<'_> {
         let combinations = combinations(&self.factors);
         let mut cells: Vec<Candidate> = Vec::new();
         for levels in &combinations {
-            for row in 0..self.asked.len() {
+            for row in 0..self.contenders.len() {
                 let runs = self.cell(row, levels);
                 cells.push(Candidate { row, levels: levels.clone(), runs });
             }
@@ -203,7 +198,7 @@ impl Grid<'_> {
             )));
         }
         let placement = self.request.placement.as_deref().map(Placement::parse).transpose()?;
-        let labels = labels(&self.asked);
+        let labels = labels(&self.contenders);
         let mut entrants = Vec::with_capacity(cells.len());
         let mut parsed = Vec::with_capacity(cells.len());
         for (id, Candidate { row, levels, runs }) in cells.into_iter().enumerate() {
@@ -224,7 +219,7 @@ impl Grid<'_> {
 
     /// One contender under one combination, or why it cannot run.
     fn cell(&self, row: usize, levels: &[usize]) -> Result<Runs> {
-        let (mut spec, mut workload) = (self.asked[row].clone(), self.workload.clone());
+        let (mut spec, mut workload) = (self.contenders[row].spec.clone(), self.workload.clone());
         let mut placement = None;
         for ((factor, changes), level) in self.factors.iter().zip(&self.changes).zip(levels) {
             let option = (factor.name.clone(), factor.levels[*level].clone());
@@ -248,7 +243,7 @@ impl Grid<'_> {
     /// Without factors every contender must run. With them every contender and every level must run
     /// somewhere; a level that suits nobody is a mistake, not a condition.
     fn check_levels(&self, cells: &mut Vec<Candidate>) -> Result<()> {
-        for row in 0..self.asked.len() {
+        for row in 0..self.contenders.len() {
             runs_somewhere(cells, |cell| cell.row == row)?;
         }
         for (at, factor) in self.factors.iter().enumerate() {
@@ -333,8 +328,8 @@ fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) 
 }
 
 /// The specs, with a number from the second of the same spec on: `udp`, `udp #2`.
-fn labels(asked: &[Spec]) -> Vec<String> {
-    let specs: Vec<String> = asked.iter().map(Spec::to_string).collect();
+fn labels(contenders: &[Contender]) -> Vec<String> {
+    let specs: Vec<String> = contenders.iter().map(|c| c.spec.to_string()).collect();
     let label = |(id, spec): (usize, &String)| match specs[..id]
         .iter()
         .filter(|other| *other == spec)

@@ -215,8 +215,10 @@ impl Entrant {
 
     /// Whether it ran under the same conditions as another, so that the two can be compared.
     pub fn meets(&self, other: &Entrant) -> bool {
-        let levels = |entrant: &Entrant| entrant.cell.as_ref().map(|cell| cell.levels.clone());
-        levels(self) == levels(other)
+        match (&self.cell, &other.cell) {
+            (Some(cell), Some(other)) => cell.levels == other.levels,
+            (cell, other) => cell.is_none() && other.is_none(),
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::cells;
 use super::outcome::{KneeAt, KneePlace, Outcome, Sweep};
 use super::plan::alpha;
-use crate::spec::{Kind, Spec};
+use crate::spec::Spec;
 use crate::stats::knee::{self, Load, Place};
 use crate::workload;
 
@@ -40,10 +41,7 @@ pub fn sweeps(outcome: &Outcome) -> Vec<Sweep> {
 fn load_factor(outcome: &Outcome) -> Option<usize> {
     let spec = Spec::parse(&outcome.asked.workload).ok()?;
     let keys = workload::keys(&spec.name).ok()?;
-    let offers = |name: &str| {
-        keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
-    };
-    outcome.factors.iter().position(|factor| offers(&factor.name))
+    outcome.factors.iter().position(|factor| cells::is_load(keys, &factor.name))
 }
 
 fn rising(outcome: &Outcome, factor: usize) -> Rising {
