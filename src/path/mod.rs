@@ -6,6 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::error::{Error, Result, unknown};
 
+pub mod impair;
+pub mod network;
+pub mod trace;
+
 /// The port that servers listen on unless told otherwise, TCP and UDP.
 pub const DEFAULT_PORT: u16 = 5210;
 
