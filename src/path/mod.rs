@@ -8,6 +8,7 @@ use crate::error::{Error, Result, unknown};
 
 pub mod impair;
 pub mod network;
+pub mod segment;
 pub mod trace;
 
 /// The port that servers listen on unless told otherwise, TCP and UDP.
