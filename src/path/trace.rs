@@ -309,3 +309,128 @@ fn short(typed: &str) -> String {
     }
     start
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, mode: Option<Mode>) -> Result<Trace> {
+        Trace::from_bytes("a.trace", text.as_bytes(), mode)
+    }
+
+    fn steps(text: &str) -> Vec<(u64, u64)> {
+        let Content::Steps(steps) = read(text, None).unwrap().content else { panic!("no steps") };
+        steps.iter().map(|step| (step.from.0 / 1_000_000, step.rate.0 / 12_032)).collect()
+    }
+
+    #[test]
+    fn mahimahi_spread_is_a_rate_in_each_millisecond() {
+        // 12 032 bits a millisecond are one opportunity of 1504 bytes; the one at the end is the
+        // first of the next round.
+        assert_eq!(steps("1\n2\n2\n5\n"), [(0, 1_000), (2, 2_000), (3, 0)]);
+        assert_eq!(steps("3\n7\n"), [(0, 1_000), (1, 0), (3, 1_000), (4, 0)]);
+        assert_eq!(steps("0\n0\n1\n2\n2\n"), [(0, 4_000), (1, 1_000)]);
+        assert_eq!(steps("1\n"), [(0, 1_000)]);
+        assert_eq!(steps("# from a drive\n\n1\n2\n"), [(0, 1_000)]);
+    }
+
+    #[test]
+    fn both_modes_carry_what_the_file_says() {
+        let mut rng = crate::rng::SplitMix64::new(3);
+        for _ in 0..500 {
+            let mut at: Vec<u64> = (0..=rng.below(40)).map(|_| rng.below(60)).collect();
+            at.push(rng.below(60) + 1);
+            at.sort_unstable();
+            let text: String = at.iter().map(|ms| format!("{ms}\n")).collect();
+            let bits = at.len() as f64 * 12_032.0;
+            for mode in [Mode::Spread, Mode::Burst] {
+                let trace = read(&text, Some(mode)).unwrap();
+                assert!((trace.capacity() - bits).abs() < 1e-3, "{at:?}: {}", trace.capacity());
+            }
+            let Content::Steps(steps) = read(&text, None).unwrap().content else {
+                panic!("no steps")
+            };
+            assert_eq!(steps[0].from, Nanos::ZERO);
+            assert!(steps.windows(2).all(|two| two[0].from < two[1].from), "{at:?}");
+        }
+    }
+
+    #[test]
+    fn mahimahi_burst_is_instants() {
+        let trace = read("0\n2\n2\n5\n", Some(Mode::Burst)).unwrap();
+        let at = [0, 2, 2, 5].map(Nanos::from_millis).to_vec();
+        assert_eq!(trace.content, Content::Opportunities { bytes: 1504, at });
+        assert_eq!(trace.length, Nanos::from_millis(5));
+    }
+
+    #[test]
+    fn our_own_format_says_rate_delay_and_loss() {
+        let text = "# made by hand\ndeadheat-trace 1\n0s 20mbit 25ms 0%\n\n1500ms 0bit - 2%\n2s 5mbit\nend 10s\n";
+        let trace = read(text, None).unwrap();
+        let step = |from, rate, delay: Option<u64>, loss| Step {
+            from: Nanos::from_millis(from),
+            rate: BitRate(rate),
+            delay: delay.map(Nanos::from_millis),
+            loss,
+        };
+        let want = [
+            step(0, 20_000_000, Some(25), Some(0.0)),
+            step(1500, 0, None, Some(0.02)),
+            step(2000, 5_000_000, None, None),
+        ];
+        assert_eq!(trace.content, Content::Steps(want.to_vec()));
+        assert_eq!(trace.length, Nanos::from_secs(10));
+        assert_eq!(trace.capacity(), 30e6 + 40e6);
+    }
+
+    #[test]
+    fn the_hash_is_of_the_bytes() {
+        // printf '1\n' | sha256sum
+        let want = "4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865";
+        assert_eq!(read("1\n", None).unwrap().sha256, want);
+        assert_eq!(read("1\n", Some(Mode::Burst)).unwrap().sha256, want);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let say = |text: &str| match read(text, None) {
+            Ok(trace) => panic!("{text:?} is taken: {trace:?}"),
+            Err(error) => error.to_string(),
+        };
+        for (text, words) in [
+            ("", "is empty"),
+            ("\n# nothing\n", "is empty"),
+            ("1\n2\nx\n", "line 3: `x` is not a whole number of milliseconds"),
+            ("1.5\n", "line 1: `1.5`"),
+            ("-1\n", "line 1: `-1`"),
+            ("2\n1\n", "line 2: 1 is less than the line before"),
+            ("0\n0\n", "line 2: the last time is 0"),
+            ("99999999999999999999\n", "line 1: "),
+            ("9999999999999\n", "over 30 days"),
+            ("deadheat-trace 2\n", "line 1: `deadheat-trace 2` is not a version"),
+            ("deadheat-trace 1\n", "line 1: the last line is not `end TIME`"),
+            ("deadheat-trace 1\nend 1s\n", "line 2: nothing before `end`"),
+            ("deadheat-trace 1\n1s 1mbit\nend 2s\n", "line 2: the first time is 1s"),
+            ("deadheat-trace 1\n0s 1mbit\n0s 2mbit\nend 2s\n", "line 3: 0s is not after"),
+            ("deadheat-trace 1\n0s 1mbit\n", "line 2: the last line is not `end TIME`"),
+            ("deadheat-trace 1\n0s 1mbit\n2s 1mbit\nend 2s\n", "line 4: the trace ends at"),
+            ("deadheat-trace 1\n0s 1mbit\nend 2s\n3s 1mbit\n", "line 4: a line after `end`"),
+            ("deadheat-trace 1\n0s 1mbit\nend 2s now\n", "line 3: `now` after the time"),
+            ("deadheat-trace 1\n0s 1mbit\nend\n", "line 3: "),
+            ("deadheat-trace 1\n0s\nend 2s\n", "line 2: no rate"),
+            ("deadheat-trace 1\n0s 1MBit\nend 2s\n", "line 2: unknown rate unit"),
+            ("deadheat-trace 1\n0s 9tbit\nend 2s\n", "line 2: a rate of 9.00 Tbit/s"),
+            ("deadheat-trace 1\n0s 1mbit 2h\nend 2s\n", "line 2: a delay of more than an hour"),
+            ("deadheat-trace 1\n0s 1mbit 1ms 101%\nend 2s\n", "line 2: share `101%`"),
+            ("deadheat-trace 1\n0s 1mbit 1ms 1% 5\nend 2s\n", "line 2: `5` is too much"),
+            ("deadheat-trace 1\n0s 0bit\nend 2s\n", "line 3: no line carries anything"),
+        ] {
+            let said = say(text);
+            assert!(said.starts_with("a.trace: ") && said.contains(words), "{text:?}: {said}");
+        }
+        let binary = Trace::from_bytes("a.trace", &[0xff, 0xfe, 0x00], None).unwrap_err();
+        assert!(binary.to_string().contains("not text"), "{binary}");
+        let mode = read("deadheat-trace 1\n0s 1mbit\nend 2s\n", Some(Mode::Burst)).unwrap_err();
+        assert!(matches!(mode, Error::Usage(_)), "{mode:?}");
+    }
+}

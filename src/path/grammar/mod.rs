@@ -283,7 +283,7 @@ fn whole_key(name: &str, bare: &str) -> Result<&'static Key> {
     let meant = ELSEWHERE.iter().find(|(there, _)| *there == bare).map(|(_, here)| *here);
     match meant {
         Some(here) => Err(Error::usage(format!("path: unknown key `{name}`; here it is `{here}`"))),
-        None => Err(unknown("key of a path", name, &names)),
+        None => Err(unknown("key of a path", bare, &names)),
     }
 }
 
