@@ -1,4 +1,5 @@
-//! The grammar `NAME[:key=value,…]` that contenders and workloads share, and typed access to it.
+//! The grammar `NAME[:key=value,…]` that contenders and workloads share, and typed access to it
+//! (paths use the keys, with a grammar of their own around them).
 //!
 //! [`Spec::parse`] knows only the shape. [`Settings::check`] holds a spec against the keys that a
 //! transport or workload declares: nothing unknown, nothing twice, nothing silently ignored.
@@ -10,7 +11,7 @@ use crate::error::{Error, Result, unknown};
 use crate::time::Nanos;
 use crate::units::{
     Bare, BitRate, Bytes, OfferedRate, PacketRate, parse_bytes, parse_count, parse_offered,
-    parse_rate, parse_span,
+    parse_rate, parse_share, parse_span,
 };
 
 /// The longest spec that is read at all.
@@ -110,6 +111,15 @@ pub enum Kind {
     Offered(u64, u64),
     /// A duration from `.0` to `.1` nanoseconds.
     Span(u64, u64),
+    /// A share, `0%` to `100%`.
+    Share,
+    /// A form of its owner's own.
+    Own {
+        /// How help shows it.
+        form: &'static str,
+        /// Whether a value is of it.
+        check: fn(&str) -> Result<()>,
+    },
 }
 
 impl Kind {
@@ -127,10 +137,16 @@ impl Kind {
                 format!("..{}|..{}|max", BitRate(*bits), PacketRate(*packets))
             }
             Kind::Span(low, high) => format!("{}..{}", Nanos(*low), Nanos(*high)),
+            Kind::Share => "0%..100%".into(),
+            Kind::Own { form, .. } => (*form).into(),
         }
     }
 
-    fn check(&self, value: &str) -> Result<()> {
+    /// Whether a value is of this kind.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with what is wrong and what would be right.
+    pub fn check(&self, value: &str) -> Result<()> {
         match *self {
             Kind::Switch => one_of(value, &["on", "off"]),
             Kind::Choice(words) => one_of(value, words),
@@ -156,6 +172,8 @@ impl Kind {
                 OfferedRate::Max => Ok(()),
             },
             Kind::Span(low, high) => within(parse_span(value)?.0, low, high, value, self),
+            Kind::Share => parse_share(value).map(drop),
+            Kind::Own { check, .. } => check(value),
         }
     }
 }
@@ -240,6 +258,11 @@ impl Settings {
     /// A duration; `None` where not set.
     pub fn span(&self, key: &str) -> Option<Nanos> {
         self.text(key).and_then(|value| parse_span(value).ok())
+    }
+
+    /// A share as a fraction; `None` where not set.
+    pub fn share(&self, key: &str) -> Option<f64> {
+        self.text(key).and_then(|value| parse_share(value).ok())
     }
 
     /// Every key with its value, defaults included, in alphabetical order.

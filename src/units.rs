@@ -130,14 +130,63 @@ pub fn parse_share(typed: &str) -> Result<f64> {
     let number = typed
         .strip_suffix('%')
         .ok_or_else(|| Error::usage(format!("share `{typed}` needs a percent sign, such as 5%")))?;
-    let value: f64 = number
-        .trim()
-        .parse()
+    let number = number.trim();
+    // Read as the decimal fraction that it stands for, and not divided afterwards, a share is the
+    // nearest float, which `percent` writes back.
+    let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let share: Result<f64, _> = if plain {
+        format!("{number}e-2").parse()
+    } else {
+        number.parse::<f64>().map(|value| value / 100.0)
+    };
+    let share = share
         .map_err(|_| Error::usage(format!("share `{typed}` is not a number with %, such as 5%")))?;
-    if !(0.0..=100.0).contains(&value) {
+    if !(0.0..=1.0).contains(&share) {
         return Err(Error::usage(format!("share `{typed}` must lie between 0% and 100%")));
     }
-    Ok(value / 100.0)
+    Ok(share)
+}
+
+/// A share as [`parse_share`] reads it, exactly: 0.05 as `5%`.
+pub fn percent(share: f64) -> String {
+    let text = format!("{share}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let fraction = format!("{fraction:0<2}");
+    let (shifted, rest) = fraction.split_at(2);
+    let whole = format!("{whole}{shifted}");
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    if rest.is_empty() { format!("{whole}%") } else { format!("{whole}.{rest}%") }
+}
+
+/// A duration as [`parse_span`] reads it, exactly: in the largest unit up to seconds of which it is a
+/// whole number.
+pub fn span_text(span: Nanos) -> String {
+    match span.0 {
+        ns if ns % 1_000_000_000 == 0 && ns > 0 => format!("{}s", ns / 1_000_000_000),
+        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        ns if ns % 1_000 == 0 => format!("{}us", ns / 1_000),
+        ns => format!("{ns}ns"),
+    }
+}
+
+/// A rate as [`parse_rate`] reads it, exactly.
+pub fn rate_text(rate: BitRate) -> String {
+    let (unit, factor) = exact_unit(rate.0, RATES);
+    format!("{}{unit}", rate.0 / factor)
+}
+
+/// A size as [`parse_bytes`] reads it, exactly.
+pub fn bytes_text(size: Bytes) -> String {
+    let (unit, factor) = exact_unit(size.0, &SIZES[..5]);
+    format!("{}{unit}", size.0 / factor)
+}
+
+/// The largest unit of which `value` is a whole number, and how many of the base unit it is.
+fn exact_unit<'a>(value: u64, table: &[(&'a str, f64)]) -> (&'a str, u64) {
+    let fits = |factor: u64| value > 0 && value % factor == 0;
+    let exact = table.iter().rev().map(|(unit, factor)| (*unit, *factor as u64));
+    exact.into_iter().find(|(_, factor)| fits(*factor)).unwrap_or((table[0].0, 1))
 }
 
 /// A whole number such as `1000`.
@@ -246,6 +295,28 @@ mod tests {
         assert!(parse_share("5").unwrap_err().to_string().contains("percent sign"));
         assert!(parse_share("101%").unwrap_err().to_string().contains("between"));
         assert!(parse_count("1e3").is_err());
+    }
+
+    #[test]
+    fn what_is_written_exactly_is_read_back() {
+        for typed in ["0%", "1%", "0.1%", "12.5%", "99.999%", "100%", "0.00001%"] {
+            assert_eq!(percent(parse_share(typed).unwrap()), typed);
+        }
+        let mut share = 1e-9;
+        while share < 1.0 {
+            assert_eq!(parse_share(&percent(share)).unwrap().to_bits(), f64::to_bits(share));
+            share *= 1.37;
+        }
+        for ns in [0, 1, 999, 1_000, 1_500_000, 25_000_000, 3_600_000_000_000, 1_000_000_001] {
+            assert_eq!(parse_span(&span_text(Nanos(ns))).unwrap(), Nanos(ns));
+        }
+        assert_eq!(span_text(Nanos::from_millis(25)), "25ms");
+        for n in [0, 4, 1_500, 20_000_000, 1_234_567, 10_000_000_000] {
+            assert_eq!(parse_rate(&rate_text(BitRate(n))).unwrap(), BitRate(n));
+            assert_eq!(parse_bytes(&bytes_text(Bytes(n)), Bare::Refused).unwrap(), Bytes(n));
+        }
+        assert_eq!(rate_text(BitRate(20_000_000)), "20mbit");
+        assert_eq!(bytes_text(Bytes(64_000)), "64kB");
     }
 
     #[test]

@@ -1,52 +1,70 @@
-//! What lies between the two ends: this machine's loopback, or the way to a server elsewhere.
+//! What lies between the two ends: this machine's loopback, a network that is emulated or simulated on
+//! it, or the way to a server elsewhere.
 //!
 //! Here a path is words and addresses only. How agents are started at its ends is `trial`'s affair.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::error::{Error, Result, unknown};
+use self::files::ReadFile;
+use self::grammar::Carrier;
+use self::network::Network;
+use crate::error::Result;
 
+pub mod files;
+pub mod grammar;
 pub mod impair;
 pub mod network;
+pub mod profile;
 pub mod segment;
 pub mod trace;
 
 /// The port that servers listen on unless told otherwise, TCP and UDP.
 pub const DEFAULT_PORT: u16 = 5210;
 
-/// A path inside this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LocalPath {
+/// What lies between two ends on this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Path {
     /// The loopback interface.
     Loopback,
+    /// A network of its own, in real time.
+    Emulated(Network),
+    /// The same in virtual time.
+    Simulated(Network),
 }
 
-/// Keys of impairments, so that who asks for one learns that they are for a later version.
-const IMPAIRMENTS: &[&str] =
-    &["delay", "jitter", "loss", "rate", "queue", "trace", "sim", "backend"];
-
-impl LocalPath {
-    /// Every local path by name, with what it is.
-    pub const ALL: &[(&str, &str)] =
-        &[("loopback", "the far end is another process on this machine")];
-
-    /// Reads a path as typed.
+impl Path {
+    /// Reads a path as typed: `loopback`, links as [`Network::parse`] does, or `sim:` and links.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming what is wrong and what would be right.
-    pub fn parse(typed: &str) -> Result<LocalPath> {
+    /// As of [`Network::parse`].
+    pub fn parse(typed: &str) -> Result<Path> {
+        Path::parse_with(typed, &mut files::read)
+    }
+
+    /// [`Path::parse`] with files that `read` has.
+    ///
+    /// # Errors
+    /// As of [`Network::parse_with`].
+    pub fn parse_with(typed: &str, read: ReadFile<'_>) -> Result<Path> {
         if typed == "loopback" {
-            return Ok(LocalPath::Loopback);
+            return Ok(Path::Loopback);
         }
-        let word = typed.split(['=', ':']).next().unwrap_or(typed);
-        let word = word.strip_prefix("up.").or(word.strip_prefix("down.")).unwrap_or(word);
-        if IMPAIRMENTS.contains(&word) {
-            return Err(Error::usage(format!(
-                "path `{typed}`: emulated paths are not in this version; `loopback` and --to HOST are"
-            )));
+        match typed.strip_prefix("sim:") {
+            Some(links) => grammar::parse(links, Carrier::Simulated, read).map(Path::Simulated),
+            None => grammar::parse(typed, Carrier::Emulated, read).map(Path::Emulated),
         }
-        let names: Vec<&str> = LocalPath::ALL.iter().map(|(name, _)| *name).collect();
-        Err(unknown("path", typed, &names))
+    }
+}
+
+impl fmt::Display for Path {
+    /// As [`Path::parse`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Loopback => f.write_str("loopback"),
+            Path::Emulated(network) => network.fmt(f),
+            Path::Simulated(network) => write!(f, "sim:{network}"),
+        }
     }
 }
 
@@ -86,13 +104,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_listed_path_parses_and_others_are_named() {
-        for (name, _) in LocalPath::ALL {
-            assert!(LocalPath::parse(name).is_ok());
-        }
-        let say = |typed: &str| LocalPath::parse(typed).unwrap_err().to_string();
+    fn a_path_is_loopback_emulated_or_simulated() {
+        assert_eq!(Path::parse("loopback").unwrap(), Path::Loopback);
+        let network = Network::parse("delay=25ms,loss=1%").unwrap();
+        assert_eq!(Path::parse("delay=25ms,loss=1%").unwrap(), Path::Emulated(network.clone()));
+        assert_eq!(Path::parse("sim:delay=25ms,loss=1%").unwrap(), Path::Simulated(network));
+        let say = |typed: &str| Path::parse(typed).unwrap_err().to_string();
         assert!(say("lopback").contains("did you mean `loopback`?"));
-        assert!(say("delay=25ms,loss=1%").contains("not in this version"));
-        assert!(say("up.rate=1mbit").contains("not in this version"));
+        assert!(say("sim:loopback").contains("stands alone"));
+        assert!(say("loopback,delay=1ms").contains("stands alone"));
+        assert!(say("delay=1ms + sim:delay=1ms").contains("in front of the whole path"));
+        assert!(say("sim:").contains("a link without words"));
+        for whole in ["mtu=1280", "backend=tun", "wait=spin", "mode=strict"] {
+            assert!(say(&format!("sim:delay=1ms,{whole}")).contains("no devices"), "{whole}");
+        }
+    }
+
+    #[test]
+    fn a_path_prints_as_it_is_read() {
+        for typed in ["loopback", "delay=25ms,loss=1%", "sim:delay=25ms,seed=7"] {
+            assert_eq!(Path::parse(typed).unwrap().to_string(), typed);
+        }
     }
 }

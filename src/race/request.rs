@@ -7,7 +7,7 @@ use super::cells;
 use super::outcome::{Asked, Entrant, Factor, Fixed};
 use crate::error::{Error, Result};
 use crate::figures::Metric;
-use crate::path::LocalPath;
+use crate::path::Path;
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::files::Overwrite;
@@ -307,7 +307,13 @@ impl Request {
                 self.path
             ))),
             Some(_) => self.check_texts(),
-            None => LocalPath::parse(&self.path).and_then(|_| self.check_texts()),
+            None => match Path::parse(&self.path)? {
+                Path::Loopback => self.check_texts(),
+                Path::Emulated(_) | Path::Simulated(_) => Err(Error::usage(format!(
+                    "path `{}`: races over emulated paths are not in this version; `loopback` and --to HOST are",
+                    self.path
+                ))),
+            },
         }
     }
 

@@ -72,12 +72,13 @@ pub(crate) fn values(kind: &Kind) -> Vec<String> {
     match *kind {
         Kind::Switch => vec!["on".into(), "off".into()],
         Kind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
-        Kind::Word | Kind::Path => Vec::new(),
+        Kind::Word | Kind::Path | Kind::Own { .. } => Vec::new(),
         Kind::Count(low, high) => vec![16.clamp(low, high).to_string()],
         Kind::Size(low, high) => vec![40_000.clamp(low, high).to_string()],
         Kind::Rate(low, high) => vec![format!("{}bit", 1_000_000_000.clamp(low, high))],
         Kind::Offered(bits, packets) => vec![format!("{bits}bit"), format!("{packets}pps")],
         Kind::Span(low, high) => vec![format!("{}ns", 1_000_000.clamp(low, high))],
+        Kind::Share => vec!["5%".into()],
     }
 }
 

@@ -1,0 +1,113 @@
+//! Paths by name: kinds of access and routes, each with where its values are from.
+//!
+//! A profile is what would be typed for a link, so that it can be read, copied and overruled key by
+//! key. It is one plausible link of its kind, not the average of all: who needs a particular one
+//! measures it. Delays are half of a round trip in each direction, since round trips are what the
+//! sources give.
+
+/// A link of some kind.
+#[derive(Debug, Clone, Copy)]
+pub struct Profile {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its keys, as they would be typed.
+    pub text: &'static str,
+    /// What it stands for, in one line.
+    pub summary: &'static str,
+    /// Where the values are from, and which are a judgement.
+    pub source: &'static str,
+}
+
+/// Every profile.
+pub const ALL: &[Profile] = &[
+    Profile {
+        name: "dsl",
+        text: "delay=22ms,up.rate=1mbit,down.rate=16mbit,overhead=32B,up.queue=64kB,down.queue=256kB",
+        summary: "ADSL2+ at home, with the deep upstream buffer of its time",
+        source: "Round trip 44 ms: mean of DSL in FCC, Measuring Broadband America (2011). Upstream buffer 64 kB: \
+                 a common size in Netalyzr (Kreibich et al., IMC 2010). Judgement: 16 and 1 Mbit/s, a usual \
+                 offer within ITU-T G.992.5; 32 B for PPPoE, Ethernet and AAL5, while ATM's cells are not modelled; \
+                 the downstream buffer.",
+    },
+    Profile {
+        name: "cable",
+        text: "delay=14ms,up.jitter=2ms,up.rate=10mbit,down.rate=200mbit,overhead=18B,up.aqm=pie,up.target=10ms,\
+               up.queue=256kB,down.queue=100ms",
+        summary: "DOCSIS 3.1 at home, its modem with active queue management",
+        source: "Round trip 28 ms: mean of cable in FCC, Measuring Broadband America (2011). Downstream near the \
+                 mean advertised 194 Mbit/s of the FCC's eleventh report (2021). PIE with 10 ms in the modem: \
+                 RFC 8034. 256 kB: a common size in Netalyzr (IMC 2010). Judgement: 10 Mbit/s up, 2 ms for the \
+                 wait for a grant, the downstream buffer.",
+    },
+    Profile {
+        name: "lte",
+        text: "delay=25ms,jitter=5ms,jitter-shape=pareto,loss=0.1%,up.rate=7.6mbit,down.rate=29.5mbit,queue=1s",
+        summary: "4G as phones find it, standing still, with the deep buffer of a base station",
+        source: "29.5 and 7.6 Mbit/s: means of 4G in Ofcom, Mobile Matters 2023 (2022-10 to 2023-03). Round trip \
+                 50 ms: Ofcom's means of 4G by city in 2014 were 49 to 60 ms; its 2024 report has 18 to 24 ms to \
+                 the nearest servers. A deep queue: Winstein et al. (Sprout, NSDI 2013) saw several seconds. \
+                 Judgement: 1 s, jitter, and 0.1 % loss, since the link repeats what it loses. The rate is \
+                 steady here; a trace varies it.",
+    },
+    Profile {
+        name: "5g",
+        text: "delay=10ms,jitter=2ms,jitter-shape=pareto,loss=0.1%,up.rate=14.7mbit,down.rate=130mbit,queue=200ms",
+        summary: "5G (non-standalone, below 6 GHz) as phones find it, standing still",
+        source: "129.9 and 14.7 Mbit/s: means of 5G in Ofcom, Mobile Matters 2023. Round trip 20 ms: means by \
+                 operator of 16.3 to 21.4 ms in Mobile Matters 2024. Judgement: jitter, loss, queue.",
+    },
+    Profile {
+        name: "wifi-busy",
+        text: "delay=8ms,jitter=8ms,jitter-shape=pareto,loss=0.5%,burst=4,rate=30mbit,queue=256pkt",
+        summary: "the wireless hop alone, on a channel that many share",
+        source: "Delay and its tail lie among those of Sui et al. (MobiSys 2016): half of a campus network's packets \
+                 took up to 3 ms on the wireless hop, a tenth more than 20 ms, a hundredth more than 250 ms; this \
+                 profile has 6, 14 (a tenth) and 37 ms (a hundredth). Judgement: rate, losses in bursts that \
+                 survive the link's own repetitions, queue.",
+    },
+    Profile {
+        name: "geo-satellite",
+        text: "delay=300ms,up.rate=10mbit,down.rate=100mbit,queue=300ms",
+        summary: "by way of a geostationary satellite, clear sky, no performance-enhancing proxy",
+        source: "100 and 10 Mbit/s: the subscription that Michel et al. (IMC 2022) set beside Starlink. Round trip \
+                 600 ms: the least that they give for such links; light alone takes 477 ms for four times 35 786 km. No \
+                 loss: DVB-S2 is quasi error free (ETSI EN 302 307). Judgement: queue.",
+    },
+    Profile {
+        name: "leo-satellite",
+        text: "delay=25ms,jitter=5ms,jitter-shape=normal,loss=0.4%,burst=60ms,up.rate=17mbit,down.rate=178mbit,\
+               queue=150ms",
+        summary: "by way of satellites in low orbit, which change every 15 seconds",
+        source: "Michel et al., A First Look at Starlink Performance (IMC 2022): median round trip 50 ms to European \
+                 anchors (quartiles 40 and 60 ms), median 178 and 17 Mbit/s, 0.4 % of sparse messages lost. \
+                 Judgement: that this loss is one burst in each 15 s interval between reconfigurations (Mohan et \
+                 al., WWW 2024), thus 60 ms; jitter, queue.",
+    },
+    Profile {
+        name: "transatlantic",
+        text: "delay=35ms,loss=0.01%",
+        summary: "between New York and London, on a backbone that is not full",
+        source: "Round trip about 70 ms; operators guarantee a monthly mean of 90 ms (Verizon, IP latency \
+                 statistics), and the shortest cable takes 59 ms (Hibernia Express, 2015). Judgement: 0.01 % loss; no \
+                 rate, as the ends limit it.",
+    },
+    Profile {
+        name: "datacentre",
+        text: "delay=100us,loss=0.005%,rate=10gbit,overhead=38B,queue=1MB",
+        summary: "between two servers of one data centre",
+        source: "Guo et al., Pingmesh (SIGCOMM 2015): median round trip 0.27 ms between pods, the hosts' share \
+                 included, and 1 to 8 in 100 000 packets dropped. 38 B: Ethernet's header, check sequence, preamble and \
+                 gap (IEEE 802.3). Judgement: 10 Gbit/s and the share of a switch's buffer.",
+    },
+    Profile {
+        name: "kreylos-2020-home",
+        text: "delay=23.6ms,jitter=3.3ms,jitter-shape=normal,up.rate=5.35mbit,up.queue=2.9MB,up.loss=0.015%,\
+               down.rate=87mbit",
+        summary: "the home line of \"Is TCP really that slow?\" (O. Kreylos, 2020), to his university",
+        source: "From the article's figures: ICMP round trip 47.273 ms, standard deviation 4.721 ms, shared evenly \
+                 by the two directions. 5.35 Mbit/s and 2.9 MB solve his four uploads of 104 858 600 B together, as \
+                 IP packets, timed at the sender: TCP in 158 s; datagrams in 2.3 s with 95.88 % lost, at 0.812 MiB/s \
+                 with 20.93 %, at 1.181 MiB/s with 44.29 %. 0.015 % was lost below the rate. Download 10.03 MiB/s \
+                 by TCP. Judgement: the downstream queue.",
+    },
+];
