@@ -144,7 +144,8 @@ pub fn parse_share(typed: &str) -> Result<f64> {
     if !(0.0..=1.0).contains(&share) {
         return Err(Error::usage(format!("share `{typed}` must lie between 0% and 100%")));
     }
-    Ok(share)
+    // -0% is 0%.
+    Ok(share + 0.0)
 }
 
 /// A share as [`parse_share`] reads it, exactly: 0.05 as `5%`.

@@ -1,6 +1,8 @@
 //! What people type: nothing panics, and what parses prints itself so that it parses the same.
 #![no_main]
 
+use deadheat::path::Path;
+use deadheat::path::trace::{Mode, Trace};
 use deadheat::spec::Spec;
 use deadheat::transport::Contender;
 use deadheat::trial::placement::Placement;
@@ -16,6 +18,7 @@ const EXACT: u64 = 1 << 53;
 fuzz_target!(|typed: &str| {
     specs(typed);
     units(typed);
+    paths(typed);
     if let Ok(placement) = Placement::parse(typed) {
         assert_eq!(Placement::parse(&placement.to_string()).ok(), Some(placement));
     }
@@ -34,6 +37,20 @@ fn specs(typed: &str) {
         let spec = task.spec();
         let again = workload::parse(&spec.to_string()).expect("parses again");
         assert_eq!(again.spec(), spec);
+    }
+}
+
+/// A path, and its files: the input is the content of each, too.
+fn paths(typed: &str) {
+    let mut file = |_: &str| Ok(typed.as_bytes().to_vec());
+    if let Ok(path) = Path::parse_with(typed, &mut file) {
+        let again = Path::parse_with(&path.to_string(), &mut file).expect("parses again");
+        assert_eq!(again, path);
+    }
+    for mode in [None, Some(Mode::Spread), Some(Mode::Burst)] {
+        if let Ok(trace) = Trace::from_bytes("FILE", typed.as_bytes(), mode) {
+            assert!(trace.length.0 > 0 && trace.capacity() > 0.0);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use clap::ValueEnum;
 
 use crate::error::Result;
+use crate::path::{grammar, profile};
 use crate::report::wrap;
 use crate::spec::{self, Key};
 use crate::transport::Transport;
@@ -86,9 +87,21 @@ fn paths(width: usize) -> String {
             "the far end is another process on this machine (-4 or -6 for the IP version)",
         ),
         ("--to HOST", "the far end is `deadheat serve` on another host"),
-        ("emulated", "not in this version: delay, loss, rate and queues in a network of its own"),
+        ("LINK + LINK", "a network of its own, emulated; each link is [PROFILE,]key=value,…"),
+        ("sim:LINK", "the same in virtual time, without a kernel"),
     ] {
-        put(&mut out, 2, (name, 13), what, width);
+        put(&mut out, 2, (name, 15), what, width);
+    }
+    out.push_str("  keys of a link, for both directions, or with up. or down. in front for one\n");
+    put_keys(&mut out, grammar::LINK, width, &|_| None);
+    out.push_str("  keys of the whole path, once\n");
+    put_keys(&mut out, grammar::WHOLE, width, &|_| None);
+    out.push_str("  profiles of a link, whose keys others after them overrule\n");
+    for profile in profile::ALL {
+        put(&mut out, 4, (profile.name, 24), profile.summary, width);
+        // In one piece, as it would be typed.
+        let _ = writeln!(out, "      {}", profile.text);
+        put(&mut out, 6, ("from", 12), profile.source, width);
     }
     out
 }

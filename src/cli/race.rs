@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// What to ask of each contender
     #[arg(short, long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// What lies between the two ends [default: loopback]
+    /// What lies between the two ends, such as delay=25ms,loss=1% (`deadheat list paths`) [default: loopback]
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Race against `deadheat serve` on another host (port 5210 unless given)

@@ -47,6 +47,7 @@ impl Path {
     /// # Errors
     /// As of [`Network::parse_with`].
     pub fn parse_with(typed: &str, read: ReadFile<'_>) -> Result<Path> {
+        let typed = typed.trim();
         if typed == "loopback" {
             return Ok(Path::Loopback);
         }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use deadheat::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
 use deadheat::transport::{self, Contender};
@@ -17,7 +18,8 @@ pub(crate) fn reference(root: &Path) {
     let path = root.join(REFERENCE);
     let text = fs::read_to_string(&path).unwrap();
     let wanted = between(&text, "transports", &transports());
-    let wanted = wanted.and_then(|text| between(&text, "workloads", &workloads())).unwrap();
+    let wanted = wanted.and_then(|text| between(&text, "workloads", &workloads()));
+    let wanted = wanted.and_then(|text| between(&text, "paths", &paths())).unwrap();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, &wanted).unwrap();
         return;
@@ -55,6 +57,20 @@ fn workloads() -> String {
     for info in workload::ALL.iter().map(|workload| workload.info()) {
         section(&mut out, info.id, info.label, info.summary);
         keys(&mut out, info.keys);
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+fn paths() -> String {
+    let mut out = String::from("### Keys of a link\n\n");
+    keys(&mut out, grammar::LINK);
+    out.push_str("### Keys of the whole path\n\n");
+    keys(&mut out, grammar::WHOLE);
+    out.push_str("### Profiles\n\n");
+    for profile in profile::ALL {
+        writeln!(out, "**`{}`**: {}.\n", profile.name, profile.summary).unwrap();
+        writeln!(out, "```text\n{}\n```\n", profile.text).unwrap();
+        writeln!(out, "{}\n", profile.source).unwrap();
     }
     out.trim_end().to_owned() + "\n"
 }
@@ -157,6 +173,11 @@ fn wrong_commands(name: &str, text: &str) -> Vec<String> {
 const SWITCHES: &[&str] =
     &["-q", "-4", "-6", "--quiet", "--explain", "--help", "--quick", "--no-samples", "--force"];
 
+/// What stands in for any file that a path names.
+fn example(_: &str) -> deadheat::Result<Vec<u8>> {
+    Ok(b"1\n2\n".to_vec())
+}
+
 fn wrong_arguments(arguments: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut words = arguments.split_whitespace().take_while(|word| {
@@ -167,6 +188,13 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
             word.starts_with('[') || word.chars().all(|c| c.is_uppercase() || c == '.' || c == '…')
         };
         match word {
+            "--path" => {
+                let value = words.next().unwrap_or("");
+                // A file that it names need not be here.
+                if !placeholder(value) {
+                    wrong.extend(Way::parse_with(value, &mut example).err().map(|e| e.to_string()));
+                }
+            }
             "-w" | "--workload" => {
                 let value = words.next().unwrap_or("");
                 // A file that it names need not be here; a range of rates is the race's to read.

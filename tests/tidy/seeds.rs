@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use deadheat::path::trace::Trace;
 use deadheat::race::outcome::Outcome;
 use deadheat::spec::Spec;
 use deadheat::transport::hello::Hello;
@@ -15,7 +16,7 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
         ("control", is_control),
         ("hello", is_hello),
         ("result", |seed| serde_json::from_slice::<Outcome>(seed).is_ok()),
-        ("grammar", |seed| std::str::from_utf8(seed).is_ok_and(|text| Spec::parse(text).is_ok())),
+        ("grammar", |seed| std::str::from_utf8(seed).is_ok_and(is_typed)),
     ];
     let mut findings = Vec::new();
     for (name, understood) in kinds {
@@ -32,6 +33,13 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
         }
     }
     findings
+}
+
+fn is_typed(text: &str) -> bool {
+    let mut file = |_: &str| Ok(b"1\n2\n".to_vec());
+    Spec::parse(text).is_ok()
+        || deadheat::path::Path::parse_with(text, &mut file).is_ok()
+        || Trace::from_bytes("FILE", text.as_bytes(), None).is_ok()
 }
 
 fn is_control(seed: &[u8]) -> bool {

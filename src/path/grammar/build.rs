@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::keys::{self, Burst, Picked};
+use super::forms::{self, Burst, Picked};
 use crate::error::{Error, Result, nearest, unknown};
 use crate::path::files::{Files, content};
 use crate::path::network::{
@@ -61,17 +61,17 @@ fn usage(what: impl std::fmt::Display) -> Error {
 
 fn loss(settings: &Settings, files: &mut Files<'_>) -> Result<Loss> {
     if let Some(typed) = settings.text("ge") {
-        let [p, r, bad, good] = keys::chain(typed)?;
+        let [p, r, bad, good] = forms::chain(typed)?;
         return Ok(Loss::GilbertElliott(GilbertElliott { p, r, bad, good }));
     }
     if let Some(typed) = settings.text("drop") {
-        return Ok(Loss::List(match keys::picked(typed)? {
+        return Ok(Loss::List(match forms::picked(typed)? {
             Picked::Here(numbers) => numbers.into(),
-            Picked::In(file) => keys::picked_in(file, files)?,
+            Picked::In(file) => forms::picked_in(file, files)?,
         }));
     }
     let share = settings.share("loss").unwrap_or(0.0);
-    match settings.text("burst").map(keys::burst).transpose()? {
+    match settings.text("burst").map(forms::burst).transpose()? {
         _ if share == 0.0 => Ok(Loss::None),
         None => Ok(Loss::Bernoulli(share)),
         Some(Burst::Packets(mean)) => chain_of(share, mean).map(Loss::GilbertElliott),
@@ -148,7 +148,7 @@ fn slow(rate: &Rate, largest: u64) -> Result<()> {
 }
 
 fn queue(settings: &Settings, largest: u64) -> Result<Queue> {
-    let limit = settings.text("queue").map_or(Ok(Queue::default().limit), keys::limit)?;
+    let limit = settings.text("queue").map_or(Ok(Queue::default().limit), forms::limit)?;
     if let Limit::Bytes(bytes) = limit
         && bytes < largest
     {
@@ -219,18 +219,18 @@ fn jitter(settings: &Settings, delay: Nanos, files: &mut Files<'_>) -> Result<Op
 }
 
 fn table(typed: &str, files: &mut Files<'_>) -> Result<Arc<[f64]>> {
-    if keys::is_table(typed) {
-        return keys::offsets(typed.split('/')).map_err(|(_, what)| usage(what));
+    if forms::is_table(typed) {
+        return forms::offsets(typed.split('/')).map_err(|(_, what)| usage(what));
     }
     let text = files.text(typed).map_err(|error| match error {
         // What was meant for a name is read as a file.
-        Error::Setup { .. } if nearest(typed, keys::SHAPES.iter().copied()).is_some() => {
-            unknown("shape of jitter", typed, keys::SHAPES)
+        Error::Setup { .. } if nearest(typed, forms::SHAPES.iter().copied()).is_some() => {
+            unknown("shape of jitter", typed, forms::SHAPES)
         }
         error => error,
     })?;
     let lines: Vec<(usize, &str)> = content(&text).collect();
-    keys::offsets(lines.iter().map(|(_, line)| *line)).map_err(|(nth, what)| {
+    forms::offsets(lines.iter().map(|(_, line)| *line)).map_err(|(nth, what)| {
         let line = lines.get(nth).map_or(1, |(line, _)| *line);
         Error::data(typed, format!("line {line}: {what}"))
     })

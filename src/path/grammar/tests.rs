@@ -1,12 +1,12 @@
 //! What is read, what is refused and with which words, and that text and network are one.
 
 use super::*;
-use crate::path::Path;
 use crate::path::network::{
     Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, Order, Outages, Queue, Rate,
     Reorder, Shape,
 };
 use crate::path::trace::Content;
+use crate::path::{Path, profile};
 use crate::rng::SplitMix64;
 use crate::time::Nanos;
 use crate::units::BitRate;
@@ -23,6 +23,7 @@ fn shelf(file: &str) -> Result<Vec<u8>> {
         "lost.list" => "# lost in the run of yesterday\n5\n6\n\n40-42\n",
         "zero.list" => "5\n0\n",
         "offsets" => "-1\n0.25\n\n0.75\n",
+        "words" => "-100\n1e2\n",
         "lopsided" => "0\n1\n2\n",
         _ => {
             let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
@@ -193,6 +194,8 @@ fn impossible_values_are_refused() {
     refused("corrupt=100%", &["none accepted"]);
     refused("reorder=100%", &["none to overtake"]);
     refused("loss=1", &["percent sign"]);
+    refused("loss=0.00000000001%", &["one packet in 10^12"]);
+    refused("ge=0.00000000001%/1%", &["one packet in 10^12"]);
     refused("rate=20mbit,queue=0pkt", &["queue of zero", "1pkt"]);
     refused("rate=20mbit,queue=0B", &["queue of zero"]);
     refused("rate=20mbit,queue=0ms", &["queue of zero"]);
@@ -207,7 +210,7 @@ fn impossible_values_are_refused() {
     refused("drop=0", &["counted from 1"]);
     refused("drop=3-1", &["backwards", "1-3"]);
     refused("drop=5/5", &["once, in increasing order"]);
-    refused("drop=1-99999999", &["more than 10000000"]);
+    refused("drop=1-99999999", &["more than 1000000"]);
 }
 
 #[test]
@@ -308,6 +311,8 @@ fn what_netem_would_take_is_explained() {
 fn files_are_refused_by_line() {
     refused("drop=@zero.list", &["zero.list: line 2:", "counted from 1"]);
     refused("delay=5ms,jitter=1ms,jitter-shape=lopsided", &["the mean", "subtract it"]);
+    refused("delay=5ms,jitter=1ms,jitter-shape=words", &["words: line 2: `1e2` is not an offset"]);
+    refused("delay=5ms,jitter=1ms,jitter-shape=5", &["at least two"]);
     refused("drop=@", &["drop=@FILE"]);
     let error = read("trace=nowhere").unwrap_err();
     assert!(matches!(error, Error::Setup { .. }), "{error:?}");
@@ -394,7 +399,7 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
 fn what_is_read_prints_so_that_it_reads_the_same() {
     let mut rng = SplitMix64::new(4);
     let mut taken = 0;
-    for _ in 0..60_000 {
+    for _ in 0..20_000 {
         let mut links: Vec<String> = Vec::new();
         for link in 0..=rng.below(3) / 2 {
             let mut words: Vec<String> = Vec::new();
@@ -418,7 +423,7 @@ fn what_is_read_prints_so_that_it_reads_the_same() {
         assert_eq!(again, network, "{links:?} prints as {text}");
         assert_eq!(again.to_string(), text);
     }
-    assert!(taken > 500, "only {taken} of the paths were taken");
+    assert!(taken > 300, "only {taken} of the paths were taken");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::build::{chain_of, outages_of};
-use super::keys::limit_text;
+use super::forms::limit_text;
 use crate::contract::WaitMode;
 use crate::path::network::{
     Backend, Discipline, Ecn, GilbertElliott, Grouping, Impairments, Jitter, Link, Loss, Network,
