@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::error::{Error, Result, unknown};
 
+pub mod emulated;
 pub mod impair;
 pub mod network;
 pub mod segment;
