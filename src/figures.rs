@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::contract::Direction;
 
 mod content;
+pub(crate) mod moments;
 pub mod path;
 pub mod series;
 mod view;

@@ -9,12 +9,15 @@ use std::ptr::NonNull;
 
 use super::buffer::{PERIOD, pattern};
 
-/// Anonymous memory, all of it in place (mmap(2) with `MAP_POPULATE`).
+/// The least that a page is, in bytes.
+const PAGE: usize = 4_096;
+
+/// Anonymous memory (mmap(2)).
 ///
 /// Not from the allocator: what zero-copy calls still refer to when this is dropped stays as it was
 /// until the kernel is done with it, because nobody else gets these pages before.
 #[derive(Debug)]
-pub(super) struct Region {
+pub(crate) struct Region {
     start: NonNull<u8>,
     len: usize,
 }
@@ -25,11 +28,30 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// `len` bytes of zero, at least one.
+    /// `len` bytes of zero, at least one, all of them in place (`MAP_POPULATE`).
     ///
     /// # Errors
     /// What mmap(2) says.
     pub(super) fn zeroed(len: usize) -> io::Result<Region> {
+        Region::mapped(len, libc::MAP_POPULATE)
+    }
+
+    /// `len` bytes of zero, at least one, of which each page takes memory from when it is first
+    /// touched (`MAP_NORESERVE`).
+    ///
+    /// # Errors
+    /// What mmap(2) says.
+    pub(crate) fn reserved(len: usize) -> io::Result<Region> {
+        Region::mapped(len, libc::MAP_NORESERVE)
+    }
+
+    /// Puts the first `len` bytes in place, which are zero afterwards on each page's first byte.
+    pub(crate) fn populate(&mut self, len: usize) {
+        let len = len.min(self.len);
+        self[..len].iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+    }
+
+    fn mapped(len: usize, flags: libc::c_int) -> io::Result<Region> {
         let len = len.max(1);
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
         let start = unsafe {
@@ -37,7 +59,7 @@ impl Region {
                 std::ptr::null_mut(),
                 len,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
                 -1,
                 0,
             )
@@ -144,6 +166,15 @@ mod tests {
         file.file.read_to_end(&mut held).unwrap();
         assert!(held[..wanted.len()] == wanted);
         assert_eq!(held.len(), file.len());
+    }
+
+    #[test]
+    fn a_reserved_region_is_zero_wherever_it_is_touched() {
+        let mut region = Region::reserved(1 << 33).unwrap();
+        region.populate(3 * PAGE);
+        region[(1 << 33) - 1] = 1;
+        assert_eq!((region[0], region[1 << 30], region[(1 << 33) - 1]), (0, 0, 1));
+        Region::reserved(10).unwrap().populate(1 << 30);
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod channel;
 pub mod datagram;
 pub mod drain;
 pub mod file;
-mod memory;
+pub(crate) mod memory;
 pub mod option;
 mod patience;
 pub mod pipe;

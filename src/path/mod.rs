@@ -11,6 +11,7 @@ use self::grammar::Carrier;
 use self::network::Network;
 use crate::error::Result;
 
+pub mod emulated;
 pub mod files;
 pub mod grammar;
 pub mod impair;

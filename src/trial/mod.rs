@@ -32,7 +32,6 @@ pub mod intervals;
 pub mod link;
 pub mod live;
 pub mod means;
-mod moments;
 pub mod noise;
 mod pair;
 pub mod placement;

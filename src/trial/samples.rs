@@ -16,9 +16,8 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::figures::moments::{Delays, Moments};
 use crate::figures::{Distribution, Recorder, Sample};
-
-use super::moments::{Delays, Moments};
 
 /// What a samples file starts with.
 pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";

@@ -4,8 +4,8 @@ use std::io;
 
 use hdrhistogram::Histogram;
 
+use super::{Distribution, Quantile};
 use crate::error::{Error, Result};
-use crate::figures::{Distribution, Quantile};
 
 /// The longest time a histogram tells apart; longer ones count as this. One hour, the longest timeout.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -13,7 +13,7 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// A histogram with exact extremes and moments. The moments are sums of differences from the first
 /// value, which keeps them exact enough without a division per sample (Chan, Golub & LeVeque 1983,
 /// Am. Stat. 37(3), "shifted data").
-pub(super) struct Moments {
+pub(crate) struct Moments {
     histogram: Histogram<u64>,
     min: u64,
     max: u64,
@@ -23,14 +23,14 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    pub(super) fn new(digits: u8) -> Result<Moments> {
+    pub(crate) fn new(digits: u8) -> Result<Moments> {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, digits)
             .map_err(|e| Error::setup("make a histogram", io::Error::other(e.to_string())))?;
         Ok(Moments { histogram, min: u64::MAX, max: 0, shift: 0.0, sum: 0.0, squares: 0.0 })
     }
 
     #[inline]
-    pub(super) fn add(&mut self, ns: u64) {
+    pub(crate) fn add(&mut self, ns: u64) {
         if self.histogram.is_empty() {
             self.shift = ns as f64;
         }
@@ -42,7 +42,7 @@ impl Moments {
         self.squares += beyond * beyond;
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.histogram.len()
     }
 
@@ -56,7 +56,7 @@ impl Moments {
     }
 
     /// Sums up, with `censored` more samples known only to exceed `timeout_ns`.
-    pub(super) fn distribution(&self, censored: u64, timeout_ns: u64) -> Distribution {
+    pub(crate) fn distribution(&self, censored: u64, timeout_ns: u64) -> Distribution {
         let seen = self.histogram.len();
         let n = seen + censored;
         let whole = censored == 0 && seen > 0;
@@ -99,7 +99,7 @@ fn printable_rank(n: u64, per_mille: u64) -> Option<u64> {
 /// A histogram tells times apart to a share of their size, so it has to count from near the least
 /// delay, which may be any number. The first delays are kept as they are, and the least of them is
 /// where the rest is counted from, up and down.
-pub(super) struct Delays {
+pub(crate) struct Delays {
     early: Vec<i64>,
     from: i64,
     below: Moments,
@@ -119,7 +119,7 @@ const EARLY: usize = 4096;
 const DELAY_DIGITS: u8 = 3;
 
 impl Delays {
-    pub(super) fn new() -> Result<Delays> {
+    pub(crate) fn new() -> Result<Delays> {
         Ok(Delays {
             early: Vec::with_capacity(EARLY),
             from: 0,
@@ -135,7 +135,7 @@ impl Delays {
     }
 
     #[inline]
-    pub(super) fn add(&mut self, ns: i64) {
+    pub(crate) fn add(&mut self, ns: i64) {
         if self.n == 0 {
             self.first = ns;
         }
@@ -167,7 +167,7 @@ impl Delays {
     }
 
     /// Sums up how far the delays are above the least of them.
-    pub(super) fn above_least(&self) -> Distribution {
+    pub(crate) fn above_least(&self) -> Distribution {
         if self.n == 0 {
             return Distribution::default();
         }
