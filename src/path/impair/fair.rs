@@ -132,7 +132,7 @@ impl<H: Copy> Fair<H> {
 
     /// Gives up half of the bytes of the queue that has most, at most 64 packets, from its head.
     pub(super) fn cut_fattest(&mut self, mut full: impl FnMut(Item<H>)) {
-        let fattest = self.queues.iter_mut().max_by_key(|queue| queue.bytes);
+        let fattest = self.queues.iter_mut().max_by_key(|queue| (queue.bytes, queue.head != NONE));
         let Some(queue) = fattest else {
             return;
         };
