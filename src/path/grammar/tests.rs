@@ -372,7 +372,7 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
     match key {
         "drop" => format!("{}/{}-{}", n + 1, n + 3, n + 3 + n % 50),
         "ge" => format!("{}/{}/{}/0.0001%", percent(n), percent(n / 3 + 7), percent(n + 3_000)),
-        "burst" if n % 2 == 0 => format!("{}us", n % 1_000_000 + 1),
+        "burst" if n.is_multiple_of(2) => format!("{}us", n % 1_000_000 + 1),
         "burst" => format!("{}", 1.0 + (n % 997) as f64 / 7.0),
         "jitter-shape" => ["uniform", "normal", "pareto", "-1/0/1"][n as usize % 4].into(),
         "order" => ["kept", "free"][n as usize % 2].into(),
