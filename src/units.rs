@@ -185,7 +185,7 @@ pub fn bytes_text(size: Bytes) -> String {
 
 /// The largest unit of which `value` is a whole number, and how many of the base unit it is.
 fn exact_unit<'a>(value: u64, table: &[(&'a str, f64)]) -> (&'a str, u64) {
-    let fits = |factor: u64| value > 0 && value % factor == 0;
+    let fits = |factor: u64| value > 0 && value.is_multiple_of(factor);
     let exact = table.iter().rev().map(|(unit, factor)| (*unit, *factor as u64));
     exact.into_iter().find(|(_, factor)| fits(*factor)).unwrap_or((table[0].0, 1))
 }

@@ -257,12 +257,18 @@ fn is_zero(word: &Word<'_>) -> bool {
     }
 }
 
+/// Keys that are there and yet have no effect where they are 0.
+const AMOUNTS: &[&str] = &["loss", "jitter", "reorder"];
+
 fn or(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match names {
-        [_] => format!("{} above 0", quoted.join("")),
-        _ => quoted.join(" or "),
-    }
+    let quoted: Vec<String> = names
+        .iter()
+        .map(|name| match AMOUNTS.contains(name) {
+            true => format!("`{name}` above 0"),
+            false => format!("`{name}`"),
+        })
+        .collect();
+    quoted.join(" or ")
 }
 
 #[cfg(test)]

@@ -249,14 +249,15 @@ fn contradictions_are_refused() {
 #[test]
 fn a_key_without_effect_is_refused() {
     refused("delay=1ms,burst=4", &["`burst=4` has no effect", "`loss`"]);
-    refused("loss=0%,burst=4", &["has no effect"]);
+    refused("loss=0%,burst=4", &["has no effect", "it needs `loss` above 0"]);
     refused("delay=1ms,queue=64kB", &["no effect", "`rate` or `trace`"]);
     refused("delay=1ms,aqm=codel", &["no effect", "`rate`"]);
     refused("delay=1ms,overhead=38B", &["no effect", "`rate`"]);
     refused("rate=1mbit,target=5ms", &["no effect", "aqm=codel|fq-codel|pie"]);
     refused("rate=1mbit,aqm=pie,interval=50ms", &["no effect", "aqm=codel|fq-codel"]);
     refused("rate=1mbit,ecn=on", &["no effect"]);
-    refused("rate=1mbit,trace-mode=burst", &["no effect", "`trace`"]);
+    refused("rate=1mbit,trace-mode=burst", &["no effect: it needs `trace`"]);
+    refused("delay=1ms,jitter=0,order=free", &["no effect: it needs `jitter` above 0"]);
     refused("trace=ours.trace,trace-mode=burst", &["mahimahi's format"]);
     refused("trace=ours.trace,delay=5ms", &["no effect", "a delay of its own"]);
     assert_eq!(up("trace=half.trace,delay=5ms").delay, Nanos(5 * MS));
@@ -372,7 +373,7 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
     match key {
         "drop" => format!("{}/{}-{}", n + 1, n + 3, n + 3 + n % 50),
         "ge" => format!("{}/{}/{}/0.0001%", percent(n), percent(n / 3 + 7), percent(n + 3_000)),
-        "burst" if n % 2 == 0 => format!("{}us", n % 1_000_000 + 1),
+        "burst" if n.is_multiple_of(2) => format!("{}us", n % 1_000_000 + 1),
         "burst" => format!("{}", 1.0 + (n % 997) as f64 / 7.0),
         "jitter-shape" => ["uniform", "normal", "pareto", "-1/0/1"][n as usize % 4].into(),
         "order" => ["kept", "free"][n as usize % 2].into(),
