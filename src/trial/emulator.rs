@@ -129,7 +129,8 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// Builds a network from its description as typed: `delay=25ms,loss=1%`.
+    /// Builds a network from its description as typed: `delay=25ms,loss=1%`. It ends with the thread
+    /// that calls this (PR_SET_PDEATHSIG(2const)), so that must be one that stays.
     ///
     /// # Errors
     /// [`Error::Usage`] where the description makes no sense; otherwise what this host lacks, and how
