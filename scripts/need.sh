@@ -24,7 +24,10 @@ why() {
     taskset) echo "benchmarks pin peers with it" ;;
     setpriv | unshare) echo "tests drop privileges and make namespaces with it" ;;
     nft) echo "the firewall test blocks a transport with it" ;;
-    iperf3 | sockperf | irtt) echo "benchmarks compare with it" ;;
+    sockperf) echo "benchmarks compare with it" ;;
+    iperf3 | irtt) echo "tests and benchmarks compare with it" ;;
+    ping | tcpdump) echo "tests have it look at emulated networks" ;;
+    bash) echo "a test runs it on a terminal" ;;
     *) echo "asked for" ;;
   esac
 }
@@ -43,6 +46,10 @@ package() {
     setpriv:apk) echo setpriv ;;
     setpriv:* | unshare:* | taskset:*) echo util-linux ;;
     nft:*) echo nftables ;;
+    ping:apt-get) echo iputils-ping ;;
+    ping:*) echo iputils ;;
+    tcpdump:*) echo tcpdump ;;
+    bash:*) echo bash ;;
     iperf3:zypper) echo iperf ;;
     iperf3:*) echo iperf3 ;;
     sockperf:apt-get | sockperf:dnf) echo sockperf ;;

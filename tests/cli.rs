@@ -58,7 +58,8 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "--resume", "r.json", "--explain"], "--explain"),
         (&["race", "tcp", "--format", "html"], "not in this version"),
         (&["study", "list"], "not in this version"),
-        (&["path", "check"], "not in this version"),
+        (&["path", "run", "delay=1ms"], "COMMAND"),
+        (&["path", "run", "dleay=1ms", "--", "true"], "did you mean `delay`?"),
         (&["frobnicate"], "unrecognized subcommand"),
     ];
     for (args, wanted) in cases {

@@ -14,6 +14,7 @@ mod compare;
 mod doctor;
 mod interrupt;
 mod list;
+mod path;
 mod progress;
 mod race;
 mod report;
@@ -41,12 +42,12 @@ enum Command {
     Compare(compare::Args),
     /// List transports, workloads and paths, and what works on this host
     List(list::Args),
+    /// Run programs on an emulated network
+    Path(path::PathArgs),
     /// Examine how far this machine can be trusted
     Doctor(doctor::Args),
     #[command(hide = true)]
     Study(Absent),
-    #[command(hide = true)]
-    Path(Absent),
 }
 
 /// A subcommand of a later version: whatever follows is not looked at.
@@ -63,11 +64,16 @@ enum Verdict {
     Fine,
     /// It ran, but its result is not to be trusted, or a gate found something worse.
     Doubtful,
+    /// It ran a command, which ended with this exit code.
+    Ended(u8),
 }
 
 /// Parses the command line, runs the command, and answers the exit code: 0 ran and is trusted,
 /// 1 failed, 2 usage, 3 ran but is not trusted or a gate found something worse.
 pub fn run() -> ExitCode {
+    if let Some(code) = path::enter() {
+        return code;
+    }
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Race(args) => race::run(*args),
@@ -77,11 +83,12 @@ pub fn run() -> ExitCode {
         Command::List(args) => list::run(args).map(|()| Verdict::Fine),
         Command::Doctor(args) => doctor::run(args).map(|()| Verdict::Fine),
         Command::Study(_) => Err(absent("study", "published experiments as files")),
-        Command::Path(_) => Err(absent("path", "emulated networks")),
+        Command::Path(args) => path::run(args),
     };
     match done {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
         Ok(Verdict::Doubtful) => ExitCode::from(3),
+        Ok(Verdict::Ended(code)) => ExitCode::from(code),
         Err(error) => {
             eprintln!("deadheat: {error}");
             ExitCode::from(error.exit_code())

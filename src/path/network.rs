@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::trace::Trace;
 use crate::contract::{Direction, WaitMode};
 use crate::time::Nanos;
@@ -45,7 +47,8 @@ impl Link {
 }
 
 /// What builds a network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Backend {
     /// Two TUN devices, segments decided one by one in this program.
     Tun,
@@ -56,7 +59,8 @@ pub enum Backend {
 }
 
 /// How packets that leave close to each other are handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Grouping {
     /// Only what leaves at the very same time goes together.
     Strict,

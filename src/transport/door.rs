@@ -50,7 +50,7 @@ pub struct HandOver(OwnedFd);
 enum Note {
     Stream { flow: u16 },
     Datagrams { flow: u16, local: SocketAddr, peer: SocketAddr },
-    Pipe,
+    Fd,
 }
 
 const NOTE_MAX: usize = 512;
@@ -100,26 +100,27 @@ impl HandOver {
         self.write(&Note::Datagrams { flow, local, peer }, None)
     }
 
-    /// Hands over one end of a pipe, to whoever calls [`HandOver::take_pipe`]. This works over a
-    /// stream socket, too: no read goes past a descriptor (unix(7)).
+    /// Hands over a descriptor that needs no words (one end of a pipe, a namespace), to whoever calls
+    /// [`HandOver::take_fd`]. This works over a stream socket, too: no read goes past a descriptor
+    /// (unix(7)).
     ///
     /// # Errors
     /// Where the other end is gone.
-    pub fn give_pipe(&self, end: BorrowedFd<'_>) -> io::Result<()> {
-        self.write(&Note::Pipe, Some(end))
+    pub fn give_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.write(&Note::Fd, Some(fd))
     }
 
-    /// Waits for the end of a pipe, at most `timeout`; `None` when nothing came.
+    /// Waits for a descriptor, at most `timeout`; `None` when nothing came.
     ///
     /// # Errors
     /// Where the other end is gone or sent something else.
-    pub fn take_pipe(&self, timeout: Nanos) -> io::Result<Option<OwnedFd>> {
+    pub fn take_fd(&self, timeout: Nanos) -> io::Result<Option<OwnedFd>> {
         if !readable(self.0.as_fd(), timeout)? {
             return Ok(None);
         }
         match self.read()? {
-            (Note::Pipe, Some(end)) => Ok(Some(end)),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "expected the end of a pipe")),
+            (Note::Fd, Some(fd)) => Ok(Some(fd)),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "expected a descriptor")),
         }
     }
 

@@ -135,7 +135,7 @@ impl Options {
 fn take(door: &HandOver, deadline: Nanos) -> io::Result<OwnedFd> {
     loop {
         let now = Monotonic.now();
-        if let Some(end) = door.take_pipe(deadline - now)? {
+        if let Some(end) = door.take_fd(deadline - now)? {
             return Ok(end);
         }
         if now >= deadline {
@@ -161,8 +161,8 @@ impl Flavour for Options {
         match side {
             Side::Far => {
                 let (up, down) = (self.pipe()?, self.pipe()?);
-                door.give_pipe(down.reader.as_fd())?;
-                door.give_pipe(up.writer.as_fd())?;
+                door.give_fd(down.reader.as_fd())?;
+                door.give_fd(up.writer.as_fd())?;
                 pipe::Pipes::new(up.reader, down.writer)
             }
             Side::Near => {

@@ -23,6 +23,7 @@ pub mod control;
 pub mod counters;
 pub mod doctor;
 pub mod driver;
+pub mod emulator;
 pub mod explain;
 pub mod fake;
 pub mod files;

@@ -12,12 +12,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
+use crate::path::emulated::hosts::Entry;
 use crate::time::Nanos;
 use crate::transport::door::{Door, HandOver, readable};
 use crate::trial::control::SECRET_VARIABLE;
 
 /// Set in an agent's environment.
 const AGENT: &str = "DEADHEAT_AGENT";
+/// Set in the environment of the process that emulates a path.
+const EMULATOR: &str = "DEADHEAT_PATH";
 /// Names the program to start as an agent, where that is not the running one (tests).
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
 /// Where an agent finds its hand-over channel.
@@ -25,8 +28,14 @@ const DOOR_FD: RawFd = 3;
 /// How much of an agent's last words is kept, in bytes.
 const LAST_WORDS: usize = 4096;
 
-/// Becomes an agent if this process was started as one; returns otherwise.
+/// Becomes an agent, or the emulator of a path, if this process was started as one; returns otherwise.
 pub fn enter() {
+    if std::env::var_os(EMULATOR).is_some() {
+        // SAFETY: the parent put one end of a socket pair on descriptor 0 and nothing else owns it.
+        let control = unsafe { UnixStream::from_raw_fd(0) };
+        die_with_parent();
+        std::process::exit(super::emulator::run(control));
+    }
     let Some(door) = std::env::var_os(AGENT) else { return };
     // SAFETY: the parent put one end of a socket pair on descriptor 0 and nothing else owns it.
     let control = unsafe { UnixStream::from_raw_fd(0) };
@@ -54,17 +63,46 @@ impl AgentProcess {
     /// # Errors
     /// Where the process cannot be started.
     pub fn spawn(door: Option<HandOver>) -> Result<AgentProcess> {
-        let failed = |e| Error::setup("start an agent process", e);
+        let value = if door.is_some() { "door" } else { "own" };
+        AgentProcess::start("an agent", (AGENT, value), door, None)
+    }
+
+    /// Starts an agent on a host of an emulated network.
+    ///
+    /// # Errors
+    /// Where the process cannot be started, or not there.
+    pub fn spawn_on(host: &Entry<'_>) -> Result<AgentProcess> {
+        AgentProcess::start("an agent", (AGENT, "own"), None, Some(host))
+    }
+
+    /// Starts the process that emulates a path.
+    ///
+    /// # Errors
+    /// Where the process cannot be started.
+    pub(super) fn spawn_emulator() -> Result<AgentProcess> {
+        AgentProcess::start("an emulator", (EMULATOR, "emulator"), None, None)
+    }
+
+    fn start(
+        what: &str,
+        (variable, value): (&str, &str),
+        door: Option<HandOver>,
+        host: Option<&Entry<'_>>,
+    ) -> Result<AgentProcess> {
+        let failed = |e| Error::setup(format!("start {what} process"), e);
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let program = std::env::var_os(PROGRAM).map_or("/proc/self/exe".into(), PathBuf::from);
         let mut command = Command::new(program);
         command
             .arg0("deadheat-agent")
-            .env(AGENT, if door.is_some() { "door" } else { "own" })
+            .env(variable, value)
             .env_remove(SECRET_VARIABLE)
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
+        if let Some(host) = host {
+            host.prepare(&mut command);
+        }
         if let Some(door) = &door {
             let fd = door.as_fd().as_raw_fd();
             // SAFETY: the closure only makes async-signal-safe calls, on a descriptor that `door`
@@ -152,7 +190,7 @@ fn keep_last_words(mut from: impl Read + Send + 'static, words: Arc<Mutex<Vec<u8
 
 /// An agent must not outlive the race or server that started it, and Ctrl-C on the terminal is for
 /// the race to handle, which then ends its agents.
-fn die_with_parent() {
+pub(super) fn die_with_parent() {
     // SAFETY: these calls take integers and touch no memory of ours.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0);

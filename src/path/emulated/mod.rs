@@ -6,9 +6,15 @@
 //! departs.
 
 pub mod forward;
+pub mod hosts;
 mod lane;
+mod namespace;
+mod netlink;
+mod packet;
 pub mod port;
 mod slab;
+mod sysctl;
 #[cfg(test)]
 mod testing;
+mod tun;
 mod wait;

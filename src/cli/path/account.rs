@@ -1,0 +1,130 @@
+//! What an emulated network was and did, in lines for people.
+
+use crate::figures::Quantile;
+use crate::figures::path::{PathFigures, WayFigures};
+use crate::path::network::{Backend, Grouping};
+use crate::report::words;
+use crate::time::Nanos;
+use crate::trial::emulator::{Built, Rights};
+
+/// What was built: one line, and one more for each thing that could not be.
+pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
+    let joined = |addresses: Vec<String>| addresses.join(" and ");
+    let of_first = |addresses: &[std::net::IpAddr], links: usize| {
+        let first = addresses.len() / links.max(1);
+        joined(addresses.iter().take(first).map(ToString::to_string).collect())
+    };
+    let links = built.round_trips.len();
+    let devices = match built.backend {
+        Backend::Tun => "TUN devices",
+        Backend::Packet => "veth pairs and packet sockets",
+        Backend::Netem => "netem",
+    };
+    let rights = match built.rights {
+        Rights::Own => "",
+        Rights::UserNamespace => ", in a user namespace",
+    };
+    let grouping = match built.grouping {
+        Grouping::Strict => "strict",
+        Grouping::Aggregate => "aggregate",
+    };
+    let round_trips: Vec<String> = built.round_trips.iter().map(ToString::to_string).collect();
+    let mut lines = vec![format!(
+        "near {}, far {}; RTT at least {}; {devices} ({}){rights}; {grouping}; MTU {}; seed {seed}",
+        of_first(&built.near, links),
+        of_first(&built.far, links),
+        round_trips.join(", "),
+        built.why,
+        built.mtu,
+    )];
+    if links > 1 {
+        lines.push(format!(
+            "{links} links; the near address says which one a packet takes ({})",
+            joined(built.near.iter().map(ToString::to_string).collect())
+        ));
+    }
+    lines.extend(built.notes.iter().cloned());
+    lines
+}
+
+/// The account of each direction of each link.
+pub(super) fn account(figures: &PathFigures) -> Vec<String> {
+    let many = figures.links.len() > 1;
+    let mut lines = Vec::new();
+    for (number, link) in figures.links.iter().enumerate() {
+        let prefix = if many { format!("link {} ", number + 1) } else { String::new() };
+        lines.push(format!("{prefix}up:   {}", way(&link.up)));
+        lines.push(format!("{prefix}down: {}", way(&link.down)));
+    }
+    lines
+}
+
+fn way(way: &WayFigures) -> String {
+    let fates = &way.fates;
+    let mut parts = vec![format!("{} packets in, {} out", fates.arrived, fates.delivered)];
+    let share = |n: u64| words::percent(n as f64 / fates.arrived.max(1) as f64);
+    let counts = [
+        (fates.lost, "lost"),
+        (fates.full, "dropped by a full queue"),
+        (fates.early, "dropped early"),
+        (fates.marked, "marked"),
+        (fates.duplicated, "duplicated"),
+        (fates.corrupted, "corrupted"),
+        (fates.reordered, "reordered"),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        parts.push(format!("{count} {what} ({})", share(count)));
+    }
+    if fates.waiting > 0 {
+        parts.push(format!("{} under way at the end", fates.waiting));
+    }
+    if let Some(lateness) = &way.lateness_ns {
+        let shown = |quantile: Option<Quantile>| {
+            quantile.map_or(words::NOTHING.to_owned(), |q| Nanos(q.at_least_ns()).to_string())
+        };
+        let (p50, p99) = (shown(lateness.p50), shown(lateness.p99));
+        parts.push(format!("released {p50} late (median), {p99} (99th percentile)"));
+    }
+    if way.device_drops > 0 {
+        parts.push(format!(
+            "{} dropped by devices, outside the model: this host was too slow",
+            way.device_drops
+        ));
+    }
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Distribution;
+    use crate::figures::path::{Fates, LinkFigures};
+
+    #[test]
+    fn an_account_names_what_happened_and_nothing_else() {
+        let fates =
+            Fates { arrived: 1_000, delivered: 989, lost: 10, waiting: 1, ..Fates::default() };
+        let lateness = Distribution {
+            n: 989,
+            p50: Some(Quantile::Ns(4_200)),
+            p99: Some(Quantile::Ns(38_000)),
+            ..Distribution::default()
+        };
+        let up = WayFigures { fates, lateness_ns: Some(lateness), ..WayFigures::default() };
+        let down = WayFigures { device_drops: 3, ..WayFigures::default() };
+        let link = LinkFigures { up, down };
+        let one = account(&PathFigures { links: vec![link.clone()] });
+        assert_eq!(
+            one,
+            [
+                "up:   1000 packets in, 989 out; 10 lost (1 %); 1 under way at the end; released \
+                 4.20 µs late (median), 38.0 µs (99th percentile)",
+                "down: 0 packets in, 0 out; 3 dropped by devices, outside the model: this host was \
+                 too slow",
+            ]
+        );
+        let two = account(&PathFigures { links: vec![link.clone(), link] });
+        assert_eq!(two.len(), 4);
+        assert!(two[2].starts_with("link 2 up: "));
+    }
+}

@@ -1,0 +1,37 @@
+//! `deadheat path`: emulated networks for other programs.
+
+use clap::{Args, Subcommand};
+
+use super::Verdict;
+use crate::error::Result;
+
+mod account;
+mod init;
+mod keeper;
+mod run;
+mod signals;
+
+pub(super) use keeper::enter;
+
+/// What was typed.
+#[derive(Debug, Args)]
+pub(super) struct PathArgs {
+    #[command(subcommand)]
+    command: PathCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PathCommand {
+    /// Run any program on an emulated network
+    Run(run::RunArgs),
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What the subcommand says.
+pub(super) fn run(args: PathArgs) -> Result<Verdict> {
+    match args.command {
+        PathCommand::Run(args) => run::run(args),
+    }
+}

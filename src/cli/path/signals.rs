@@ -1,0 +1,107 @@
+//! Signals, taken when there is time for them (sigwaitinfo(2)), so that a process can wait for
+//! children and signals alike.
+
+use std::io;
+use std::time::Duration;
+
+/// What is taken: the end of a child, and what people send to a command to end it or to tell it
+/// something.
+const TAKEN: &[libc::c_int] = &[
+    libc::SIGCHLD,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
+/// A signal that was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Some child has ended.
+    Child,
+    /// To be passed on: somebody sent it with kill(2), or the terminal is gone.
+    Sent(libc::c_int),
+    /// A key sent it to the whole process group of the foreground, the command included.
+    FromTerminal,
+    /// None, until the time was over.
+    Nothing,
+}
+
+fn set() -> libc::sigset_t {
+    // SAFETY: an all-zero set is a place to write to; the calls take that and integers.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in TAKEN {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        set
+    }
+}
+
+/// Holds the signals back from now on, in this thread and those it starts, for [`take`].
+pub(super) fn hold() {
+    let set = set();
+    // SAFETY: the set is live; SIGCHLD's default is no handler, and children then wait to be asked for
+    // their status, whatever the parent process had chosen.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Lets them through again; may be called between fork and exec.
+pub(super) fn let_through() -> io::Result<()> {
+    let set = set();
+    // SAFETY: the set is live.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
+    Ok(())
+}
+
+/// Waits for one of them, for ever or for so long.
+pub(super) fn take(timeout: Option<Duration>) -> Taken {
+    let set = set();
+    // SAFETY: an all-zero siginfo is valid, and a place to write to.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let span = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.as_secs() as _,
+        tv_nsec: timeout.subsec_nanos() as _,
+    });
+    let span = span.as_ref().map_or(std::ptr::null(), |span| span as *const _);
+    // SAFETY: the pointers are to live values, or null for no time limit.
+    match unsafe { libc::sigtimedwait(&raw const set, &raw mut info, span) } {
+        libc::SIGCHLD => Taken::Child,
+        // Positive codes are the kernel's own (sigaction(2)).
+        signal @ 1.. if info.si_code <= 0 || signal == libc::SIGHUP => Taken::Sent(signal),
+        1.. => Taken::FromTerminal,
+        _ => Taken::Nothing,
+    }
+}
+
+/// Sends a signal; a process that has ended needs none.
+pub(super) fn send(process: i32, signal: libc::c_int) {
+    // SAFETY: the call takes integers.
+    unsafe { libc::kill(process, signal) };
+}
+
+/// A child that has ended, and its status as a shell has it: its exit code, or 128 and the number of
+/// the signal that ended it.
+pub(super) fn reap() -> Option<(i32, u8)> {
+    let mut status = 0;
+    // SAFETY: `status` is a place to write to.
+    let child = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    let code = if libc::WIFSIGNALED(status) {
+        128 + libc::WTERMSIG(status)
+    } else {
+        libc::WEXITSTATUS(status)
+    };
+    (child > 0).then_some((child, code as u8))
+}
+
+/// Has this process end when its parent does.
+pub(super) fn die_with_parent() {
+    // SAFETY: the call takes integers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
+}
