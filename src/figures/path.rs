@@ -87,7 +87,9 @@ pub struct Fates {
     /// Bytes that left during that time, link-layer overhead included.
     #[serde(default)]
     pub busy_bytes: u64,
-    /// A hash of every decision in order: the same for the same seed and the same packets.
+    /// A hash of all that was drawn at the entrance (losses, copies, flipped bits, reordering, offsets of
+    /// delays), in order: the same for the same seed and the same packets. What a queue does depends on
+    /// when packets come, and is not in it.
     #[serde(default)]
     pub digest: u64,
 }

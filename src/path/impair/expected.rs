@@ -251,9 +251,8 @@ mod tests {
         reached[1][0] = chain.found[1];
         for _ in 0..packets {
             let mut next = vec![vec![0.0; packets + 1]; 2];
-            for state in 0..2 {
-                for count in 0..packets {
-                    let here = reached[state][count];
+            for (state, counts) in reached.iter().enumerate() {
+                for (count, here) in counts.iter().copied().enumerate().take(packets) {
                     for (to, chance) in
                         [(state, 1.0 - chain.change[state]), (1 - state, chain.change[state])]
                     {

@@ -85,6 +85,7 @@ fn polynomial(coefficients: &[f64; 8], x: f64) -> f64 {
 }
 
 /// Numerator and denominator for the centre.
+#[allow(clippy::excessive_precision, reason = "as published, to be compared")]
 const CENTRE: ([f64; 8], [f64; 8]) = (
     [
         3.387_132_872_796_366_608,
@@ -109,6 +110,7 @@ const CENTRE: ([f64; 8], [f64; 8]) = (
 );
 
 /// For tails down to about 1e-11.
+#[allow(clippy::excessive_precision, reason = "as published, to be compared")]
 const MIDDLE: ([f64; 8], [f64; 8]) = (
     [
         1.423_437_110_749_683_577_34,
@@ -133,6 +135,7 @@ const MIDDLE: ([f64; 8], [f64; 8]) = (
 );
 
 /// For tails beyond.
+#[allow(clippy::excessive_precision, reason = "as published, to be compared")]
 const FAR: ([f64; 8], [f64; 8]) = (
     [
         6.657_904_643_501_103_777_2,
