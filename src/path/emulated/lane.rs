@@ -9,12 +9,12 @@ use crate::error::Result;
 use crate::figures::moments::Moments;
 use crate::figures::path::WayFigures;
 use crate::path::impair::{Changes, Channel, Departure, End, Packet, Place};
-use crate::path::network::{AGGREGATE, Grouping, Impairments};
+use crate::path::network::{AGGREGATE, Grouping, Impairments, Rate};
 use crate::path::segment::{Head, Super};
 use crate::time::{Clock, Nanos};
 
-/// Significant decimal digits of a release's lateness.
-const LATENESS_DIGITS: u8 = 3;
+/// Significant decimal digits of a release's lateness, and of the time in a queue.
+const DIGITS: u8 = 3;
 
 /// From the arrival of frames to the departure of runs of their packets.
 pub(super) struct Lane {
@@ -28,6 +28,8 @@ pub(super) struct Lane {
     /// A packet of which a bit is flipped.
     alone: Box<[u8]>,
     lateness: Moments,
+    /// Of what came out of the queue, where there is one.
+    queued: Option<Moments>,
     writes: u64,
     drops: u64,
 }
@@ -94,7 +96,8 @@ impl Lane {
             open: None,
             head: Head::default(),
             alone: vec![0; LONGEST_FRAME].into(),
-            lateness: Moments::new(LATENESS_DIGITS)?,
+            lateness: Moments::new(DIGITS)?,
+            queued: queued(model)?,
             writes: 0,
             drops: 0,
         })
@@ -105,7 +108,8 @@ impl Lane {
     /// # Errors
     /// Where a histogram cannot be made.
     pub(super) fn begin(&mut self, place: Place) -> Result<()> {
-        self.lateness = Moments::new(LATENESS_DIGITS)?;
+        self.lateness = Moments::new(DIGITS)?;
+        self.queued = queued(&self.model)?;
         self.channel = Channel::new(&self.model, place);
         self.slab.clear();
         (self.open, self.writes, self.drops) = (None, 0, 0);
@@ -157,9 +161,14 @@ impl Lane {
         to: &dyn Port,
     ) -> io::Result<u64> {
         let before = self.writes;
-        while let Some(Departure { at, handle: segment, end, .. }) = self.channel.depart(now) {
+        while let Some(Departure { at, handle: segment, end, queued }) = self.channel.depart(now) {
             match end {
-                End::Delivered(changes) => self.deliver(segment, changes, at, clock, to)?,
+                End::Delivered(changes) => {
+                    if let Some(all) = &mut self.queued {
+                        all.add(queued.0);
+                    }
+                    self.deliver(segment, changes, at, clock, to)?;
+                }
                 End::Dropped(_) => self.slab.departed(segment.slot, 1),
             }
         }
@@ -236,11 +245,16 @@ impl Lane {
         WayFigures {
             fates: self.channel.fates(),
             lateness_ns: Some(self.lateness.distribution(0, 0)),
-            queued_ns: None,
+            queued_ns: self.queued.as_ref().map(|queued| queued.distribution(0, 0)),
             device_drops: self.drops,
             writes: self.writes,
         }
     }
+}
+
+/// Room for the times in the queue of what has one.
+fn queued(model: &Impairments) -> Result<Option<Moments>> {
+    (model.rate != Rate::Unlimited).then(|| Moments::new(DIGITS)).transpose()
 }
 
 /// Whether no later write can succeed.

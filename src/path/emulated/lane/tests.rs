@@ -97,6 +97,41 @@ fn a_release_that_comes_late_is_on_record() {
 }
 
 #[test]
+fn the_time_in_the_queue_is_on_record_where_there_is_one() {
+    // 1,000 bytes take 80 µs at 100 Mbit/s.
+    let rate = Rate::Fixed(BitRate(100_000_000));
+    let model = Impairments { rate, delay: Nanos(7), ..Impairments::default() };
+    let mut bench = Bench::new(&model, Grouping::Strict, 16 << 20);
+    let size = 1_000 - HEADERS as u16;
+    bench.arrive(Nanos(0), &datagrams(3, size, size));
+    bench.release_until(Nanos(u64::MAX));
+    let out = [80_007, 160_007, 240_007];
+    assert_eq!(
+        bench.port.numbers(),
+        (0..).zip(out).map(|(n, at)| (at, vec![n])).collect::<Vec<_>>()
+    );
+    let queued = bench.lane.figures().queued_ns.unwrap();
+    assert_eq!((queued.n, queued.min, queued.max), (3, Some(0), Some(160_000)));
+    assert_eq!(Bench::delayed(Nanos(7), Grouping::Strict).lane.figures().queued_ns, None);
+}
+
+#[test]
+fn an_aggregate_run_is_held_for_neighbours_and_leaves_with_the_last() {
+    // 1,000 bytes take 2 µs at 4 Gbit/s, so eight of them leave within 15 µs, and then four.
+    let rate = Rate::Fixed(BitRate(4_000_000_000));
+    let model = Impairments { rate, ..Impairments::default() };
+    let mut bench = Bench::new(&model, Grouping::Aggregate, 16 << 20);
+    let size = 1_000 - HEADERS as u16;
+    bench.arrive(Nanos(0), &datagrams(12, size, size));
+    bench.release_until(Nanos(u64::MAX));
+    assert_eq!(
+        bench.port.numbers(),
+        [(18_000, (0..8).collect::<Vec<u8>>()), (24_000, (8..12).collect::<Vec<u8>>())]
+    );
+    assert_eq!(bench.lane.figures().fates.delivered, 12);
+}
+
+#[test]
 fn runs_end_where_packets_are_missing_changed_twice_or_elsewhere() {
     let mut bench = Bench::delayed(Nanos::ZERO, Grouping::Strict);
     let (a, b) = (bench.hold(&datagrams(9, 100, 50)), bench.hold(&datagrams(9, 100, 50)));
