@@ -201,12 +201,14 @@ fn tcpdump_sees_the_delay_of_each_way() {
         }
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str| dir.path().join(name).display().to_string();
-        // tcpdump gives up root for a user that may not write here.
         let capture = |name: &str| {
             let what = "-tt -n -i dh0 -c 10 --immediate-mode icmp";
-            format!("tcpdump {what} > {} 2> {}", file(name), file("errors"))
+            format!("tcpdump {what} > {} 2> {}", file(name), file(&format!("{name}-says")))
         };
-        let wait = "until [ $(wc -l < /proc/net/packet) -gt 1 ]; do sleep 0.01; done";
+        let (near, far) = (file("near-says"), file("far-says"));
+        let wait = format!(
+            "until grep -q listening {near} && grep -q listening {far}; do sleep 0.01; done"
+        );
         let near = format!("{} & {wait}; ping -q -c 5 -i 0.02 {FAR}; wait", capture("near"));
         let far = capture("far");
         let path = format!("delay=15ms,backend={backend}");
@@ -509,7 +511,8 @@ fn an_interactive_shell_has_job_control() {
     let namespaces = traces.namespaces();
     assert!(namespaces.len() >= 2, "{namespaces:?}");
     // The window is closed.
-    let OnTerminal { mut child, .. } = terminal;
+    let OnTerminal { mut child, screen, keyboard } = terminal;
+    drop((screen, keyboard));
     child.wait().unwrap();
     traces.assert_gone(&namespaces);
 }

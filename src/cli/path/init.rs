@@ -29,7 +29,7 @@ pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
     show_own_processes();
     let far = match task.far_command.as_deref().map(|far| start_far(far, task)) {
         None => None,
-        Some(Ok(far)) => Some(far),
+        Some(Ok(far)) => far,
         Some(Err(code)) => return code,
     };
     match start_near(command, task.near) {
@@ -53,8 +53,9 @@ fn show_own_processes() {
     }
 }
 
-/// Starts the far command and waits until it listens, or has had the time to.
-fn start_far(far: &str, task: &Task) -> Result<i32, u8> {
+/// Starts the far command and waits until it listens, or has had the time to. `None` where it has
+/// ended well.
+fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(far).env_remove(VARIABLE).stdin(Stdio::null()).process_group(0);
     // Standard output is the near command's.
@@ -89,7 +90,7 @@ fn start_far(far: &str, task: &Task) -> Result<i32, u8> {
                         return Err(if code == 0 { 1 } else { code });
                     }
                     if ended == child {
-                        return Ok(child);
+                        return Ok(None);
                     }
                 }
             }
@@ -98,7 +99,7 @@ fn start_far(far: &str, task: &Task) -> Result<i32, u8> {
             Taken::Nothing => {}
         }
     }
-    Ok(child)
+    Ok(Some(child))
 }
 
 /// Whether something listens in this network namespace, the far one: at this port, or at any.

@@ -54,10 +54,8 @@ pub(super) fn mute() {
 /// Prepares this namespace for a host; says in `notes` what could not be set and matters.
 pub(super) fn host(notes: &mut Vec<String>) {
     for (name, value, trouble) in HOST {
-        if let Err(e) = set(name, value) {
-            if !trouble.is_empty() {
-                notes.push(format!("{} could not be set ({e}): {trouble}", dotted(name)));
-            }
+        if let (Err(e), false) = (set(name, value), trouble.is_empty()) {
+            notes.push(format!("{} could not be set ({e}): {trouble}", dotted(name)));
         }
     }
     for name in ["ipv4/tcp_rmem", "ipv4/tcp_wmem"] {
