@@ -35,6 +35,7 @@ pub mod live;
 pub mod means;
 pub mod noise;
 mod pair;
+pub mod path_gate;
 pub mod placement;
 pub mod probe;
 pub mod process;
