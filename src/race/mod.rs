@@ -49,6 +49,7 @@ pub mod layout;
 pub mod losses;
 pub mod notice;
 pub mod outcome;
+pub mod path_ways;
 mod pilot;
 pub mod plan;
 pub mod request;

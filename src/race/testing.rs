@@ -51,6 +51,7 @@ pub(super) fn outcome(contenders: usize) -> Outcome {
         contenders: checked.entrants,
         trials: Vec::new(),
         summary: Vec::new(),
+        path_ways: Vec::new(),
         shares: Vec::new(),
         sweeps: Vec::new(),
         verdicts: Vec::new(),

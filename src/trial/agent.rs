@@ -33,11 +33,18 @@ use super::usage::{CpuTimes, ProcessCost, load_average};
 
 /// How long a near end tries to get through.
 const DIAL_TIMEOUT: Nanos = Nanos::from_secs(3);
-/// How long a far end waits for each flow; longer than a near end tries, so that the near end,
-/// which knows more, speaks first.
-const ACCEPT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Between two nudges of a thread that sleeps in a receiving call.
 const NUDGE: Duration = Duration::from_millis(5);
+
+fn dial_timeout(plan: &AgentPlan) -> Nanos {
+    plan.emulated.map_or(DIAL_TIMEOUT, |path| path.dial_ns)
+}
+
+/// How long a far end waits for each flow; longer than a near end tries, so that the near end,
+/// which knows more, speaks first.
+pub(super) fn accept_timeout(dial: Nanos) -> Nanos {
+    dial + Nanos(dial.0 / 3 * 2)
+}
 
 /// Runs an agent on its control channel; answers the process's exit code.
 pub(super) fn run(control: UnixStream, door: Door) -> i32 {
@@ -144,7 +151,7 @@ fn connect(
                 hello,
                 knobs,
                 largest_message,
-                timeout: DIAL_TIMEOUT,
+                timeout: dial_timeout(plan),
             })
         };
         return (0..flows as u16).map(dial).collect();
@@ -155,7 +162,7 @@ fn connect(
     say(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
     let mut conns: Vec<Option<Box<dyn Conn>>> = (0..flows).map(|_| None).collect();
     while let Some(missing) = conns.iter().position(Option::is_none) {
-        let (flow, conn) = listener.accept(ACCEPT_TIMEOUT)?;
+        let (flow, conn) = listener.accept(accept_timeout(dial_timeout(plan)))?;
         match conns.get_mut(usize::from(flow)) {
             Some(slot @ None) => *slot = Some(conn),
             _ => {
@@ -184,6 +191,7 @@ fn make_half(
         flow,
         tag: plan.token.tag(),
         seed: plan.seed,
+        transit: plan.emulated.map_or(Nanos::ZERO, |path| path.transit_ns),
         guarantees: contender.transport.info().guarantees,
         recorder: Box::new(Samples::new(keep, task.timeout().0)?),
         store: store.map(|store| Box::new(store) as Box<dyn Store>),

@@ -10,12 +10,14 @@ use crate::contract::{Framing, PeerKind, Reach, Side};
 use crate::error::{Error, Result};
 use crate::figures::{ConnStats, Cost, Packets};
 use crate::path::Family;
-use crate::time::{Clock, Monotonic};
+use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::Token;
 use crate::transport::{Contender, Endpoint, Info};
 use crate::workload::{Content, NamedFile, Reports, Task};
 
-use super::control::{AgentPlan, AgentReport, ToAgent};
+use super::EmulatedPath;
+use super::agent::accept_timeout;
+use super::control::{self, AgentPlan, AgentReport, ToAgent};
 use super::files::{Files, Overwrite};
 use super::host::HostFacts;
 use super::link::Link;
@@ -32,6 +34,8 @@ use super::{End, Noted, Order, PathFacts, Record, Runner};
 pub enum Far {
     /// Another process on this machine.
     Loopback(Family),
+    /// A host behind a path that this program emulates on this machine.
+    Emulated(Box<EmulatedPath>),
     /// Behind a server.
     Server {
         /// As typed after `--to`.
@@ -39,6 +43,16 @@ pub enum Far {
         /// The connection.
         server: Box<RemoteServer>,
     },
+}
+
+impl Far {
+    /// How much longer than the work and the usual slack a trial may take until it hangs.
+    fn extra_time(&self) -> Nanos {
+        match self {
+            Far::Emulated(path) => path.extra_time(),
+            Far::Loopback(_) | Far::Server { .. } => Nanos::ZERO,
+        }
+    }
 }
 
 /// Runs trials with real agents.
@@ -97,9 +111,17 @@ impl Agents {
         self
     }
 
+    fn emulated(&self) -> Option<&EmulatedPath> {
+        match &self.far {
+            Far::Emulated(path) => Some(path),
+            Far::Loopback(_) | Far::Server { .. } => None,
+        }
+    }
+
     fn ends(&self) -> Ends {
         match self.far {
             Far::Loopback(_) => Ends::OneMachine,
+            Far::Emulated(_) => Ends::ThroughEmulator,
             Far::Server { .. } => Ends::TwoMachines,
         }
     }
@@ -111,9 +133,12 @@ impl Agents {
             (Reach::Network, Far::Loopback(family)) => {
                 Ok(Endpoint::Ip(SocketAddr::new(family.loopback(), 0)))
             }
+            (Reach::Network, Far::Emulated(path)) => {
+                Ok(Endpoint::Ip(SocketAddr::new(path.far_address()?, 0)))
+            }
             (Reach::Network, Far::Server { server, .. }) => Ok(Endpoint::Ip(server.address)),
             (Reach::Machine | Reach::Process, _) => Err(Error::usage(format!(
-                "{} reaches one machine only; leave it out of a race to another host",
+                "{} reaches one host only; leave it out of a race to another, emulated or real",
                 contender.spec
             ))),
         }
@@ -139,7 +164,11 @@ impl Agents {
             endpoint: self.endpoint(&contender)?,
             live: self.on_interval.is_some(),
             workloads: [near, far],
+            emulated: self.emulated().map(|path| path.terms()),
         };
+        if let Far::Emulated(path) = &mut self.far {
+            path.begin(order.seed)?;
+        }
         let ran = self.see_through(&plan, &contender, &*task);
         let reports = ran.inspect_err(|_| self.files.abandon(&ready))?;
         self.noted = reports.noted();
@@ -149,6 +178,9 @@ impl Agents {
             record.verified = Some(settled.verified);
             record.why_invalid = record.why_invalid.or(settled.why_invalid);
             record.valid = record.why_invalid.is_none();
+        }
+        if let Far::Emulated(path) = &mut self.far {
+            path.end(&mut record)?;
         }
         record.started_ms = started_ms;
         record.took_ns = (Monotonic.now() - start).0;
@@ -167,7 +199,8 @@ impl Agents {
         let ends = 1 + usize::from(contender.transport.info().peer == PeerKind::Process);
         let mut live = Live::new(&plan.order.contender, ends * task.flows().len());
         let on_interval = &mut self.on_interval;
-        let reports = pair.run(task.longest() + SLACK, &mut |side, flow, point| {
+        let extra = self.far.extra_time();
+        let reports = pair.run(task.longest() + SLACK + extra, &mut |side, flow, point| {
             if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
                 tell(&row);
             }
@@ -185,6 +218,7 @@ impl Agents {
         if contender.transport.info().peer == PeerKind::Process {
             let mut link = match &self.far {
                 Far::Loopback(_) => Link::to_process("far agent")?,
+                Far::Emulated(path) => path.agent("far agent", Side::Far)?,
                 Far::Server { server, .. } => {
                     Link::to_server(&format!("server {}", server.address), &server.control)?
                 }
@@ -197,11 +231,14 @@ impl Agents {
             }
             far = Some(link);
         }
-        let mut near = Link::to_process("near agent")?;
+        let mut near = match &self.far {
+            Far::Emulated(path) => path.agent("near agent", Side::Near)?,
+            Far::Loopback(_) | Far::Server { .. } => Link::to_process("near agent")?,
+        };
         near.tell(&ToAgent::Open(Box::new(plan.near(endpoint))))?;
         let stop = Arc::clone(&self.stop);
         let mut pair = Pair::new(near, far, stop);
-        pair.await_connected()?;
+        pair.await_connected(SLACK.max(plan.longest_to_connect()))?;
         Ok(pair)
     }
 
@@ -238,7 +275,7 @@ impl Runner for Agents {
 
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
         let far = match &self.far {
-            Far::Loopback(_) => None,
+            Far::Loopback(_) | Far::Emulated(_) => None,
             Far::Server { server, .. } => Some(server.facts.clone()),
         };
         Ok((self.facts.clone(), far))
@@ -254,11 +291,14 @@ impl Runner for Agents {
                 spec: "loopback".into(),
                 kind: "loopback".into(),
                 address: family.loopback().to_string(),
+                built: None,
             },
+            Far::Emulated(path) => path.facts(),
             Far::Server { host, server } => PathFacts {
                 spec: host.clone(),
                 kind: "remote".into(),
                 address: server.address.to_string(),
+                built: None,
             },
         }
     }
@@ -271,11 +311,18 @@ struct Plans<'a> {
     token: Token,
     endpoint: Endpoint,
     live: bool,
+    emulated: Option<control::Emulated>,
     /// As the near and the far end are told it.
     workloads: [String; 2],
 }
 
 impl Plans<'_> {
+    /// How long it may take until both ends are connected: a little longer than the far one waits.
+    fn longest_to_connect(&self) -> Nanos {
+        let far = self.emulated.map(|path| accept_timeout(path.dial_ns));
+        far.map_or(Nanos::ZERO, |far| far + SLACK)
+    }
+
     fn near(&self, endpoint: Endpoint) -> AgentPlan {
         let samples = self.order.samples.clone();
         AgentPlan { samples, cpu: self.assigned.near, ..self.plan(Side::Near, endpoint) }
@@ -303,6 +350,7 @@ impl Plans<'_> {
             interval_ns: self.order.interval,
             live: self.live,
             pass: self.order.pass,
+            emulated: self.emulated,
         }
     }
 }
@@ -370,6 +418,8 @@ fn conclude(
         packets: packets(info, task.largest_message() as u64, &near.conns),
         counters: near.counters,
         far_counters: far.and_then(|far| far.counters),
+        path: None,
+        path_invalid: None,
         intervals: near.series.clone(),
         far_intervals: far.map(|far| far.series.clone()).unwrap_or_default(),
         steal_share: near.steal_share,
