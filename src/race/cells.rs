@@ -26,6 +26,9 @@ const MOST_LEVELS: usize = 16;
 /// The factor that is not a key of a workload or transport.
 const PLACEMENT: &str = "placement";
 
+/// What people may want to vary and cannot.
+const PATH: &str = "path";
+
 /// What a factor changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Changes {
@@ -102,6 +105,11 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
     }
     if contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
         return Ok(Changes::Knob);
+    }
+    if name == PATH {
+        return Err(Error::usage(
+            "a path is not varied within a race; run one race for each path, and compare their results",
+        ));
     }
     let mut valid: Vec<&str> = keys.iter().map(|key| key.name).chain([PLACEMENT]).collect();
     valid.extend(contenders.iter().flat_map(knobs));
@@ -235,8 +243,9 @@ impl Grid<'_> {
         let workload = workload.to_string();
         let to = self.request.to.as_deref();
         let task = files::check(workload::parse(&workload)?, to, self.request.overwrite)?;
+        let elsewhere = self.request.elsewhere();
         let contender = Contender::parse(&spec.to_string())?;
-        fits(&contender, &*task, &workload, to)?;
+        fits(&contender, &*task, &workload, elsewhere)?;
         Ok(Runs { contender, task, workload, placement })
     }
 
@@ -292,16 +301,23 @@ fn compared(task: &dyn Task) -> Vec<Metric> {
     metrics
 }
 
-fn fits(contender: &Contender, task: &dyn Task, workload: &str, to: Option<&str>) -> Result<()> {
+/// Whether a contender can do the work, and get where the far end is: on this host, or on another, real
+/// or emulated, which is named.
+fn fits(
+    contender: &Contender,
+    task: &dyn Task,
+    workload: &str,
+    elsewhere: Option<&str>,
+) -> Result<()> {
     let (typed, info) = (&contender.spec, contender.transport.info());
     if let Some(reason) = task.misfit(&info.guarantees, info.peer) {
         return Err(Error::usage(format!("`{typed}` cannot carry `{workload}`: {reason}")));
     }
-    match (to, info.reach) {
+    match (elsewhere, info.reach) {
         (_, Reach::Network) | (None, Reach::Machine) => Ok(()),
         (Some(host), Reach::Machine | Reach::Process) => Err(Error::usage(format!(
-            "`{typed}` does not leave this machine and cannot reach {host}; race it on loopback, \
-             without --to"
+            "`{typed}` does not leave its host and cannot reach {host}; race it on loopback, \
+             without --to and --path"
         ))),
         (None, Reach::Process) => Err(Error::usage(format!(
             "`{typed}` does not leave its process, and the two ends of a trial are two"

@@ -317,6 +317,15 @@ impl Request {
         }
     }
 
+    /// The far end's place in words, where it is not this very host.
+    pub(super) fn elsewhere(&self) -> Option<&str> {
+        match &self.to {
+            Some(host) => Some(host),
+            None if self.path == "loopback" => None,
+            None => Some("the far host of an emulated path"),
+        }
+    }
+
     fn check_texts(&self) -> Result<()> {
         let texts = self.title.iter().chain(self.labels.keys());
         match texts.chain(self.labels.values()).find(|text| text.len() > LONGEST_TEXT) {
@@ -402,8 +411,23 @@ mod tests {
     #[test]
     fn what_stays_on_this_machine_is_refused_for_a_remote_host() {
         let said = refusal(Request::new(["tcp", "unix"]).to("far.example"));
-        assert!(said.contains("`unix` does not leave this machine"), "{said}");
+        assert!(said.contains("`unix` does not leave its host"), "{said}");
         assert!(Request::new(["tcp", "unix"]).check().is_ok());
+    }
+
+    #[test]
+    fn what_stays_on_one_host_is_refused_for_an_emulated_path() {
+        for contender in ["unix", "unixgram", "pipe"] {
+            let said = refusal(Request::new(["tcp", contender]).path("delay=5ms"));
+            assert!(said.contains("cannot reach the far host of an emulated path"), "{said}");
+        }
+        assert!(Request::new(["tcp", "udp", "icmp"]).path("delay=5ms,rate=20mbit").check().is_ok());
+    }
+
+    #[test]
+    fn a_path_is_not_varied() {
+        let said = refusal(Request::new(["tcp"]).vary("path", ["delay=1ms", "delay=2ms"]));
+        assert!(said.contains("run one race for each path"), "{said}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use deadheat::contract::{Delivery, Direction, PeerKind, Side, WaitMode};
 use deadheat::figures::{ConnStats, Tally};
 use deadheat::spec::{Settings, Spec};
-use deadheat::time::{Clock, Monotonic};
+use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
 use deadheat::transport::{Conn, Contender, Endpoint, Transport};
 use deadheat::trial::driver::{Flow, Signal, Watch};
