@@ -308,9 +308,10 @@ impl Request {
             ))),
             Some(_) => self.check_texts(),
             None => match Path::parse(&self.path)? {
-                Path::Loopback => self.check_texts(),
-                Path::Emulated(_) | Path::Simulated(_) => Err(Error::usage(format!(
-                    "path `{}`: races over emulated paths are not in this version; `loopback` and --to HOST are",
+                Path::Loopback | Path::Emulated(_) => self.check_texts(),
+                Path::Simulated(_) => Err(Error::usage(format!(
+                    "path `{}`: races over simulated paths are not in this version; emulated ones are, \
+                     without `sim:`",
                     self.path
                 ))),
             },

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::contract::Side;
 use crate::error::{Error, Result};
+use crate::path::emulated::hosts::Namespaces;
 use crate::time::Nanos;
 use crate::transport::door::readable;
 
 use super::control::{self, FromAgent, FromServer, ToAgent};
-use super::emulator::Namespaces;
 use super::process::AgentProcess;
 
 /// How long a peer may take between the first and the last byte of a message.
@@ -42,8 +42,8 @@ impl Link {
     ///
     /// # Errors
     /// Where it cannot be started there.
-    pub fn to_process_on(who: &str, _hosts: &Namespaces, _side: Side) -> Result<Link> {
-        Link::to(who, AgentProcess::spawn(None)?)
+    pub fn to_process_on(who: &str, hosts: &Namespaces, side: Side) -> Result<Link> {
+        Link::to(who, AgentProcess::spawn_on(&hosts.entry(side))?)
     }
 
     fn to(who: &str, process: AgentProcess) -> Result<Link> {
