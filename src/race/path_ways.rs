@@ -9,9 +9,9 @@ use super::outcome::{Outcome, Trial};
 use crate::contract::Direction;
 use crate::figures::path::{Fates, LinkFigures, WayFigures};
 use crate::figures::{Distribution, Quantile};
+use crate::path::impair::expected;
 use crate::path::network::Network;
 use crate::stats::quantile;
-use crate::trial::path_gate;
 
 /// The level of the interval in which losses are expected, as a fraction.
 pub const LOSS_LEVEL: f64 = 0.99;
@@ -114,7 +114,7 @@ fn way(
     let model = network.and_then(|network| network.links.get(link));
     let expected = model.and_then(|model| {
         let n = draws(outcome, accounts);
-        let range = path_gate::expected_losses(model.toward(direction), n, LOSS_LEVEL)?;
+        let range = expected::losses(model.toward(direction), n, LOSS_LEVEL)?;
         (n > 0).then(|| [*range.start() as f64 / n as f64, *range.end() as f64 / n as f64])
     });
     let (busy_ns, busy_bytes) = (sum(|f| f.busy_ns), sum(|f| f.busy_bytes));

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::contract::{Framing, PeerKind, Reach, Side};
 use crate::error::{Error, Result};
+use crate::figures::path::PathFigures;
 use crate::figures::{ConnStats, Cost, Packets};
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -166,11 +167,8 @@ impl Agents {
             workloads: [near, far],
             emulated: self.emulated().map(|path| path.terms()),
         };
-        if let Far::Emulated(path) = &mut self.far {
-            path.begin(order.seed)?;
-        }
         let ran = self.see_through(&plan, &contender, &*task);
-        let reports = ran.inspect_err(|_| self.files.abandon(&ready))?;
+        let (reports, account) = ran.inspect_err(|_| self.files.abandon(&ready))?;
         self.noted = reports.noted();
         let (mut record, content) = conclude(&contender, &*task, &reports);
         if let Some(content) = content {
@@ -179,8 +177,8 @@ impl Agents {
             record.why_invalid = record.why_invalid.or(settled.why_invalid);
             record.valid = record.why_invalid.is_none();
         }
-        if let Far::Emulated(path) = &mut self.far {
-            path.end(&mut record)?;
+        if let (Some(path), Some(account)) = (self.emulated(), account) {
+            path.judge(account, &mut record);
         }
         record.started_ms = started_ms;
         record.took_ns = (Monotonic.now() - start).0;
@@ -188,13 +186,14 @@ impl Agents {
         Ok(record)
     }
 
-    /// Starts both agents, and sees them through to their reports.
+    /// Starts both agents, and sees them through to their reports; with the account of the path, where it
+    /// keeps one, of before the ends part.
     fn see_through(
         &mut self,
         plan: &Plans<'_>,
         contender: &Contender,
         task: &dyn Task,
-    ) -> Result<BothReports> {
+    ) -> Result<(BothReports, Option<PathFigures>)> {
         let mut pair = self.open(plan, contender)?;
         let ends = 1 + usize::from(contender.transport.info().peer == PeerKind::Process);
         let mut live = Live::new(&plan.order.contender, ends * task.flows().len());
@@ -208,7 +207,11 @@ impl Agents {
         if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
             tell(&row);
         }
-        Ok(reports)
+        let account = match &mut self.far {
+            Far::Emulated(path) => Some(path.end()?),
+            Far::Loopback(_) | Far::Server { .. } => None,
+        };
+        Ok((reports, account))
     }
 
     /// Starts both agents and has them connect.
@@ -235,6 +238,10 @@ impl Agents {
             Far::Emulated(path) => path.agent("near agent", Side::Near)?,
             Far::Loopback(_) | Far::Server { .. } => Link::to_process("near agent")?,
         };
+        // What the ends of the trial before said last has arrived by now, and is none of this one's.
+        if let Far::Emulated(path) = &mut self.far {
+            path.begin(plan.order.seed)?;
+        }
         near.tell(&ToAgent::Open(Box::new(plan.near(endpoint))))?;
         let stop = Arc::clone(&self.stop);
         let mut pair = Pair::new(near, far, stop);

@@ -11,6 +11,7 @@ use super::path_time::{drain, transit};
 use super::{PathFacts, Record, path_gate};
 use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Result};
+use crate::figures::path::PathFigures;
 use crate::path::Family;
 use crate::path::network::{Backend, Grouping, Network};
 use crate::time::Nanos;
@@ -80,19 +81,22 @@ impl EmulatedPath {
         self.emulator.begin(self.network.seed.unwrap_or(seed))
     }
 
-    /// Adds the path's account to a trial that is over, and holds it against the model.
+    /// The path's account since it began.
     ///
     /// # Errors
     /// Where it is gone.
-    pub(super) fn end(&mut self, record: &mut Record) -> Result<()> {
-        let figures = self.emulator.end()?;
+    pub(super) fn end(&mut self) -> Result<PathFigures> {
+        self.emulator.end()
+    }
+
+    /// Adds the path's account to a trial that is over, and holds it against the model.
+    pub(super) fn judge(&self, figures: PathFigures, record: &mut Record) {
         record.path_invalid = path_gate::why_invalid(&self.network, &figures);
         record.path = Some(figures);
         if record.why_invalid.is_none() {
             record.why_invalid.clone_from(&record.path_invalid);
         }
         record.valid = record.why_invalid.is_none();
-        Ok(())
     }
 
     /// What both ends of a trial are told.

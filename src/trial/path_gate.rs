@@ -3,15 +3,13 @@
 //! no figure of any contender, so what it takes out of the sample is blind to the result.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
 use crate::contract::Direction;
 use crate::figures::path::{Fates, PathFigures, WayFigures};
-use crate::path::network::{
-    GilbertElliott, Impairments, Jitter, Link, Loss, Network, Outages, Rate, Shape,
-};
+use crate::path::impair::expected;
+use crate::path::network::{Impairments, Jitter, Link, Network, Rate, Shape};
 use crate::path::trace::{Content, Trace};
 use crate::time::Nanos;
 use crate::units::BitRate;
@@ -172,7 +170,7 @@ impl Way<'_> {
 
     fn loss(&self, _: &Network) -> Option<String> {
         let Fates { arrived, lost, .. } = self.had.fates;
-        let expected = expected_losses(self.asked, arrived, 1.0 - LOSS_ERROR)?;
+        let expected = expected::losses(self.asked, arrived, 1.0 - LOSS_ERROR)?;
         (!expected.contains(&lost)).then(|| {
             format!(
                 "the path's model lost {lost} of {arrived} packets {}, and {} to {} were to be expected \
@@ -204,48 +202,18 @@ impl Way<'_> {
     }
 }
 
-/// How many of `n` packets the loss model may take, so that it takes more or fewer only with the
-/// chance that `confidence` leaves; `None` where that cannot be said of a number of packets alone.
-pub fn expected_losses(way: &Impairments, n: u64, _confidence: f64) -> Option<RangeInclusive<u64>> {
-    if let Rate::Trace(trace) = &way.rate
-        && trace_loses(trace)
-    {
-        return None;
-    }
-    match &way.loss {
-        Loss::None => Some(0..=0),
-        Loss::List(list) => {
-            let hit = list.iter().filter(|number| **number <= n).count() as u64;
-            Some(hit..=hit)
-        }
-        Loss::Bernoulli(_) | Loss::GilbertElliott(_) | Loss::Outages(_) => None,
-    }
-}
-
 /// The share of packets, or of time, that a loss model takes in the long run; `None` where it has
 /// none, as with a list or a trace of its own.
 pub fn asked_loss(way: &Impairments) -> Option<f64> {
-    if let Rate::Trace(trace) = &way.rate
-        && trace_loses(trace)
-    {
-        return None;
-    }
-    match &way.loss {
-        Loss::None => Some(0.0),
-        Loss::Bernoulli(share) => Some(*share),
-        Loss::GilbertElliott(GilbertElliott { p, r, bad, good }) => {
-            Some((p * bad + r * good) / (p + r)).filter(|share| share.is_finite())
-        }
-        Loss::Outages(Outages { good, bad }) => {
-            Some(bad.0 as f64 / (good.0 as f64 + bad.0 as f64)).filter(|share| share.is_finite())
-        }
-        Loss::List(_) => None,
+    match &way.rate {
+        Rate::Trace(trace) if trace_loses(trace) => None,
+        _ => expected::share(&way.loss),
     }
 }
 
 fn trace_loses(trace: &Trace) -> bool {
     match &trace.content {
-        Content::Steps(steps) => steps.iter().any(|step| step.loss.is_some_and(|loss| loss > 0.0)),
+        Content::Steps(steps) => steps.iter().any(|step| step.loss.is_some()),
         Content::Opportunities { .. } => false,
     }
 }
@@ -285,7 +253,7 @@ mod tests {
     use crate::contract::WaitMode;
     use crate::figures::path::LinkFigures;
     use crate::figures::{Distribution, Quantile};
-    use crate::path::network::Order;
+    use crate::path::network::{GilbertElliott, Loss, Order, Outages};
 
     fn network(way: Impairments) -> Network {
         Network {
@@ -401,6 +369,16 @@ mod tests {
         let with = |loss| Impairments { loss, ..delay(5) };
         let said = why(delay(5), lose(1)).unwrap();
         assert!(said.contains("lost 1 of 1000 packets down, and 0 to 0 were"), "{said}");
+        // Ten of a thousand are expected, with a standard deviation of three.
+        let random = || with(Loss::Bernoulli(0.01));
+        let both = |n: u64| {
+            let mut figures = fine();
+            let link = &mut figures.links[0];
+            (lose(n)(&mut link.up), lose(n)(&mut link.down));
+            why_invalid(&network(random()), &figures)
+        };
+        assert_eq!([both(1), both(10), both(22)], [None, None, None]);
+        assert!(both(60).unwrap().contains("lost 60 of 1000 packets up"));
         let list = || with(Loss::List([5, 6, 40, 1_001].into()));
         assert_eq!(why(list(), |way| lose(3)(way)), Some(said_of_up()));
         assert!(said_of_up().contains("0 of 1000 packets up, and 3 to 3"));
