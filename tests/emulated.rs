@@ -85,13 +85,16 @@ fn hold_round_trips(outcome: &Value, contenders: usize, least_ns: u64) {
     let built = &outcome["path"]["built"];
     assert_eq!(count(&built["rtt_least_ns"]), least_ns);
     assert_eq!(outcome["path"]["kind"], "emulated");
-    assert_eq!(outcome["path_ways"].as_array().unwrap().len(), 2);
+    // Without a valid trial there is nothing to sum up.
+    if trials(outcome).iter().any(|trial| trial["valid"] == true) {
+        assert_eq!(outcome["path_ways"].as_array().unwrap().len(), 2);
+    }
     for trial in trials(outcome) {
         let rtt = &trial["rtt_ns"];
         assert!(count(&rtt["min"]) >= least_ns, "{rtt}");
-        // Each question is at least one packet there, and each answer one back.
+        // All questions crossed it, and all answers; a byte stream may carry several in a packet.
         for way in ["up", "down"] {
-            assert!(count(&fates(trial, way)["arrived"]) >= 50, "{trial}");
+            assert!(count(&fates(trial, way)["arrived_bytes"]) >= 50 * 64, "{trial}");
         }
     }
     let raced = |id: usize| trials(outcome).iter().any(|t| count(&t["contender"]) == id as u64);

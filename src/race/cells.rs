@@ -13,6 +13,7 @@ use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
 use crate::figures::{Metric, Role};
 use crate::spec::{Key, Kind, Spec};
+use crate::time::Nanos;
 use crate::transport::{Contender, Effective, Info};
 use crate::trial::placement::{Load, Placement};
 use crate::units::range;
@@ -62,7 +63,8 @@ pub(super) fn check(request: &Request) -> Result<Checked> {
         .map(|factor| changes(factor, &workload, &contenders))
         .collect::<Result<Vec<Changes>>>()?;
     check_sizes(request, &factors)?;
-    Grid { request, workload, factors, changes, contenders }.check()
+    let least_rtt = request.least_rtt()?;
+    Grid { request, workload, factors, changes, contenders, least_rtt }.check()
 }
 
 /// What is varied: what was asked to be, and every offered rate of the workload that is a range. With
@@ -182,6 +184,8 @@ struct Grid<'a> {
     factors: Vec<Factor>,
     changes: Vec<Changes>,
     contenders: Vec<Contender>,
+    /// How long a round trip takes at the least, where the path says it.
+    least_rtt: Option<Nanos>,
 }
 
 impl Grid<'_> {
@@ -243,6 +247,15 @@ impl Grid<'_> {
         let workload = workload.to_string();
         let to = self.request.to.as_deref();
         let task = files::check(workload::parse(&workload)?, to, self.request.overwrite)?;
+        if let Some(least) = self.least_rtt.filter(|least| *least >= task.timeout())
+            && task.timeout() > Nanos::ZERO
+        {
+            return Err(Error::usage(format!(
+                "a round trip takes at least {least} on this path and counts as lost after {} in \
+                 `{workload}`; raise timeout",
+                task.timeout()
+            )));
+        }
         let elsewhere = self.request.elsewhere();
         let contender = Contender::parse(&spec.to_string())?;
         fits(&contender, &*task, &workload, elsewhere)?;

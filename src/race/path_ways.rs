@@ -167,3 +167,82 @@ fn draws(outcome: &Outcome, accounts: &[(&Trial, &WayFigures)]) -> u64 {
     }
     if squares > 0.0 { (sum * sum / squares) as u64 } else { 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::path::PathFigures;
+    use crate::race::testing;
+    use crate::trial::fake;
+
+    /// A trial in which so many packets arrived up, and so many of them were lost, released so late.
+    fn trial(block: u64, arrived: u64, lost: u64, late_ns: u64) -> Trial {
+        let fates =
+            Fates { arrived, lost, full: 1, busy_ns: 8_000, busy_bytes: 20, ..Fates::default() };
+        let late = Distribution { p50: Some(Quantile::Ns(late_ns)), ..Distribution::default() };
+        let up = WayFigures { fates, lateness_ns: Some(late), ..WayFigures::default() };
+        let link = LinkFigures { up, down: WayFigures::default() };
+        let mut record = fake::record(Default::default());
+        record.path = Some(PathFigures { links: vec![link] });
+        Trial { block, order: 0, contender: 0, control: false, record }
+    }
+
+    fn race(trials: Vec<Trial>) -> Outcome {
+        Outcome { trials, ..testing::outcome(2) }
+    }
+
+    #[test]
+    fn sums_and_medians_are_over_valid_trials() {
+        let mut failed = trial(1, 500, 500, 9_000_000);
+        failed.record.valid = false;
+        let outcome = race(vec![
+            trial(0, 100, 1, 3_000),
+            trial(0, 110, 2, 5_000),
+            failed,
+            trial(1, 90, 0, 4_000),
+        ]);
+        let network = Network::parse("delay=5ms,loss=1%").unwrap();
+        let ways = ways(&outcome, Some(&network));
+        assert_eq!(ways.len(), 2);
+        let up = &ways[0];
+        assert_eq!((up.link, up.direction, up.trials), (0, Direction::Up, 3));
+        assert_eq!((up.packets, up.lost, up.queue_drops), (300, 3, 3));
+        assert_eq!(up.late_p50_ns, Some(4_000.0));
+        assert_eq!(up.late_p99_ns, None);
+        assert_eq!(up.rate_bps, Some(20e6));
+        assert!(up.loss_low == Some(0.0) && up.loss_high.unwrap() > 0.02, "{up:?}");
+        assert_eq!((ways[1].packets, ways[1].rate_bps, ways[1].loss_low), (0, None, None));
+    }
+
+    #[test]
+    fn without_an_account_there_is_nothing_to_say() {
+        let mut bare = trial(0, 1, 0, 0);
+        bare.record.path = None;
+        assert_eq!(ways(&race(vec![bare]), None), []);
+        let unknown = ways(&race(vec![trial(0, 10, 0, 0)]), None);
+        assert_eq!((unknown[0].packets, unknown[0].loss_high), (10, None));
+    }
+
+    #[test]
+    fn draws_that_trials_share_count_once() {
+        let count = |trials: Vec<Trial>, seed| {
+            let mut outcome = race(trials);
+            outcome.path = testing::built(seed);
+            let accounts: Vec<(&Trial, &WayFigures)> = outcome
+                .trials
+                .iter()
+                .map(|trial| (trial, &trial.record.path.as_ref().unwrap().links[0].up))
+                .collect();
+            draws(&outcome, &accounts)
+        };
+        let trials = |blocks: [u64; 2], arrived: [u64; 2]| {
+            blocks.into_iter().zip(arrived).map(|(block, n)| trial(block, n, 0, 0)).collect()
+        };
+        assert_eq!(count(trials([0, 1], [100, 100]), None), 200);
+        assert_eq!(count(trials([0, 0], [100, 100]), None), 100);
+        assert_eq!(count(trials([0, 1], [100, 100]), Some(7)), 100);
+        // 100 draws met twice and 100 once: (200 + 100)² / (400 + 100).
+        assert_eq!(count(trials([0, 0], [200, 100]), None), 180);
+        assert_eq!(count(Vec::new(), None), 0);
+    }
+}

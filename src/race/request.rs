@@ -12,6 +12,7 @@ use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::files::Overwrite;
 use crate::trial::intervals;
+use crate::trial::path_gate;
 use crate::trial::placement::{Load, Placement};
 use crate::workload;
 
@@ -318,6 +319,17 @@ impl Request {
         }
     }
 
+    /// How long a round trip takes at the least, where the path says it.
+    pub(super) fn least_rtt(&self) -> Result<Option<Nanos>> {
+        if self.to.is_some() {
+            return Ok(None);
+        }
+        Ok(match Path::parse(&self.path)? {
+            Path::Emulated(network) => path_gate::least_rtt(&network),
+            Path::Loopback | Path::Simulated(_) => None,
+        })
+    }
+
     /// The far end's place in words, where it is not this very host.
     pub(super) fn elsewhere(&self) -> Option<&str> {
         match &self.to {
@@ -423,6 +435,20 @@ mod tests {
             assert!(said.contains("cannot reach the far host of an emulated path"), "{said}");
         }
         assert!(Request::new(["tcp", "udp", "icmp"]).path("delay=5ms,rate=20mbit").check().is_ok());
+    }
+
+    #[test]
+    fn a_timeout_below_the_round_trip_is_refused() {
+        let ask = |workload: &str| {
+            Request::new(["udp"]).path("up.delay=2s,down.delay=1s").workload(workload)
+        };
+        let said = refusal(ask("ping"));
+        assert!(
+            said.contains("at least 3.00 s on this path and counts as lost after 3.00 s"),
+            "{said}"
+        );
+        assert!(ask("ping:timeout=4s").check().is_ok());
+        assert!(ask("bulk").check().is_ok());
     }
 
     #[test]
