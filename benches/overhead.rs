@@ -152,6 +152,7 @@ fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Half>> {
         flow: 0,
         tag: 7,
         seed: 7,
+        transit: Nanos::ZERO,
         guarantees: DATAGRAMS,
         recorder: Box::new(Samples::new(None, TIMEOUT.0)?),
         store: None,

@@ -38,6 +38,7 @@ fn every_format_is_as_its_golden_file() {
     }
     golden("terminal-duel", &render("terminal", &common::duel()));
     golden("terminal-varied", &render("terminal", &common::varied()));
+    golden("terminal-path", &render("terminal", &common::emulated()));
     golden("terminal-minimal", &render("terminal", &common::minimal()));
 }
 

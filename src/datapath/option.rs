@@ -51,6 +51,26 @@ impl Buffer {
     }
 }
 
+/// Has the connection reset instead of closed when its descriptor is (socket(7), `SO_LINGER` with no
+/// time): nothing is sent again after that. What is unread at the peer is lost.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    // SAFETY: the pointer and length describe `linger`.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const linger).cast(),
+            size_of_val(&linger) as libc::socklen_t,
+        )
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Sets an integer option.
 ///
 /// # Errors

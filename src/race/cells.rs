@@ -13,6 +13,7 @@ use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
 use crate::figures::{Metric, Role};
 use crate::spec::{Key, Kind, Spec};
+use crate::time::Nanos;
 use crate::transport::{Contender, Effective, Info};
 use crate::trial::placement::{Load, Placement};
 use crate::units::range;
@@ -25,6 +26,9 @@ const MOST_LEVELS: usize = 16;
 
 /// The factor that is not a key of a workload or transport.
 const PLACEMENT: &str = "placement";
+
+/// What people may want to vary and cannot.
+const PATH: &str = "path";
 
 /// What a factor changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +63,8 @@ pub(super) fn check(request: &Request) -> Result<Checked> {
         .map(|factor| changes(factor, &workload, &contenders))
         .collect::<Result<Vec<Changes>>>()?;
     check_sizes(request, &factors)?;
-    Grid { request, workload, factors, changes, contenders }.check()
+    let least_rtt = request.least_rtt()?;
+    Grid { request, workload, factors, changes, contenders, least_rtt }.check()
 }
 
 /// What is varied: what was asked to be, and every offered rate of the workload that is a range. With
@@ -102,6 +107,11 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
     }
     if contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
         return Ok(Changes::Knob);
+    }
+    if name == PATH {
+        return Err(Error::usage(
+            "a path is not varied within a race; run one race for each path, and compare their results",
+        ));
     }
     let mut valid: Vec<&str> = keys.iter().map(|key| key.name).chain([PLACEMENT]).collect();
     valid.extend(contenders.iter().flat_map(knobs));
@@ -174,6 +184,8 @@ struct Grid<'a> {
     factors: Vec<Factor>,
     changes: Vec<Changes>,
     contenders: Vec<Contender>,
+    /// How long a round trip takes at the least, where the path says it.
+    least_rtt: Option<Nanos>,
 }
 
 impl Grid<'_> {
@@ -235,8 +247,18 @@ impl Grid<'_> {
         let workload = workload.to_string();
         let to = self.request.to.as_deref();
         let task = files::check(workload::parse(&workload)?, to, self.request.overwrite)?;
+        if let Some(least) = self.least_rtt.filter(|least| *least >= task.timeout())
+            && task.timeout() > Nanos::ZERO
+        {
+            return Err(Error::usage(format!(
+                "a round trip takes at least {least} on this path and counts as lost after {} in \
+                 `{workload}`; raise timeout",
+                task.timeout()
+            )));
+        }
+        let elsewhere = self.request.elsewhere();
         let contender = Contender::parse(&spec.to_string())?;
-        fits(&contender, &*task, &workload, to)?;
+        fits(&contender, &*task, &workload, elsewhere)?;
         Ok(Runs { contender, task, workload, placement })
     }
 
@@ -292,16 +314,23 @@ fn compared(task: &dyn Task) -> Vec<Metric> {
     metrics
 }
 
-fn fits(contender: &Contender, task: &dyn Task, workload: &str, to: Option<&str>) -> Result<()> {
+/// Whether a contender can do the work, and get where the far end is: on this host, or on another, real
+/// or emulated, which is named.
+fn fits(
+    contender: &Contender,
+    task: &dyn Task,
+    workload: &str,
+    elsewhere: Option<&str>,
+) -> Result<()> {
     let (typed, info) = (&contender.spec, contender.transport.info());
     if let Some(reason) = task.misfit(&info.guarantees, info.peer) {
         return Err(Error::usage(format!("`{typed}` cannot carry `{workload}`: {reason}")));
     }
-    match (to, info.reach) {
+    match (elsewhere, info.reach) {
         (_, Reach::Network) | (None, Reach::Machine) => Ok(()),
         (Some(host), Reach::Machine | Reach::Process) => Err(Error::usage(format!(
-            "`{typed}` does not leave this machine and cannot reach {host}; race it on loopback, \
-             without --to"
+            "`{typed}` does not leave its host and cannot reach {host}; race it on loopback, \
+             without --to and --path"
         ))),
         (None, Reach::Process) => Err(Error::usage(format!(
             "`{typed}` does not leave its process, and the two ends of a trial are two"

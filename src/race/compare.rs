@@ -302,7 +302,19 @@ fn or(value: &str) -> &str {
 }
 
 fn path(outcome: &Outcome) -> String {
-    format!("{} ({})", outcome.path.spec, outcome.path.kind)
+    let mut text = format!("{} ({}", outcome.path.spec, outcome.path.kind);
+    if let Some(built) = &outcome.path.built {
+        // The same words may be built in other ways, and a file's name may hide other contents.
+        text.push_str(&format!(", {}, {}", built.backend, built.grouping));
+        let ways = built.links.iter().flat_map(|link| [&link.up, &link.down]);
+        let mut traces: Vec<_> = ways.filter_map(|way| way.trace.as_ref()).collect();
+        traces.dedup();
+        for trace in traces {
+            text.push_str(&format!(", {} of SHA-256 {}", trace.file, trace.sha256));
+        }
+    }
+    text.push(')');
+    text
 }
 
 /// The facts of a host that bear on a figure, old and new.

@@ -49,6 +49,8 @@ pub mod layout;
 pub mod losses;
 pub mod notice;
 pub mod outcome;
+mod path_account;
+pub mod path_ways;
 mod pilot;
 pub mod plan;
 pub mod request;

@@ -36,6 +36,24 @@ pub enum Notice {
         trials: usize,
         /// What the first of them said.
         why: String,
+        /// Those of them in which the path was at fault, and not an end.
+        of_path: usize,
+    },
+    /// More messages were lost on the way than the emulated path has lost packets.
+    LostOutsidePath {
+        /// The contender's label.
+        label: String,
+        /// Messages that were lost on the way.
+        lost: u64,
+        /// Packets that the path has lost, damaged or still holds, by its own account.
+        accounted: u64,
+    },
+    /// An emulated path was asked for more than it could move.
+    PathOverrun {
+        /// Packets that were lost outside its model.
+        packets: u64,
+        /// Trials in which that happened.
+        trials: usize,
     },
     /// Messages travel in fragments, and what that and the receive buffer lost.
     Fragmented(Losses),
@@ -149,6 +167,8 @@ impl Notice {
                     "gate_failed"
                 }
             }
+            Notice::LostOutsidePath { .. } => "lost_outside_path",
+            Notice::PathOverrun { .. } => "path_overrun",
             Notice::Fragmented(_) => "fragmented",
             Notice::ReceiveBuffer(_) => "receive_buffer",
             Notice::SendQueue(_) => "send_queue",
@@ -189,9 +209,22 @@ impl Notice {
                 "the hypervisor took CPU time from {trials} trials, up to {} of one",
                 percent(*most)
             ),
-            Notice::GateFailures { failed, trials, why } => {
-                format!("{failed} of {trials} trials failed their gate; the first: {why}")
+            Notice::GateFailures { failed, trials, why, of_path } => {
+                let path = match of_path {
+                    0 => String::new(),
+                    n if n == failed => ", all for the path".to_owned(),
+                    n => format!(", {n} of them for the path"),
+                };
+                format!("{failed} of {trials} trials failed their gate{path}; the first: {why}")
             }
+            Notice::LostOutsidePath { label, lost, accounted } => format!(
+                "{lost} messages of {label} were lost on the way, and the path knows of {accounted} \
+                 packets that did not arrive as they were sent"
+            ),
+            Notice::PathOverrun { packets, trials } => format!(
+                "{packets} packets were lost in the emulated path's devices and rings in {trials} \
+                 trials, which do not count: this host could not move what was offered"
+            ),
             Notice::Fragmented(losses) => fragmented(losses),
             Notice::ReceiveBuffer(losses) => receive_buffer(losses),
             Notice::SendQueue(losses) => send_queue(losses),
@@ -247,6 +280,16 @@ impl Notice {
                  one by one"
             }
             Notice::Steal { .. } => "race on a host of its own, or at a quieter time",
+            Notice::GateFailures { of_path: 1.., .. } => {
+                "leave the path's threads a CPU of their own (--placement same-core, fewer programs), \
+                 emulate a longer delay or a lower rate, or use wait=spin where CPUs are to spare"
+            }
+            Notice::LostOutsidePath { .. } => {
+                "look at the hosts' own queues and buffers; the loss is not the path's"
+            }
+            Notice::PathOverrun { .. } => {
+                "offer less (a paced workload, a lower rate), or race on a host with more CPUs"
+            }
             Notice::GateFailures { .. } => {
                 "close other programs, or ask for less: a longer interval, a lower rate"
             }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::explain::Explained;
+use super::path_ways::PathWay;
 use crate::figures::Metric;
 use crate::transport::Effective;
 use crate::trial::host::HostFacts;
@@ -55,6 +56,9 @@ pub struct Outcome {
     pub trials: Vec<Trial>,
     /// One figure per contender and metric.
     pub summary: Vec<Summary>,
+    /// What an emulated path did over all valid trials, by link and direction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_ways: Vec<PathWay>,
     /// What each factor accounts for, in a race over conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
@@ -91,7 +95,7 @@ pub struct Asked {
     pub contenders: Vec<String>,
     /// The workload.
     pub workload: String,
-    /// `loopback`, or absent with `to`.
+    /// The path as typed: `loopback`, or what is emulated; absent with `to`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// The remote host and port, if any.

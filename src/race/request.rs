@@ -12,6 +12,7 @@ use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::files::Overwrite;
 use crate::trial::intervals;
+use crate::trial::path_gate;
 use crate::trial::placement::{Load, Placement};
 use crate::workload;
 
@@ -308,12 +309,33 @@ impl Request {
             ))),
             Some(_) => self.check_texts(),
             None => match Path::parse(&self.path)? {
-                Path::Loopback => self.check_texts(),
-                Path::Emulated(_) | Path::Simulated(_) => Err(Error::usage(format!(
-                    "path `{}`: races over emulated paths are not in this version; `loopback` and --to HOST are",
+                Path::Loopback | Path::Emulated(_) => self.check_texts(),
+                Path::Simulated(_) => Err(Error::usage(format!(
+                    "path `{}`: races over simulated paths are not in this version; emulated ones are, \
+                     without `sim:`",
                     self.path
                 ))),
             },
+        }
+    }
+
+    /// How long a round trip takes at the least, where the path says it.
+    pub(super) fn least_rtt(&self) -> Result<Option<Nanos>> {
+        if self.to.is_some() {
+            return Ok(None);
+        }
+        Ok(match Path::parse(&self.path)? {
+            Path::Emulated(network) => path_gate::least_rtt(&network),
+            Path::Loopback | Path::Simulated(_) => None,
+        })
+    }
+
+    /// The far end's place in words, where it is not this very host.
+    pub(super) fn elsewhere(&self) -> Option<&str> {
+        match &self.to {
+            Some(host) => Some(host),
+            None if self.path == "loopback" => None,
+            None => Some("the far host of an emulated path"),
         }
     }
 
@@ -402,8 +424,37 @@ mod tests {
     #[test]
     fn what_stays_on_this_machine_is_refused_for_a_remote_host() {
         let said = refusal(Request::new(["tcp", "unix"]).to("far.example"));
-        assert!(said.contains("`unix` does not leave this machine"), "{said}");
+        assert!(said.contains("`unix` does not leave its host"), "{said}");
         assert!(Request::new(["tcp", "unix"]).check().is_ok());
+    }
+
+    #[test]
+    fn what_stays_on_one_host_is_refused_for_an_emulated_path() {
+        for contender in ["unix", "unixgram", "pipe"] {
+            let said = refusal(Request::new(["tcp", contender]).path("delay=5ms"));
+            assert!(said.contains("cannot reach the far host of an emulated path"), "{said}");
+        }
+        assert!(Request::new(["tcp", "udp", "icmp"]).path("delay=5ms,rate=20mbit").check().is_ok());
+    }
+
+    #[test]
+    fn a_timeout_below_the_round_trip_is_refused() {
+        let ask = |workload: &str| {
+            Request::new(["udp"]).path("up.delay=2s,down.delay=1s").workload(workload)
+        };
+        let said = refusal(ask("ping"));
+        assert!(
+            said.contains("at least 3.00 s on this path and counts as lost after 3.00 s"),
+            "{said}"
+        );
+        assert!(ask("ping:timeout=4s").check().is_ok());
+        assert!(ask("bulk").check().is_ok());
+    }
+
+    #[test]
+    fn a_path_is_not_varied() {
+        let said = refusal(Request::new(["tcp"]).vary("path", ["delay=1ms", "delay=2ms"]));
+        assert!(said.contains("run one race for each path"), "{said}");
     }
 
     #[test]

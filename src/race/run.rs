@@ -11,6 +11,7 @@ use super::differences::differences;
 use super::explain;
 use super::notice::Notice;
 use super::outcome::{Entrant, FORMAT, Outcome, Program, Status};
+use super::path_ways;
 use super::pilot;
 use super::plan;
 use super::request::{Checked, Request};
@@ -21,10 +22,12 @@ use super::stage::{Event, Stage, Unobserved};
 use super::sweep;
 use super::warnings;
 use crate::error::{Error, Result};
-use crate::path::Family;
+use crate::path::network::Network;
+use crate::path::{Family, Path};
 use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
+use crate::trial::EmulatedPath;
 use crate::trial::agents::{Agents, Far};
 use crate::trial::control::Secret;
 use crate::trial::intervals;
@@ -79,6 +82,7 @@ impl Request {
             contenders: entrants,
             trials: Vec::new(),
             summary: Vec::new(),
+            path_ways: Vec::new(),
             shares: Vec::new(),
             sweeps: Vec::new(),
             verdicts: Vec::new(),
@@ -106,10 +110,12 @@ impl Request {
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
     }
 
-    /// The far end that the request names, connected to if it is a server.
+    /// The far end that the request names: connected to if it is a server, built if the path to it is
+    /// emulated.
     ///
     /// # Errors
-    /// Where the server cannot be reached or does not let us in.
+    /// Where the server cannot be reached or does not let us in; where this host cannot emulate the
+    /// path.
     pub fn far(&self, secret: Option<&Secret>) -> Result<Far> {
         let asked = self.asked();
         let family = match asked.family {
@@ -117,7 +123,15 @@ impl Request {
             Some(6) => Family::V6,
             _ => Family::Any,
         };
-        let Some(host) = asked.to else { return Ok(Far::Loopback(family)) };
+        let Some(host) = asked.to else {
+            return match Path::parse(&asked.path)? {
+                Path::Emulated(network) => {
+                    let path = EmulatedPath::start(&asked.path, network, family)?;
+                    Ok(Far::Emulated(Box::new(path)))
+                }
+                Path::Loopback | Path::Simulated(_) => Ok(Far::Loopback(family)),
+            };
+        };
         let server = Box::new(RemoteServer::connect(&host, family, secret)?);
         Ok(Far::Server { host, server })
     }
@@ -138,6 +152,8 @@ pub(super) struct Course<'a> {
     contenders: Vec<Contender>,
     common: Common,
     outcome: Outcome,
+    /// The path, if it is emulated.
+    network: Option<Network>,
     looks: Plan,
     began: Nanos,
     limit: Option<Nanos>,
@@ -174,6 +190,7 @@ impl<'a> Course<'a> {
             stage,
             contenders,
             common,
+            network: network(&outcome),
             outcome,
         }
     }
@@ -372,6 +389,7 @@ impl<'a> Course<'a> {
             outcome.sweeps = sweep::sweeps(outcome);
         }
         outcome.differences = differences(&outcome.contenders, &self.contenders);
+        outcome.path_ways = path_ways::ways(outcome, self.network.as_ref());
         warnings::refresh(outcome);
     }
 
@@ -387,6 +405,15 @@ impl<'a> Course<'a> {
         save::save(&self.outcome, file)?;
         self.stage.observer.on(Event::Saved { file });
         Ok(())
+    }
+}
+
+/// The model of the path that trials were run over, where it is emulated. A race that is only read again
+/// may lack the files that its path names; then nothing can be held against them.
+fn network(outcome: &Outcome) -> Option<Network> {
+    match Path::parse(&outcome.asked.path) {
+        Ok(Path::Emulated(network)) => Some(network),
+        Ok(Path::Loopback | Path::Simulated(_)) | Err(_) => None,
     }
 }
 

@@ -15,6 +15,7 @@ use super::outcome::{
     Asked, Control, Difference, Entrant, FORMAT, Factor, Fixed, Outcome, Program, Share, Status,
     Summary, Sweep, Trial, Verdict, Warning,
 };
+use super::path_ways::PathWay;
 use crate::error::{Error, Result};
 use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics, PacedFlow};
 use crate::transport::Effective;
@@ -208,12 +209,13 @@ fn blame(text: &[u8]) -> Option<String> {
         ("seed", misfit::<u64>),
         ("status", misfit::<Status>),
     ];
-    let lists: [(&str, Misfit); 10] = [
+    let lists: [(&str, Misfit); 11] = [
         ("factors", item_misfit::<Factor>),
         ("metrics", item_misfit::<Metric>),
         ("contenders", item_misfit::<Entrant>),
         ("trials", trial_misfit),
         ("summary", item_misfit::<Summary>),
+        ("path_ways", item_misfit::<PathWay>),
         ("shares", item_misfit::<Share>),
         ("sweeps", item_misfit::<Sweep>),
         ("verdicts", item_misfit::<Verdict>),

@@ -8,12 +8,14 @@ use super::outcome::{FORMAT, Fixed, Outcome, Program, Status};
 use super::stage::{Event, Observer, Stage};
 use super::{Request, plan};
 use crate::figures::Metrics;
+use crate::path::network::Network;
 use crate::rng::SplitMix64;
 use crate::stats::Plan;
 use crate::time::{Manual, Nanos};
 use crate::trial::fake::{self, Fake};
+use crate::trial::path_facts::{BuiltPath, How};
 use crate::trial::placement::Placement;
-use crate::trial::{End, Order, Runner};
+use crate::trial::{End, Order, PathFacts, Runner};
 
 /// The workload of all tests.
 pub(super) const WORKLOAD: &str = "ping:count=200";
@@ -51,6 +53,7 @@ pub(super) fn outcome(contenders: usize) -> Outcome {
         contenders: checked.entrants,
         trials: Vec::new(),
         summary: Vec::new(),
+        path_ways: Vec::new(),
         shares: Vec::new(),
         sweeps: Vec::new(),
         verdicts: Vec::new(),
@@ -60,6 +63,22 @@ pub(super) fn outcome(contenders: usize) -> Outcome {
         explain: None,
         status: Status::Running,
     }
+}
+
+/// An emulated path with this seed of its own.
+pub(super) fn built(seed: Option<u64>) -> PathFacts {
+    let text = seed.map_or(String::new(), |seed| format!(",seed={seed}"));
+    let spec = format!("delay=25ms,loss=1%{text}");
+    let network = Network::parse(&spec).unwrap();
+    let how = How {
+        backend: "tun".into(),
+        why: String::new(),
+        grouping: "strict".into(),
+        wait: "hybrid".into(),
+        addresses: Vec::new(),
+    };
+    let built = Some(Box::new(BuiltPath::of(&network, how)));
+    PathFacts { spec, kind: "emulated".into(), address: "198.18.0.2".into(), built }
 }
 
 /// How long a fake trial takes.

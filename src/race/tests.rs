@@ -588,7 +588,7 @@ fn a_race_over_conditions_runs_every_cell_in_every_block_and_compares_within_the
         let own = outcome.trials.iter().filter(|t| t.contender == entrant.id && !t.control);
         assert_eq!(own.count() as u64, blocks, "{}", entrant.label);
     }
-    let again = super::replay(&outcome).check().unwrap();
+    let again = replay(&outcome).check().unwrap();
     assert_eq!(again.entrants.len(), 4);
     assert_eq!(again.factors, outcome.factors);
 }
@@ -602,4 +602,46 @@ fn a_placement_that_this_machine_has_not_rules_its_cells_out_and_names_them() {
         outcome.contenders.iter().map(|entrant| entrant.infeasible().is_some()).collect();
     assert_eq!(infeasible, [false, false, true, true]);
     assert!(outcome.trials.iter().all(|trial| trial.contender < 2));
+}
+
+/// The path fails its gate in every third trial.
+#[test]
+fn a_trial_that_its_path_spoiled_is_repeated_and_told() {
+    use crate::figures::path::{Fates, LinkFigures, PathFigures, WayFigures};
+    let mut noise = noisy(5, 0.01, |_| 100.0);
+    let mut turn = 0;
+    let request = Request::new(["tcp", "udp"])
+        .workload(WORKLOAD)
+        .path("delay=25ms,loss=1%")
+        .blocks(4)
+        .margin(0.05)
+        .seed(3);
+    let outcome = run(&request, |order| {
+        turn += 1;
+        let End::Ran(mut record) = noise(order) else { panic!("the noise always runs") };
+        let fates = Fates { arrived: 1_000, delivered: 990, lost: 10, ..Fates::default() };
+        let way = WayFigures { fates, ..WayFigures::default() };
+        let link = LinkFigures { up: way.clone(), down: way };
+        record.path = Some(PathFigures { links: vec![link] });
+        if turn % 3 == 0 {
+            record.valid = false;
+            record.why_invalid = Some("the path was late".into());
+            record.path_invalid.clone_from(&record.why_invalid);
+        }
+        End::Ran(record)
+    })
+    .unwrap();
+    let spoiled = outcome.trials.iter().filter(|t| t.record.path_invalid.is_some()).count();
+    let valid = outcome.trials.iter().filter(|t| t.record.valid).count();
+    assert_eq!(valid, 12, "two contenders and the control in four blocks");
+    assert!(spoiled >= 4, "{spoiled}");
+    let [up, down] = outcome.path_ways.as_slice() else { panic!("{:?}", outcome.path_ways) };
+    assert_eq!((up.packets, down.lost, up.trials), (12_000, 120, 12));
+    // Three trials in each of four blocks share a seed: 4 × 1000 draws of 1 %.
+    let (low, high) = (up.loss_low.unwrap(), up.loss_high.unwrap());
+    assert!((0.005..0.007).contains(&low) && (0.013..0.016).contains(&high), "{low} {high}");
+    let warning = outcome.warnings.iter().find(|w| w.code.starts_with("gate_failed")).unwrap();
+    assert!(warning.message.contains("failed their gate, all for the path; the first: the path"));
+    assert!(warning.advice.contains("a CPU of their own"), "{}", warning.advice);
+    assert_eq!(replay(&outcome).asked().path, "delay=25ms,loss=1%");
 }

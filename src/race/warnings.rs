@@ -3,6 +3,7 @@
 use super::losses::Losses;
 use super::notice::Notice;
 use super::outcome::{Outcome, Trial};
+use super::path_account;
 use super::plan::{LEAST_MARGIN, alpha};
 use crate::stats::Plan;
 
@@ -39,6 +40,7 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(of_contenders(outcome));
     all.extend(of_host(outcome));
     all.extend(of_gates(outcome));
+    all.extend(path_account::notices(outcome));
     all.extend(of_ledgers(outcome));
     all.extend(of_losses(outcome));
     all.extend(of_figures(outcome));
@@ -123,6 +125,7 @@ fn of_gates(outcome: &Outcome) -> Option<Notice> {
         failed: failed().count(),
         trials: racing().count(),
         why: first.record.why_invalid.clone().unwrap_or_default(),
+        of_path: failed().filter(|trial| trial.record.path_invalid.is_some()).count(),
     })
 }
 

@@ -2,12 +2,12 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, arrived, evidence, explain, factors, over_time, results, sweeps};
+use super::{answer, arrived, evidence, explain, factors, over_time, path, results, sweeps};
 use crate::race::outcome::{Entrant, Outcome, Trial};
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 18] = [
+    let sections: [Option<Section>; 19] = [
         answer::section(outcome),
         sweeps::section(outcome),
         factors::section(outcome),
@@ -20,6 +20,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
         over_time::section(outcome),
         evidence::accounts(outcome),
         arrived::section(outcome),
+        path::section(outcome),
         evidence::differences(outcome),
         evidence::warnings(outcome),
         evidence::excluded(outcome),

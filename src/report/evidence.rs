@@ -7,6 +7,7 @@ use super::answer::tone;
 use super::content::{blocks_done, label};
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::factors;
+use super::path::least_rtt;
 use super::totals::Total;
 use super::words;
 use crate::figures::Metric;
@@ -288,6 +289,9 @@ fn path(outcome: &Outcome) -> String {
     }
     if path.address != path.spec {
         text.push_str(&format!(", {}", path.address));
+    }
+    if let Some(least) = least_rtt(outcome) {
+        text.push_str(&format!(", {least}"));
     }
     text
 }

@@ -34,6 +34,7 @@ mod factors;
 mod json;
 mod markdown;
 pub mod over_time;
+mod path;
 mod results;
 mod sweeps;
 mod terminal;

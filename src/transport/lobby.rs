@@ -15,8 +15,14 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// How long a connection may take to say hello.
+/// How long a connection may take to say hello, at the least.
 const PATIENCE: Nanos = Nanos::from_secs(2);
+
+/// How long it may take where the listener itself waits for so long: on a path on which a handshake
+/// takes its time, the hello does, too.
+fn patience(timeout: Nanos) -> Nanos {
+    PATIENCE.max(Nanos(timeout.0 / 5 * 2))
+}
 
 /// Connections that may be saying hello at once; a further one takes the place of the oldest.
 const ROOM: usize = 64;
@@ -157,7 +163,7 @@ impl<F: Flavour> Listener for StreamListener<F> {
         loop {
             let (flow, socket) = match &mut self.entrance {
                 Entrance::Own(lobby) => lobby
-                    .admit(self.token, deadline)
+                    .admit(self.token, deadline, patience(timeout))
                     .map_err(|e| Error::setup(format!("accept on {}", self.endpoint), e))?
                     .ok_or_else(|| lobby.nobody(&self.endpoint, timeout))?,
                 Entrance::Handed(door) => take(door, &self.endpoint, deadline, timeout)?,
@@ -238,7 +244,12 @@ enum Said {
 
 impl Lobby {
     /// The next connection with `token`, or `None` at the deadline.
-    fn admit(&mut self, token: Token, deadline: Nanos) -> io::Result<Option<(u16, Socket)>> {
+    fn admit(
+        &mut self,
+        token: Token,
+        deadline: Nanos,
+        patience: Nanos,
+    ) -> io::Result<Option<(u16, Socket)>> {
         loop {
             let now = Monotonic.now();
             let before = self.visitors.len();
@@ -259,7 +270,7 @@ impl Lobby {
                     }
                 }
             }
-            self.let_in()?;
+            self.let_in(patience)?;
             if Monotonic.now() >= deadline {
                 return Ok(None);
             }
@@ -287,7 +298,7 @@ impl Lobby {
     }
 
     /// Lets one new visitor in, if there is one.
-    fn let_in(&mut self) -> io::Result<()> {
+    fn let_in(&mut self, patience: Nanos) -> io::Result<()> {
         use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         let socket = match self.socket.accept() {
             Ok((socket, _)) => socket,
@@ -306,7 +317,7 @@ impl Lobby {
             socket,
             hello: [0; LEN],
             have: 0,
-            until: Monotonic.now() + PATIENCE,
+            until: Monotonic.now() + patience,
         });
         Ok(())
     }
@@ -315,7 +326,8 @@ impl Lobby {
         let Seen { came, wrong, silent } = self.seen;
         Error::blocked(format!(
             "listened on {endpoint} for {timeout}: {came} connections came, {wrong} of them with \
-             something other than this trial's token, {silent} without a hello in {PATIENCE}"
+             something other than this trial's token, {silent} without a hello in {}",
+            patience(timeout)
         ))
     }
 }

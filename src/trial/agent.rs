@@ -1,6 +1,7 @@
 //! One end of a trial, in a process of its own: listens or dials, runs its flows, reports.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::contract::{GUARD, Side, Store, WaitMode};
+use crate::datapath::option;
 use crate::error::{Error, Result};
 use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, HostCounters, Tally};
@@ -33,11 +35,18 @@ use super::usage::{CpuTimes, ProcessCost, load_average};
 
 /// How long a near end tries to get through.
 const DIAL_TIMEOUT: Nanos = Nanos::from_secs(3);
-/// How long a far end waits for each flow; longer than a near end tries, so that the near end,
-/// which knows more, speaks first.
-const ACCEPT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Between two nudges of a thread that sleeps in a receiving call.
 const NUDGE: Duration = Duration::from_millis(5);
+
+fn dial_timeout(plan: &AgentPlan) -> Nanos {
+    plan.emulated.map_or(DIAL_TIMEOUT, |path| path.dial_ns)
+}
+
+/// How long a far end waits for each flow; longer than a near end tries, so that the near end,
+/// which knows more, speaks first.
+pub(super) fn accept_timeout(dial: Nanos) -> Nanos {
+    dial + Nanos(dial.0 / 3 * 2)
+}
 
 /// Runs an agent on its control channel; answers the process's exit code.
 pub(super) fn run(control: UnixStream, door: Door) -> i32 {
@@ -46,7 +55,11 @@ pub(super) fn run(control: UnixStream, door: Door) -> i32 {
         Err(_) => return 1,
     };
     match trial(control, door) {
-        Ok(report) => i32::from(say(&mut words, &FromAgent::Done(Box::new(report))).is_err()),
+        Ok((report, parting)) => {
+            let said = say(&mut words, &FromAgent::Done(Box::new(report)));
+            parting.wait(&words);
+            i32::from(said.is_err())
+        }
         Err(error) => {
             let _ = say(&mut words, &FromAgent::Fault(error.to_fault()));
             1
@@ -75,10 +88,10 @@ struct FlowEnd {
     effective: Effective,
     wait_calls: u64,
     notes: Option<FlowNotes>,
-    _conn: Box<dyn Conn>,
+    conn: Box<dyn Conn>,
 }
 
-fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
+fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> {
     let ToAgent::Open(plan) = control::read(&mut control).map_err(control_failed)? else {
         return Err(Error::peer("control", "an agent is told to open first"));
     };
@@ -121,7 +134,33 @@ fn trial(mut control: UnixStream, door: Door) -> Result<AgentReport> {
         });
     }
     say(&mut control, &FromAgent::Connected)?;
-    Session::start(control, flows, &plan)?.finish()
+    let (report, conns) = Session::start(control, flows, &plan)?.finish()?;
+    Ok((report, Parting { conns, emulated: plan.emulated.is_some() }))
+}
+
+/// How an end leaves. On an emulated path, the next trial follows over the same one, and nothing of
+/// this one must cross it then: neither FINs, nor what a kernel goes on to send again for a process that
+/// is gone. So connections stay open until the race ends the process, and are then reset, not closed:
+/// that is one packet, and it comes before the next trial begins.
+struct Parting {
+    conns: Vec<Box<dyn Conn>>,
+    emulated: bool,
+}
+
+impl Parting {
+    /// Returns once the race wants no more of this end.
+    fn wait(self, control: &UnixStream) {
+        if !self.emulated {
+            return;
+        }
+        for fd in self.conns.iter().filter_map(|conn| conn.fd()) {
+            // Other sockets than TCP's have no such option, and nothing to say in the end.
+            let _ = option::reset_on_close(fd);
+        }
+        let mut poll = libc::pollfd { fd: control.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: `poll` is one valid pollfd; a hang-up is reported unasked (poll(2)).
+        while unsafe { libc::poll(&raw mut poll, 1, -1) } < 0 {}
+    }
 }
 
 /// The connections of all flows, by flow.
@@ -144,7 +183,7 @@ fn connect(
                 hello,
                 knobs,
                 largest_message,
-                timeout: DIAL_TIMEOUT,
+                timeout: dial_timeout(plan),
             })
         };
         return (0..flows as u16).map(dial).collect();
@@ -155,7 +194,7 @@ fn connect(
     say(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
     let mut conns: Vec<Option<Box<dyn Conn>>> = (0..flows).map(|_| None).collect();
     while let Some(missing) = conns.iter().position(Option::is_none) {
-        let (flow, conn) = listener.accept(ACCEPT_TIMEOUT)?;
+        let (flow, conn) = listener.accept(accept_timeout(dial_timeout(plan)))?;
         match conns.get_mut(usize::from(flow)) {
             Some(slot @ None) => *slot = Some(conn),
             _ => {
@@ -184,6 +223,7 @@ fn make_half(
         flow,
         tag: plan.token.tag(),
         seed: plan.seed,
+        transit: plan.emulated.map_or(Nanos::ZERO, |path| path.transit_ns),
         guarantees: contender.transport.info().guarantees,
         recorder: Box::new(Samples::new(keep, task.timeout().0)?),
         store: store.map(|store| Box::new(store) as Box<dyn Store>),
@@ -304,7 +344,7 @@ impl Session {
     }
 
     /// Sees the flows through to their end.
-    fn finish(mut self) -> Result<AgentReport> {
+    fn finish(mut self) -> Result<(AgentReport, Vec<Box<dyn Conn>>)> {
         let mut announced = false;
         while self.ended.iter().any(Option::is_none) {
             match self.events.recv_timeout(self.patience()) {
@@ -376,7 +416,8 @@ impl Session {
         }
     }
 
-    fn report(self) -> AgentReport {
+    /// What it has to say, and its connections, which are still open.
+    fn report(self) -> (AgentReport, Vec<Box<dyn Conn>>) {
         let mut report = AgentReport {
             cost: ProcessCost::read().since(&self.cost),
             steal_share: CpuTimes::read().steal_share_since(&self.cpu),
@@ -384,7 +425,7 @@ impl Session {
             counters: counters::since(self.counters.as_ref()),
             ..AgentReport::default()
         };
-        let mut notes = Vec::new();
+        let (mut notes, mut conns) = (Vec::new(), Vec::new());
         for end in self.ended.into_iter().flatten() {
             report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
             if report.effective.is_empty() {
@@ -394,9 +435,10 @@ impl Session {
             report.series.push(end.series);
             report.conns.push(end.stats);
             notes.extend(end.notes);
+            conns.push(end.conn);
         }
         report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
-        report
+        (report, conns)
     }
 }
 
@@ -411,7 +453,7 @@ fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Tel
             effective: flow.conn.effective(),
             wait_calls: flow.wait_calls,
             notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
-            _conn: flow.conn,
+            conn: flow.conn,
         })
     });
     // The half, and the samples file with it, is closed before the report goes out.

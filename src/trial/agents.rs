@@ -8,14 +8,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::contract::{Framing, PeerKind, Reach, Side};
 use crate::error::{Error, Result};
+use crate::figures::path::PathFigures;
 use crate::figures::{ConnStats, Cost, Packets};
 use crate::path::Family;
-use crate::time::{Clock, Monotonic};
+use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::Token;
 use crate::transport::{Contender, Endpoint, Info};
 use crate::workload::{Content, NamedFile, Reports, Task};
 
-use super::control::{AgentPlan, AgentReport, ToAgent};
+use super::EmulatedPath;
+use super::agent::accept_timeout;
+use super::control::{self, AgentPlan, AgentReport, ToAgent};
 use super::files::{Files, Overwrite};
 use super::host::HostFacts;
 use super::link::Link;
@@ -32,6 +35,8 @@ use super::{End, Noted, Order, PathFacts, Record, Runner};
 pub enum Far {
     /// Another process on this machine.
     Loopback(Family),
+    /// A host behind a path that this program emulates on this machine.
+    Emulated(Box<EmulatedPath>),
     /// Behind a server.
     Server {
         /// As typed after `--to`.
@@ -39,6 +44,16 @@ pub enum Far {
         /// The connection.
         server: Box<RemoteServer>,
     },
+}
+
+impl Far {
+    /// How much longer than the work and the usual slack a trial may take until it hangs.
+    fn extra_time(&self) -> Nanos {
+        match self {
+            Far::Emulated(path) => path.extra_time(),
+            Far::Loopback(_) | Far::Server { .. } => Nanos::ZERO,
+        }
+    }
 }
 
 /// Runs trials with real agents.
@@ -97,9 +112,17 @@ impl Agents {
         self
     }
 
+    fn emulated(&self) -> Option<&EmulatedPath> {
+        match &self.far {
+            Far::Emulated(path) => Some(path),
+            Far::Loopback(_) | Far::Server { .. } => None,
+        }
+    }
+
     fn ends(&self) -> Ends {
         match self.far {
             Far::Loopback(_) => Ends::OneMachine,
+            Far::Emulated(_) => Ends::ThroughEmulator,
             Far::Server { .. } => Ends::TwoMachines,
         }
     }
@@ -111,9 +134,12 @@ impl Agents {
             (Reach::Network, Far::Loopback(family)) => {
                 Ok(Endpoint::Ip(SocketAddr::new(family.loopback(), 0)))
             }
+            (Reach::Network, Far::Emulated(path)) => {
+                Ok(Endpoint::Ip(SocketAddr::new(path.far_address()?, 0)))
+            }
             (Reach::Network, Far::Server { server, .. }) => Ok(Endpoint::Ip(server.address)),
             (Reach::Machine | Reach::Process, _) => Err(Error::usage(format!(
-                "{} reaches one machine only; leave it out of a race to another host",
+                "{} reaches one host only; leave it out of a race to another, emulated or real",
                 contender.spec
             ))),
         }
@@ -139,9 +165,10 @@ impl Agents {
             endpoint: self.endpoint(&contender)?,
             live: self.on_interval.is_some(),
             workloads: [near, far],
+            emulated: self.emulated().map(|path| path.terms()),
         };
         let ran = self.see_through(&plan, &contender, &*task);
-        let reports = ran.inspect_err(|_| self.files.abandon(&ready))?;
+        let (reports, account) = ran.inspect_err(|_| self.files.abandon(&ready))?;
         self.noted = reports.noted();
         let (mut record, content) = conclude(&contender, &*task, &reports);
         if let Some(content) = content {
@@ -150,24 +177,29 @@ impl Agents {
             record.why_invalid = record.why_invalid.or(settled.why_invalid);
             record.valid = record.why_invalid.is_none();
         }
+        if let (Some(path), Some(account)) = (self.emulated(), account) {
+            path.judge(account, &mut record);
+        }
         record.started_ms = started_ms;
         record.took_ns = (Monotonic.now() - start).0;
         record.implementation = self.implementation(&contender, &record);
         Ok(record)
     }
 
-    /// Starts both agents, and sees them through to their reports.
+    /// Starts both agents, and sees them through to their reports; with the account of the path, where it
+    /// keeps one, of before the ends part.
     fn see_through(
         &mut self,
         plan: &Plans<'_>,
         contender: &Contender,
         task: &dyn Task,
-    ) -> Result<BothReports> {
+    ) -> Result<(BothReports, Option<PathFigures>)> {
         let mut pair = self.open(plan, contender)?;
         let ends = 1 + usize::from(contender.transport.info().peer == PeerKind::Process);
         let mut live = Live::new(&plan.order.contender, ends * task.flows().len());
         let on_interval = &mut self.on_interval;
-        let reports = pair.run(task.longest() + SLACK, &mut |side, flow, point| {
+        let extra = self.far.extra_time();
+        let reports = pair.run(task.longest() + SLACK + extra, &mut |side, flow, point| {
             if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
                 tell(&row);
             }
@@ -175,7 +207,11 @@ impl Agents {
         if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
             tell(&row);
         }
-        Ok(reports)
+        let account = match &mut self.far {
+            Far::Emulated(path) => Some(path.end()?),
+            Far::Loopback(_) | Far::Server { .. } => None,
+        };
+        Ok((reports, account))
     }
 
     /// Starts both agents and has them connect.
@@ -185,6 +221,7 @@ impl Agents {
         if contender.transport.info().peer == PeerKind::Process {
             let mut link = match &self.far {
                 Far::Loopback(_) => Link::to_process("far agent")?,
+                Far::Emulated(path) => path.agent("far agent", Side::Far)?,
                 Far::Server { server, .. } => {
                     Link::to_server(&format!("server {}", server.address), &server.control)?
                 }
@@ -197,11 +234,18 @@ impl Agents {
             }
             far = Some(link);
         }
-        let mut near = Link::to_process("near agent")?;
+        let mut near = match &self.far {
+            Far::Emulated(path) => path.agent("near agent", Side::Near)?,
+            Far::Loopback(_) | Far::Server { .. } => Link::to_process("near agent")?,
+        };
+        // What the ends of the trial before said last has arrived by now, and is none of this one's.
+        if let Far::Emulated(path) = &mut self.far {
+            path.begin(plan.order.seed)?;
+        }
         near.tell(&ToAgent::Open(Box::new(plan.near(endpoint))))?;
         let stop = Arc::clone(&self.stop);
         let mut pair = Pair::new(near, far, stop);
-        pair.await_connected()?;
+        pair.await_connected(SLACK.max(plan.longest_to_connect()))?;
         Ok(pair)
     }
 
@@ -238,7 +282,7 @@ impl Runner for Agents {
 
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
         let far = match &self.far {
-            Far::Loopback(_) => None,
+            Far::Loopback(_) | Far::Emulated(_) => None,
             Far::Server { server, .. } => Some(server.facts.clone()),
         };
         Ok((self.facts.clone(), far))
@@ -254,11 +298,14 @@ impl Runner for Agents {
                 spec: "loopback".into(),
                 kind: "loopback".into(),
                 address: family.loopback().to_string(),
+                built: None,
             },
+            Far::Emulated(path) => path.facts(),
             Far::Server { host, server } => PathFacts {
                 spec: host.clone(),
                 kind: "remote".into(),
                 address: server.address.to_string(),
+                built: None,
             },
         }
     }
@@ -271,11 +318,18 @@ struct Plans<'a> {
     token: Token,
     endpoint: Endpoint,
     live: bool,
+    emulated: Option<control::Emulated>,
     /// As the near and the far end are told it.
     workloads: [String; 2],
 }
 
 impl Plans<'_> {
+    /// How long it may take until both ends are connected: a little longer than the far one waits.
+    fn longest_to_connect(&self) -> Nanos {
+        let far = self.emulated.map(|path| accept_timeout(path.dial_ns));
+        far.map_or(Nanos::ZERO, |far| far + SLACK)
+    }
+
     fn near(&self, endpoint: Endpoint) -> AgentPlan {
         let samples = self.order.samples.clone();
         AgentPlan { samples, cpu: self.assigned.near, ..self.plan(Side::Near, endpoint) }
@@ -303,6 +357,7 @@ impl Plans<'_> {
             interval_ns: self.order.interval,
             live: self.live,
             pass: self.order.pass,
+            emulated: self.emulated,
         }
     }
 }
@@ -370,6 +425,8 @@ fn conclude(
         packets: packets(info, task.largest_message() as u64, &near.conns),
         counters: near.counters,
         far_counters: far.and_then(|far| far.counters),
+        path: None,
+        path_invalid: None,
         intervals: near.series.clone(),
         far_intervals: far.map(|far| far.series.clone()).unwrap_or_default(),
         steal_share: near.steal_share,

@@ -187,6 +187,18 @@ pub struct AgentPlan {
     /// What the trial is for.
     #[serde(default, skip_serializing_if = "Pass::is_usual")]
     pub pass: Pass,
+    /// What there is to know of a path that the race itself emulates; absent on any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulated: Option<Emulated>,
+}
+
+/// What an end has to know of an emulated path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Emulated {
+    /// How long the path may hold on to a message that is not waiting behind others.
+    pub transit_ns: Nanos,
+    /// How long a near end tries to get through.
+    pub dial_ns: Nanos,
 }
 
 fn default_interval() -> Nanos {

@@ -31,7 +31,12 @@ impl<F: FnMut(&Order) -> End> Runner for Fake<F> {
     }
 
     fn path(&self) -> PathFacts {
-        PathFacts { spec: "loopback".into(), kind: "loopback".into(), address: "127.0.0.1".into() }
+        PathFacts {
+            spec: "loopback".into(),
+            kind: "loopback".into(),
+            address: "127.0.0.1".into(),
+            built: None,
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use crate::contract::Side;
 use crate::error::{Error, Result};
+use crate::path::emulated::hosts::Namespaces;
 use crate::time::Nanos;
 use crate::transport::door::readable;
 
@@ -32,7 +34,19 @@ impl Link {
     /// # Errors
     /// Where it cannot be started.
     pub fn to_process(who: &str) -> Result<Link> {
-        let process = AgentProcess::spawn(None)?;
+        Link::to(who, AgentProcess::spawn(None)?)
+    }
+
+    /// A line to an agent in a child process on one of the hosts of an emulated path. Control itself
+    /// does not travel on that path.
+    ///
+    /// # Errors
+    /// Where it cannot be started there.
+    pub fn to_process_on(who: &str, hosts: &Namespaces, side: Side) -> Result<Link> {
+        Link::to(who, AgentProcess::spawn_on(&hosts.entry(side))?)
+    }
+
+    fn to(who: &str, process: AgentProcess) -> Result<Link> {
         let timeout = process.control().set_read_timeout(Some(MESSAGE_TIMEOUT));
         timeout.map_err(|e| Error::setup("set a timeout", e))?;
         Ok(Link { who: who.to_owned(), line: Line::Process(process) })

@@ -65,6 +65,7 @@ mod tests {
 
     fn plan(side: Side, workload: &str, limits: Option<Limits>) -> AgentPlan {
         AgentPlan {
+            emulated: None,
             side,
             contender: String::new(),
             workload: workload.into(),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Fault, Result};
+use crate::figures::path::PathFigures;
 use crate::figures::series::Series;
 use crate::figures::{
     ClockEstimate, ConnStats, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow,
@@ -23,6 +24,7 @@ pub mod control;
 pub mod counters;
 pub mod doctor;
 pub mod driver;
+mod emulated;
 pub mod emulator;
 pub mod explain;
 pub mod fake;
@@ -35,6 +37,9 @@ pub mod live;
 pub mod means;
 pub mod noise;
 mod pair;
+pub mod path_facts;
+pub mod path_gate;
+mod path_time;
 pub mod placement;
 pub mod probe;
 pub mod process;
@@ -45,8 +50,10 @@ pub mod timing;
 pub mod topology;
 pub mod usage;
 
+pub use emulated::EmulatedPath;
 use explain::{EndNotes, Pass};
 use host::HostFacts;
+use path_facts::BuiltPath;
 use placement::{Load, Placement};
 
 /// A trial to run.
@@ -120,14 +127,17 @@ pub trait Runner {
 }
 
 /// The path of a race.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathFacts {
-    /// As typed: `loopback`, or the host after `--to`.
+    /// As typed: `loopback`, what is emulated, or the host after `--to`.
     pub spec: String,
-    /// `loopback` or `remote`.
+    /// `loopback`, `emulated` or `remote`.
     pub kind: String,
     /// The far end's address.
     pub address: String,
+    /// What was built for it, where it is emulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built: Option<Box<BuiltPath>>,
 }
 
 /// The figures and circumstances of a trial that ran.
@@ -192,6 +202,13 @@ pub struct Record {
     /// The same of the far end; on one machine it counts the same things once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_counters: Option<HostCounters>,
+    /// What the path did, by its own account; absent where it is not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathFigures>,
+    /// Why the path failed its gate, if it did: the reason of `why_invalid`, unless the ends had one of
+    /// their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_invalid: Option<String>,
     /// The near end over time, by flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Series>,
@@ -234,6 +251,8 @@ impl Record {
             packets: None,
             counters: None,
             far_counters: None,
+            path: None,
+            path_invalid: None,
             intervals: Vec::new(),
             far_intervals: Vec::new(),
             steal_share: 0.0,

@@ -83,9 +83,10 @@ impl Pair {
         Pair { near, far, near_report: None, far_report: None, far_ended: false, stop }
     }
 
-    pub(super) fn await_connected(&mut self) -> Result<()> {
+    /// Waits until both ends are connected, at most for `longest`.
+    pub(super) fn await_connected(&mut self, longest: Nanos) -> Result<()> {
         let mut missing = 1 + usize::from(self.far.is_some());
-        let deadline = Monotonic.now() + SLACK;
+        let deadline = Monotonic.now() + longest;
         while missing > 0 {
             match self.hear(deadline)? {
                 (_, FromAgent::Connected) => missing -= 1,

@@ -84,8 +84,10 @@ impl TryFrom<String> for Placement {
 /// Whether both ends share a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// Loopback, or an emulated path inside this machine.
+    /// Loopback.
     OneMachine,
+    /// Two hosts inside this machine, and between them threads of ours that want CPU time, too.
+    ThroughEmulator,
     /// The far end is a server elsewhere.
     TwoMachines,
 }
@@ -139,20 +141,20 @@ impl Placement {
         let wait = self.wait();
         let (near, far) = match (self, ends) {
             (Placement::Host, _) => (None, None),
-            (Placement::Cpus(near, far), Ends::OneMachine) => {
+            (Placement::Cpus(near, far), Ends::OneMachine | Ends::ThroughEmulator) => {
                 (Some(self.allowed(*near, topology)?), Some(self.allowed(*far, topology)?))
             }
             (Placement::Cpus(near, far), Ends::TwoMachines) => {
                 (Some(self.allowed(*near, topology)?), Some(*far))
             }
-            (Placement::SameCore, Ends::OneMachine) => (first, first),
+            (Placement::SameCore, Ends::OneMachine | Ends::ThroughEmulator) => (first, first),
             (Placement::SameCore, Ends::TwoMachines) => {
                 return Err(Error::usage(
                     "placement same-core: the ends are on two machines; use cross-core, busy or host",
                 ));
             }
             (Placement::CrossCore | Placement::Busy, Ends::TwoMachines) => (first, None),
-            (Placement::CrossCore | Placement::Busy, Ends::OneMachine) => {
+            (Placement::CrossCore | Placement::Busy, Ends::OneMachine | Ends::ThroughEmulator) => {
                 let (near, far) = self.two_cores(&quiet)?;
                 (Some(near), Some(far))
             }
@@ -238,6 +240,10 @@ const CLEARLY_STEADIER: f64 = 0.5;
 /// - Bulk work on one machine: two CPUs where there are two, since sender and receiver would
 ///   otherwise take turns and the transport that needs less CPU time would look like the faster
 ///   network. Two threads of one core still overlap, so they come before one.
+/// - Paced work through an emulated path: `same-core`. The path's threads, one for each direction, watch
+///   the clock before each release; with both ends on one CPU they find another that is idle, where
+///   there is one. What a wake-up costs is small beside any delay worth emulating, so no echo is
+///   measured. Bulk work keeps the placement that it has on loopback, where the ends do not take turns.
 /// - Two machines: `cross-core`, which is true of them by itself and holds the near end on one CPU.
 pub fn choose(probe: &Probe, ends: Ends, load: Load) -> (Placement, String) {
     let cores = probe.topology.cores();
@@ -247,7 +253,14 @@ pub fn choose(probe: &Probe, ends: Ends, load: Load) -> (Placement, String) {
             Placement::CrossCore,
             "two machines; the near end keeps to one CPU, the far host places its own".to_owned(),
         ),
-        (Ends::OneMachine, Load::Bulk) => match cpus.as_slice() {
+        (Ends::ThroughEmulator, Load::Paced) => (
+            Placement::SameCore,
+            match cpus.as_slice() {
+                [] | [_] => "this process may use only one CPU".to_owned(),
+                _ => "both ends on one CPU, so that the path's own threads have another".to_owned(),
+            },
+        ),
+        (Ends::OneMachine | Ends::ThroughEmulator, Load::Bulk) => match cpus.as_slice() {
             [] | [_] => (Placement::SameCore, "this process may use only one CPU".to_owned()),
             [near, far, ..] if cores < 2 => (
                 Placement::Cpus(near.id, far.id),
@@ -393,12 +406,15 @@ mod tests {
     #[test]
     fn other_work_needs_no_echo() {
         let pick = |cpus, ends, load| choose(&probe(cpus, &[]), ends, load).0;
-        use Ends::{OneMachine, TwoMachines};
+        use Ends::{OneMachine, ThroughEmulator, TwoMachines};
         assert_eq!(pick(TWO_CORES, OneMachine, Load::Bulk), Placement::CrossCore);
         assert_eq!(pick(ONE_CORE, OneMachine, Load::Bulk), Placement::Cpus(1, 0));
         assert_eq!(pick(&[(0, 0)], OneMachine, Load::Bulk), Placement::SameCore);
         assert_eq!(pick(ONE_CORE, OneMachine, Load::Paced), Placement::SameCore);
         assert_eq!(pick(&[(0, 0)], TwoMachines, Load::Paced), Placement::CrossCore);
+        assert_eq!(pick(TWO_CORES, ThroughEmulator, Load::Paced), Placement::SameCore);
+        assert_eq!(pick(TWO_CORES, ThroughEmulator, Load::Bulk), Placement::CrossCore);
+        assert_eq!(pick(&[(0, 0)], ThroughEmulator, Load::Bulk), Placement::SameCore);
     }
 
     #[test]

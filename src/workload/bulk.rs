@@ -76,9 +76,9 @@ pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn 
     Box::new(sender::Sender::new(stop, size, call, tag))
 }
 
-/// A half that receives what [`sender`] sends.
-pub(super) fn receiver(framing: Framing, tag: u32) -> Box<dyn Half> {
-    Box::new(receiver::Receiver::new(framing, tag, None))
+/// A half that receives what [`sender`] sends over a path that may hold on to it for `transit`.
+pub(super) fn receiver(framing: Framing, tag: u32, transit: Nanos) -> Box<dyn Half> {
+    Box::new(receiver::Receiver::new(framing, tag, None).over(transit))
 }
 
 /// All flows of one direction, summed up; connecting is apart.
@@ -325,8 +325,8 @@ impl Task for BulkTask {
         let framing = part.guarantees.framing;
         let Terms { size, call, cargo, .. } = &self.terms;
         if !sends {
-            let (tag, keeper) = (part.tag, self.keeper(part));
-            return Box::new(receiver::Receiver::new(framing, tag, keeper));
+            let (tag, transit, keeper) = (part.tag, part.transit, self.keeper(part));
+            return Box::new(receiver::Receiver::new(framing, tag, keeper).over(transit));
         }
         let sender = sender::Sender::new(self.stop(part.flow, framing), *size, *call, part.tag);
         let (start, bytes) = self.piece(part.flow);

@@ -274,7 +274,7 @@ impl Task for CbrTask {
             return if sends {
                 bulk::sender(self.blast_stop(), self.size, CALL, part.tag)
             } else {
-                bulk::receiver(framing, part.tag)
+                bulk::receiver(framing, part.tag, part.transit)
             };
         };
         if !sends {

@@ -146,6 +146,9 @@ pub struct Part {
     pub tag: u32,
     /// The trial's seed.
     pub seed: u64,
+    /// How long the path may hold on to a message that is not waiting behind others, where that is
+    /// known: word that the peer has finished does not travel on it, and comes at once.
+    pub transit: Nanos,
     /// What the transport promises.
     pub guarantees: Guarantees,
     /// Where times are recorded, if this half measures any.

@@ -4,8 +4,10 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use deadheat::contract::Direction;
+use deadheat::figures::path::{Fates, LinkFigures, PathFigures, WayFigures};
 use deadheat::figures::series::{Point, RoundTrips, Series};
 use deadheat::figures::{
     Account, Better, ClockEstimate, ContentState, Cost, Distribution, HostCounters, Ledger, Metric,
@@ -17,11 +19,14 @@ use deadheat::race::outcome::{
     Asked, Cell, Control, Difference, Entrant, Factor, Fixed, KneeAt, KneePlace, LevelRatio,
     Outcome, Program, Ratio, Share, ShareKind, Status, Summary, Sweep, Trial, Verdict, Warning,
 };
+use deadheat::race::path_ways::PathWay;
 use deadheat::race::{analyse, shares};
 use deadheat::rng::SplitMix64;
 use deadheat::stats;
 use deadheat::trial::explain::parts::{Clocks, Part, PartTime, RoundTrip};
 use deadheat::trial::host::HostFacts;
+use deadheat::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay, TraceFile};
+use deadheat::trial::path_gate::LatenessLimits;
 use deadheat::trial::placement::Placement;
 use deadheat::trial::{PathFacts, Record};
 
@@ -98,7 +103,125 @@ pub(crate) fn everything() -> Outcome {
         ..knee.clone()
     };
     outcome.sweeps = vec![knee, open];
+    let Outcome { path, path_ways, trials, .. } = emulated();
+    let trial = trials.into_iter().find(|trial| trial.record.path_invalid.is_some());
+    outcome.trials.extend(trial.map(|trial| Trial { order: 99, ..trial }));
+    Outcome { path, path_ways, ..outcome }
+}
+
+/// [`duel`] over an emulated path of two links, which failed its gate once.
+pub(crate) fn emulated() -> Outcome {
+    let mut outcome = duel();
+    let spec = "delay=25ms,up.loss=1%,rate=20mbit,seed=7 + delay=40ms,trace=train.txt";
+    outcome.asked.to = None;
+    outcome.asked.path = spec.into();
+    outcome.peer_host = None;
+    outcome.path = PathFacts {
+        spec: spec.into(),
+        kind: "emulated".into(),
+        address: "198.18.0.2".into(),
+        built: Some(Box::new(built_path())),
+    };
+    let ways = [(0, Direction::Up), (0, Direction::Down), (1, Direction::Up), (1, Direction::Down)];
+    outcome.path_ways = ways.map(path_way).to_vec();
+    for trial in &mut outcome.trials {
+        trial.record.path = Some(path_figures());
+    }
+    if let Some(trial) = outcome.trials.iter_mut().find(|trial| trial.contender == UDP) {
+        let why = "the path released packets up on link 1 too late: 99th percentile 480 µs, where at \
+                   most 400 µs may be; leave the path's threads a CPU";
+        trial.record.valid = false;
+        trial.record.why_invalid = Some(why.into());
+        trial.record.path_invalid = Some(why.into());
+    }
     outcome
+}
+
+fn built_path() -> BuiltPath {
+    let rated = |loss| BuiltWay { loss_share: Some(loss), rate_bps: Some(20_000_000), trace: None };
+    let traced = BuiltWay {
+        loss_share: Some(0.0),
+        rate_bps: None,
+        trace: Some(TraceFile {
+            file: "train.txt".into(),
+            sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".into(),
+            length_ns: 60_000_000_000,
+        }),
+    };
+    let addresses = |link: u8, host: u8| vec![IpAddr::from([198, 18, link, host])];
+    let link = |at: u8, words: &str, up: BuiltWay, down: BuiltWay| BuiltLink {
+        words: words.into(),
+        near: addresses(at, 1),
+        far: addresses(at, 2),
+        up,
+        down,
+    };
+    BuiltPath {
+        backend: "tun".into(),
+        why: "the best that this host allows".into(),
+        grouping: "strict".into(),
+        wait: "hybrid".into(),
+        mtu: 1_500,
+        seed: Some(7),
+        rtt_least_ns: Some(50_000_000),
+        lateness_limits: LatenessLimits { p50_ns: 80_000, p99_ns: 400_000 },
+        links: vec![
+            link(0, "delay=25ms,up.loss=1%,rate=20mbit", rated(0.01), rated(0.0)),
+            link(1, "delay=40ms,trace=train.txt", traced.clone(), traced),
+        ],
+    }
+}
+
+fn path_way((link, direction): (usize, Direction)) -> PathWay {
+    let up = (link, direction) == (0, Direction::Up);
+    PathWay {
+        link,
+        direction,
+        trials: 23,
+        packets: 460_123,
+        lost: if up { 4_607 } else { 0 },
+        queue_drops: if up { 31 } else { 0 },
+        marked: 5,
+        duplicated: 4,
+        corrupted: 3,
+        reordered: 2,
+        loss_low: Some(if up { 0.009_1 } else { 0.0 }),
+        loss_high: Some(if up { 0.010_9 } else { 0.0 }),
+        rate_bps: (link == 0).then_some(19_999_870.0),
+        queued_p50_ns: up.then_some(1_204_000.0),
+        queued_p99_ns: up.then_some(9_700_000.0),
+        late_p50_ns: Some(2_310.0),
+        late_p99_ns: Some(61_200.0),
+    }
+}
+
+fn path_figures() -> PathFigures {
+    let way = WayFigures {
+        fates: Fates {
+            arrived: MESSAGES + 2,
+            arrived_bytes: 92 * (MESSAGES + 2),
+            delivered: MESSAGES - 200,
+            delivered_bytes: 92 * (MESSAGES - 200),
+            lost: 201,
+            bursts: 199,
+            full: 2,
+            early: 1,
+            marked: 1,
+            duplicated: 3,
+            corrupted: 1,
+            reordered: 2,
+            waiting: 1,
+            busy_ns: 900_000_000,
+            busy_bytes: 2_250_000,
+            digest: 0x1234_5678_9abc_def0,
+        },
+        lateness_ns: Some(rtt(2_300, 0, false)),
+        queued_ns: Some(rtt(1_200_000, 0, false)),
+        device_drops: 0,
+        writes: 12_345,
+    };
+    let link = LinkFigures { up: way.clone(), down: way };
+    PathFigures { links: vec![link.clone(), link] }
 }
 
 /// Round trips of two contenders under two placements and three sizes, of which one combination
@@ -201,12 +324,14 @@ pub(crate) fn full() -> Outcome {
             spec: "beta.example:5210".into(),
             kind: "remote".into(),
             address: "192.0.2.7".into(),
+            built: None,
         },
         metrics: metrics(),
         factors: Vec::new(),
         contenders: contenders(),
         trials: trials(),
         summary: summary(),
+        path_ways: Vec::new(),
         shares: Vec::new(),
         sweeps: Vec::new(),
         verdicts: verdicts(),
@@ -251,6 +376,7 @@ pub(crate) fn minimal() -> Outcome {
             spec: "loopback".into(),
             kind: "loopback".into(),
             address: "127.0.0.1".into(),
+            built: None,
         },
         contenders: vec![Entrant {
             far_effective: BTreeMap::new(),
@@ -600,6 +726,8 @@ fn record(contender: usize, block: u64) -> Record {
         }),
         counters: Some(counters()),
         far_counters: (contender != BBR).then(counters),
+        path: None,
+        path_invalid: None,
         // The other trials are as of a version that kept no series.
         intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
         far_intervals: if block + 1 == BLOCKS { vec![series(contender, 0)] } else { Vec::new() },

@@ -6,7 +6,7 @@ use std::thread;
 use deadheat::contract::{Delivery, Direction, PeerKind, Side, WaitMode};
 use deadheat::figures::{ConnStats, Tally};
 use deadheat::spec::{Settings, Spec};
-use deadheat::time::{Clock, Monotonic};
+use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
 use deadheat::transport::{Conn, Contender, Endpoint, Transport};
 use deadheat::trial::driver::{Flow, Signal, Watch};
@@ -45,8 +45,16 @@ fn run(contender: &Contender, at: &Endpoint, typed: &str) -> Findings {
     let signals = [Signal::default(), Signal::default()];
     let end = |side: Side, conn: Box<dyn Conn>, own: usize| {
         let recorder = Box::new(Samples::new(None, 0).unwrap());
-        let half =
-            task.half(Part { side, flow: 0, tag: 7, seed: 1, guarantees, recorder, store: None });
+        let half = task.half(Part {
+            side,
+            flow: 0,
+            tag: 7,
+            seed: 1,
+            transit: Nanos::ZERO,
+            guarantees,
+            recorder,
+            store: None,
+        });
         let largest_message = task.largest_message();
         let wait = WaitMode::Spin;
         let sampler = Sampler::new(intervals::DEFAULT, 1);

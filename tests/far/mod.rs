@@ -390,6 +390,7 @@ pub(crate) fn frame(body: &[u8]) -> Vec<u8> {
 /// A small trial; change what matters to the test.
 pub(crate) fn plan() -> AgentPlan {
     AgentPlan {
+        emulated: None,
         side: Side::Far,
         contender: "udp".into(),
         workload: "bulk:bytes=1MB".into(),

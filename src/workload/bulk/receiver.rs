@@ -23,9 +23,11 @@ pub(super) struct Receiver {
     peer_finished: Option<(Tally, Nanos)>,
     /// Where content is kept or checked.
     keeper: Option<Box<Keeper>>,
+    /// After the sender has ended, this long without an arrival means that the rest is lost.
+    quiet: Nanos,
 }
 
-/// After the sender has ended, this long without an arrival means that the rest is lost.
+/// How long that is, besides the time that a message may be on its way.
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Receiver {
@@ -39,7 +41,13 @@ impl Receiver {
             closed: false,
             peer_finished: None,
             keeper: keeper.map(Box::new),
+            quiet: QUIET,
         }
+    }
+
+    /// The path may hold on to a message for this long.
+    pub(super) fn over(self, transit: Nanos) -> Receiver {
+        Receiver { quiet: QUIET + transit, ..self }
     }
 
     fn is_done(&self, now: Nanos) -> bool {
@@ -50,7 +58,7 @@ impl Receiver {
             return false;
         };
         let last = self.span.map_or(Nanos::ZERO, |span| Nanos(span.last_ns));
-        self.received.messages >= sent.messages || now - last.max(told) >= QUIET
+        self.received.messages >= sent.messages || now - last.max(told) >= self.quiet
     }
 }
 
@@ -208,6 +216,19 @@ mod tests {
         receiver.on_closed(Nanos::from_secs(9));
         assert_eq!(receiver.poll(Nanos::from_secs(9), &mut []), Action::Done);
         assert_eq!(receiver.report(Nanos(0)).received.bytes, 5000);
+    }
+
+    #[test]
+    fn it_waits_for_what_the_path_may_still_hold() {
+        let ms = Nanos::from_millis;
+        let mut receiver = Receiver::new(Framing::Messages, 7, None).over(ms(300));
+        let sent = Tally { messages: 2, ..Tally::default() };
+        receiver.on_peer_finished(ms(10), sent);
+        assert_eq!(receiver.poll(ms(509), &mut []), Action::Drain);
+        receiver.take(&message(0));
+        receiver.on_drained(ms(310));
+        assert_eq!(receiver.poll(ms(809), &mut []), Action::Drain);
+        assert_eq!(receiver.poll(ms(810), &mut []), Action::Done);
     }
 
     #[test]

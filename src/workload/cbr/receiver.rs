@@ -19,9 +19,11 @@ pub(super) struct Receiver {
     closed: bool,
     /// What the sender sent, and when this end learned it.
     peer_finished: Option<(Tally, Nanos)>,
+    /// After the sender has ended, this long without an arrival means that the rest is lost.
+    quiet: Nanos,
 }
 
-/// After the sender has ended, this long without an arrival means that the rest is lost.
+/// How long that is, besides the time that a message may be on its way.
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Receiver {
@@ -36,6 +38,7 @@ impl Receiver {
             span: None,
             closed: false,
             peer_finished: None,
+            quiet: QUIET + part.transit,
         }
     }
 
@@ -50,7 +53,7 @@ impl Receiver {
     fn give_up_at(&self) -> Option<Nanos> {
         let (_, told) = self.peer_finished.filter(|_| self.delivery == Delivery::BestEffort)?;
         let last = self.span.map_or(Nanos::ZERO, |span| Nanos(span.last_ns));
-        Some(last.max(told) + QUIET)
+        Some(last.max(told) + self.quiet)
     }
 }
 

@@ -48,7 +48,19 @@ fn task(typed: &str) -> Box<dyn Task> {
 fn half(task: &dyn Task, side: Side, flow: u16, guarantees: Guarantees) -> (Box<dyn Half>, Kept) {
     let kept = Kept::default();
     let recorder = Box::new(kept.clone());
-    (task.half(Part { side, flow, tag: 7, seed: 1, guarantees, recorder, store: None }), kept)
+    (
+        task.half(Part {
+            side,
+            flow,
+            tag: 7,
+            seed: 1,
+            transit: Nanos::ZERO,
+            guarantees,
+            recorder,
+            store: None,
+        }),
+        kept,
+    )
 }
 
 /// What a sender did: the times at which messages went, and its report.

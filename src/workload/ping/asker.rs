@@ -339,7 +339,16 @@ mod tests {
         let guarantees = crate::contract::promises::DATAGRAMS;
         let recorder = Box::new(kept.clone());
         let store = None;
-        let part = Part { side: Side::Near, flow: 0, tag: 7, seed: 1, guarantees, recorder, store };
+        let part = Part {
+            side: Side::Near,
+            flow: 0,
+            tag: 7,
+            seed: 1,
+            transit: Nanos::ZERO,
+            guarantees,
+            recorder,
+            store,
+        };
         (parse(typed).unwrap().half(part), kept)
     }
 

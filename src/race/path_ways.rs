@@ -1,0 +1,248 @@
+//! What an emulated path did over a race, by link and direction: sums over its trials, medians of
+//! what each trial yields, and the losses held against what its model says.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::outcome::{Outcome, Trial};
+use crate::contract::Direction;
+use crate::figures::path::{Fates, LinkFigures, WayFigures};
+use crate::figures::{Distribution, Quantile};
+use crate::path::impair::expected;
+use crate::path::network::Network;
+use crate::stats::quantile;
+
+/// The level of the interval in which losses are expected, as a fraction.
+pub const LOSS_LEVEL: f64 = 0.99;
+
+/// One direction of one link over all valid trials, the control's included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathWay {
+    /// The link, from 0.
+    pub link: usize,
+    /// Which way.
+    pub direction: Direction,
+    /// Trials it stands on.
+    pub trials: u64,
+    /// Packets that came in: the segments of a super-packet each on its own.
+    pub packets: u64,
+    /// Packets that the loss model took.
+    pub lost: u64,
+    /// Packets that found the queue full, or were dropped to keep it short.
+    pub queue_drops: u64,
+    /// Packets that were marked instead (ECN).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub marked: u64,
+    /// Copies made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duplicated: u64,
+    /// Packets with a flipped bit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub corrupted: u64,
+    /// Packets that went out after one that had come in later (RFC 4737).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reordered: u64,
+    /// The least share of packets that the model may be expected to take, 0 to 1, at 99 %; absent where
+    /// the model does not say it of a number of packets. Trials that share a seed meet the same draws,
+    /// which count for what they are: one sample, and not several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_low: Option<f64>,
+    /// The greatest such share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_high: Option<f64>,
+    /// Bits per second that left while packets waited for the rate; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<f64>,
+    /// The median over trials of the median time in the queue, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_p50_ns: Option<f64>,
+    /// The same of the 99th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_p99_ns: Option<f64>,
+    /// The median over trials of how late the median release was, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_p50_ns: Option<f64>,
+    /// The same of the 99th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_p99_ns: Option<f64>,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Every direction of every link; nothing where no trial has an account of its path.
+pub(super) fn ways(outcome: &Outcome, network: Option<&Network>) -> Vec<PathWay> {
+    let valid = || outcome.trials.iter().filter(|trial| trial.record.valid);
+    let figures = valid().filter_map(|trial| trial.record.path.as_ref());
+    let links = figures.map(|path| path.links.len()).max().unwrap_or(0);
+    let each = |link| [(link, Direction::Up), (link, Direction::Down)];
+    let of = |(link, direction)| {
+        let accounts: Vec<(&Trial, &WayFigures)> = valid()
+            .filter_map(|trial| {
+                let link = trial.record.path.as_ref()?.links.get(link)?;
+                Some((trial, toward(link, direction)))
+            })
+            .collect();
+        way(outcome, network, (link, direction), &accounts)
+    };
+    (0..links).flat_map(each).map(of).collect()
+}
+
+fn toward(link: &LinkFigures, direction: Direction) -> &WayFigures {
+    match direction {
+        Direction::Up => &link.up,
+        Direction::Down => &link.down,
+    }
+}
+
+fn way(
+    outcome: &Outcome,
+    network: Option<&Network>,
+    (link, direction): (usize, Direction),
+    accounts: &[(&Trial, &WayFigures)],
+) -> PathWay {
+    let sum = |of: fn(&Fates) -> u64| {
+        accounts.iter().fold(0u64, |sum, (_, had)| sum.saturating_add(of(&had.fates)))
+    };
+    let median = |of: fn(&WayFigures) -> Option<Quantile>| {
+        let each = accounts.iter().filter_map(|(_, had)| of(had));
+        let each: Vec<f64> = each.map(|quantile| quantile.at_least_ns() as f64).collect();
+        quantile::median(&each)
+    };
+    let model = network.and_then(|network| network.links.get(link));
+    let expected = model.and_then(|model| {
+        let n = draws(outcome, accounts);
+        let range = expected::losses(model.toward(direction), n, LOSS_LEVEL)?;
+        (n > 0).then(|| [*range.start() as f64 / n as f64, *range.end() as f64 / n as f64])
+    });
+    let (busy_ns, busy_bytes) = (sum(|f| f.busy_ns), sum(|f| f.busy_bytes));
+    PathWay {
+        link,
+        direction,
+        trials: accounts.len() as u64,
+        packets: sum(|f| f.arrived),
+        lost: sum(|f| f.lost),
+        queue_drops: sum(|f| f.full.saturating_add(f.early)),
+        marked: sum(|f| f.marked),
+        duplicated: sum(|f| f.duplicated),
+        corrupted: sum(|f| f.corrupted),
+        reordered: sum(|f| f.reordered),
+        loss_low: expected.map(|[low, _]| low),
+        loss_high: expected.map(|[_, high]| high),
+        rate_bps: (busy_ns > 0).then(|| busy_bytes as f64 * 8e9 / busy_ns as f64),
+        queued_p50_ns: median(|had| had.queued_ns.as_ref().and_then(|ns| ns.p50)),
+        queued_p99_ns: median(|had| had.queued_ns.as_ref().and_then(|ns| ns.p99)),
+        late_p50_ns: median(|had| late(had).and_then(|ns| ns.p50)),
+        late_p99_ns: median(|had| late(had).and_then(|ns| ns.p99)),
+    }
+}
+
+fn late(had: &WayFigures) -> Option<&Distribution> {
+    had.lateness_ns.as_ref()
+}
+
+/// How many independent draws the packets of these trials are worth. The k-th packets of two trials
+/// with one seed meet the same draw, so that `m` trials count it `m` times: Kish's effective size of a
+/// sample with these weights, the square of their sum over the sum of their squares.
+fn draws(outcome: &Outcome, accounts: &[(&Trial, &WayFigures)]) -> u64 {
+    let seed = outcome.path.built.as_ref().and_then(|built| built.seed);
+    let mut groups: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (trial, had) in accounts {
+        // A path's own seed is that of every trial.
+        let group = if seed.is_some() { 0 } else { trial.block };
+        groups.entry(group).or_default().push(had.fates.arrived);
+    }
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for arrived in groups.values_mut() {
+        arrived.sort_unstable();
+        let (mut before, mut weight) = (0, arrived.len() as f64);
+        for n in arrived.iter() {
+            let layer = (n - before) as f64;
+            sum += weight * layer;
+            squares += weight * weight * layer;
+            (before, weight) = (*n, weight - 1.0);
+        }
+    }
+    if squares > 0.0 { (sum * sum / squares) as u64 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::path::PathFigures;
+    use crate::race::testing;
+    use crate::trial::fake;
+
+    /// A trial in which so many packets arrived up, and so many of them were lost, released so late.
+    fn trial(block: u64, arrived: u64, lost: u64, late_ns: u64) -> Trial {
+        let fates =
+            Fates { arrived, lost, full: 1, busy_ns: 8_000, busy_bytes: 20, ..Fates::default() };
+        let late = Distribution { p50: Some(Quantile::Ns(late_ns)), ..Distribution::default() };
+        let up = WayFigures { fates, lateness_ns: Some(late), ..WayFigures::default() };
+        let link = LinkFigures { up, down: WayFigures::default() };
+        let mut record = fake::record(Default::default());
+        record.path = Some(PathFigures { links: vec![link] });
+        Trial { block, order: 0, contender: 0, control: false, record }
+    }
+
+    fn race(trials: Vec<Trial>) -> Outcome {
+        Outcome { trials, ..testing::outcome(2) }
+    }
+
+    #[test]
+    fn sums_and_medians_are_over_valid_trials() {
+        let mut failed = trial(1, 500, 500, 9_000_000);
+        failed.record.valid = false;
+        let outcome = race(vec![
+            trial(0, 100, 1, 3_000),
+            trial(0, 110, 2, 5_000),
+            failed,
+            trial(1, 90, 0, 4_000),
+        ]);
+        let network = Network::parse("delay=5ms,loss=1%").unwrap();
+        let ways = ways(&outcome, Some(&network));
+        assert_eq!(ways.len(), 2);
+        let up = &ways[0];
+        assert_eq!((up.link, up.direction, up.trials), (0, Direction::Up, 3));
+        assert_eq!((up.packets, up.lost, up.queue_drops), (300, 3, 3));
+        assert_eq!(up.late_p50_ns, Some(4_000.0));
+        assert_eq!(up.late_p99_ns, None);
+        assert_eq!(up.rate_bps, Some(20e6));
+        assert!(up.loss_low == Some(0.0) && up.loss_high.unwrap() > 0.02, "{up:?}");
+        assert_eq!((ways[1].packets, ways[1].rate_bps, ways[1].loss_low), (0, None, None));
+    }
+
+    #[test]
+    fn without_an_account_there_is_nothing_to_say() {
+        let mut bare = trial(0, 1, 0, 0);
+        bare.record.path = None;
+        assert_eq!(ways(&race(vec![bare]), None), []);
+        let unknown = ways(&race(vec![trial(0, 10, 0, 0)]), None);
+        assert_eq!((unknown[0].packets, unknown[0].loss_high), (10, None));
+    }
+
+    #[test]
+    fn draws_that_trials_share_count_once() {
+        let count = |trials: Vec<Trial>, seed| {
+            let mut outcome = race(trials);
+            outcome.path = testing::built(seed);
+            let accounts: Vec<(&Trial, &WayFigures)> = outcome
+                .trials
+                .iter()
+                .map(|trial| (trial, &trial.record.path.as_ref().unwrap().links[0].up))
+                .collect();
+            draws(&outcome, &accounts)
+        };
+        let trials = |blocks: [u64; 2], arrived: [u64; 2]| {
+            blocks.into_iter().zip(arrived).map(|(block, n)| trial(block, n, 0, 0)).collect()
+        };
+        assert_eq!(count(trials([0, 1], [100, 100]), None), 200);
+        assert_eq!(count(trials([0, 0], [100, 100]), None), 100);
+        assert_eq!(count(trials([0, 1], [100, 100]), Some(7)), 100);
+        // 100 draws met twice and 100 once: (200 + 100)² / (400 + 100).
+        assert_eq!(count(trials([0, 0], [200, 100]), None), 180);
+        assert_eq!(count(Vec::new(), None), 0);
+    }
+}

@@ -1,0 +1,161 @@
+//! A path that the race builds itself, as its trials see it: where agents are started, what they are
+//! told of it, which seed it has in each trial, and whether it did what it was asked to.
+
+use std::net::IpAddr;
+
+use super::control;
+use super::emulator::Emulator;
+use super::link::Link;
+use super::path_facts::{BuiltPath, How};
+use super::path_time::{drain, transit};
+use super::{PathFacts, Record, path_gate};
+use crate::contract::{Side, WaitMode};
+use crate::error::{Error, Result};
+use crate::figures::path::PathFigures;
+use crate::path::Family;
+use crate::path::network::{Backend, Grouping, Network};
+use crate::time::Nanos;
+
+/// How long a near end tries to get through, besides the time that the path takes. Nothing but the
+/// model stands in the way here, so that patience costs nothing: a lost SYN is sent again after 1, 3, 7
+/// and 15 s (RFC 6298; tcp_syn_retries in ip-sysctl.rst), and one in five lost, there or back, must not
+/// look like a firewall.
+const DIAL: Nanos = Nanos::from_secs(30);
+
+/// Round trips that opening a connection may take: lost and sent again, slowly.
+const DIAL_ROUND_TRIPS: u64 = 20;
+
+/// An emulated path that is up.
+#[derive(Debug)]
+pub struct EmulatedPath {
+    spec: String,
+    network: Network,
+    family: Family,
+    emulator: Emulator,
+}
+
+impl EmulatedPath {
+    /// Builds the path that was `typed`, and that `network` describes.
+    ///
+    /// # Errors
+    /// Where this host cannot, saying what is missing.
+    pub fn start(typed: &str, network: Network, family: Family) -> Result<EmulatedPath> {
+        let emulator = Emulator::start(typed)?;
+        let path = EmulatedPath { spec: typed.to_owned(), network, family, emulator };
+        path.far_address()?;
+        Ok(path)
+    }
+
+    /// The far host's address on the first link.
+    ///
+    /// # Errors
+    /// Where the path carries no packets of the family asked for.
+    pub(super) fn far_address(&self) -> Result<IpAddr> {
+        let fits = |address: &&IpAddr| match self.family {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        };
+        self.emulator.built().far.iter().find(fits).copied().ok_or_else(|| {
+            Error::unsupported(
+                format!("path {}", self.spec),
+                "it has no address of the IP version asked for (IPv6 needs an MTU of 1280 bytes)",
+            )
+        })
+    }
+
+    /// A line to an agent on the host of this side.
+    ///
+    /// # Errors
+    /// Where it cannot be started there.
+    pub(super) fn agent(&self, who: &str, side: Side) -> Result<Link> {
+        Link::to_process_on(who, self.emulator.namespaces(), side)
+    }
+
+    /// The path is empty and as its seed says from now on: its own, or the trial's, which is the same
+    /// for every contender of a block.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub(super) fn begin(&mut self, seed: u64) -> Result<()> {
+        self.emulator.begin(self.network.seed.unwrap_or(seed))
+    }
+
+    /// The path's account since it began.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub(super) fn end(&mut self) -> Result<PathFigures> {
+        self.emulator.end()
+    }
+
+    /// Adds the path's account to a trial that is over, and holds it against the model.
+    pub(super) fn judge(&self, figures: PathFigures, record: &mut Record) {
+        record.path_invalid = path_gate::why_invalid(&self.network, &figures);
+        record.path = Some(figures);
+        if record.why_invalid.is_none() {
+            record.why_invalid.clone_from(&record.path_invalid);
+        }
+        record.valid = record.why_invalid.is_none();
+    }
+
+    /// What both ends of a trial are told.
+    pub(super) fn terms(&self) -> control::Emulated {
+        let round_trip = Nanos(2 * transit(&self.network).0);
+        let dial_ns = DIAL + Nanos(DIAL_ROUND_TRIPS.saturating_mul(round_trip.0));
+        control::Emulated { transit_ns: transit(&self.network), dial_ns }
+    }
+
+    /// How much longer than on an ideal path a trial may take until it hangs: until what was sent has
+    /// left, and has arrived.
+    pub(super) fn extra_time(&self) -> Nanos {
+        drain(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0))
+    }
+
+    /// The path in words and numbers.
+    pub(super) fn facts(&self) -> PathFacts {
+        let built = self.emulator.built();
+        let of_link = |addresses: &[IpAddr], at: usize| {
+            let each = addresses.len() / self.network.links.len().max(1);
+            addresses.iter().skip(at * each).take(each).copied().collect()
+        };
+        let links = 0..self.network.links.len();
+        let how = How {
+            backend: backend(built.backend).to_owned(),
+            why: built.why.clone(),
+            grouping: grouping(built.grouping).to_owned(),
+            wait: wait(self.network.wait).to_owned(),
+            addresses: links
+                .map(|at| [of_link(&built.near, at), of_link(&built.far, at)])
+                .collect(),
+        };
+        PathFacts {
+            spec: self.spec.clone(),
+            kind: "emulated".to_owned(),
+            address: self.far_address().map_or_else(|_| String::new(), |far| far.to_string()),
+            built: Some(Box::new(BuiltPath::of(&self.network, how))),
+        }
+    }
+}
+
+fn backend(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Tun => "tun",
+        Backend::Packet => "packet",
+        Backend::Netem => "netem",
+    }
+}
+
+fn grouping(grouping: Grouping) -> &'static str {
+    match grouping {
+        Grouping::Strict => "strict",
+        Grouping::Aggregate => "aggregate",
+    }
+}
+
+fn wait(wait: WaitMode) -> &'static str {
+    match wait {
+        WaitMode::Hybrid => "hybrid",
+        WaitMode::Spin => "spin",
+    }
+}

@@ -1,0 +1,151 @@
+//! What was built for an emulated path, as results carry it.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::path_gate::{self, LatenessLimits};
+use crate::contract::WaitMode;
+use crate::path::network::{Impairments, Link, Network, Rate};
+use crate::time::Nanos;
+
+/// What was built.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BuiltPath {
+    /// What carries it: `tun`, `packet`, `netem`.
+    pub backend: String,
+    /// Why that.
+    pub why: String,
+    /// How close departures are joined: `strict` or `aggregate`.
+    pub grouping: String,
+    /// How its threads wait for the time of a release: `hybrid` or `spin`.
+    pub wait: String,
+    /// The largest IP packet, in bytes.
+    pub mtu: u16,
+    /// The seed of its impairments, where the path has its own; otherwise each block's seed is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The least time there and back that the model allows, in nanoseconds; absent where jitter may
+    /// take any part of the delay away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_least_ns: Option<u64>,
+    /// How late its releases may be in a trial that counts.
+    pub lateness_limits: LatenessLimits,
+    /// Its links.
+    pub links: Vec<BuiltLink>,
+}
+
+/// One link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BuiltLink {
+    /// What it does to packets, in the words of a path.
+    pub words: String,
+    /// The near host's addresses.
+    pub near: Vec<IpAddr>,
+    /// The far host's.
+    pub far: Vec<IpAddr>,
+    /// From near to far.
+    pub up: BuiltWay,
+    /// From far to near.
+    pub down: BuiltWay,
+}
+
+/// One direction of a link: what it is held to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct BuiltWay {
+    /// The share of packets that the loss model takes in the long run, 0 to 1; absent where it has
+    /// none, as with a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_share: Option<f64>,
+    /// The rate, in bits per second; absent where nothing limits it, or a trace does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// The recording of what it can carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceFile>,
+}
+
+/// A file that a link follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceFile {
+    /// As typed.
+    pub file: String,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+    /// After which time it starts again, in nanoseconds.
+    pub length_ns: u64,
+}
+
+/// How a network was built, for [`BuiltPath::of`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct How {
+    /// As in [`BuiltPath`].
+    pub backend: String,
+    /// As in [`BuiltPath`].
+    pub why: String,
+    /// As in [`BuiltPath`].
+    pub grouping: String,
+    /// As in [`BuiltPath`].
+    pub wait: String,
+    /// The addresses of near and far by link.
+    pub addresses: Vec<[Vec<IpAddr>; 2]>,
+}
+
+impl BuiltPath {
+    /// The facts of `network`, built like this.
+    pub fn of(network: &Network, how: How) -> BuiltPath {
+        let mut addresses = how.addresses.into_iter();
+        let links = network.links.iter().map(|link| {
+            let [near, far] = addresses.next().unwrap_or_default();
+            BuiltLink {
+                words: words(network, link),
+                near,
+                far,
+                up: BuiltWay::of(&link.up),
+                down: BuiltWay::of(&link.down),
+            }
+        });
+        BuiltPath {
+            links: links.collect(),
+            backend: how.backend,
+            why: how.why,
+            grouping: how.grouping,
+            wait: how.wait,
+            mtu: network.mtu,
+            seed: network.seed,
+            rtt_least_ns: path_gate::least_rtt(network).map(|Nanos(ns)| ns),
+            lateness_limits: LatenessLimits::of(network),
+        }
+    }
+}
+
+/// One link alone in the words of a path.
+fn words(network: &Network, link: &Link) -> String {
+    let alone = Network {
+        links: vec![link.clone()],
+        seed: None,
+        backend: None,
+        wait: WaitMode::Hybrid,
+        grouping: None,
+        mtu: network.mtu,
+    };
+    alone.to_string()
+}
+
+impl BuiltWay {
+    fn of(way: &Impairments) -> BuiltWay {
+        let (rate_bps, trace) = match &way.rate {
+            Rate::Unlimited => (None, None),
+            Rate::Fixed(rate) => (Some(rate.0), None),
+            Rate::Trace(trace) => (
+                None,
+                Some(TraceFile {
+                    file: trace.file.clone(),
+                    sha256: trace.sha256.clone(),
+                    length_ns: trace.length.0,
+                }),
+            ),
+        };
+        BuiltWay { loss_share: path_gate::asked_loss(way), rate_bps, trace }
+    }
+}

@@ -1,0 +1,202 @@
+//! Races over an emulated path, with real agents on hosts that are network namespaces: what the path was
+//! asked to do is in every figure, and its own account is in the result.
+//!
+//! Needs the right to make network namespaces, itself or in a user namespace, and `setpriv` for the
+//! ordinary user; says so and passes where they are missing. No bound here can be broken by a busy
+//! host: round trips are bounded from below, bytes from above, and trials that failed their gate for
+//! want of CPU time are looked at like all others.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
+#![allow(clippy::print_stdout)] // A test that is skipped says why.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+const DEADHEAT: &str = env!("CARGO_BIN_EXE_deadheat");
+const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/// Whether `program` with these arguments ends well.
+fn works(program: &str, args: &[&str]) -> bool {
+    let done =
+        Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    done.is_ok_and(|status| status.success())
+}
+
+/// Whether this host lets this user build networks.
+fn can() -> bool {
+    let can = works("unshare", &["-n", "true"]) || works("unshare", &["-Urn", "true"]);
+    if !can {
+        println!("skipped: no network namespaces here, nor user namespaces to make them in");
+    }
+    can
+}
+
+/// The saved result of a race of one block over `path`, as it is or behind `before`.
+fn race_as(before: &[&str], contenders: &[&str], path: &str, workload: &str) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    // Whoever runs it writes there.
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let words = [before, &[DEADHEAT, "race"], contenders].concat();
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .args(["--path", path, "-w", workload, "--blocks", "1", "--margin", "5%", "--no-samples"])
+        .args(["-o", "r.json"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    // 3 is a race that is not to be trusted, as on a busy machine.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}{output:?}");
+    assert!(said.contains("The path\n"), "{said}");
+    let text = std::fs::read_to_string(dir.path().join("r.json")).unwrap();
+    let outcome: Value = serde_json::from_str(&text).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../docs/result.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&outcome).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    outcome
+}
+
+fn race(contenders: &[&str], path: &str, workload: &str) -> Value {
+    race_as(&[], contenders, path, workload)
+}
+
+fn trials(outcome: &Value) -> &Vec<Value> {
+    let trials = outcome["trials"].as_array().unwrap();
+    assert!(!trials.is_empty());
+    trials
+}
+
+/// What became of packets on the first link.
+fn fates<'a>(trial: &'a Value, way: &str) -> &'a Value {
+    let fates = &trial["path"]["links"][0][way]["fates"];
+    assert!(fates.is_object(), "{trial}");
+    fates
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+}
+
+fn hold_round_trips(outcome: &Value, contenders: usize, least_ns: u64) {
+    let built = &outcome["path"]["built"];
+    assert_eq!(count(&built["rtt_least_ns"]), least_ns);
+    assert_eq!(outcome["path"]["kind"], "emulated");
+    // Without a valid trial there is nothing to sum up.
+    if trials(outcome).iter().any(|trial| trial["valid"] == true) {
+        assert_eq!(outcome["path_ways"].as_array().unwrap().len(), 2);
+    }
+    for trial in trials(outcome) {
+        let rtt = &trial["rtt_ns"];
+        assert!(count(&rtt["min"]) >= least_ns, "{rtt}");
+        // All questions crossed it, and all answers; a byte stream may carry several in a packet.
+        for way in ["up", "down"] {
+            assert!(count(&fates(trial, way)["arrived_bytes"]) >= 50 * 64, "{trial}");
+        }
+    }
+    let raced = |id: usize| trials(outcome).iter().any(|t| count(&t["contender"]) == id as u64);
+    assert!((0..contenders).all(raced));
+}
+
+#[test]
+fn no_round_trip_is_shorter_than_the_path() {
+    if !can() {
+        return;
+    }
+    let outcome = race(&["tcp", "udp", "icmp"], "delay=5ms,rate=20mbit", "ping:count=50");
+    hold_round_trips(&outcome, 3, 10_000_000);
+    let outcome = race(&["udp", "-6"], "up.delay=20ms,down.delay=30ms", "ping:count=50");
+    hold_round_trips(&outcome, 1, 50_000_000);
+    assert_eq!(outcome["path"]["address"], outcome["path"]["built"]["links"][0]["far"][1]);
+}
+
+#[test]
+fn nothing_gets_through_faster_than_the_rate() {
+    if !can() {
+        return;
+    }
+    let outcome = race(&["tcp", "udp"], "delay=5ms,rate=20mbit", "bulk:time=1s");
+    for trial in trials(&outcome) {
+        let up = fates(trial, "up");
+        let at_most = 20e6 / 8.0 * count(&trial["took_ns"]) as f64 / 1e9 + 1_500.0;
+        assert!((count(&up["delivered_bytes"]) as f64) < at_most, "{trial}");
+        // What came late is taken for what came fast, so the receiver's own figure has some room.
+        let goodput = trial["metrics"]["goodput_bps"].as_f64().unwrap();
+        assert!(goodput > 1e6 && goodput < 30e6, "{goodput}");
+        let (busy, bytes) = (count(&up["busy_ns"]), count(&up["busy_bytes"]));
+        let rate = bytes as f64 * 8e9 / busy as f64;
+        assert!((rate / 20e6 - 1.0).abs() < 0.001, "{rate}");
+    }
+}
+
+#[test]
+fn one_seed_decides_the_same_for_the_same_packets() {
+    if !can() {
+        return;
+    }
+    let mut seen: BTreeMap<(&str, u64), Vec<(u64, u64)>> = BTreeMap::new();
+    for _ in 0..2 {
+        let outcome = race(&["udp"], "delay=5ms,loss=5%,seed=7", "ping:count=100,timeout=200ms");
+        assert_eq!(count(&outcome["path"]["built"]["seed"]), 7);
+        for trial in trials(&outcome) {
+            let up = fates(trial, "up");
+            let decided = (count(&up["digest"]), count(&up["lost"]));
+            seen.entry(("up", count(&up["arrived"]))).or_default().push(decided);
+        }
+    }
+    // A host that stalls says hello once more, and then other packets come.
+    let same = seen.values().filter(|all| all.len() > 1);
+    assert!(same.clone().count() > 0, "no two trials sent as many packets: {seen:?}");
+    for all in same {
+        assert!(all.iter().all(|decided| *decided == all[0]), "{seen:?}");
+    }
+    let lost = seen.values().flatten().map(|(_, lost)| lost);
+    assert!(lost.max() > Some(&0), "{seen:?}");
+}
+
+#[test]
+fn what_a_path_loses_is_in_both_accounts() {
+    if !can() {
+        return;
+    }
+    let outcome = race(&["udp"], "delay=1ms,up.loss=10%", "ping:count=100,timeout=200ms");
+    for trial in trials(&outcome) {
+        let ledger = count(&trial["ledger"]["up"]["lost_on_path"]);
+        let path = count(&fates(trial, "up")["lost"]);
+        // A hello or its confirmation may be lost, too.
+        assert!(ledger <= path && path <= ledger + 10, "{trial}");
+        assert_eq!(count(&trial["ledger"]["down"]["lost_on_path"]), 0);
+    }
+    let codes: Vec<&str> = outcome["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|warning| warning["code"].as_str().unwrap())
+        .collect();
+    assert!(!codes.contains(&"lost_outside_path"), "{codes:?}");
+}
+
+#[test]
+fn an_ordinary_user_races_over_an_emulated_path() {
+    let unshare = [&NOBODY[1..], &["unshare", "-Urn", "true"]].concat();
+    if !works(NOBODY[0], &unshare) {
+        println!("skipped: no setpriv, not root, or no user namespaces for ordinary users");
+        return;
+    }
+    let outcome = race_as(&NOBODY, &["tcp", "udp"], "delay=5ms", "ping:count=50");
+    hold_round_trips(&outcome, 2, 10_000_000);
+}
+
+#[test]
+fn what_does_not_leave_its_host_is_refused_by_name() {
+    let output = Command::new(DEADHEAT)
+        .args(["race", "tcp", "unix", "--path", "delay=5ms"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("`unix` does not leave its host"), "{said}");
+}
