@@ -160,7 +160,8 @@ pub struct Queue {
 
 impl Default for Queue {
     fn default() -> Queue {
-        Queue { limit: Limit::Packets(1_000), discipline: Discipline::DropTail, ecn: Ecn::Ignored }
+        let limit = Limit::Time(Nanos::from_millis(100));
+        Queue { limit, discipline: Discipline::DropTail, ecn: Ecn::Ignored }
     }
 }
 

@@ -110,7 +110,7 @@ pub const LINK: &[Key] = &[
     Key {
         name: "queue",
         kind: Kind::Own { form: "SIZE|Npkt|TIME", check: |typed| forms::limit(typed).map(drop) },
-        default: "1000pkt",
+        default: "100ms",
         doc: "how much waits for the rate, the packet that is leaving not counted",
     },
     Key {

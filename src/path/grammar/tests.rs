@@ -117,7 +117,7 @@ fn rate_queue_and_discipline() {
     assert_eq!(
         queue("aqm=codel,target=1ms,interval=20ms,ecn=on"),
         Queue {
-            limit: Limit::Packets(1_000),
+            limit: Limit::Time(Nanos(100 * MS)),
             discipline: Discipline::Codel { target: Nanos(MS), interval: Nanos(20 * MS) },
             ecn: Ecn::Marks,
         }
