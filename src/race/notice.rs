@@ -210,11 +210,7 @@ impl Notice {
                 percent(*most)
             ),
             Notice::GateFailures { failed, trials, why, of_path } => {
-                let path = match of_path {
-                    0 => String::new(),
-                    n if n == failed => ", all for the path".to_owned(),
-                    n => format!(", {n} of them for the path"),
-                };
+                let path = of_path_words(*of_path, *failed);
                 format!("{failed} of {trials} trials failed their gate{path}; the first: {why}")
             }
             Notice::LostOutsidePath { label, lost, accounted } => format!(
@@ -342,6 +338,15 @@ impl Notice {
             }
             Notice::ResumedElsewhere { .. } => "run the race anew on one host",
         }
+    }
+}
+
+/// How many of so many failed for the path.
+fn of_path_words(of_path: usize, failed: usize) -> String {
+    match of_path {
+        0 => String::new(),
+        all if all == failed => ", all for the path".to_owned(),
+        some => format!(", {some} of them for the path"),
     }
 }
 

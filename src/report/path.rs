@@ -62,6 +62,9 @@ fn because(what: &str, reason: &str) -> String {
     if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
+/// A count of a direction.
+type Count = fn(&PathWay) -> u64;
+
 /// A direction with what was asked of it.
 type Row<'a> = (&'a PathWay, Option<&'a BuiltWay>);
 
@@ -95,7 +98,7 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
         column("had", &|(way, _)| had(way)),
         column("expected", &|(way, _)| expected(way)),
     ];
-    let counts: [(&str, fn(&PathWay) -> u64); 5] = [
+    let counts: [(&str, Count); 5] = [
         ("queue drops", |way| way.queue_drops),
         ("marked", |way| way.marked),
         ("duplicated", |way| way.duplicated),

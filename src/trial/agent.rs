@@ -1,7 +1,6 @@
 //! One end of a trial, in a process of its own: listens or dials, runs its flows, reports.
 
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +10,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::contract::{GUARD, Side, Store, WaitMode};
-use crate::datapath::option;
 use crate::error::{Error, Result};
 use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, HostCounters, Tally};
@@ -28,25 +26,15 @@ use super::explain::probed::Probe;
 use super::explain::{Before, FlowNotes, Pass};
 use super::intervals::Sampler;
 use super::means;
+use super::parting::Parting;
+use super::path_time::{accept_timeout, dial_timeout};
 use super::placement::pin;
 use super::samples::Samples;
 use super::store::OpenFile;
 use super::usage::{CpuTimes, ProcessCost, load_average};
 
-/// How long a near end tries to get through.
-const DIAL_TIMEOUT: Nanos = Nanos::from_secs(3);
 /// Between two nudges of a thread that sleeps in a receiving call.
 const NUDGE: Duration = Duration::from_millis(5);
-
-fn dial_timeout(plan: &AgentPlan) -> Nanos {
-    plan.emulated.map_or(DIAL_TIMEOUT, |path| path.dial_ns)
-}
-
-/// How long a far end waits for each flow; longer than a near end tries, so that the near end,
-/// which knows more, speaks first.
-pub(super) fn accept_timeout(dial: Nanos) -> Nanos {
-    dial + Nanos(dial.0 / 3 * 2)
-}
 
 /// Runs an agent on its control channel; answers the process's exit code.
 pub(super) fn run(control: UnixStream, door: Door) -> i32 {
@@ -138,31 +126,6 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     Ok((report, Parting { conns, emulated: plan.emulated.is_some() }))
 }
 
-/// How an end leaves. On an emulated path, the next trial follows over the same one, and nothing of
-/// this one must cross it then: neither FINs, nor what a kernel goes on to send again for a process that
-/// is gone. So connections stay open until the race ends the process, and are then reset, not closed:
-/// that is one packet, and it comes before the next trial begins.
-struct Parting {
-    conns: Vec<Box<dyn Conn>>,
-    emulated: bool,
-}
-
-impl Parting {
-    /// Returns once the race wants no more of this end.
-    fn wait(self, control: &UnixStream) {
-        if !self.emulated {
-            return;
-        }
-        for fd in self.conns.iter().filter_map(|conn| conn.fd()) {
-            // Other sockets than TCP's have no such option, and nothing to say in the end.
-            let _ = option::reset_on_close(fd);
-        }
-        let mut poll = libc::pollfd { fd: control.as_raw_fd(), events: 0, revents: 0 };
-        // SAFETY: `poll` is one valid pollfd; a hang-up is reported unasked (poll(2)).
-        while unsafe { libc::poll(&raw mut poll, 1, -1) } < 0 {}
-    }
-}
-
 /// The connections of all flows, by flow.
 fn connect(
     plan: &AgentPlan,
@@ -183,7 +146,7 @@ fn connect(
                 hello,
                 knobs,
                 largest_message,
-                timeout: dial_timeout(plan),
+                timeout: dial_timeout(plan.emulated),
             })
         };
         return (0..flows as u16).map(dial).collect();
@@ -194,7 +157,7 @@ fn connect(
     say(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
     let mut conns: Vec<Option<Box<dyn Conn>>> = (0..flows).map(|_| None).collect();
     while let Some(missing) = conns.iter().position(Option::is_none) {
-        let (flow, conn) = listener.accept(accept_timeout(dial_timeout(plan)))?;
+        let (flow, conn) = listener.accept(accept_timeout(dial_timeout(plan.emulated)))?;
         match conns.get_mut(usize::from(flow)) {
             Some(slot @ None) => *slot = Some(conn),
             _ => {

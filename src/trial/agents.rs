@@ -17,7 +17,6 @@ use crate::transport::{Contender, Endpoint, Info};
 use crate::workload::{Content, NamedFile, Reports, Task};
 
 use super::EmulatedPath;
-use super::agent::accept_timeout;
 use super::control::{self, AgentPlan, AgentReport, ToAgent};
 use super::files::{Files, Overwrite};
 use super::host::HostFacts;
@@ -25,6 +24,7 @@ use super::link::Link;
 use super::live::{Live, Row};
 use super::means::NO_FILES;
 use super::pair::{BothReports, Pair, SLACK, await_ready};
+use super::path_time::accept_timeout;
 use super::placement::{Assigned, Ends, Load, Placement};
 use super::remote::RemoteServer;
 use super::topology::Topology;

@@ -37,6 +37,7 @@ pub mod live;
 pub mod means;
 pub mod noise;
 mod pair;
+mod parting;
 pub mod path_facts;
 pub mod path_gate;
 mod path_time;

@@ -374,7 +374,8 @@ mod tests {
         let both = |n: u64| {
             let mut figures = fine();
             let link = &mut figures.links[0];
-            (lose(n)(&mut link.up), lose(n)(&mut link.down));
+            lose(n)(&mut link.up);
+            lose(n)(&mut link.down);
             why_invalid(&network(random()), &figures)
         };
         assert_eq!([both(1), both(10), both(22)], [None, None, None]);

@@ -1,5 +1,6 @@
 //! How much time a network takes by its own model: what to wait for, and when to give up. Pure.
 
+use super::control::Emulated;
 use crate::path::network::{Impairments, Limit, Network, Rate, Shape};
 use crate::path::trace::{Content, Trace};
 use crate::time::Nanos;
@@ -17,6 +18,20 @@ const LONGEST_TRANSIT: Nanos = Nanos::from_secs(3_600);
 /// How far beyond its scale jitter may reach: of a normal distribution, less than one in 10⁸ offsets
 /// exceed six of them; Pareto's tail goes on, and is waited for as far as the longest delays that matter.
 const JITTER_REACH: u64 = 10;
+
+/// How long a near end tries to get through, where the path has no say in it.
+const DIAL: Nanos = Nanos::from_secs(3);
+
+/// How long a near end tries to get through.
+pub(super) fn dial_timeout(emulated: Option<Emulated>) -> Nanos {
+    emulated.map_or(DIAL, |path| path.dial_ns)
+}
+
+/// How long a far end waits for each flow; longer than a near end tries, so that the near end,
+/// which knows more, speaks first.
+pub(super) fn accept_timeout(dial: Nanos) -> Nanos {
+    dial + Nanos(dial.0 / 3 * 2)
+}
 
 /// How long the path may hold on to a packet that is not waiting behind others.
 pub(super) fn transit(network: &Network) -> Nanos {
