@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::time::SystemTime;
 
 use super::analyse::{self, Stand};
 use super::block::{self, Common};
@@ -33,6 +34,7 @@ use crate::trial::control::Secret;
 use crate::trial::intervals;
 use crate::trial::placement::{Load, Placement};
 use crate::trial::remote::RemoteServer;
+use crate::trial::sim::Simulation;
 
 impl Request {
     /// Runs the race on `stage`.
@@ -105,9 +107,39 @@ impl Request {
     /// As [`Request::run_with`]; where the server cannot be reached.
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
+        if let Some(mut simulation) = self.simulation()? {
+            let clock = simulation.clock();
+            let mut nobody = Unobserved;
+            let stage = Stage::new(&mut simulation, &mut nobody);
+            return self.run_with(stage.at(&clock, SystemTime::now()));
+        }
         let secret = Secret::from_environment()?;
         let mut agents = Agents::new(self.far(secret.as_ref())?).overwrite(self.overwrite());
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
+    }
+
+    /// What runs the race's trials in virtual time, where its path is simulated.
+    ///
+    /// Its clock is to be the stage's ([`Stage::at`]): a budget then counts virtual time, and nothing of
+    /// the race depends on the machine that runs it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the path cannot be simulated.
+    pub fn simulation(&self) -> Result<Option<Simulation>> {
+        match (&self.to, Path::parse(&self.path)?) {
+            (None, Path::Simulated(network)) => {
+                Simulation::new(&self.path, network, self.ip()).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn ip(&self) -> Family {
+        match self.family {
+            Some(4) => Family::V4,
+            Some(6) => Family::V6,
+            _ => Family::Any,
+        }
     }
 
     /// The far end that the request names: connected to if it is a server, built if the path to it is
@@ -118,11 +150,7 @@ impl Request {
     /// path.
     pub fn far(&self, secret: Option<&Secret>) -> Result<Far> {
         let asked = self.asked();
-        let family = match asked.family {
-            Some(4) => Family::V4,
-            Some(6) => Family::V6,
-            _ => Family::Any,
-        };
+        let family = self.ip();
         let Some(host) = asked.to else {
             return match Path::parse(&asked.path)? {
                 Path::Emulated(network) => {
@@ -152,7 +180,7 @@ pub(super) struct Course<'a> {
     contenders: Vec<Contender>,
     common: Common,
     outcome: Outcome,
-    /// The path, if it is emulated.
+    /// The path, if it is emulated or simulated.
     network: Option<Network>,
     looks: Plan,
     began: Nanos,
@@ -412,8 +440,8 @@ impl<'a> Course<'a> {
 /// may lack the files that its path names; then nothing can be held against them.
 fn network(outcome: &Outcome) -> Option<Network> {
     match Path::parse(&outcome.asked.path) {
-        Ok(Path::Emulated(network)) => Some(network),
-        Ok(Path::Loopback | Path::Simulated(_)) | Err(_) => None,
+        Ok(Path::Emulated(network) | Path::Simulated(network)) => Some(network),
+        Ok(Path::Loopback) | Err(_) => None,
     }
 }
 
