@@ -23,18 +23,15 @@ use super::stage::{Event, Stage, Unobserved};
 use super::sweep;
 use super::warnings;
 use crate::error::{Error, Result};
+use crate::path::Path;
 use crate::path::network::Network;
-use crate::path::{Family, Path};
 use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
-use crate::trial::EmulatedPath;
-use crate::trial::agents::{Agents, Far};
+use crate::trial::agents::Agents;
 use crate::trial::control::Secret;
 use crate::trial::intervals;
 use crate::trial::placement::{Load, Placement};
-use crate::trial::remote::RemoteServer;
-use crate::trial::sim::Simulation;
 
 impl Request {
     /// Runs the race on `stage`.
@@ -116,52 +113,6 @@ impl Request {
         let secret = Secret::from_environment()?;
         let mut agents = Agents::new(self.far(secret.as_ref())?).overwrite(self.overwrite());
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
-    }
-
-    /// What runs the race's trials in virtual time, where its path is simulated.
-    ///
-    /// Its clock is to be the stage's ([`Stage::at`]): a budget then counts virtual time, and nothing of
-    /// the race depends on the machine that runs it.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] where the path cannot be simulated.
-    pub fn simulation(&self) -> Result<Option<Simulation>> {
-        match (&self.to, Path::parse(&self.path)?) {
-            (None, Path::Simulated(network)) => {
-                Simulation::new(&self.path, network, self.ip()).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    fn ip(&self) -> Family {
-        match self.family {
-            Some(4) => Family::V4,
-            Some(6) => Family::V6,
-            _ => Family::Any,
-        }
-    }
-
-    /// The far end that the request names: connected to if it is a server, built if the path to it is
-    /// emulated.
-    ///
-    /// # Errors
-    /// Where the server cannot be reached or does not let us in; where this host cannot emulate the
-    /// path.
-    pub fn far(&self, secret: Option<&Secret>) -> Result<Far> {
-        let asked = self.asked();
-        let family = self.ip();
-        let Some(host) = asked.to else {
-            return match Path::parse(&asked.path)? {
-                Path::Emulated(network) => {
-                    let path = EmulatedPath::start(&asked.path, network, family)?;
-                    Ok(Far::Emulated(Box::new(path)))
-                }
-                Path::Loopback | Path::Simulated(_) => Ok(Far::Loopback(family)),
-            };
-        };
-        let server = Box::new(RemoteServer::connect(&host, family, secret)?);
-        Ok(Far::Server { host, server })
     }
 
     /// What all trials of this race have in common.
