@@ -321,8 +321,8 @@ impl Request {
             return Ok(None);
         }
         Ok(match Path::parse(&self.path)? {
-            Path::Emulated(network) => path_gate::least_rtt(&network),
-            Path::Loopback | Path::Simulated(_) => None,
+            Path::Emulated(network) | Path::Simulated(network) => path_gate::least_rtt(&network),
+            Path::Loopback => None,
         })
     }
 
