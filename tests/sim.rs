@@ -11,14 +11,17 @@ use std::process::{Command, Output};
 
 use deadheat::figures::path::{LinkFigures, PathFigures};
 use deadheat::figures::{Account, Quantile};
+use deadheat::path::network::Network;
 use deadheat::path::{self, Family};
 use deadheat::race::outcome::Status;
 use deadheat::race::{Race, compare, save};
 use deadheat::time::{Clock, Nanos};
+use deadheat::transport::Contender;
 use deadheat::trial::explain::Pass;
 use deadheat::trial::placement::Placement;
 use deadheat::trial::sim::Simulation;
 use deadheat::trial::{End, Order, Record, Runner};
+use deadheat::workload;
 
 /// A trial over `sim:` and this, which must pass its gate.
 fn trial(path: &str, contender: &str, workload: &str) -> Record {
@@ -276,8 +279,12 @@ fn what_cannot_be_simulated_is_refused_by_name() {
     }
     let said = refusal(&Race::new(["sim-arq"]).to("host.example"));
     assert!(said.contains("virtual time only"), "{said}");
-    let large = race("sim-datagram").path("sim:delay=5ms,mtu=576").workload("ping:size=65507");
-    let said = refusal(&large);
+    let mut small = Network::parse("delay=5ms").unwrap();
+    small.mtu = 300;
+    let simulation = Simulation::new("sim:delay=5ms", small, Family::Any).unwrap();
+    let contender = Contender::parse("sim-datagram").unwrap();
+    let task = workload::parse("ping:size=65507").unwrap();
+    let said = simulation.fits(&contender, &*task).unwrap_err().to_string();
     assert!(said.contains("raise mtu or lower size"), "{said}");
 }
 
