@@ -104,7 +104,7 @@ pub enum Reach {
     Network,
     /// One machine only.
     Machine,
-    /// One process only; tests.
+    /// One process only: tests, and models in virtual time.
     Process,
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::Result;
-use crate::race::compare::compare;
+use crate::race::compare::{check, compare};
 use crate::race::save;
 
 use super::{Verdict, print, stdout_style};
@@ -22,7 +22,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<Verdict> {
-    let comparison = compare(&save::load(&args.old)?, &save::load(&args.new)?);
+    let (old, new) = (save::load(&args.old)?, save::load(&args.new)?);
+    check(&old, &new)?;
+    let comparison = compare(&old, &new);
     print(&crate::report::compare::render(&comparison, &stdout_style()))?;
     let worse = comparison.is_worse();
     Ok(if args.gate && worse { Verdict::Doubtful } else { Verdict::Fine })

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use clap::ValueEnum;
 
+use crate::contract::Reach;
 use crate::error::Result;
 use crate::path::{grammar, profile};
 use crate::report::wrap;
@@ -48,6 +49,7 @@ fn transports(width: usize) -> String {
     for transport in transport::ALL {
         let info = transport.info();
         let works = match transport.check() {
+            Ok(()) if info.reach == Reach::Process => "simulated paths only".to_owned(),
             Ok(()) => "works here".to_owned(),
             Err(why) => format!("does not work here: {why}"),
         };
@@ -88,7 +90,7 @@ fn paths(width: usize) -> String {
         ),
         ("--to HOST", "the far end is `deadheat serve` on another host"),
         ("LINK + LINK", "a network of its own, emulated; each link is [PROFILE,]key=value,…"),
-        ("sim:LINK", "the same in virtual time, without a kernel"),
+        ("sim:LINK", "the same in virtual time, without a kernel, for simulated contenders"),
     ] {
         put(&mut out, 2, (name, 15), what, width);
     }

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::error::{Error, Result};
@@ -187,21 +188,37 @@ fn with_stage(
     file: &Path,
     race: impl FnOnce(Stage<'_>) -> Result<Outcome>,
 ) -> Result<Outcome> {
-    let secret = secret::find(args.secret_file.as_deref())?;
-    let far = request.far(secret.as_ref())?;
     let stop = interrupt::flag()?;
     let tell = std::io::stderr().is_terminal() && !args.quiet;
     let mut progress = Progress::new(tell);
+    let mut samples = SamplesFile;
+    if let Some(simulation) = request.simulation()? {
+        let clock = simulation.clock();
+        let mut simulation = simulation.stop_on(Arc::clone(&stop));
+        if tell && args.interval.is_some() {
+            let line = progress.line();
+            simulation = simulation.on_interval(move |row| line.above(&progress::interval(row)));
+        }
+        let stage = Stage::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
+        let mut stage = stage.stop(stop).save(file);
+        if !args.no_samples {
+            stage = stage.keep(&mut samples);
+        }
+        let outcome = race(stage)?;
+        progress.line().clear();
+        return Ok(outcome);
+    }
+    let secret = secret::find(args.secret_file.as_deref())?;
+    let far = request.far(secret.as_ref())?;
     let queued = progress.line();
     let mut agents = Agents::new(far)
         .overwrite(request.overwrite())
         .on_queued(move |ahead| queued.show(&format!("the server is busy; {ahead} before us")))
-        .stop_on(std::sync::Arc::clone(&stop));
+        .stop_on(Arc::clone(&stop));
     if tell && args.interval.is_some() {
         let line = progress.line();
         agents = agents.on_interval(move |row| line.above(&progress::interval(row)));
     }
-    let mut samples = SamplesFile;
     let mut stage = Stage::new(&mut agents, &mut progress).stop(stop).save(file);
     if !args.no_samples {
         stage = stage.keep(&mut samples);

@@ -16,6 +16,7 @@ use crate::spec::{Key, Kind, Spec};
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective, Info};
 use crate::trial::placement::{Load, Placement};
+use crate::trial::sim::{self, Simulation};
 use crate::units::range;
 use crate::workload::{self, Task};
 
@@ -63,8 +64,8 @@ pub(super) fn check(request: &Request) -> Result<Checked> {
         .map(|factor| changes(factor, &workload, &contenders))
         .collect::<Result<Vec<Changes>>>()?;
     check_sizes(request, &factors)?;
-    let least_rtt = request.least_rtt()?;
-    Grid { request, workload, factors, changes, contenders, least_rtt }.check()
+    let (simulation, least_rtt) = (request.simulation()?, request.least_rtt()?);
+    Grid { request, simulation, workload, factors, changes, contenders, least_rtt }.check()
 }
 
 /// What is varied: what was asked to be, and every offered rate of the workload that is a range. With
@@ -180,6 +181,7 @@ fn runs_somewhere(cells: &mut Vec<Candidate>, belongs: impl Fn(&Candidate) -> bo
 /// Contenders, factors and what they change.
 struct Grid<'a> {
     request: &'a Request,
+    simulation: Option<Simulation>,
     workload: Spec,
     factors: Vec<Factor>,
     changes: Vec<Changes>,
@@ -258,6 +260,12 @@ impl Grid<'_> {
         }
         let elsewhere = self.request.elsewhere();
         let contender = Contender::parse(&spec.to_string())?;
+        match &self.simulation {
+            Some(simulation) => simulation.fits(&contender, &*task)?,
+            None => {
+                sim::needs_simulation(&contender).map_or(Ok(()), |why| Err(Error::usage(why)))?
+            }
+        }
         fits(&contender, &*task, &workload, elsewhere)?;
         Ok(Runs { contender, task, workload, placement })
     }
@@ -328,13 +336,12 @@ fn fits(
     }
     match (elsewhere, info.reach) {
         (_, Reach::Network) | (None, Reach::Machine) => Ok(()),
-        (Some(host), Reach::Machine | Reach::Process) => Err(Error::usage(format!(
+        (Some(_), Reach::Process) => Ok(()),
+        (Some(host), Reach::Machine) => Err(Error::usage(format!(
             "`{typed}` does not leave its host and cannot reach {host}; race it on loopback, \
              without --to and --path"
         ))),
-        (None, Reach::Process) => Err(Error::usage(format!(
-            "`{typed}` does not leave its process, and the two ends of a trial are two"
-        ))),
+        (None, Reach::Process) => Ok(()),
     }
 }
 

@@ -9,9 +9,11 @@
 use serde::Serialize;
 
 use super::outcome::{Entrant, Outcome, Ratio, Status, Warning};
+use crate::error::{Error, Result};
 use crate::figures::{Better, Metric, Role};
 use crate::stats::{self, holm, mann_whitney};
 use crate::trial::host::HostFacts;
+use crate::trial::sim;
 
 /// What became of each contender from one race to another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,6 +73,24 @@ impl Comparison {
         let mut rows = self.rows.iter();
         rows.any(|row| row.change == Some(Change::ChangedWorse))
     }
+}
+
+/// Why the two races cannot be compared, if they cannot: what is simulated and what was measured are
+/// different things, whatever their figures.
+///
+/// # Errors
+/// [`Error::Usage`] where one of the races is simulated and the other is not.
+pub fn check(old: &Outcome, new: &Outcome) -> Result<()> {
+    let is_simulated = |outcome: &Outcome| outcome.path.kind == sim::KIND;
+    if is_simulated(old) == is_simulated(new) {
+        return Ok(());
+    }
+    let what = |outcome| if is_simulated(outcome) { "simulated" } else { "measured" };
+    Err(Error::usage(format!(
+        "the old race is {} and the new one {}; compare simulated races with simulated ones only",
+        what(old),
+        what(new)
+    )))
 }
 
 /// Compares every contender label and metric that both races have. The level is the higher of

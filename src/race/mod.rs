@@ -7,6 +7,7 @@
 //! | [`plan`] | what is fixed before the first block: placement, blocks, looks, margin |
 //! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 //! | `pilot` | the trials before the first block |
+//! | `ends` | who runs the trials: agents, or a simulation |
 //! | `run` | the loop: blocks, looks, saving, the end |
 //! | `block` | one block: repeats, blocked and failed trials |
 //! | [`analyse`] | from trials to summary, verdicts and control; pure |
@@ -42,6 +43,7 @@ mod cells;
 pub mod compare;
 pub mod date;
 pub mod differences;
+mod ends;
 pub mod explain;
 mod files;
 pub mod keep;

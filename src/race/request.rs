@@ -310,11 +310,7 @@ impl Request {
             Some(_) => self.check_texts(),
             None => match Path::parse(&self.path)? {
                 Path::Loopback | Path::Emulated(_) => self.check_texts(),
-                Path::Simulated(_) => Err(Error::usage(format!(
-                    "path `{}`: races over simulated paths are not in this version; emulated ones are, \
-                     without `sim:`",
-                    self.path
-                ))),
+                Path::Simulated(_) => self.check_simulated().and_then(|()| self.check_texts()),
             },
         }
     }
@@ -325,8 +321,8 @@ impl Request {
             return Ok(None);
         }
         Ok(match Path::parse(&self.path)? {
-            Path::Emulated(network) => path_gate::least_rtt(&network),
-            Path::Loopback | Path::Simulated(_) => None,
+            Path::Emulated(network) | Path::Simulated(network) => path_gate::least_rtt(&network),
+            Path::Loopback => None,
         })
     }
 
@@ -336,6 +332,25 @@ impl Request {
             Some(host) => Some(host),
             None if self.path == "loopback" => None,
             None => Some("the far host of an emulated path"),
+        }
+    }
+
+    /// What means nothing in virtual time is refused, and not left out.
+    fn check_simulated(&self) -> Result<()> {
+        self.simulation()?;
+        if self.after == After::Explain {
+            return Err(Error::usage(format!(
+                "path `{}`: --explain asks the kernel for its timestamps, and no kernel carries \
+                 anything on a simulated path; leave it out",
+                self.path
+            )));
+        }
+        match self.placement.as_deref().map(Placement::parse).transpose()? {
+            None | Some(Placement::Virtual) => Ok(()),
+            Some(asked) => Err(Error::usage(format!(
+                "placement {asked}: on a simulated path the ends run in virtual time and on no CPU; \
+                 leave it out"
+            ))),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::time::SystemTime;
 
 use super::analyse::{self, Stand};
 use super::block::{self, Common};
@@ -22,17 +23,15 @@ use super::stage::{Event, Stage, Unobserved};
 use super::sweep;
 use super::warnings;
 use crate::error::{Error, Result};
+use crate::path::Path;
 use crate::path::network::Network;
-use crate::path::{Family, Path};
 use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
-use crate::trial::EmulatedPath;
-use crate::trial::agents::{Agents, Far};
+use crate::trial::agents::Agents;
 use crate::trial::control::Secret;
 use crate::trial::intervals;
 use crate::trial::placement::{Load, Placement};
-use crate::trial::remote::RemoteServer;
 
 impl Request {
     /// Runs the race on `stage`.
@@ -105,35 +104,15 @@ impl Request {
     /// As [`Request::run_with`]; where the server cannot be reached.
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
+        if let Some(mut simulation) = self.simulation()? {
+            let clock = simulation.clock();
+            let mut nobody = Unobserved;
+            let stage = Stage::new(&mut simulation, &mut nobody);
+            return self.run_with(stage.at(&clock, SystemTime::now()));
+        }
         let secret = Secret::from_environment()?;
         let mut agents = Agents::new(self.far(secret.as_ref())?).overwrite(self.overwrite());
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
-    }
-
-    /// The far end that the request names: connected to if it is a server, built if the path to it is
-    /// emulated.
-    ///
-    /// # Errors
-    /// Where the server cannot be reached or does not let us in; where this host cannot emulate the
-    /// path.
-    pub fn far(&self, secret: Option<&Secret>) -> Result<Far> {
-        let asked = self.asked();
-        let family = match asked.family {
-            Some(4) => Family::V4,
-            Some(6) => Family::V6,
-            _ => Family::Any,
-        };
-        let Some(host) = asked.to else {
-            return match Path::parse(&asked.path)? {
-                Path::Emulated(network) => {
-                    let path = EmulatedPath::start(&asked.path, network, family)?;
-                    Ok(Far::Emulated(Box::new(path)))
-                }
-                Path::Loopback | Path::Simulated(_) => Ok(Far::Loopback(family)),
-            };
-        };
-        let server = Box::new(RemoteServer::connect(&host, family, secret)?);
-        Ok(Far::Server { host, server })
     }
 
     /// What all trials of this race have in common.
@@ -152,7 +131,7 @@ pub(super) struct Course<'a> {
     contenders: Vec<Contender>,
     common: Common,
     outcome: Outcome,
-    /// The path, if it is emulated.
+    /// The path, if it is emulated or simulated.
     network: Option<Network>,
     looks: Plan,
     began: Nanos,
@@ -412,8 +391,8 @@ impl<'a> Course<'a> {
 /// may lack the files that its path names; then nothing can be held against them.
 fn network(outcome: &Outcome) -> Option<Network> {
     match Path::parse(&outcome.asked.path) {
-        Ok(Path::Emulated(network)) => Some(network),
-        Ok(Path::Loopback | Path::Simulated(_)) | Err(_) => None,
+        Ok(Path::Emulated(network) | Path::Simulated(network)) => Some(network),
+        Ok(Path::Loopback) | Err(_) => None,
     }
 }
 

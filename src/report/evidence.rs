@@ -287,7 +287,7 @@ fn path(outcome: &Outcome) -> String {
     if path.kind != path.spec {
         text.push_str(&format!(", {}", path.kind));
     }
-    if path.address != path.spec {
+    if path.address != path.spec && !path.address.is_empty() {
         text.push_str(&format!(", {}", path.address));
     }
     if let Some(least) = least_rtt(outcome) {

@@ -39,6 +39,9 @@ mod knock;
 mod lobby;
 pub mod mem;
 mod pipe;
+mod sim_arq;
+mod sim_datagram;
+pub mod simulated;
 mod stream;
 mod tcp;
 mod udp;
@@ -47,10 +50,19 @@ mod unixgram;
 
 use door::Door;
 use hello::Hello;
+use simulated::Simulated;
 
 /// Every transport, in the order in which lists show them.
-pub const ALL: &[&dyn Transport] =
-    &[&tcp::Tcp, &udp::Udp, &icmp::Icmp, &unix::UnixStream, &unixgram::UnixDatagram, &pipe::Pipes];
+pub const ALL: &[&dyn Transport] = &[
+    &tcp::Tcp,
+    &udp::Udp,
+    &icmp::Icmp,
+    &unix::UnixStream,
+    &unixgram::UnixDatagram,
+    &pipe::Pipes,
+    &sim_datagram::SimDatagram,
+    &sim_arq::SimArq,
+];
 
 /// What a transport says of itself.
 #[derive(Debug)]
@@ -100,6 +112,11 @@ pub trait Transport: Sync {
     /// [`crate::Error::Unsupported`] naming what is missing and what works instead.
     fn check_knob(&self, _key: &str, _value: &str) -> Result<()> {
         Ok(())
+    }
+
+    /// The transport without sockets, for paths in virtual time; `None` where only a kernel has it.
+    fn simulated(&self) -> Option<&dyn Simulated> {
+        None
     }
 
     /// Opens a connection to a listener and proves the address with its token.

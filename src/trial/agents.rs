@@ -379,7 +379,8 @@ fn is_far(file: &NamedFile) -> bool {
     file.side == Side::Far
 }
 
-fn conclude(
+/// What both ends' reports come to.
+pub(super) fn conclude(
     contender: &Contender,
     task: &dyn Task,
     reports: &BothReports,

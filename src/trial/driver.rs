@@ -14,9 +14,12 @@ use crate::time::{Clock, Nanos};
 use crate::transport::{Conn, Progress};
 use crate::workload::Half;
 
-use super::control::Limits;
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
+pub use meter::Meter;
+use meter::Metering;
+
+mod meter;
 
 /// What a flow's thread is told from outside, and what it tells.
 #[derive(Debug, Default)]
@@ -61,9 +64,9 @@ pub trait Watch {
 }
 
 /// One flow at one end.
-pub struct Flow {
+pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     /// The connection.
-    pub conn: Box<dyn Conn>,
+    pub conn: Box<C>,
     /// The half of the workload.
     pub half: Box<dyn Half>,
     /// How to wait.
@@ -88,7 +91,30 @@ const FAR_OFF: Nanos = Nanos::from_micros(200);
 /// A look at the flow takes up to about 10 µs, so none is taken this shortly before something is due.
 const CLEAR: Nanos = Nanos::from_micros(100);
 
-impl Flow {
+/// What a flow's loop remembers from one turn to the next.
+pub(super) struct Turns {
+    /// The message to send next, where one is.
+    pub(super) out: Vec<u8>,
+    pub(super) now: Nanos,
+    stale: bool,
+    announced: bool,
+    metering: Option<Metering>,
+}
+
+impl Turns {
+    /// What was to be done is done.
+    #[inline(always)]
+    pub(super) fn after(&mut self, action: Action, clock: &impl Clock) {
+        // After a send there is mostly nothing to do but wait, and the time before it serves for
+        // that; a further message gets a time of its own.
+        self.stale = matches!(action, Action::Send { .. });
+        if !self.stale {
+            self.now = clock.now();
+        }
+    }
+}
+
+impl<C: Conn + ?Sized> Flow<C> {
     /// Runs the flow to its end. `watch` learns what was sent as soon as this half will send no more.
     ///
     /// # Errors
@@ -100,77 +126,102 @@ impl Flow {
         watch: &mut dyn Watch,
     ) -> Result<()> {
         let waiter = Waiter::new(self.wait);
-        self.sampler.start(clock.now());
-        let done = self.steps(clock, signal, &waiter, watch);
+        let mut turns = self.begin(clock.now());
+        let done = self.steps(&mut turns, clock, signal, &waiter, watch);
         self.wait_calls += waiter.calls();
-        let last = self.look(clock.now());
+        self.end(clock.now(), watch);
+        done
+    }
+
+    /// The flow begins now.
+    pub(super) fn begin(&mut self, now: Nanos) -> Turns {
+        self.sampler.start(now);
+        let meter = self.meter.take();
+        Turns {
+            out: vec![0; self.largest_message],
+            now,
+            stale: false,
+            announced: false,
+            metering: meter.map(|meter| Metering::new(meter, now)),
+        }
+    }
+
+    /// The flow ended now.
+    pub(super) fn end(&mut self, now: Nanos, watch: &mut dyn Watch) {
+        let last = self.look(now);
         if self.sampler.finish(last) {
             watch.sampled(&last);
         }
-        done
     }
 
     fn steps(
         &mut self,
+        turns: &mut Turns,
         clock: &impl Clock,
         signal: &Signal,
         waiter: &Waiter,
         watch: &mut dyn Watch,
     ) -> Result<()> {
-        let mut out = vec![0; self.largest_message];
-        let next_look = clock.now() + LOOK_EVERY;
-        let mut metering =
-            self.meter.take().map(|meter| Metering { meter, next_look, seen: [0; 2] });
-        let mut announced = false;
-        let (mut now, mut stale) = (clock.now(), false);
-        loop {
-            if signal.has_news() {
-                if signal.stop.load(Ordering::Acquire) {
-                    return Ok(());
-                }
-                if let Some(sent) = signal.take_peer_sent() {
-                    self.half.on_peer_finished(clock.now(), sent);
-                }
-            }
-            let mut action = self.half.poll(now, &mut out);
-            if stale && matches!(action, Action::Send { .. }) {
-                now = clock.now();
-                action = self.half.poll(now, &mut out);
-            }
-            if action == Action::Fail {
-                return Err(self.half.failure().unwrap_or_else(no_reason));
-            }
-            let may_have_sent_all = !matches!(action, Action::Send { .. } | Action::Pump);
-            if !announced && may_have_sent_all && self.half.has_sent_all() {
-                announced = true;
-                self.finish_sending()?;
-                watch.sent_all(self.half.standing(now).sent);
-            }
-            if now >= self.sampler.due() && self.may_sample(now, action) {
-                let point = self.look(now);
-                self.sampler.keep(point);
-                watch.sampled(&point);
-                now = clock.now();
-            }
-            if let Some(metering) = &mut metering {
-                metering.check(now, &mut *self.half)?;
-            }
+        while let Some(action) = self.turn(turns, clock, signal, watch)? {
+            let now = turns.now;
             match action {
-                Action::Send { lane, len } => self.send(now, lane, &out[..len], clock, waiter)?,
+                Action::Send { lane, len } => {
+                    self.send(now, lane, &turns.out[..len], clock, waiter)?;
+                }
                 Action::Wait(until) => self.wait(now, until, clock, waiter)?,
-                Action::Pump => self.pump()?,
-                Action::Drain => self.drain(clock)?,
+                Action::Pump => drop(self.pump()?),
+                Action::Drain => drop(self.drain(clock)?),
                 Action::Done if !self.conn.has_backlog() => return Ok(()),
                 Action::Done => self.send_backlog(clock, waiter)?,
                 Action::Fail => return Ok(()),
             }
-            // After a send there is mostly nothing to do but wait, and the time before it serves for
-            // that; a further message gets a time of its own.
-            stale = matches!(action, Action::Send { .. });
-            if !stale {
-                now = clock.now();
+            turns.after(action, clock);
+        }
+        Ok(())
+    }
+
+    /// Hears the news, asks the half what to do, tells what is to be told and looks at the flow where
+    /// that is due; what is to be done, at the time in `turns`, or nothing once the flow was stopped.
+    #[inline(always)]
+    pub(super) fn turn(
+        &mut self,
+        turns: &mut Turns,
+        clock: &impl Clock,
+        signal: &Signal,
+        watch: &mut dyn Watch,
+    ) -> Result<Option<Action>> {
+        if signal.has_news() {
+            if signal.stop.load(Ordering::Acquire) {
+                return Ok(None);
+            }
+            if let Some(sent) = signal.take_peer_sent() {
+                self.half.on_peer_finished(clock.now(), sent);
             }
         }
+        let mut action = self.half.poll(turns.now, &mut turns.out);
+        if turns.stale && matches!(action, Action::Send { .. }) {
+            turns.now = clock.now();
+            action = self.half.poll(turns.now, &mut turns.out);
+        }
+        if action == Action::Fail {
+            return Err(self.half.failure().unwrap_or_else(no_reason));
+        }
+        let may_have_sent_all = !matches!(action, Action::Send { .. } | Action::Pump);
+        if !turns.announced && may_have_sent_all && self.half.has_sent_all() {
+            turns.announced = true;
+            self.finish_sending()?;
+            watch.sent_all(self.half.standing(turns.now).sent);
+        }
+        if turns.now >= self.sampler.due() && self.may_sample(turns.now, action) {
+            let point = self.look(turns.now);
+            self.sampler.keep(point);
+            watch.sampled(&point);
+            turns.now = clock.now();
+        }
+        if let Some(metering) = &mut turns.metering {
+            metering.check(turns.now, &mut *self.half)?;
+        }
+        Ok(Some(action))
     }
 
     /// Whether a look now delays nothing that is being timed, or has waited long enough.
@@ -291,7 +342,11 @@ impl Flow {
     }
 
     #[inline]
-    fn receive_once(&mut self, patience: Patience, clock: &impl Clock) -> Result<Progress> {
+    pub(super) fn receive_once(
+        &mut self,
+        patience: Patience,
+        clock: &impl Clock,
+    ) -> Result<Progress> {
         let mut inbox = Stamped { half: &mut *self.half, clock };
         let progress = self.conn.receive(patience, &mut inbox).map_err(|e| failed("receive", e))?;
         if progress == Progress::Closed {
@@ -300,24 +355,24 @@ impl Flow {
         Ok(progress)
     }
 
-    fn pump(&mut self) -> Result<()> {
+    pub(super) fn pump(&mut self) -> Result<Progress> {
         let source = self.half.source().ok_or_else(no_bulk)?;
-        self.conn.pump(source).map_err(|e| failed("send", e))?;
-        Ok(())
+        self.conn.pump(source).map_err(|e| failed("send", e))
     }
 
-    fn drain(&mut self, clock: &impl Clock) -> Result<()> {
+    pub(super) fn drain(&mut self, clock: &impl Clock) -> Result<Progress> {
         let patience = match self.wait {
             WaitMode::Hybrid => Patience::Block,
             WaitMode::Spin => Patience::None,
         };
         let sink = self.half.sink().ok_or_else(no_bulk)?;
-        match self.conn.drain(patience, sink).map_err(|e| failed("receive", e))? {
+        let progress = self.conn.drain(patience, sink).map_err(|e| failed("receive", e))?;
+        match progress {
             Progress::Moved => self.half.on_drained(clock.now()),
             Progress::Idle => {}
             Progress::Closed => self.half.on_closed(clock.now()),
         }
-        Ok(())
+        Ok(progress)
     }
 
     fn finish_sending(&mut self) -> Result<()> {
@@ -345,96 +400,7 @@ impl<C: Clock> Inbox for Stamped<'_, C> {
     }
 }
 
-/// Holds all flows of a trial together to a server's limits.
-#[derive(Debug)]
-pub struct Meter {
-    limits: Limits,
-    state: Mutex<Metered>,
-}
-
-#[derive(Debug)]
-struct Metered {
-    start: Nanos,
-    window: Nanos,
-    /// Sent and received, all flows, so far and when the window began.
-    bytes: [u64; 2],
-    before: [u64; 2],
-}
-
-/// One flow's part in a [`Meter`].
-struct Metering {
-    meter: Arc<Meter>,
-    next_look: Nanos,
-    seen: [u64; 2],
-}
-
-/// How often a flow adds what it carried.
-const LOOK_EVERY: Nanos = Nanos::from_millis(250);
-/// Over how long a rate is taken.
-const WINDOW: Nanos = Nanos::from_secs(1);
-/// What setting up and ending may take on top of the allowed duration.
-const GRACE: Nanos = Nanos::from_secs(10);
-
-impl Meter {
-    /// A meter for a trial that begins at `now`.
-    pub fn new(limits: Limits, now: Nanos) -> Meter {
-        let state = Metered { start: now, window: now, bytes: [0; 2], before: [0; 2] };
-        Meter { limits, state: Mutex::new(state) }
-    }
-
-    fn add(&self, now: Nanos, more: [u64; 2]) -> Result<()> {
-        let Ok(mut state) = self.state.lock() else { return Ok(()) };
-        for (sum, more) in state.bytes.iter_mut().zip(more) {
-            *sum += more;
-        }
-        let limits = &self.limits;
-        if now - state.start > limits.duration_ns + GRACE {
-            return Err(over(&format!("a trial may last {}", limits.duration_ns)));
-        }
-        if state.bytes.iter().any(|bytes| *bytes > limits.bytes) {
-            return Err(over(&format!(
-                "a trial may carry {} per direction; its operator can raise --max-bytes",
-                crate::units::Bytes(limits.bytes)
-            )));
-        }
-        let span = now - state.window;
-        if span < WINDOW {
-            return Ok(());
-        }
-        let moved = (0..2).map(|way| state.bytes[way] - state.before[way]).max().unwrap_or(0);
-        let rate = crate::units::BitRate((moved as f64 * 8.0 / span.as_secs_f64()) as u64);
-        (state.window, state.before) = (now, state.bytes);
-        if rate > limits.rate_bps {
-            return Err(over(&format!(
-                "a trial may run at {} per direction, and this one ran at {rate}; its operator can \
-                 raise --max-rate",
-                limits.rate_bps
-            )));
-        }
-        Ok(())
-    }
-}
-
-impl Metering {
-    fn check(&mut self, now: Nanos, half: &mut dyn Half) -> Result<()> {
-        if now < self.next_look {
-            return Ok(());
-        }
-        self.next_look = now + LOOK_EVERY;
-        let standing = half.standing(now);
-        let carried = [standing.sent.bytes, standing.received.bytes];
-        let more = [carried[0] - self.seen[0], carried[1] - self.seen[1]];
-        self.seen = carried;
-        self.meter.add(now, more)
-    }
-}
-
-/// A limit concerns this contender only; the race can go on with the others.
-fn over(what: &str) -> Error {
-    Error::blocked(format!("the server's limits end it: {what}"))
-}
-
-fn failed(op: &str, source: io::Error) -> Error {
+pub(super) fn failed(op: &str, source: io::Error) -> Error {
     Error::setup(format!("{op} over the connection under test"), source)
 }
 

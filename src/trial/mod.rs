@@ -46,6 +46,7 @@ pub mod probe;
 pub mod process;
 pub mod remote;
 pub mod samples;
+pub mod sim;
 pub mod store;
 pub mod timing;
 pub mod topology;
@@ -132,9 +133,9 @@ pub trait Runner {
 pub struct PathFacts {
     /// As typed: `loopback`, what is emulated, or the host after `--to`.
     pub spec: String,
-    /// `loopback`, `emulated` or `remote`.
+    /// `loopback`, `emulated`, `simulated` or `remote`.
     pub kind: String,
-    /// The far end's address.
+    /// The far end's address; empty where it has none.
     pub address: String,
     /// What was built for it, where it is emulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]

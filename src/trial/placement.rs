@@ -26,6 +26,8 @@ pub enum Placement {
     Host,
     /// Near end on the first CPU, far end on the second.
     Cpus(usize, usize),
+    /// On no CPU: the ends run in virtual time.
+    Virtual,
 }
 
 const NAMES: &[&str] = &["same-core", "cross-core", "busy", "host"];
@@ -51,6 +53,8 @@ impl Placement {
             "cross-core" => Ok(Placement::CrossCore),
             "busy" => Ok(Placement::Busy),
             "host" => Ok(Placement::Host),
+            // Never asked for, but what a result of a simulated race says.
+            "virtual" => Ok(Placement::Virtual),
             _ => Err(unknown("placement", typed, &[NAMES, &["A,B"]].concat())),
         }
     }
@@ -63,6 +67,7 @@ impl fmt::Display for Placement {
             Placement::CrossCore => f.write_str("cross-core"),
             Placement::Busy => f.write_str("busy"),
             Placement::Host => f.write_str("host"),
+            Placement::Virtual => f.write_str("virtual"),
             Placement::Cpus(near, far) => write!(f, "{near},{far}"),
         }
     }
@@ -141,6 +146,12 @@ impl Placement {
         let wait = self.wait();
         let (near, far) = match (self, ends) {
             (Placement::Host, _) => (None, None),
+            (Placement::Virtual, _) => {
+                return Err(Error::usage(
+                    "placement virtual: that is what simulated races have, and a real end needs a CPU; \
+                     use same-core, cross-core, busy, host or CPUs as A,B",
+                ));
+            }
             (Placement::Cpus(near, far), Ends::OneMachine | Ends::ThroughEmulator) => {
                 (Some(self.allowed(*near, topology)?), Some(self.allowed(*far, topology)?))
             }

@@ -104,8 +104,10 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
     if peer == PeerKind::Kernel {
         words.push("answered by the far kernel");
     }
-    if reach != Reach::Network {
-        words.push("on one machine only");
+    match reach {
+        Reach::Network => {}
+        Reach::Machine => words.push("on one machine only"),
+        Reach::Process => words.push("on simulated paths only"),
     }
     let largest = guarantees
         .largest_message

@@ -1,0 +1,61 @@
+//! Who runs the trials that a race asks for: agents here or at a server, or a simulation.
+
+use super::request::Request;
+use crate::error::{Error, Result};
+use crate::path::{Family, Path};
+use crate::trial::EmulatedPath;
+use crate::trial::agents::Far;
+use crate::trial::control::Secret;
+use crate::trial::remote::RemoteServer;
+use crate::trial::sim::Simulation;
+
+impl Request {
+    /// What runs the race's trials in virtual time, where its path is simulated.
+    ///
+    /// Its clock is to be the stage's ([`super::Stage::at`]): a budget then counts virtual time, and nothing of
+    /// the race depends on the machine that runs it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the path cannot be simulated.
+    pub fn simulation(&self) -> Result<Option<Simulation>> {
+        match (&self.to, Path::parse(&self.path)?) {
+            (None, Path::Simulated(network)) => {
+                Simulation::new(&self.path, network, self.ip()).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn ip(&self) -> Family {
+        match self.family {
+            Some(4) => Family::V4,
+            Some(6) => Family::V6,
+            _ => Family::Any,
+        }
+    }
+
+    /// The far end that the request names: connected to if it is a server, built if the path to it is
+    /// emulated.
+    ///
+    /// # Errors
+    /// Where the server cannot be reached or does not let us in; where this host cannot emulate the
+    /// path; where the path is simulated, and has no far end.
+    pub fn far(&self, secret: Option<&Secret>) -> Result<Far> {
+        let asked = self.asked();
+        let family = self.ip();
+        let Some(host) = asked.to else {
+            return match Path::parse(&asked.path)? {
+                Path::Emulated(network) => {
+                    let path = EmulatedPath::start(&asked.path, network, family)?;
+                    Ok(Far::Emulated(Box::new(path)))
+                }
+                Path::Loopback => Ok(Far::Loopback(family)),
+                Path::Simulated(_) => Err(Error::usage(
+                    "a simulated path has no far end; `Request::simulation` runs its trials",
+                )),
+            };
+        };
+        let server = Box::new(RemoteServer::connect(&host, family, secret)?);
+        Ok(Far::Server { host, server })
+    }
+}

@@ -1,0 +1,138 @@
+//! The receiving half of an end: puts segments in order, and says up to where it has everything.
+
+use super::ring::Ring;
+use super::segment::{Segment, Then};
+
+pub(super) struct Receiver {
+    ring: Ring,
+    /// The first byte that is missing, and the first that its user has not read.
+    next: u64,
+    read: u64,
+    /// What came after a gap: from and to, sorted, apart from each other.
+    early: Vec<(u64, u64)>,
+    /// Where the stream ends, once that is known.
+    end: Option<u64>,
+    /// Acknowledgements that are still to be sent.
+    owed: u32,
+}
+
+impl Receiver {
+    /// With room for a window of so many bytes.
+    pub(super) fn new(window: usize) -> Receiver {
+        // One gap between any two segments of a window is more than ever happens.
+        let early = Vec::with_capacity(64);
+        Receiver { ring: Ring::new(window), next: 0, read: 0, early, end: None, owed: 0 }
+    }
+
+    pub(super) fn take(&mut self, segment: &Segment<'_>) {
+        if segment.is_empty() {
+            return;
+        }
+        let end = segment.offset + segment.bytes.len() as u64;
+        if segment.then == Then::End {
+            self.end = Some(end);
+        }
+        let in_order = segment.offset <= self.next && end >= self.next;
+        let news = end > self.next || (segment.then == Then::End && end == self.next);
+        // Each segment that tells the sender of a gap, or of a copy, is answered on its own, as that is
+        // what it counts (RFC 5681, 4.2); others may share an answer.
+        self.owed = if in_order && news { self.owed.max(1) } else { self.owed.saturating_add(1) };
+        let limit = self.read + self.ring.capacity();
+        let from = segment.offset.max(self.next);
+        let to = end.min(limit);
+        if from >= to {
+            return;
+        }
+        let skip = (from - segment.offset) as usize;
+        self.ring.write(from, &segment.bytes[skip..skip + (to - from) as usize]);
+        self.note(from, to);
+    }
+
+    /// The bytes between the two offsets are here.
+    fn note(&mut self, from: u64, to: u64) {
+        let (mut from, mut to) = (from, to);
+        self.early.retain(|&(other_from, other_to)| {
+            let apart = other_to < from || other_from > to;
+            if !apart {
+                (from, to) = (from.min(other_from), to.max(other_to));
+            }
+            apart
+        });
+        if from <= self.next {
+            self.next = to;
+            return;
+        }
+        let at = self.early.partition_point(|(other, _)| *other < from);
+        self.early.insert(at, (from, to));
+    }
+
+    /// The first number that is missing; the end of the stream has one.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.next + u64::from(self.end == Some(self.next))
+    }
+
+    pub(super) fn owes_answer(&self) -> bool {
+        self.owed > 0
+    }
+
+    /// An acknowledgement goes out on its own.
+    pub(super) fn answered_once(&mut self) {
+        self.owed = self.owed.saturating_sub(1);
+    }
+
+    /// One goes out with data.
+    pub(super) fn answered(&mut self) {
+        self.owed = 0;
+    }
+
+    /// What can be read, in one piece; empty where nothing can.
+    pub(super) fn readable(&self) -> &[u8] {
+        self.ring.piece(self.read, self.next - self.read)
+    }
+
+    /// So many of [`Receiver::readable`] were read.
+    pub(super) fn consumed(&mut self, bytes: usize) {
+        self.read += bytes as u64;
+    }
+
+    /// Whether all of the stream was read.
+    pub(super) fn is_over(&self) -> bool {
+        self.end == Some(self.read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(offset: u64, bytes: &[u8], then: Then) -> Segment<'_> {
+        Segment { offset, acknowledged: 0, then, bytes }
+    }
+
+    #[test]
+    fn gaps_are_closed_in_any_order_and_each_early_segment_is_answered() {
+        let stream: Vec<u8> = (0..100).collect();
+        let mut receiver = Receiver::new(100);
+        for (at, owed) in [(20, 1), (60, 2), (40, 3), (20, 4)] {
+            receiver.take(&segment(at as u64, &stream[at..at + 20], Then::More));
+            assert_eq!((receiver.acknowledged(), receiver.owed), (0, owed));
+        }
+        receiver.answered();
+        receiver.take(&segment(0, &stream[..20], Then::More));
+        assert_eq!((receiver.acknowledged(), receiver.owed), (80, 1));
+        receiver.take(&segment(70, &stream[70..], Then::End));
+        assert_eq!((receiver.acknowledged(), receiver.owed), (101, 1));
+        assert_eq!(receiver.readable(), stream);
+        receiver.consumed(100);
+        assert!(receiver.is_over() && receiver.readable().is_empty());
+    }
+
+    #[test]
+    fn what_does_not_fit_the_window_is_left_out() {
+        let mut receiver = Receiver::new(10);
+        receiver.take(&segment(0, &[7; 30], Then::More));
+        assert_eq!(receiver.acknowledged(), 10);
+        receiver.take(&segment(30, &[7; 30], Then::More));
+        assert_eq!((receiver.acknowledged(), receiver.early.len()), (10, 0));
+    }
+}

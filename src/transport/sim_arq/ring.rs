@@ -1,0 +1,63 @@
+//! The bytes of a stream between two offsets of it, in memory that is there from the start.
+
+/// Byte `at` of the stream lies at `at` modulo the capacity.
+pub(super) struct Ring(Box<[u8]>);
+
+impl Ring {
+    /// For so many bytes at once; at least one.
+    pub(super) fn new(capacity: usize) -> Ring {
+        Ring(vec![0; capacity.max(1)].into_boxed_slice())
+    }
+
+    pub(super) fn capacity(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn place(&self, at: u64) -> usize {
+        (at % self.0.len() as u64) as usize
+    }
+
+    /// Writes `bytes`, no more than the capacity, to the stream's offset `at`.
+    pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
+        let from = self.place(at);
+        let (now, rest) = bytes.split_at(bytes.len().min(self.0.len() - from));
+        self.0[from..from + now.len()].copy_from_slice(now);
+        let rest = &rest[..rest.len().min(from)];
+        self.0[..rest.len()].copy_from_slice(rest);
+    }
+
+    /// What lies from `at` on in one piece, `len` bytes at most.
+    pub(super) fn piece(&self, at: u64, len: u64) -> &[u8] {
+        let from = self.place(at);
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.0.len() - from);
+        &self.0[from..from + len]
+    }
+
+    /// Appends `len` bytes from `at` on to `room`.
+    pub(super) fn append(&self, at: u64, len: u64, room: &mut Vec<u8>) {
+        let first = self.piece(at, len);
+        room.extend_from_slice(first);
+        let done = first.len() as u64;
+        if done < len {
+            room.extend_from_slice(self.piece(at + done, len - done));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_across_the_seam() {
+        let mut ring = Ring::new(10);
+        for at in 0..30 {
+            let bytes = [at as u8, at as u8 + 1, at as u8 + 2, at as u8 + 3];
+            ring.write(at, &bytes);
+            let mut room = Vec::new();
+            ring.append(at, 4, &mut room);
+            assert_eq!(room, bytes, "at {at}");
+            assert!(ring.piece(at, 4).len() <= 4 && !ring.piece(at, 4).is_empty());
+        }
+    }
+}

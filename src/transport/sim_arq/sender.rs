@@ -1,0 +1,433 @@
+//! The sending half of an end: what to send when, and when to send it again.
+//!
+//! Reno as RFC 5681 has it (slow start, congestion avoidance, fast retransmit and recovery) with the
+//! partial acknowledgements of RFC 6582, an initial window of ten segments (RFC 6928), and the timer of
+//! RFC 6298, which times one segment at a time and none that was sent twice (Karn). After a timeout all
+//! that is not acknowledged is sent again in order.
+
+use super::ring::Ring;
+use super::segment::{Segment, Then, write_header};
+use crate::time::Nanos;
+use crate::transport::Progress;
+
+/// What limits the bytes under way besides the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Control {
+    /// A congestion window.
+    Reno,
+    /// Nothing.
+    None,
+}
+
+/// How a sender is to behave.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) control: Control,
+    /// The most bytes that may be under way.
+    pub(super) window: u64,
+    /// The largest number of bytes in one segment.
+    pub(super) segment: u64,
+    /// The shortest time after which the timer fires.
+    pub(super) least_timeout: Nanos,
+}
+
+/// The timeout before anything was measured (RFC 6298, 2.1), and the longest one (2.5).
+const FIRST_TIMEOUT: Nanos = Nanos::from_secs(1);
+const LONGEST_TIMEOUT: Nanos = Nanos::from_secs(60);
+
+pub(super) struct Sender {
+    terms: Terms,
+    ring: Ring,
+    /// The first byte that is not acknowledged, the next to send, the first never sent, and the end of
+    /// what is there to send.
+    unacknowledged: u64,
+    next: u64,
+    fresh: u64,
+    end: u64,
+    then: Then,
+    congestion_window: u64,
+    threshold: u64,
+    /// Acknowledgements in a row that told of nothing new.
+    repeated: u32,
+    /// In fast recovery: until everything before this is acknowledged.
+    recovers_to: Option<u64>,
+    /// After a loss: segments from before this may be copies, and what they cause tells of no new loss.
+    no_news_before: u64,
+    /// The first segment is to go again.
+    resend: bool,
+    timed: Option<(u64, Nanos)>,
+    round_trip: RoundTrip,
+    timer: Option<Nanos>,
+    backoff: u32,
+    pub(super) resent: u64,
+    pub(super) sent: u64,
+}
+
+impl Sender {
+    pub(super) fn new(terms: Terms, buffer: usize) -> Sender {
+        Sender {
+            terms,
+            ring: Ring::new(buffer),
+            unacknowledged: 0,
+            next: 0,
+            fresh: 0,
+            end: 0,
+            then: Then::More,
+            congestion_window: match terms.control {
+                Control::Reno => 10 * terms.segment,
+                Control::None => u64::MAX,
+            },
+            threshold: u64::MAX,
+            repeated: 0,
+            recovers_to: None,
+            no_news_before: 0,
+            resend: false,
+            timed: None,
+            round_trip: RoundTrip::default(),
+            timer: None,
+            backoff: 0,
+            resent: 0,
+            sent: 0,
+        }
+    }
+
+    /// Bytes that there is room for.
+    pub(super) fn room(&self) -> u64 {
+        self.ring.capacity() - (self.end - self.unacknowledged.min(self.end))
+    }
+
+    /// The offset of the next byte that is put in.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Puts bytes in, no more than there is room for.
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.ring.write(self.end, bytes);
+        self.end += bytes.len() as u64;
+    }
+
+    /// The stream ends behind what was put in.
+    pub(super) fn finish(&mut self) {
+        self.then = Then::End;
+    }
+
+    /// The first number that is never sent: the end of the stream takes one.
+    fn limit(&self) -> u64 {
+        self.end + u64::from(self.then == Then::End)
+    }
+
+    /// The next number to be sent.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    fn under_way(&self) -> u64 {
+        self.next - self.unacknowledged
+    }
+
+    /// Writes the next segment that may leave at `now`, with `acknowledged` of the other stream.
+    pub(super) fn transmit(
+        &mut self,
+        now: Nanos,
+        acknowledged: u64,
+        room: &mut Vec<u8>,
+    ) -> Progress {
+        if std::mem::take(&mut self.resend) && self.unacknowledged < self.fresh {
+            let len = self
+                .terms
+                .segment
+                .min(self.fresh.min(self.end) - self.unacknowledged.min(self.end));
+            self.write(now, self.unacknowledged, len, acknowledged, room);
+            return Progress::Moved;
+        }
+        if self.next >= self.limit() {
+            return Progress::Idle;
+        }
+        let window = self.congestion_window.min(self.terms.window);
+        let left = self.end.saturating_sub(self.next);
+        let len = left.min(self.terms.segment).min(window.saturating_sub(self.under_way()));
+        // Neither nothing, nor less than a segment where more is there to send (RFC 1122, 4.2.3.4).
+        let too_small = len < left.min(self.terms.segment);
+        if (too_small && self.under_way() > 0) || (len == 0 && left > 0) {
+            return Progress::Idle;
+        }
+        let from = self.next;
+        self.next += len + u64::from(from + len == self.end && self.then == Then::End);
+        self.write(now, from, len, acknowledged, room);
+        self.fresh = self.fresh.max(self.next);
+        Progress::Moved
+    }
+
+    fn write(&mut self, now: Nanos, from: u64, len: u64, acknowledged: u64, room: &mut Vec<u8>) {
+        let then = if from + len == self.end { self.then } else { Then::More };
+        write_header(from, acknowledged, then, room);
+        self.ring.append(from, len, room);
+        if from < self.fresh {
+            self.resent += 1;
+            self.timed = None;
+        } else {
+            self.sent += 1;
+            self.timed.get_or_insert((from + len, now));
+        }
+        self.timer.get_or_insert(now + self.timeout());
+    }
+
+    /// What the other end says of this stream.
+    pub(super) fn acknowledge(&mut self, now: Nanos, segment: &Segment<'_>) {
+        let acknowledged = segment.acknowledged;
+        if acknowledged > self.fresh {
+            return;
+        }
+        if acknowledged > self.unacknowledged {
+            self.advance(now, acknowledged);
+        } else if acknowledged == self.unacknowledged
+            && segment.is_empty()
+            && self.unacknowledged < self.fresh
+        {
+            self.repeat();
+        }
+    }
+
+    fn advance(&mut self, now: Nanos, acknowledged: u64) {
+        let news = acknowledged - self.unacknowledged;
+        self.unacknowledged = acknowledged;
+        self.next = self.next.max(acknowledged);
+        (self.repeated, self.backoff) = (0, 0);
+        if let Some((end, sent)) = self.timed
+            && acknowledged >= end
+        {
+            self.round_trip.note(now - sent);
+            self.timed = None;
+        }
+        let is_all = self.unacknowledged >= self.fresh;
+        self.timer = (!is_all).then(|| now + self.timeout());
+        match self.recovers_to {
+            Some(to) if acknowledged >= to => {
+                self.recovers_to = None;
+                if self.terms.control == Control::Reno {
+                    self.congestion_window = self.threshold;
+                }
+            }
+            Some(_) => {
+                // What follows the gap that was just closed is missing, too.
+                self.resend = true;
+                if self.terms.control == Control::Reno {
+                    let deflated = self.congestion_window.saturating_sub(news);
+                    self.congestion_window = deflated + self.terms.segment;
+                }
+            }
+            None => self.grow(news),
+        }
+    }
+
+    fn grow(&mut self, news: u64) {
+        let segment = self.terms.segment;
+        if self.terms.control == Control::None {
+            return;
+        }
+        let more = if self.congestion_window < self.threshold {
+            news.min(segment)
+        } else {
+            (segment * segment / self.congestion_window.max(1)).max(1)
+        };
+        // More than the window is of no use, and would hide a later loss.
+        self.congestion_window = (self.congestion_window + more).min(self.terms.window);
+    }
+
+    /// An acknowledgement told of nothing new.
+    fn repeat(&mut self) {
+        self.repeated += 1;
+        if self.recovers_to.is_some() {
+            if self.terms.control == Control::Reno {
+                self.congestion_window += self.terms.segment;
+            }
+        } else if self.repeated == 3 && self.unacknowledged >= self.no_news_before {
+            self.lost();
+            if self.terms.control == Control::Reno {
+                self.congestion_window = self.threshold + 3 * self.terms.segment;
+            }
+            self.recovers_to = Some(self.fresh);
+            self.resend = true;
+        }
+    }
+
+    /// Something was lost: half of what is under way is as much as the path takes.
+    fn lost(&mut self) {
+        let under_way = self.fresh - self.unacknowledged;
+        self.threshold = (under_way / 2).max(2 * self.terms.segment);
+        self.no_news_before = self.fresh;
+    }
+
+    pub(super) fn timer(&self) -> Option<Nanos> {
+        self.timer
+    }
+
+    /// The timer may have fired.
+    pub(super) fn on_timer(&mut self, now: Nanos) {
+        if self.timer.is_none_or(|at| at > now) {
+            return;
+        }
+        // A second timeout for the same loss says nothing more of the path.
+        if self.backoff == 0 {
+            self.lost();
+        }
+        if self.terms.control == Control::Reno {
+            self.congestion_window = self.terms.segment;
+        }
+        self.recovers_to = None;
+        self.resend = false;
+        self.timed = None;
+        self.next = self.unacknowledged;
+        self.repeated = 0;
+        self.backoff += 1;
+        self.timer = Some(now + self.timeout());
+    }
+
+    fn timeout(&self) -> Nanos {
+        let base = self.round_trip.timeout().max(self.terms.least_timeout);
+        Nanos(base.0.saturating_mul(1 << self.backoff.min(16))).min(LONGEST_TIMEOUT)
+    }
+}
+
+/// Smoothed round-trip time and its variation (RFC 6298, 2.2 and 2.3), in nanoseconds.
+#[derive(Debug, Default)]
+struct RoundTrip {
+    smoothed: Option<u64>,
+    variation: u64,
+}
+
+impl RoundTrip {
+    fn note(&mut self, took: Nanos) {
+        let took = took.0;
+        self.smoothed = Some(match self.smoothed {
+            None => {
+                self.variation = took / 2;
+                took
+            }
+            Some(smoothed) => {
+                self.variation = self.variation - self.variation / 4 + smoothed.abs_diff(took) / 4;
+                smoothed - smoothed / 8 + took / 8
+            }
+        });
+    }
+
+    fn timeout(&self) -> Nanos {
+        self.smoothed.map_or(FIRST_TIMEOUT, |smoothed| Nanos(smoothed + 4 * self.variation))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    fn sender(control: Control) -> Sender {
+        let terms = Terms { control, window: 1 << 20, segment: 100, least_timeout: MS(200) };
+        let mut sender = Sender::new(terms, 1 << 16);
+        sender.put(&[7; 50_000]);
+        sender
+    }
+
+    /// The offsets of all that may leave now.
+    fn leaves(sender: &mut Sender, now: Nanos) -> Vec<u64> {
+        let mut offsets = Vec::new();
+        let mut room = Vec::new();
+        while sender.transmit(now, 0, &mut room) == Progress::Moved {
+            offsets.push(Segment::read(&room).unwrap().offset);
+            room.clear();
+        }
+        offsets
+    }
+
+    fn answer(sender: &mut Sender, now: Nanos, acknowledged: u64) {
+        let segment = Segment { offset: 0, acknowledged, then: Then::More, bytes: &[] };
+        sender.acknowledge(now, &segment);
+    }
+
+    #[test]
+    fn it_starts_with_ten_segments_and_doubles_each_round_trip() {
+        let mut sender = sender(Control::Reno);
+        assert_eq!(leaves(&mut sender, MS(0)).len(), 10);
+        for n in 1..=10 {
+            answer(&mut sender, MS(50), 100 * n);
+        }
+        assert_eq!(leaves(&mut sender, MS(50)).len(), 20);
+        // RFC 6298: 50 ms and a variation of half of it, and no less than was asked for.
+        assert_eq!(sender.timeout(), MS(200));
+        let terms = Terms { least_timeout: MS(1), ..sender.terms };
+        sender.terms = terms;
+        assert_eq!(sender.timeout(), MS(150));
+    }
+
+    #[test]
+    fn three_repeats_send_one_segment_again_and_halve_the_window() {
+        let mut sender = sender(Control::Reno);
+        assert_eq!(leaves(&mut sender, MS(0)).len(), 10);
+        answer(&mut sender, MS(50), 100);
+        assert_eq!(leaves(&mut sender, MS(50)), [1000, 1100]);
+        for _ in 0..2 {
+            answer(&mut sender, MS(51), 100);
+            assert!(leaves(&mut sender, MS(51)).is_empty());
+        }
+        answer(&mut sender, MS(51), 100);
+        // 1100 bytes were under way.
+        assert_eq!((sender.threshold, sender.congestion_window), (550, 850));
+        assert_eq!(leaves(&mut sender, MS(51)), [100]);
+        // A part of it: the next gap is closed at once.
+        answer(&mut sender, MS(100), 400);
+        assert_eq!(leaves(&mut sender, MS(100))[0], 400);
+        answer(&mut sender, MS(150), 1200);
+        assert_eq!((sender.recovers_to, sender.congestion_window), (None, 550));
+        assert_eq!(sender.resent, 2);
+    }
+
+    #[test]
+    fn a_timeout_goes_back_to_the_first_gap_and_waits_twice_as_long() {
+        let mut sender = sender(Control::Reno);
+        leaves(&mut sender, MS(0));
+        assert_eq!(sender.timer(), Some(MS(1000)));
+        sender.on_timer(MS(999));
+        assert!(leaves(&mut sender, MS(999)).is_empty());
+        sender.on_timer(MS(1000));
+        assert_eq!(sender.timer(), Some(MS(3000)));
+        assert_eq!(leaves(&mut sender, MS(1000)), [0]);
+        answer(&mut sender, MS(1050), 100);
+        assert_eq!(leaves(&mut sender, MS(1050)), [100, 200]);
+        // What was sent twice is not timed (Karn).
+        assert_eq!(sender.round_trip.smoothed, None);
+        answer(&mut sender, MS(1100), 1000);
+        assert_eq!(sender.timer(), None);
+        assert_eq!(leaves(&mut sender, MS(1100))[0], 1000);
+    }
+
+    #[test]
+    fn without_control_only_the_window_holds_it_back() {
+        let mut sender = sender(Control::None);
+        sender.terms.window = 2_000;
+        assert_eq!(leaves(&mut sender, MS(0)).len(), 20);
+        for _ in 0..3 {
+            answer(&mut sender, MS(50), 0);
+        }
+        assert_eq!(leaves(&mut sender, MS(50)), [0]);
+        answer(&mut sender, MS(100), 2_000);
+        assert_eq!(leaves(&mut sender, MS(100)).len(), 20);
+    }
+
+    #[test]
+    fn the_end_takes_a_number_and_is_sent_again_like_bytes() {
+        let mut sender = sender(Control::None);
+        let mut room = Vec::new();
+        sender.finish();
+        assert_eq!(leaves(&mut sender, MS(0)).len(), 500);
+        answer(&mut sender, MS(50), 50_000);
+        assert_eq!(sender.room(), 1 << 16);
+        sender.on_timer(MS(5_000));
+        assert_eq!(sender.transmit(MS(5_000), 0, &mut room), Progress::Moved);
+        let last = Segment::read(&room).unwrap();
+        assert_eq!((last.offset, last.then, last.bytes.len()), (50_000, Then::End, 0));
+        answer(&mut sender, MS(5_050), 50_001);
+        assert_eq!(sender.timer(), None);
+    }
+}

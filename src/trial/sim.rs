@@ -1,0 +1,329 @@
+//! Runs trials in virtual time: both hosts, both ends of the connection and what lies between them in
+//! this process, without a socket or a second thread. The same seed gives the same figures to the
+//! last bit, on any machine.
+//!
+//! Halves, driver loop and summing up are those of real trials, and so is what the path does to a
+//! packet. A host here takes no time for anything; its interface hands packets over at
+//! 10 Gbit/s, or at the rate of the path where that is more, and is never in the way of a packet that
+//! comes alone. Control takes no time, and loses nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::agents::conclude;
+use super::control::AgentReport;
+use super::driver::Flow;
+use super::host::HostFacts;
+use super::intervals::Sampler;
+use super::live::{Live, Row};
+use super::pair::{BothReports, SLACK};
+use super::path_time;
+use super::placement::{Load, Placement};
+use super::samples::Samples;
+use super::{End, Order, PathFacts, Record, Runner};
+use crate::contract::Reach;
+use crate::contract::{Framing, Side, WaitMode};
+use crate::error::{Error, Result};
+use crate::path::Family;
+use crate::path::network::{Link, Network};
+use crate::rng::SplitMix64;
+use crate::time::{Clock, Manual, Nanos};
+use crate::transport::Contender;
+use crate::transport::simulated::{Opening, Simulated, UDP_HEADER};
+use crate::workload::{Part, Task};
+use flight::{Cutter, MOST_PARTS};
+use world::World;
+
+mod end;
+mod flight;
+mod world;
+
+/// When each trial begins on its own clock. Not 0, which some messages take for no time at all.
+const BEGIN: Nanos = Nanos::from_secs(1);
+
+/// What a path in virtual time is called in results.
+pub const KIND: &str = "simulated";
+
+/// Runs trials in virtual time.
+pub struct Simulation {
+    typed: String,
+    network: Network,
+    cutter: Cutter,
+    /// The time that all trials have taken so far.
+    clock: Manual,
+    stop: Arc<AtomicBool>,
+    on_interval: Option<OnInterval>,
+}
+
+/// Is told of each interval of a trial under way.
+type OnInterval = Box<dyn FnMut(&Row)>;
+
+impl Simulation {
+    /// A runner for trials over `network`, which was `typed` so.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the network has more than one link.
+    pub fn new(typed: &str, network: Network, family: Family) -> Result<Simulation> {
+        if network.links.len() != 1 {
+            return Err(Error::usage(format!(
+                "path `{typed}`: simulated paths have one link, as no contender that runs there uses \
+                 several"
+            )));
+        }
+        let ip_header = if family == Family::V6 { 40 } else { 20 };
+        Ok(Simulation {
+            typed: typed.to_owned(),
+            cutter: Cutter { mtu: u64::from(network.mtu), ip_header },
+            network,
+            clock: Manual::default(),
+            stop: Arc::default(),
+            on_interval: None,
+        })
+    }
+
+    /// Calls off the trial under way once `flag` is set (Ctrl-C).
+    pub fn stop_on(mut self, flag: Arc<AtomicBool>) -> Simulation {
+        self.stop = flag;
+        self
+    }
+
+    /// Calls `tell` for each interval of each trial.
+    pub fn on_interval(mut self, tell: impl FnMut(&Row) + 'static) -> Simulation {
+        self.on_interval = Some(Box::new(tell));
+        self
+    }
+
+    /// The clock of the race: virtual time, which passes in trials only.
+    pub fn clock(&self) -> Manual {
+        self.clock.clone()
+    }
+
+    fn link(&self) -> Result<&Link> {
+        self.network.links.first().ok_or_else(|| Error::usage("a path without a link"))
+    }
+
+    fn trial(&mut self, order: &Order) -> Result<Record> {
+        let contender = Contender::parse(&order.contender)?;
+        let Some(model) = contender.transport.simulated() else {
+            return Err(Error::usage(misfit(&contender)));
+        };
+        let task = crate::workload::parse(&order.workload)?;
+        self.fits(&contender, &*task)?;
+        let clock = Manual::default();
+        clock.advance_to(BEGIN);
+        let seed = self.network.seed.unwrap_or(order.seed);
+        let mut world =
+            World::new(clock, self.link()?, seed, self.cutter).stop_on(Arc::clone(&self.stop));
+        let transit = path_time::transit(&self.network);
+        let cast = Cast {
+            transit,
+            order,
+            contender: &contender,
+            model,
+            task: &*task,
+            cutter: self.cutter,
+        };
+        let (near, far) = (cast.host(Side::Near)?, cast.host(Side::Far)?);
+        let mut live = Live::new(&order.contender, 2 * near.len());
+        let on_interval = &mut self.on_interval;
+        world.run(
+            near,
+            far,
+            task.longest() + SLACK + path_time::drain(&self.network),
+            &mut |side, flow, point| {
+                if let Some(tell) = on_interval.as_mut()
+                    && let Some(row) = live.note(side, flow, point)
+                {
+                    tell(&row);
+                }
+            },
+        )?;
+        if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
+            tell(&row);
+        }
+        let figures = world.figures();
+        let (ends, took) = world.stops();
+        let [near, far] = ends.map(report);
+        let (mut record, _) = conclude(&contender, &*task, &BothReports { near, far: Some(far) });
+        let began = self.clock.now();
+        self.clock.advance_to(began + took);
+        record.took_ns = took.0;
+        record.path = Some(figures);
+        record.implementation = implementation(&contender, &record);
+        Ok(record)
+    }
+
+    /// Whether the contender can do the work here.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where it is a kernel's, where the work has to do with files, or where its messages
+    /// are too large for the path; with what would do.
+    pub fn fits(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
+        let Some(_) = contender.transport.simulated() else {
+            return Err(Error::usage(misfit(contender)));
+        };
+        if let Some(file) = task.files().first() {
+            return Err(Error::usage(format!(
+                "no file is read or written in virtual time; leave out `{}`, or race over a real path",
+                file.path
+            )));
+        }
+        if contender.transport.info().guarantees.framing == Framing::ByteStream {
+            return Ok(());
+        }
+        let parts = self.cutter.parts(task.largest_message() as u64 + u64::from(UDP_HEADER));
+        if parts <= MOST_PARTS {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "path `{}`: a message of {} bytes is cut into {parts} packets, and {MOST_PARTS} can be \
+             kept apart; raise mtu or lower size",
+            self.typed,
+            task.largest_message()
+        )))
+    }
+}
+
+impl Runner for Simulation {
+    fn run(&mut self, order: &Order) -> End {
+        match self.trial(order) {
+            Ok(record) => End::Ran(Box::new(record)),
+            Err(error) => End::Failed(error),
+        }
+    }
+
+    fn placement(&mut self, asked: Option<Placement>, _load: Load) -> Result<(Placement, String)> {
+        match asked {
+            None | Some(Placement::Virtual) => Ok((
+                Placement::Virtual,
+                "in virtual time no CPU has anything to do with the figures".to_owned(),
+            )),
+            Some(asked) => Err(Error::usage(format!(
+                "placement {asked}: on a simulated path the ends run in virtual time and on no CPU; \
+                 leave it out"
+            ))),
+        }
+    }
+
+    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+        let host = HostFacts {
+            hostname: KIND.to_owned(),
+            deadheat: env!("CARGO_PKG_VERSION").to_owned(),
+            ..HostFacts::default()
+        };
+        Ok((host, None))
+    }
+
+    fn path(&self) -> PathFacts {
+        PathFacts {
+            spec: self.typed.clone(),
+            kind: KIND.to_owned(),
+            address: String::new(),
+            built: None,
+        }
+    }
+}
+
+/// Why a contender cannot run in virtual time, with what can.
+fn misfit(contender: &Contender) -> String {
+    let models: Vec<&str> = crate::transport::ALL
+        .iter()
+        .filter(|transport| transport.simulated().is_some())
+        .map(|transport| transport.info().id)
+        .collect();
+    format!(
+        "`{}` is carried by the kernel, whose time cannot be simulated; {} run on a simulated path, \
+         and without `sim:` the path is emulated for any contender",
+        contender.spec,
+        models.join(" and ")
+    )
+}
+
+/// Why a contender cannot run on a real path; `None` where it can.
+pub fn needs_simulation(contender: &Contender) -> Option<String> {
+    let info = contender.transport.info();
+    (info.reach == Reach::Process && contender.transport.simulated().is_some()).then(|| {
+        format!(
+            "`{}` is a model that exists in virtual time only; race it with --path sim:delay=25ms or \
+             the like",
+            contender.spec
+        )
+    })
+}
+
+/// Who takes part in a trial.
+struct Cast<'a> {
+    order: &'a Order,
+    contender: &'a Contender,
+    model: &'a dyn Simulated,
+    task: &'a dyn Task,
+    cutter: Cutter,
+    transit: Nanos,
+}
+
+impl Cast<'_> {
+    /// One end of each flow.
+    fn host(&self, side: Side) -> Result<Vec<end::End>> {
+        let flows = self.task.flows().len();
+        (0..flows as u16)
+            .map(|flow| Ok(end::End::new(self.flow(side, flow, flows)?, BEGIN)))
+            .collect()
+    }
+
+    fn flow(
+        &self,
+        side: Side,
+        flow: u16,
+        flows: usize,
+    ) -> Result<Flow<dyn crate::transport::simulated::Endpoint>> {
+        let largest_message = self.task.largest_message();
+        let conn = self.model.open(&Opening {
+            side,
+            knobs: &self.contender.knobs,
+            largest_message,
+            mtu: self.cutter.mtu as u32,
+            ip_header: self.cutter.ip_header as u32,
+        })?;
+        let keep = self.order.samples.as_deref().filter(|_| side == Side::Near && flow == 0);
+        let half = self.task.half(Part {
+            side,
+            flow,
+            tag: SplitMix64::new(self.order.seed).next_u64() as u32,
+            seed: self.order.seed,
+            transit: self.transit,
+            guarantees: self.contender.transport.info().guarantees,
+            recorder: Box::new(Samples::new(keep, self.task.timeout().0)?),
+            store: None,
+        });
+        Ok(Flow {
+            conn,
+            half,
+            wait: WaitMode::Spin,
+            sampler: Sampler::new(self.order.interval, flows),
+            meter: None,
+            largest_message,
+            wait_calls: 0,
+            probe: None,
+        })
+    }
+}
+
+/// What an agent would report. Nothing here cost any time.
+fn report(ends: Vec<end::Stops>) -> AgentReport {
+    let mut report = AgentReport::default();
+    for end in ends {
+        if report.effective.is_empty() {
+            report.effective = end.effective;
+        }
+        report.halves.push(end.report);
+        report.series.push(end.series);
+        report.conns.push(end.stats);
+    }
+    report
+}
+
+fn implementation(contender: &Contender, record: &Record) -> String {
+    let info = contender.transport.info();
+    let control = record.effective.get("cc").map(|cc| format!("/{cc}")).unwrap_or_default();
+    format!("{}/{}{control}", info.id, info.implementation)
+}

@@ -1,0 +1,243 @@
+//! One end of one flow: the same flow as in a real trial, whose waits end when virtual time says so.
+
+use crate::contract::{Action, GUARD, Patience};
+use crate::error::Result;
+use crate::figures::series::{Point, Series};
+use crate::figures::{ConnStats, Tally};
+use crate::time::{Clock, Manual, Nanos};
+use crate::transport::simulated::Endpoint;
+use crate::transport::{Effective, Progress};
+use crate::trial::driver::{Flow, Signal, Turns, Watch, failed};
+use crate::workload::HalfReport;
+
+/// How long a flow that finds no room for a message waits at most, as in a real trial.
+const ROOM_GUARD: Nanos = Nanos::from_millis(1);
+
+pub(super) struct End {
+    flow: Flow<dyn Endpoint>,
+    turns: Option<Turns>,
+    signal: Signal,
+    told: Told,
+    /// When the flow takes its next turn by itself, and when the protocol has something to do.
+    wake: Option<Nanos>,
+    deadline: Option<Nanos>,
+    /// Whether room to send wakes it.
+    waits_for: WaitsFor,
+    /// Whether the protocol may have something to transmit.
+    may_transmit: bool,
+    /// The peer's end was seen; it is news once.
+    saw_close: bool,
+    stopped: Option<Stops>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitsFor {
+    Arrivals,
+    Room,
+}
+
+/// What remains of an end.
+pub(super) struct Stops {
+    pub(super) report: HalfReport,
+    pub(super) series: Series,
+    pub(super) stats: ConnStats,
+    pub(super) effective: Effective,
+}
+
+/// What a flow has told.
+#[derive(Default)]
+struct Told {
+    sent: Option<Tally>,
+    points: Vec<Point>,
+}
+
+impl Watch for Told {
+    fn sent_all(&mut self, sent: Tally) {
+        self.sent = Some(sent);
+    }
+
+    fn sampled(&mut self, point: &Point) {
+        self.points.push(*point);
+    }
+}
+
+impl End {
+    /// A flow that begins at `now`.
+    pub(super) fn new(mut flow: Flow<dyn Endpoint>, now: Nanos) -> End {
+        let turns = Some(flow.begin(now));
+        End {
+            flow,
+            turns,
+            signal: Signal::default(),
+            told: Told::default(),
+            wake: Some(now),
+            deadline: None,
+            waits_for: WaitsFor::Arrivals,
+            may_transmit: false,
+            saw_close: false,
+            stopped: None,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        !self.is_over() && self.wake.is_some_and(|at| at <= now)
+    }
+
+    /// When it does something by itself.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        let wake = self.wake.filter(|_| !self.is_over());
+        [wake, self.deadline].into_iter().flatten().min()
+    }
+
+    pub(super) fn sent(&self) -> Option<Tally> {
+        self.told.sent
+    }
+
+    /// The points taken since this was last asked.
+    pub(super) fn points(&mut self) -> std::vec::Drain<'_, Point> {
+        self.told.points.drain(..)
+    }
+
+    /// A datagram is here.
+    pub(super) fn arrive(&mut self, now: Nanos, datagram: &[u8]) {
+        self.flow.conn.handle_datagram(now, datagram);
+        self.deadline = self.flow.conn.next_deadline();
+        self.may_transmit = true;
+        self.wake = Some(now);
+    }
+
+    /// Control says that the other end has sent all it will.
+    pub(super) fn hear(&mut self, now: Nanos, sent: Tally) {
+        self.signal.peer_finished(sent);
+        self.wake = Some(now);
+    }
+
+    /// Fires the protocol's timer if it is due.
+    pub(super) fn fire(&mut self, now: Nanos) -> Result<()> {
+        if self.deadline.is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        self.may_transmit = true;
+        self.wake = Some(now);
+        self.flow.conn.on_deadline(now).map_err(|e| failed("keep the connection up", e))?;
+        self.deadline = self.flow.conn.next_deadline();
+        Ok(())
+    }
+
+    pub(super) fn may_transmit(&self) -> bool {
+        self.may_transmit
+    }
+
+    /// Writes the next datagram that leaves into `room`.
+    pub(super) fn transmit(&mut self, now: Nanos, room: &mut Vec<u8>) -> Progress {
+        let progress = self.flow.conn.poll_transmit(now, room);
+        self.deadline = self.flow.conn.next_deadline();
+        self.may_transmit = progress == Progress::Moved;
+        if self.may_transmit && self.waits_for == WaitsFor::Room {
+            self.wake = Some(now);
+        }
+        progress
+    }
+
+    /// Lets the flow take turns until it waits for something.
+    pub(super) fn visit(&mut self, clock: &Manual) -> Result<()> {
+        let Some(mut turns) = self.turns.take() else { return Ok(()) };
+        turns.now = clock.now();
+        self.may_transmit = true;
+        loop {
+            let action = self.flow.turn(&mut turns, clock, &self.signal, &mut self.told)?;
+            let Some(action) = action.filter(|action| *action != Action::Done) else {
+                self.stop(clock.now());
+                return Ok(());
+            };
+            let wait = self.act(action, &turns, clock)?;
+            turns.after(action, clock);
+            if let Wait::Until(wake, waits_for) = wait {
+                (self.wake, self.waits_for) = (wake, waits_for);
+                self.deadline = self.flow.conn.next_deadline();
+                self.turns = Some(turns);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Does what the half asks for; what to wait for where that leads to nothing.
+    fn act(&mut self, action: Action, turns: &Turns, clock: &Manual) -> Result<Wait> {
+        let now = clock.now();
+        match action {
+            Action::Send { lane, len } => {
+                let sent = self.flow.conn.send(lane, &turns.out[..len]);
+                match sent.map_err(|e| failed("send", e))? {
+                    Progress::Moved => self.flow.half.on_sent(now),
+                    Progress::Closed => self.flow.half.on_closed(now),
+                    Progress::Idle => {
+                        self.flow.half.on_no_room(now);
+                        let guard = Wait::until(now + ROOM_GUARD, WaitsFor::Room);
+                        return self.receive(clock, guard);
+                    }
+                }
+                Ok(Wait::No)
+            }
+            Action::Wait(until) => {
+                // A time that has passed already must not keep the clock from going on.
+                let wake = until.map(|until| until.max(now + Nanos(1)));
+                self.receive(clock, Wait::Until(wake, WaitsFor::Arrivals))
+            }
+            Action::Pump => Ok(match self.flow.pump()? {
+                Progress::Moved => Wait::No,
+                _ => Wait::until(now + GUARD, WaitsFor::Room),
+            }),
+            Action::Drain => {
+                let progress = self.flow.drain(clock)?;
+                Ok(self.after_receiving(progress, Wait::until(now + GUARD, WaitsFor::Arrivals)))
+            }
+            Action::Done | Action::Fail => Ok(Wait::No),
+        }
+    }
+
+    fn receive(&mut self, clock: &Manual, idle: Wait) -> Result<Wait> {
+        let progress = self.flow.receive_once(Patience::None, clock)?;
+        Ok(self.after_receiving(progress, idle))
+    }
+
+    fn after_receiving(&mut self, progress: Progress, idle: Wait) -> Wait {
+        match progress {
+            Progress::Moved => Wait::No,
+            Progress::Closed if !std::mem::replace(&mut self.saw_close, true) => Wait::No,
+            Progress::Closed | Progress::Idle => idle,
+        }
+    }
+
+    fn stop(&mut self, now: Nanos) {
+        self.flow.end(now, &mut self.told);
+        let report = self.flow.half.report(now);
+        self.told.sent.get_or_insert(report.sent);
+        self.stopped = Some(Stops {
+            report,
+            series: self.flow.sampler.series(),
+            stats: self.flow.conn.stats(),
+            effective: self.flow.conn.effective(),
+        });
+    }
+
+    /// What remains, once it is over.
+    pub(super) fn stops(self) -> Option<Stops> {
+        self.stopped
+    }
+}
+
+/// What a flow waits for.
+enum Wait {
+    No,
+    Until(Option<Nanos>, WaitsFor),
+}
+
+impl Wait {
+    fn until(at: Nanos, waits_for: WaitsFor) -> Wait {
+        Wait::Until(Some(at), waits_for)
+    }
+}

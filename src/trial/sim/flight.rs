@@ -1,0 +1,195 @@
+//! Datagrams on their way, in memory that is used again.
+
+/// One packet of a datagram: what a channel calls it by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    slot: u32,
+    part: u16,
+}
+
+/// The most packets that one datagram may be cut into.
+pub(super) const MOST_PARTS: u64 = 128;
+
+struct Flight {
+    bytes: Vec<u8>,
+    /// The end that it goes to.
+    to: usize,
+    parts: u32,
+    /// Those that arrived, a bit each.
+    arrived: u128,
+    /// Departures to come.
+    left: u32,
+}
+
+/// All datagrams on their way.
+#[derive(Default)]
+pub(super) struct Flights {
+    flights: Vec<Flight>,
+    free: Vec<u32>,
+}
+
+/// What the arrival of a packet makes of its datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It is here.
+    Whole,
+    /// Others of its packets are missing, or all came before.
+    Partial,
+}
+
+impl Flights {
+    /// A datagram to the end `to`, which `fill` may write; nothing where it answers nothing.
+    pub(super) fn launch<T>(
+        &mut self,
+        to: usize,
+        fill: impl FnOnce(&mut Vec<u8>) -> Option<T>,
+    ) -> Option<(u32, T)> {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(Flight { bytes: Vec::new(), to, parts: 0, arrived: 0, left: 0 });
+            (self.flights.len() - 1) as u32
+        });
+        let flight = &mut self.flights[slot as usize];
+        flight.bytes.clear();
+        (flight.to, flight.parts, flight.arrived, flight.left) = (to, 0, 0, 0);
+        let filled = fill(&mut flight.bytes);
+        if filled.is_none() {
+            self.free.push(slot);
+        }
+        Some((slot, filled?))
+    }
+
+    pub(super) fn len(&self, slot: u32) -> u64 {
+        self.flights[slot as usize].bytes.len() as u64
+    }
+
+    /// The datagram is cut into so many packets. It stays until [`Flights::gone`].
+    pub(super) fn cut(&mut self, slot: u32, parts: u64) {
+        let flight = &mut self.flights[slot as usize];
+        (flight.parts, flight.left) = (parts as u32, 1);
+    }
+
+    /// A packet of it enters a channel, which answers how many departures it will have.
+    pub(super) fn enter(&mut self, slot: u32, part: u16, enter: impl FnOnce(Part) -> u32) {
+        let departures = enter(Part { slot, part });
+        self.flights[slot as usize].left += departures;
+    }
+
+    /// All its packets have entered.
+    pub(super) fn gone(&mut self, slot: u32) {
+        self.departed(Part { slot, part: 0 });
+    }
+
+    /// A packet arrived.
+    pub(super) fn arrive(&mut self, part: Part) -> Arrival {
+        let flight = &mut self.flights[part.slot as usize];
+        let before = flight.arrived.count_ones();
+        flight.arrived |= 1u128.unbounded_shl(u32::from(part.part));
+        let is_new = flight.arrived.count_ones() > before;
+        let is_whole = flight.arrived.count_ones() == flight.parts;
+        // A copy of a datagram in one packet is a datagram; a copy of a fragment is not.
+        if is_whole && (is_new || flight.parts == 1) { Arrival::Whole } else { Arrival::Partial }
+    }
+
+    /// What the packet is part of, and where it goes.
+    pub(super) fn datagram(&self, part: Part) -> (usize, &[u8]) {
+        let flight = &self.flights[part.slot as usize];
+        (flight.to, &flight.bytes)
+    }
+
+    /// One departure is over.
+    pub(super) fn departed(&mut self, part: Part) {
+        let flight = &mut self.flights[part.slot as usize];
+        flight.left = flight.left.saturating_sub(1);
+        if flight.left == 0 {
+            self.free.push(part.slot);
+        }
+    }
+}
+
+/// How a datagram travels in IP packets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cutter {
+    /// The largest IP packet in bytes.
+    pub(super) mtu: u64,
+    /// The bytes of an IP header.
+    pub(super) ip_header: u64,
+}
+
+impl Cutter {
+    /// Bytes of content in each fragment but the last: a multiple of 8 (RFC 791, 3.2), behind a header
+    /// that is 8 bytes longer over IPv6 (RFC 8200, 4.5).
+    fn room(&self) -> u64 {
+        (self.mtu.saturating_sub(self.fragment_header()) / 8 * 8).max(8)
+    }
+
+    fn fragment_header(&self) -> u64 {
+        self.ip_header + if self.ip_header >= 40 { 8 } else { 0 }
+    }
+
+    /// How many packets carry a datagram of `bytes`, the UDP header included.
+    pub(super) fn parts(&self, bytes: u64) -> u64 {
+        if bytes + self.ip_header <= self.mtu { 1 } else { bytes.div_ceil(self.room()) }
+    }
+
+    /// The lengths of these packets in bytes.
+    pub(super) fn packets(&self, bytes: u64) -> impl Iterator<Item = u64> + use<> {
+        let (parts, room, cutter) = (self.parts(bytes), self.room(), *self);
+        (0..parts).map(move |part| match parts {
+            1 => bytes + cutter.ip_header,
+            _ => room.min(bytes - part * room) + cutter.fragment_header(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(flights: &mut Flights, parts: usize) -> Vec<Part> {
+        let (slot, ()) = flights.launch(3, |bytes| Some(bytes.extend_from_slice(b"x"))).unwrap();
+        flights.cut(slot, parts as u64);
+        let mut all = Vec::new();
+        for part in 0..parts as u16 {
+            flights.enter(slot, part, |part| {
+                all.push(part);
+                2
+            });
+        }
+        flights.gone(slot);
+        all
+    }
+
+    #[test]
+    fn a_datagram_is_there_once_all_its_packets_are_and_copies_only_where_it_is_one() {
+        let mut flights = Flights::default();
+        let whole = launch(&mut flights, 1);
+        let cut = launch(&mut flights, 128);
+        for _ in 0..2 {
+            assert_eq!(flights.arrive(whole[0]), Arrival::Whole);
+            flights.departed(whole[0]);
+        }
+        for part in cut.iter().rev().take(127) {
+            assert_eq!(flights.arrive(*part), Arrival::Partial);
+        }
+        assert_eq!(flights.arrive(cut[1]), Arrival::Partial);
+        assert_eq!(flights.arrive(cut[0]), Arrival::Whole);
+        assert_eq!(flights.arrive(cut[0]), Arrival::Partial);
+        assert_eq!(flights.datagram(cut[0]), (3, &b"x"[..]));
+        // The first slot is free again, the second is not.
+        assert_eq!(flights.free, [0]);
+        assert!(flights.launch(0, |_| None::<()>).is_none());
+        assert_eq!(flights.free, [0]);
+    }
+
+    #[test]
+    fn packets_are_as_ip_cuts_them() {
+        let lengths = |ip_header, bytes| -> Vec<u64> {
+            Cutter { mtu: 1500, ip_header }.packets(bytes).collect()
+        };
+        assert_eq!(lengths(20, 1480), [1500]);
+        assert_eq!(lengths(20, 1481), [1500, 21]);
+        assert_eq!(lengths(20, 3000), [1500, 1500, 60]);
+        assert_eq!(lengths(40, 1460), [1500]);
+        assert_eq!(lengths(40, 1461), [1496, 61]);
+    }
+}

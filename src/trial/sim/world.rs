@@ -1,0 +1,295 @@
+//! Two hosts and what lies between them, in virtual time: takes the next thing that happens, whichever
+//! it is, until both ends are done.
+//!
+//! At one time things happen in this order: packets come out of the channels, up before down; timers of
+//! protocols fire; flows take their turns, those of the near host first; control says who will send no
+//! more; and the interfaces, near before far, take what may leave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::end::{End, Stops};
+use super::flight::{Arrival, Cutter, Flights, Part};
+use crate::contract::{Direction, Side};
+use crate::error::{Error, Result};
+use crate::figures::path::{LinkFigures, PathFigures, WayFigures};
+use crate::figures::series::Point;
+use crate::path::impair::{self, Capable, Channel, Packet};
+use crate::path::network::{Link, Rate};
+use crate::path::trace::Content;
+use crate::rng::SplitMix64;
+use crate::time::{Clock, Manual, Nanos};
+use crate::transport::Progress;
+use crate::transport::simulated::UDP_HEADER;
+use crate::units::BitRate;
+
+/// How fast a host hands packets to the path, unless the path itself is faster. Without this nothing
+/// would hold back a sender that nobody controls, where the path has no rate either.
+pub(super) const INTERFACE: BitRate = BitRate(10_000_000_000);
+
+/// How many things may happen at one time until it is clear that time does not pass.
+const STANDSTILL: u64 = 50_000_000;
+/// After how many of them the stop button is looked at.
+const LOOK_EVERY: u64 = 1 << 12;
+
+/// The two hosts. Ends are numbered: those of the near host by flow, then those of the far one.
+pub(super) struct World {
+    clock: Manual,
+    start: Nanos,
+    channels: [Channel<Part>; 2],
+    flights: Flights,
+    cutter: Cutter,
+    interfaces: [Interface; 2],
+    speed: BitRate,
+    ends: Vec<End>,
+    /// Whether each host has said that it will send no more.
+    told: [Told; 2],
+    stop: Arc<AtomicBool>,
+}
+
+/// Where one host's packets leave.
+#[derive(Debug, Clone, Copy, Default)]
+struct Interface {
+    /// From when on it takes another.
+    free_at: Nanos,
+    /// Whose turn it is, among the flows.
+    turn: usize,
+}
+
+/// Whether all flows of a host have sent all they will, and control has told the other so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    No,
+    Yes,
+}
+
+/// Is told the points of a flow's series.
+pub(super) type OnPoint<'a> = &'a mut dyn FnMut(Side, u16, Point);
+
+impl World {
+    /// `link` between the two hosts, with draws by `seed`, from now on.
+    pub(super) fn new(clock: Manual, link: &Link, seed: u64, cutter: Cutter) -> World {
+        let channel = |direction| {
+            let place = impair::Place { seed, link: 0, direction };
+            Channel::new(link.toward(direction), place)
+        };
+        World {
+            start: clock.now(),
+            clock,
+            channels: [channel(Direction::Up), channel(Direction::Down)],
+            flights: Flights::default(),
+            cutter,
+            interfaces: [Interface::default(); 2],
+            speed: speed(link),
+            ends: Vec::new(),
+            told: [Told::No; 2],
+            stop: Arc::default(),
+        }
+    }
+
+    /// Breaks off once `flag` is set.
+    pub(super) fn stop_on(mut self, flag: Arc<AtomicBool>) -> World {
+        self.stop = flag;
+        self
+    }
+
+    /// Runs all flows to their ends: `near` and `far` have an end of each.
+    ///
+    /// # Errors
+    /// What a flow fails with; where they are not done after `longest`.
+    pub(super) fn run(
+        &mut self,
+        near: Vec<End>,
+        far: Vec<End>,
+        longest: Nanos,
+        on_point: OnPoint<'_>,
+    ) -> Result<()> {
+        self.ends = near.into_iter().chain(far).collect();
+        let deadline = self.start + longest;
+        let (mut now, mut here, mut steps) = (self.clock.now(), 0, 0u64);
+        loop {
+            self.step(now, on_point)?;
+            if self.ends.iter().all(End::is_over) {
+                return Ok(());
+            }
+            let next = self.next(now).filter(|at| *at <= deadline).ok_or_else(unfinished)?;
+            here = if next > now { 0 } else { here + 1 };
+            if here > STANDSTILL {
+                return Err(Error::peer(
+                    "simulation",
+                    format!("it stands still at {now} (a defect)"),
+                ));
+            }
+            steps += 1;
+            if steps.is_multiple_of(LOOK_EVERY) && self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            now = now.max(next);
+            self.clock.advance_to(now);
+        }
+    }
+
+    /// Everything that happens now.
+    fn step(&mut self, now: Nanos, on_point: OnPoint<'_>) -> Result<()> {
+        self.arrivals(now, Direction::Up);
+        self.arrivals(now, Direction::Down);
+        for end in &mut self.ends {
+            end.fire(now)?;
+        }
+        let flows = self.flows();
+        for at in 0..self.ends.len() {
+            if self.ends[at].is_due(now) {
+                self.ends[at].visit(&self.clock)?;
+                let (side, flow) =
+                    if at < flows { (Side::Near, at) } else { (Side::Far, at - flows) };
+                for point in self.ends[at].points() {
+                    on_point(side, flow as u16, point);
+                }
+            }
+        }
+        self.speak(now, Side::Near);
+        self.speak(now, Side::Far);
+        self.transmit(now, Side::Near);
+        self.transmit(now, Side::Far);
+        Ok(())
+    }
+
+    /// When the next thing happens.
+    fn next(&self, now: Nanos) -> Option<Nanos> {
+        let channels = self.channels.iter().filter_map(Channel::next).map(|at| self.start + at);
+        let ends = self.ends.iter().filter_map(End::next);
+        let flows = self.flows();
+        let interfaces = self.interfaces.iter().zip([&self.ends[..flows], &self.ends[flows..]]);
+        let interfaces = interfaces
+            .filter(|(_, ends)| ends.iter().any(End::may_transmit))
+            .map(|(interface, _)| interface.free_at.max(now));
+        channels.chain(ends).chain(interfaces).min()
+    }
+
+    fn flows(&self) -> usize {
+        self.ends.len() / 2
+    }
+
+    /// Takes what comes out of a channel until now.
+    fn arrivals(&mut self, now: Nanos, direction: Direction) {
+        while let Some(departure) = self.channels[index(direction)].depart(now - self.start) {
+            let part = departure.handle;
+            // The checksums of IP and UDP find every single bit that was flipped, and such a packet is
+            // dropped where it arrives.
+            let is_sound =
+                matches!(departure.end, impair::End::Delivered(c) if c.flipped.is_none());
+            if is_sound && self.flights.arrive(part) == Arrival::Whole {
+                let (to, datagram) = self.flights.datagram(part);
+                self.ends[to].arrive(now, datagram);
+            }
+            self.flights.departed(part);
+        }
+    }
+
+    /// Lets control say that a host has sent all it will, once that is so.
+    fn speak(&mut self, now: Nanos, side: Side) {
+        let (me, flows) = (host(side), self.flows());
+        let (near, far) = self.ends.split_at_mut(flows);
+        let (mine, others) = if side == Side::Near { (near, far) } else { (far, near) };
+        if self.told[me] == Told::Yes || mine.iter().any(|end| end.sent().is_none()) {
+            return;
+        }
+        self.told[me] = Told::Yes;
+        for (sent, other) in mine.iter().filter_map(End::sent).zip(others) {
+            other.hear(now, sent);
+        }
+    }
+
+    /// Lets the interface of a host take what it can, its flows in turns.
+    fn transmit(&mut self, now: Nanos, side: Side) {
+        let (me, flows) = (host(side), self.flows());
+        let mut idle = 0;
+        while self.interfaces[me].free_at <= now && idle < flows {
+            let flow = self.interfaces[me].turn;
+            self.interfaces[me].turn = (flow + 1) % flows;
+            let (from, to) = (me * flows + flow, (1 - me) * flows + flow);
+            let end = &mut self.ends[from];
+            let launched = self.flights.launch(to, |room| {
+                (end.may_transmit() && end.transmit(now, room) == Progress::Moved).then_some(())
+            });
+            match launched {
+                Some((slot, ())) => {
+                    idle = 0;
+                    self.leave(now, me, slot, flow);
+                }
+                None => idle += 1,
+            }
+        }
+    }
+
+    /// A datagram leaves its host, packet after packet.
+    fn leave(&mut self, now: Nanos, me: usize, slot: u32, flow: usize) {
+        let direction = [Direction::Up, Direction::Down][me];
+        let flow = SplitMix64::new(flow as u64).next_u64();
+        let bytes = self.flights.len(slot) + u64::from(UDP_HEADER);
+        self.flights.cut(slot, self.cutter.parts(bytes));
+        let mut carried = 0;
+        for (part, len) in self.cutter.packets(bytes).enumerate() {
+            // What the one before it brings out at once has to be out.
+            self.arrivals(now, direction);
+            let packet = Packet { bytes: len as u32, flow, capable: Capable::No };
+            let channel = &mut self.channels[index(direction)];
+            let since = now - self.start;
+            self.flights.enter(slot, part as u16, |part| channel.arrive(since, &packet, part));
+            carried += len;
+        }
+        self.flights.gone(slot);
+        let takes = (u128::from(carried) * 8_000_000_000).div_ceil(u128::from(self.speed.0.max(1)));
+        self.interfaces[me].free_at = now + Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
+    }
+
+    /// What the path did.
+    pub(super) fn figures(&self) -> PathFigures {
+        let way = |channel: &Channel<Part>| WayFigures {
+            fates: channel.fates(),
+            ..WayFigures::default()
+        };
+        let [up, down] = &self.channels;
+        PathFigures { links: vec![LinkFigures { up: way(up), down: way(down) }] }
+    }
+
+    /// The ends of both hosts as they stopped, and how long it took.
+    pub(super) fn stops(self) -> ([Vec<Stops>; 2], Nanos) {
+        let took = self.clock.now() - self.start;
+        let flows = self.flows();
+        let mut near: Vec<Stops> = self.ends.into_iter().filter_map(End::stops).collect();
+        let far = near.split_off(flows.min(near.len()));
+        ([near, far], took)
+    }
+}
+
+fn index(direction: Direction) -> usize {
+    match direction {
+        Direction::Up => 0,
+        Direction::Down => 1,
+    }
+}
+
+fn host(side: Side) -> usize {
+    match side {
+        Side::Near => 0,
+        Side::Far => 1,
+    }
+}
+
+/// How fast both interfaces are: no slower than the path at its fastest.
+fn speed(link: &Link) -> BitRate {
+    let fastest = |rate: &Rate| match rate {
+        Rate::Unlimited => BitRate(0),
+        Rate::Fixed(rate) => *rate,
+        Rate::Trace(trace) => match &trace.content {
+            Content::Steps(steps) => steps.iter().map(|step| step.rate).max().unwrap_or(BitRate(0)),
+            Content::Opportunities { .. } => BitRate(0),
+        },
+    };
+    INTERFACE.max(fastest(&link.up.rate)).max(fastest(&link.down.rate))
+}
+
+fn unfinished() -> Error {
+    Error::peer("trial", "it did not end in time; one end hangs")
+}

@@ -1,0 +1,332 @@
+//! Whole trials and races in virtual time: tables of what the models do under loss, delay and short
+//! queues, to the last digit; the same result each time; and what cannot be simulated is refused.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --test sim` writes the tables anew; read the difference.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use deadheat::figures::path::{LinkFigures, PathFigures};
+use deadheat::figures::{Account, Quantile};
+use deadheat::path::network::Network;
+use deadheat::path::{self, Family};
+use deadheat::race::outcome::Status;
+use deadheat::race::{Race, compare, save};
+use deadheat::time::{Clock, Nanos};
+use deadheat::transport::Contender;
+use deadheat::trial::explain::Pass;
+use deadheat::trial::placement::Placement;
+use deadheat::trial::sim::Simulation;
+use deadheat::trial::{End, Order, Record, Runner};
+use deadheat::workload;
+
+/// A trial over `sim:` and this, which must pass its gate.
+fn trial(path: &str, contender: &str, workload: &str) -> Record {
+    let typed = format!("sim:{path}");
+    let path::Path::Simulated(network) = path::Path::parse(&typed).unwrap() else {
+        panic!("{typed} is not simulated")
+    };
+    let mut simulation = Simulation::new(&typed, network, Family::Any).unwrap();
+    let order = Order {
+        contender: contender.to_owned(),
+        workload: workload.to_owned(),
+        placement: Placement::Virtual,
+        seed: 7,
+        samples: None,
+        interval: Nanos::from_millis(100),
+        pass: Pass::Figures,
+    };
+    match simulation.run(&order) {
+        End::Ran(record) => {
+            let case = format!("{contender} {workload} over {typed}");
+            assert!(record.valid, "{case}: {:?}", record.why_invalid);
+            assert_eq!(simulation.clock().now(), Nanos(record.took_ns), "{case}");
+            *record
+        }
+        End::Blocked(why) => panic!("{typed}: {why}"),
+        End::Failed(error) => panic!("{typed}: {error}"),
+    }
+}
+
+fn up(record: &Record) -> &Account {
+    record.ledger.up.as_ref().unwrap()
+}
+
+/// Milliseconds of a quantile of the round trips; nothing where too few samples lie beyond it.
+fn ms(quantile: Option<Quantile>) -> String {
+    match quantile {
+        None => "-".into(),
+        Some(Quantile::Ns(ns)) => format!("{:.3}", ns as f64 / 1e6),
+        Some(Quantile::Beyond(ns)) => format!(">{:.0}", ns as f64 / 1e6),
+    }
+}
+
+fn megabits(record: &Record) -> String {
+    format!("{:.3}", record.metrics["goodput_bps"] / 1e6)
+}
+
+const RATE: &str = "rate=20mbit";
+const DELAYS: [&str; 2] = ["5ms", "40ms"];
+const QUEUES: [&str; 2] = ["10ms", "100ms"];
+const LOSSES: [&str; 3] = ["0%", "0.1%", "2%"];
+
+/// A line for each combination of loss, delay and queue, with what `cells` says of the path.
+fn table(title: &str, columns: &str, cells: impl Fn(&str) -> String) -> String {
+    let mut out = format!("{title}, {RATE}, seed 7\n  loss  delay  queue {columns}\n");
+    for loss in LOSSES {
+        for delay in DELAYS {
+            for queue in QUEUES {
+                let path = match loss {
+                    "0%" => format!("delay={delay},{RATE},queue={queue}"),
+                    _ => format!("delay={delay},loss={loss},{RATE},queue={queue}"),
+                };
+                writeln!(out, "{loss:>6} {delay:>6} {queue:>6} {}", cells(&path)).unwrap();
+            }
+        }
+    }
+    out
+}
+
+fn ping_table() -> String {
+    table(
+        "ping:interval=5ms,count=2000",
+        " | datagram: p50 ms      p99  lost | ARQ: p50 ms      p99  resent",
+        |path| {
+            let [datagram, arq] = ["sim-datagram", "sim-arq"]
+                .map(|contender| trial(path, contender, "ping:interval=5ms,count=2000"));
+            let rtt = |record: &Record| {
+                let rtt = record.rtt_ns.clone().unwrap();
+                format!("{:>8} {:>8}", ms(rtt.p50), ms(rtt.p99))
+            };
+            let lost = datagram.ledger.accounts().map(|(_, account)| account.lost_on_path);
+            format!(
+                " |       {}  {:>4} |    {}  {:>6}",
+                rtt(&datagram),
+                lost.sum::<u64>(),
+                rtt(&arq),
+                arq.retransmits.unwrap()
+            )
+        },
+    )
+}
+
+fn bulk_table() -> String {
+    table(
+        "bulk:time=5s",
+        " | Reno: Mbit/s  resent   full | window only: Mbit/s  resent   full",
+        |path| {
+            let cells = ["sim-arq", "sim-arq:cc=none"].map(|contender| {
+                let record = trial(path, contender, "bulk:time=5s");
+                let full = fates(&record).up.fates.full;
+                let resent = record.retransmits.unwrap();
+                format!("{:>7}  {resent:>6} {full:>6}", megabits(&record))
+            });
+            format!(" |      {} |             {}", cells[0], cells[1])
+        },
+    )
+}
+
+fn cbr_table() -> String {
+    table("cbr:time=2s", " | 10 Mbit/s: Mbit/s  lost | 25 Mbit/s: Mbit/s  lost   full", |path| {
+        let [fits, exceeds] = ["10mbit", "25mbit"]
+            .map(|rate| trial(path, "sim-datagram", &format!("cbr:rate={rate},size=1400,time=2s")));
+        format!(
+            " |           {:>7}  {:>4} |           {:>7}  {:>4} {:>6}",
+            megabits(&fits),
+            up(&fits).lost_on_path,
+            megabits(&exceeds),
+            up(&exceeds).lost_on_path,
+            fates(&exceeds).up.fates.full
+        )
+    })
+}
+
+fn fates(record: &Record) -> &LinkFigures {
+    let path: &PathFigures = record.path.as_ref().unwrap();
+    &path.links[0]
+}
+
+#[test]
+fn tables_are_as_the_golden_file_says() {
+    let text = [ping_table(), bulk_table(), cbr_table()].join("\n");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sim.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    for (number, (got, want)) in text.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(got, want, "line {}", number + 1);
+    }
+    assert_eq!(text.lines().count(), expected.lines().count());
+}
+
+#[test]
+fn a_round_trip_is_twice_the_delay_and_the_time_on_the_wire() {
+    let record = trial("delay=25ms", "sim-datagram", "ping:interval=1ms,count=200");
+    let rtt = record.rtt_ns.unwrap();
+    assert_eq!((rtt.min, rtt.max), (Some(50_000_000), Some(50_000_000)));
+    // 64 bytes behind 28 of headers take 36.8 µs at 20 Mbit/s, each way.
+    let record = trial("delay=25ms,rate=20mbit", "sim-datagram", "ping:interval=1ms,count=200");
+    let rtt = record.rtt_ns.unwrap();
+    assert_eq!((rtt.min, rtt.max), (Some(50_073_600), Some(50_073_600)));
+    assert_eq!(record.send_lateness_ns.unwrap().max, Some(0));
+}
+
+#[test]
+fn a_window_that_covers_the_path_fills_the_link() {
+    let record =
+        trial("delay=25ms,rate=20mbit,queue=100ms", "sim-arq:cc=none,window=200kB", "bulk:time=5s");
+    // 48 bytes of headers around 1452 of data.
+    let link = 20e6 * 1452.0 / 1500.0;
+    let share = record.metrics["goodput_bps"] / link;
+    assert!((0.99..=1.001).contains(&share), "{share}");
+    assert_eq!(record.retransmits, Some(0));
+}
+
+#[test]
+fn a_path_without_a_rate_is_held_back_by_the_interface_only() {
+    let record = trial("delay=1ms", "sim-datagram", "bulk:time=20ms");
+    let share = record.metrics["sent_bps"] / (10e9 * 1400.0 / 1428.0);
+    assert!((0.95..=1.05).contains(&share), "{share}");
+    // No delay at all: time passes nevertheless.
+    let record = trial("delay=0ms", "sim-arq", "ping:window=1,count=1000");
+    assert_eq!(record.ledger.up.unwrap().delivered, 1000);
+}
+
+#[test]
+fn messages_larger_than_a_packet_are_cut_and_put_together() {
+    let record =
+        trial("delay=5ms,rate=100mbit", "sim-datagram", "ping:size=60kB,interval=20ms,count=100");
+    assert_eq!(up(&record).delivered, 100);
+    let link = fates(&record);
+    let packets = record.packets.unwrap().per_message();
+    assert_eq!((packets, link.up.fates.arrived), (41, 100 * packets));
+    let lossy = trial("delay=5ms,loss=1%", "sim-datagram", "cbr:rate=10mbit,size=15kB,time=5s");
+    // Each of 11 packets has to arrive.
+    let share = up(&lossy).lost_on_path as f64 / up(&lossy).sent as f64;
+    assert!((0.06..=0.15).contains(&share), "{share}");
+}
+
+#[test]
+fn several_flows_share_a_link() {
+    let record = trial(
+        "delay=10ms,rate=20mbit,queue=50ms",
+        "sim-arq",
+        "bulk:streams=4,direction=both,time=3s",
+    );
+    for way in ["goodput_up_bps", "goodput_down_bps"] {
+        let share = record.metrics[way] / 20e6;
+        // Slow start overshoots the queue, and Reno closes one gap in a round trip.
+        assert!((0.6..0.97).contains(&share), "{way}: {share}");
+    }
+}
+
+/// The saved race without the time of day at which it ran.
+fn saved(race: &Race) -> String {
+    let mut outcome = race.run().unwrap();
+    outcome.started = String::new();
+    serde_json::to_string_pretty(&outcome).unwrap()
+}
+
+#[test]
+fn a_race_is_the_same_to_the_last_bit() {
+    let race = |seed| {
+        Race::new(["sim-datagram", "sim-arq"])
+            .path("sim:delay=10ms,jitter=2ms,loss=1%,rate=20mbit,queue=50ms")
+            .workload("ping:count=200")
+            .budget(Nanos::from_secs(20))
+            .seed(seed)
+    };
+    let first = saved(&race(7));
+    assert_eq!(first, saved(&race(7)));
+    assert_ne!(first, saved(&race(8)));
+    for pretends in ["steal_share\": 0.0", "\"hostname\": \"simulated\"", "\"kind\": \"simulated\""]
+    {
+        assert!(first.contains(pretends), "{pretends}");
+    }
+}
+
+fn refusal(race: &Race) -> String {
+    let error = race.check().unwrap_err();
+    assert_eq!(error.exit_code(), 2, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_by_name() {
+    let race = |contender: &str| Race::new([contender]).path("sim:delay=5ms");
+    for contender in ["tcp", "udp:gso=off", "unix", "icmp", "pipe"] {
+        let Err(error) = race(contender).check() else { panic!("{contender}") };
+        let said = error.to_string();
+        let name = contender.split(':').next().unwrap();
+        assert!(said.contains(name), "{said}");
+    }
+    let said = refusal(&race("tcp"));
+    assert!(said.contains("carried by the kernel") && said.contains("sim-arq"), "{said}");
+    assert!(refusal(&race("sim-arq").explain()).contains("--explain"));
+    assert!(refusal(&race("sim-arq").placement("busy")).contains("on no CPU"));
+    assert!(
+        refusal(&race("sim-arq").workload("bulk:file=/etc/hostname")).contains("/etc/hostname")
+    );
+    let two = Race::new(["sim-arq"]).path("sim:delay=5ms + delay=6ms");
+    assert!(refusal(&two).contains("one link"));
+    for path in ["loopback", "delay=5ms"] {
+        let said = refusal(&Race::new(["sim-datagram"]).path(path));
+        assert!(said.contains("virtual time only") && said.contains("--path sim:"), "{said}");
+    }
+    let said = refusal(&Race::new(["sim-arq"]).to("host.example"));
+    assert!(said.contains("virtual time only"), "{said}");
+    let mut small = Network::parse("delay=5ms").unwrap();
+    small.mtu = 300;
+    let simulation = Simulation::new("sim:delay=5ms", small, Family::Any).unwrap();
+    let contender = Contender::parse("sim-datagram").unwrap();
+    let task = workload::parse("ping:size=65507").unwrap();
+    let said = simulation.fits(&contender, &*task).unwrap_err().to_string();
+    assert!(said.contains("raise mtu or lower size"), "{said}");
+}
+
+#[test]
+fn simulated_and_measured_races_are_not_compared() {
+    let race = Race::new(["sim-arq"]).path("sim:delay=5ms").workload("ping:count=50").blocks(1);
+    let simulated = race.seed(1).run().unwrap();
+    let mut measured = simulated.clone();
+    measured.path.kind = "loopback".into();
+    assert!(compare::check(&simulated, &simulated).is_ok());
+    assert!(compare::check(&measured, &measured).is_ok());
+    let said = compare::check(&measured, &simulated).unwrap_err().to_string();
+    assert!(said.contains("measured") && said.contains("simulated"), "{said}");
+}
+
+fn deadheat(args: &[&str], dir: &Path) -> Output {
+    let program = env!("CARGO_BIN_EXE_deadheat");
+    Command::new(program).args(args).current_dir(dir).output().unwrap()
+}
+
+#[test]
+fn a_race_that_is_gone_on_with_ends_as_one_in_one_piece() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let output = deadheat(args, dir.path());
+        let code = output.status.code();
+        assert!(code == Some(0) || code == Some(3), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let path = "sim:delay=25ms,loss=1%,rate=20mbit,queue=50ms";
+    let race = ["race", "sim-datagram", "sim-arq", "-w", "cbr:rate=1mbit,time=1s", "--path", path];
+    let plan = ["--seed", "3", "--margin", "1%", "--blocks", "10", "-o", "whole.json"];
+    let text = run(&[&race[..], &plan].concat());
+    assert!(text.contains("simulated") && text.contains("virtual"), "{text}");
+    let whole = save::load(&dir.path().join("whole.json")).unwrap();
+    let mut part = whole.clone();
+    part.trials.retain(|trial| trial.block < 3);
+    part.status = Status::Interrupted;
+    assert!(part.trials.len() < whole.trials.len());
+    save::save(&part, &dir.path().join("part.json")).unwrap();
+    run(&["race", "--resume", "part.json"]);
+    assert_eq!(save::load(&dir.path().join("part.json")).unwrap(), whole);
+    assert_eq!(run(&["report", "whole.json"]), text);
+    assert!(run(&["report", "whole.json", "--format", "markdown"]).contains("simulated"));
+}
