@@ -127,7 +127,8 @@ fn a_dead_link_delivers_nothing() {
         trace(Nanos::from_millis(4), Content::Opportunities { bytes: 1_504, at: Vec::new() }),
         Rate::Fixed(BitRate(0)),
     ] {
-        let queue = Queue { limit: Limit::Packets(1_000), ..Queue::default() };
+        let limit = Limit::Packets(1_000);
+        let queue = crate::path::network::Queue { limit, ..Default::default() };
         let model = Impairments { rate, queue, ..Impairments::default() };
         let mut channel = channel(&model);
         for i in 0..2_000 {
