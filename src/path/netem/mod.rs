@@ -16,7 +16,7 @@
 //! distributions, and what this module asked for can be read in a log as people know it.
 
 use std::net::IpAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::network::{Backend, Network};
 use crate::contract::Direction;
@@ -202,8 +202,10 @@ impl Middle {
             (0..links).flat_map(|index| [format!("n{index}"), format!("f{index}")]).collect();
         for (space, devices) in [(near, &self.devices), (middle, &inner), (far, &self.devices)] {
             within(space, || {
+                let socket = offload::control()
+                    .map_err(|e| Error::setup("open a socket for the devices of a path", e))?;
                 devices.iter().try_for_each(|device| {
-                    offload::switch(device, offload::State::Off).map_err(|e| {
+                    offload::switch_off(socket.as_fd(), device).map_err(|e| {
                         Error::setup(format!("switch the offloads of {device} off"), e)
                     })
                 })

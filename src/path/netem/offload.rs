@@ -2,16 +2,8 @@
 //! that a link would carry (ethtool(8), linux/ethtool.h).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-
-/// Whether a device joins and cuts packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// As far as it can.
-    On,
-    /// Not at all.
-    Off,
-}
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
@@ -23,20 +15,27 @@ const NAME: usize = 32;
 /// No kernel has as many.
 const MOST: usize = 256;
 
-/// Switches every offload that makes or takes packets larger than the MTU, of a device in the
-/// calling thread's network namespace.
+/// A socket to name devices by, of the calling thread's network namespace.
 ///
 /// # Errors
-/// `ENODEV` where there is no such device, `EPERM` without `CAP_NET_ADMIN`.
-pub fn switch(device: &str, state: State) -> io::Result<()> {
+/// What socket(2) says.
+pub fn control() -> io::Result<OwnedFd> {
     // SAFETY: the call takes integers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the descriptor is fresh and owned by nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let names = names(&socket, device)?;
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Switches every offload off that makes or takes packets larger than the MTU, of a device in the
+/// socket's network namespace.
+///
+/// # Errors
+/// `ENODEV` where there is no such device, `EPERM` without `CAP_NET_ADMIN`.
+pub fn switch_off(socket: BorrowedFd<'_>, device: &str) -> io::Result<()> {
+    let names = names(socket, device)?;
     // struct ethtool_sfeatures: command, number of blocks, then valid and requested bits of each.
     let blocks = names.len().div_ceil(32);
     let mut words = vec![0_u32; 2 + 2 * blocks];
@@ -44,11 +43,39 @@ pub fn switch(device: &str, state: State) -> io::Result<()> {
     words[1] = blocks as u32;
     for (bit, _) in names.iter().enumerate().filter(|(_, name)| joins(name)) {
         words[2 + 2 * (bit / 32)] |= 1 << (bit % 32);
-        if state == State::On {
-            words[3 + 2 * (bit / 32)] |= 1 << (bit % 32);
+    }
+    ask(socket, device, &mut words)
+}
+
+/// The device that has this address, in the socket's network namespace (`SIOCGIFCONF`, netdevice(7)).
+///
+/// # Errors
+/// `NotFound` where none has.
+pub fn device_of(socket: BorrowedFd<'_>, address: Ipv4Addr) -> io::Result<String> {
+    // SAFETY: an all-zero ifreq is valid.
+    let mut all: [libc::ifreq; MOST] = unsafe { std::mem::zeroed() };
+    let mut room = libc::ifconf {
+        ifc_len: size_of_val(&all) as libc::c_int,
+        ifc_ifcu: libc::__c_anonymous_ifc_ifcu { ifcu_req: all.as_mut_ptr() },
+    };
+    // SAFETY: the request names live memory and its length.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFCONF as _, &mut room) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let came = usize::try_from(room.ifc_len).unwrap_or(0) / size_of::<libc::ifreq>();
+    for request in all.iter().take(came) {
+        // SAFETY: the kernel wrote an address of the IPv4 family into each.
+        let bytes = unsafe { request.ifr_ifru.ifru_addr.sa_data };
+        // A sockaddr_in has the port first.
+        let octets = [bytes[2], bytes[3], bytes[4], bytes[5]].map(|byte| byte as u8);
+        if Ipv4Addr::from(octets) == address {
+            let name: Vec<u8> =
+                request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect();
+            return Ok(String::from_utf8_lossy(&name).into_owned());
         }
     }
-    ask(&socket, device, &mut words)
+    Err(io::Error::new(io::ErrorKind::NotFound, format!("no device has {}", IpAddr::V4(address))))
 }
 
 /// Whether a feature is one that makes packets larger than the MTU or takes them.
@@ -61,7 +88,7 @@ fn joins(name: &str) -> bool {
 }
 
 /// The names of all features, by their bits.
-fn names(socket: &OwnedFd, device: &str) -> io::Result<Vec<String>> {
+fn names(socket: BorrowedFd<'_>, device: &str) -> io::Result<Vec<String>> {
     // struct ethtool_sset_info: command, reserved, the mask in two words, then the count.
     let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
     ask(socket, device, &mut info)?;
@@ -79,7 +106,7 @@ fn names(socket: &OwnedFd, device: &str) -> io::Result<Vec<String>> {
 }
 
 /// ioctl(SIOCETHTOOL) with a structure of 32-bit words, which the kernel reads and may write.
-fn ask(socket: &OwnedFd, device: &str, words: &mut [u32]) -> io::Result<()> {
+fn ask(socket: BorrowedFd<'_>, device: &str, words: &mut [u32]) -> io::Result<()> {
     // SAFETY: an all-zero ifreq is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
@@ -94,6 +121,8 @@ fn ask(socket: &OwnedFd, device: &str, words: &mut [u32]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     #[test]
@@ -120,15 +149,15 @@ mod tests {
 
     #[test]
     fn the_kernel_names_its_features_and_a_missing_device() {
-        // SAFETY: the call takes integers.
-        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        // SAFETY: the descriptor is fresh and owned by nobody else.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        let names = names(&socket, "lo").unwrap();
+        let socket = control().unwrap();
+        let names = names(socket.as_fd(), "lo").unwrap();
         for name in ["tx-tcp-segmentation", "rx-gro"] {
             assert!(names.iter().any(|known| known == name), "{names:?}");
         }
-        let error = switch("dh-no-such-one", State::Off).unwrap_err();
+        let error = switch_off(socket.as_fd(), "dh-no-such-one").unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(device_of(socket.as_fd(), Ipv4Addr::LOCALHOST).unwrap(), "lo");
+        let error = device_of(socket.as_fd(), Ipv4Addr::new(192, 0, 2, 77)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }
