@@ -11,7 +11,6 @@
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
 //! | [`mod@regimes`] | do the trials fall into two clusters that one figure would hide? |
 //! | [`variance`] | of several factors varied at once, how much does each account for? |
-//! | [`losses`] | does an emulated path lose as many packets as its model says? |
 //! | [`mod@knee`] | up to which load does what is delivered follow what is offered? |
 //! | [`quantile`] | percentiles, their definition, and when one may be printed |
 //!
@@ -27,7 +26,6 @@ mod estimate;
 mod factorial;
 pub mod holm;
 pub mod knee;
-pub mod losses;
 pub mod mann_whitney;
 mod normal;
 pub mod quantile;

@@ -5,6 +5,7 @@
 //! judged, and by which limits, is fixed here; what a machine can carry is shown and never judged.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 
 use serde::{Deserialize, Serialize};
@@ -12,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{Direction, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::figures::path::{Fates, PathFigures, WayFigures};
+use crate::path::impair::expected;
 use crate::path::netem::offload;
-use crate::path::network::{Impairments, Loss, Network, Rate};
-use crate::stats::losses::{self, Chain};
+use crate::path::network::{Impairments, Network, Rate};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::BitRate;
 
@@ -25,8 +26,8 @@ mod site;
 use measure::{Came, Course, Sent};
 pub use site::{Door, Site};
 
-/// The chance that a model which loses as it should is judged not to.
-const LOSS_ERROR: f64 = 0.01;
+/// How sure a model that loses as it should is to be judged so.
+const CONFIDENCE: f64 = 0.99;
 
 /// How far the achieved rate may be off, as a share.
 const RATE_ERROR: f64 = 0.001;
@@ -174,6 +175,9 @@ pub struct LossCheck {
     /// it keeps none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_burst: Option<f64>,
+    /// What it should be, in the long run; absent where the model does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_burst: Option<f64>,
     /// The share that the path says; absent where it says none.
     pub expected_share: Option<f64>,
     /// The least and the most that may be lost, with a confidence of 99 %.
@@ -369,7 +373,7 @@ impl LossCheck {
     fn of(model: &Impairments, came: &Came, figures: &WayFigures) -> LossCheck {
         let lost = came.sent.saturating_sub(came.got + came.full);
         let Fates { lost: own, bursts, full, early, .. } = figures.fates;
-        let expected = expected_losses(model, came.sent, LOSS_ERROR);
+        let expected = expected_losses(model, came.sent);
         let judged = match &expected {
             None => Judged::Open,
             // What it says must be what happened, and what happened must be what it was told to do.
@@ -384,7 +388,8 @@ impl LossCheck {
             by_own_account: own,
             device_drops: figures.device_drops,
             mean_burst: (bursts > 0).then(|| own as f64 / bursts as f64),
-            expected_share: expected_share(model),
+            expected_burst: expected::mean_burst(&model.loss),
+            expected_share: expected::share(&model.loss),
             expected: expected.map(|range| [*range.start(), *range.end()]),
             judged,
         }
@@ -392,39 +397,12 @@ impl LossCheck {
 }
 
 /// How many of the first `n` packets the model may take; `None` where a number of packets decides
-/// nothing.
-fn expected_losses(
-    model: &Impairments,
-    n: u64,
-    error: f64,
-) -> Option<std::ops::RangeInclusive<u64>> {
+/// nothing, or where packets are lost that the model did not take.
+fn expected_losses(model: &Impairments, n: u64) -> Option<RangeInclusive<u64>> {
     if model.corrupt > 0.0 || matches!(model.rate, Rate::Trace(_)) {
         return None;
     }
-    match &model.loss {
-        Loss::None => Some(0..=0),
-        Loss::Bernoulli(share) => losses::independent(n, *share, error),
-        Loss::GilbertElliott(chain) => chain_of(chain).losses(n, error),
-        Loss::Outages(_) => None,
-        Loss::List(list) => {
-            let hit = list.iter().filter(|number| (1..=n).contains(*number)).count() as u64;
-            Some(hit..=hit)
-        }
-    }
-}
-
-fn expected_share(model: &Impairments) -> Option<f64> {
-    match &model.loss {
-        Loss::None => Some(0.0),
-        Loss::Bernoulli(share) => Some(*share),
-        Loss::GilbertElliott(chain) => Some(chain_of(chain).mean()),
-        Loss::Outages(out) => Some(out.bad.0 as f64 / (out.bad.0 + out.good.0).max(1) as f64),
-        Loss::List(_) => None,
-    }
-}
-
-fn chain_of(chain: &crate::path::network::GilbertElliott) -> Chain {
-    Chain { p: chain.p, r: chain.r, bad: chain.bad, good: chain.good }
+    expected::losses(model, n, CONFIDENCE)
 }
 
 impl Capacity {
