@@ -13,11 +13,14 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{Direction, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::figures::path::{Fates, PathFigures, WayFigures};
+use crate::path::Family;
 use crate::path::impair::expected;
 use crate::path::netem::offload;
-use crate::path::network::{Impairments, Network, Rate};
+use crate::path::network::{Backend, Impairments, Network, Rate};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::BitRate;
+
+use super::emulator::Emulator;
 
 mod capacity;
 mod measure;
@@ -62,7 +65,31 @@ pub trait Bed {
     fn site(&self, side: Side) -> Result<Site>;
 
     /// What it is made of, and why.
-    fn made_of(&self) -> (String, String);
+    fn made_of(&self) -> (Backend, String);
+}
+
+impl Bed for Emulator {
+    fn begin(&mut self, seed: u64) -> Result<()> {
+        Emulator::begin(self, seed)
+    }
+
+    fn end(&mut self) -> Result<PathFigures> {
+        Emulator::end(self)
+    }
+
+    fn site(&self, side: Side) -> Result<Site> {
+        let built = self.built();
+        let (user, near, far) = self.namespaces().parts();
+        let address = built.address(side, Family::V4).ok_or_else(|| {
+            Error::setup("check a path", std::io::Error::other("its hosts have no IPv4 address"))
+        })?;
+        let net = if side == Side::Near { near } else { far };
+        Site::behind(Door { user, net }, address)
+    }
+
+    fn made_of(&self) -> (Backend, String) {
+        (self.built().backend, self.built().why.clone())
+    }
 }
 
 /// What a check found.
@@ -70,8 +97,8 @@ pub trait Bed {
 pub struct PathCheck {
     /// The path as typed.
     pub path: String,
-    /// What it is made of: `tun`, `packet` or `netem`.
-    pub backend: String,
+    /// What it is made of.
+    pub backend: Backend,
     /// Why.
     pub why: String,
     /// By direction; only up where both directions are told to do the same.

@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::super::{Verdict, print};
+use super::account;
 use crate::error::{Error, Result};
 use crate::path::Path;
 use crate::time::Nanos;
@@ -105,7 +106,7 @@ fn check(typed: &str) -> Result<PathCheck> {
 
 /// What was found of one path.
 fn lines(check: &PathCheck) -> String {
-    let mut out = format!("{}  ({}, {})\n", check.path, check.backend, check.why);
+    let mut out = format!("{}  ({}, {})\n", check.path, account::devices(check.backend), check.why);
     for way in &check.ways {
         row(&mut out, "delay", way, &delay(&way.delay), way.delay.judged);
         if let Some(checked) = &way.rate {
@@ -228,11 +229,12 @@ fn conclusion(checks: &[PathCheck]) -> String {
 mod tests {
     use super::*;
     use crate::contract::Direction;
+    use crate::path::network::Backend;
 
     fn found() -> PathCheck {
         PathCheck {
             path: "delay=1ms,rate=20mbit".into(),
-            backend: "tun".into(),
+            backend: Backend::Tun,
             why: "/dev/net/tun can be used".into(),
             ways: vec![WayCheck {
                 direction: Direction::Up,
@@ -283,7 +285,7 @@ mod tests {
     #[test]
     fn what_was_found_is_said_line_by_line() {
         let want = "\
-delay=1ms,rate=20mbit  (tun, /dev/net/tun can be used)
+delay=1ms,rate=20mbit  (TUN devices, /dev/net/tun can be used)
   delay up    OUTSIDE    1.00 ms and p50 −150 ns, p90 +7.00 µs, p99 +61.0 µs (at most 10.0 µs and \
 50.0 µs at p50 and p99; 1000 packets)
   rate up     ok         20.0 Mbit/s, -0.010 % off of 20.0 Mbit/s (at most ±0.10 %; 25.0 Mbit/s \

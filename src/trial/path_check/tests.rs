@@ -21,8 +21,8 @@ impl Bed for Loopback {
         Site::here(IpAddr::from([127, 0, 0, 1]))
     }
 
-    fn made_of(&self) -> (String, String) {
-        ("loopback".into(), "a test".into())
+    fn made_of(&self) -> (Backend, String) {
+        (Backend::Packet, "a test".into())
     }
 }
 
@@ -115,7 +115,7 @@ fn a_check_is_fine_unless_something_judged_is_outside() {
     let limits = (Nanos::from_micros(10), Nanos::from_micros(50));
     let mut check = PathCheck {
         path: "delay=0".into(),
-        backend: "tun".into(),
+        backend: Backend::Tun,
         why: String::new(),
         ways: vec![WayCheck {
             direction: Direction::Up,
