@@ -28,6 +28,8 @@ why() {
     iperf3 | irtt) echo "tests and benchmarks compare with it" ;;
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
     bash) echo "a test runs it on a terminal" ;;
+    tc) echo "tests shape links with it, and backend=netem is set up with it" ;;
+    linux.uml) echo "tests of netem run in it: a kernel in user mode, which has netem" ;;
     *) echo "asked for" ;;
   esac
 }
@@ -43,6 +45,10 @@ package() {
     g++:*) echo g++ ;;
     ip:dnf) echo iproute ;;
     ip:*) echo iproute2 ;;
+    tc:dnf) echo iproute-tc ;;
+    tc:*) echo iproute2 ;;
+    # kmod reads the dependencies of its modules, which are not where the host's are.
+    linux.uml:apt-get) echo user-mode-linux kmod ;;
     setpriv:apk) echo setpriv ;;
     setpriv:* | unshare:* | taskset:*) echo util-linux ;;
     nft:*) echo nftables ;;
@@ -57,8 +63,9 @@ package() {
   esac
 }
 
-# A benchmark leaves out the peer that is not there; everything else cannot go on without.
-optional() { case $1 in iperf3 | sockperf | irtt) return 0 ;; *) return 1 ;; esac }
+# A benchmark leaves out the peer that is not there, and a test says that it is skipped where there is
+# no kernel in user mode (only Debian and its kin have one); nothing else goes on without.
+optional() { case $1 in iperf3 | sockperf | irtt | linux.uml) return 0 ;; *) return 1 ;; esac }
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"
@@ -111,7 +118,7 @@ for command in "$@"; do
     trouble="$with could not install $packages"
   fi
   if optional "$command"; then
-    say "$command is missing ($(why "$command")), so its comparison is left out: $trouble"
+    say "$command is missing ($(why "$command")), so that is left out: $trouble"
   else
     fail "$command is missing ($(why "$command")): $trouble"
   fi

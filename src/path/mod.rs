@@ -15,6 +15,7 @@ pub mod emulated;
 pub mod files;
 pub mod grammar;
 pub mod impair;
+pub mod netem;
 pub mod network;
 pub mod profile;
 pub mod segment;

@@ -30,6 +30,7 @@ use crate::error::{Error, Fault, FaultKind, Result};
 use crate::figures::path::PathFigures;
 use crate::path::emulated::forward::{Forwarder, grouping_for};
 use crate::path::emulated::hosts::{Hosts, Namespaces};
+use crate::path::netem;
 use crate::path::network::{Backend, Grouping, Network};
 use crate::path::{Family, Path};
 use crate::time::Nanos;
@@ -230,9 +231,9 @@ fn take_namespaces(process: &AgentProcess, rights: Rights) -> Result<Namespaces>
 /// Runs an emulator on its control channel until that ends; answers the process's exit code.
 pub(super) fn run(mut control: UnixStream) -> i32 {
     leave_the_terminal();
-    let mut forwarder = None;
+    let mut engine = None;
     while let Ok(word) = control::read::<ToEmulator>(&mut control) {
-        let answered = match answer(word, &mut forwarder, &control) {
+        let answered = match answer(word, &mut engine, &control) {
             Ok(Some(answer)) => control::write(&mut control, &answer),
             Ok(None) => Ok(()),
             Err(error) => control::write(&mut control, &FromEmulator::Fault(error.to_fault())),
@@ -247,31 +248,58 @@ pub(super) fn run(mut control: UnixStream) -> i32 {
 /// Does what was asked. `None` where the answer was given already.
 fn answer(
     word: ToEmulator,
-    forwarder: &mut Option<(Forwarder, Network)>,
+    engine: &mut Option<(Engine, Network)>,
     control: &UnixStream,
 ) -> Result<Option<FromEmulator>> {
-    match (word, forwarder) {
-        (ToEmulator::Build { path }, forwarder @ None) => {
-            *forwarder = Some(build(&path, control)?);
+    match (word, engine) {
+        (ToEmulator::Build { path }, engine @ None) => {
+            *engine = Some(build(&path, control)?);
             Ok(None)
         }
-        (ToEmulator::Begin { seed }, Some((forwarder, network))) => {
-            forwarder.begin(network.seed.unwrap_or(seed))?;
+        (ToEmulator::Begin { seed }, Some((engine, network))) => {
+            engine.begin(network.seed.unwrap_or(seed))?;
             Ok(Some(FromEmulator::Begun))
         }
-        (ToEmulator::End, Some((forwarder, _))) => {
-            Ok(Some(FromEmulator::Figures(Box::new(forwarder.end()?))))
+        (ToEmulator::End, Some((engine, _))) => {
+            Ok(Some(FromEmulator::Figures(Box::new(engine.end()?))))
         }
         _ => Err(Error::peer("control", "a path is built once, and first")),
     }
 }
 
-fn build(path: &str, mut control: &UnixStream) -> Result<(Forwarder, Network)> {
+/// What moves the packets.
+enum Engine {
+    /// This process.
+    Forwarder(Forwarder),
+    /// The kernel.
+    Netem(netem::Middle),
+}
+
+impl Engine {
+    fn begin(&mut self, seed: u64) -> Result<()> {
+        match self {
+            Engine::Forwarder(forwarder) => forwarder.begin(seed),
+            Engine::Netem(middle) => middle.begin(seed),
+        }
+    }
+
+    fn end(&mut self) -> Result<PathFigures> {
+        match self {
+            Engine::Forwarder(forwarder) => forwarder.end(),
+            Engine::Netem(middle) => middle.end(),
+        }
+    }
+}
+
+fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
     let network = emulated(path)?;
     let hosts = Hosts::build(&network)?;
     // A change of user namespace may have undone this.
     die_with_parent();
-    let forwarder = Forwarder::start(&network, hosts.ports)?;
+    let engine = match hosts.kernel {
+        Some(middle) => Engine::Netem(middle),
+        None => Engine::Forwarder(Forwarder::start(&network, hosts.ports)?),
+    };
     let (user, near, far) = hosts.namespaces.parts();
     let built = Built {
         backend: hosts.backend,
@@ -291,7 +319,7 @@ fn build(path: &str, mut control: &UnixStream) -> Result<(Forwarder, Network)> {
     for fd in [Some(near), Some(far), user].into_iter().flatten() {
         door.give_fd(fd.as_fd()).map_err(failed)?;
     }
-    Ok((forwarder, network))
+    Ok((engine, network))
 }
 
 /// The network that was typed.

@@ -41,6 +41,7 @@ mod parting;
 pub mod path_facts;
 pub mod path_gate;
 mod path_time;
+pub mod path_check;
 pub mod placement;
 pub mod probe;
 pub mod process;

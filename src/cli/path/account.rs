@@ -7,6 +7,15 @@ use crate::report::words;
 use crate::time::Nanos;
 use crate::trial::emulator::{Built, Rights};
 
+/// What a network is made of.
+pub(super) fn devices(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Tun => "TUN devices",
+        Backend::Packet => "veth pairs and packet sockets",
+        Backend::Netem => "netem",
+    }
+}
+
 /// What was built: one line, and one more for each thing that could not be.
 pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| addresses.join(" and ");
@@ -15,11 +24,7 @@ pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
         joined(addresses.iter().take(first).map(ToString::to_string).collect())
     };
     let links = built.round_trips.len();
-    let devices = match built.backend {
-        Backend::Tun => "TUN devices",
-        Backend::Packet => "veth pairs and packet sockets",
-        Backend::Netem => "netem",
-    };
+    let devices = devices(built.backend);
     let rights = match built.rights {
         Rights::Own => "",
         Rights::UserNamespace => ", in a user namespace",

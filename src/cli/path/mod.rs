@@ -6,6 +6,7 @@ use super::Verdict;
 use crate::error::Result;
 
 mod account;
+mod check;
 mod init;
 mod keeper;
 mod run;
@@ -24,6 +25,8 @@ pub(super) struct PathArgs {
 enum PathCommand {
     /// Run any program on an emulated network
     Run(run::RunArgs),
+    /// Measure an emulated network against what it says
+    Check(check::CheckArgs),
 }
 
 /// Runs it.
@@ -33,5 +36,6 @@ enum PathCommand {
 pub(super) fn run(args: PathArgs) -> Result<Verdict> {
     match args.command {
         PathCommand::Run(args) => run::run(args),
+        PathCommand::Check(args) => check::run(args),
     }
 }

@@ -20,6 +20,7 @@ use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
 use crate::contract::Side;
 use crate::error::{Error, Result};
+use crate::path::netem::{self, Line, Seeded, Spaces};
 use crate::path::network::{Backend, Network};
 
 /// Packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that
@@ -82,8 +83,10 @@ impl Entry<'_> {
 pub struct Hosts {
     /// The namespaces.
     pub namespaces: Namespaces,
-    /// By link: near and far.
+    /// By link: near and far; none where the kernel moves the packets.
     pub ports: Vec<[Box<dyn Port>; 2]>,
+    /// What the kernel moves them by.
+    pub kernel: Option<netem::Middle>,
     /// The addresses of the near host: IPv4 and, where there is IPv6, IPv6, link by link.
     pub near: Vec<IpAddr>,
     /// Those of the far host.
@@ -113,18 +116,23 @@ impl Hosts {
         let mut far = Host::new(network.mtu, &mut Vec::new())?;
         let links = network.links.len();
         let (made, backend, why) = make_devices(network, &near, &far)?;
+        let mut kernel = None;
         let ports = match made {
             Made::Tun(ports) => {
-                for host in [&mut near, &mut far] {
-                    for link in 0..links {
-                        host.device(&device_name(link), network.mtu, 0)?;
-                    }
-                }
+                bring_up(network, [&mut near, &mut far])?;
                 ports
             }
             Made::Veth(mut middle) => (0..links)
                 .map(|link| middle.connect(link, network.mtu, &mut near, &mut far))
                 .collect::<Result<_>>()?,
+            Made::Kernel(middle) => {
+                bring_up(network, [&mut near, &mut far])?;
+                if middle.seeded() == Seeded::No {
+                    notes.push("no seed: kernel or tc is older than 6.6".to_owned());
+                }
+                kernel = Some(middle);
+                Vec::new()
+            }
         };
         for link in 0..links {
             near.addresses(Side::Near, link)?;
@@ -139,6 +147,7 @@ impl Hosts {
         Ok(Hosts {
             namespaces: Namespaces { user, near: near.namespace.fd, far: far.namespace.fd },
             ports,
+            kernel,
             near: near.addresses,
             far: far.addresses,
             backend,
@@ -146,6 +155,16 @@ impl Hosts {
             notes,
         })
     }
+}
+
+/// Brings up the devices of all links at both hosts.
+fn bring_up(network: &Network, hosts: [&mut Host; 2]) -> Result<()> {
+    for host in hosts {
+        for link in 0..network.links.len() {
+            host.device(&device_name(link), network.mtu, 0)?;
+        }
+    }
+    Ok(())
 }
 
 fn device_name(link: usize) -> String {
@@ -186,6 +205,12 @@ impl Host {
         set_up(&mut self.netlink, index, mtu, flags).map_err(failed(&doing))?;
         self.devices.push(index);
         Ok(())
+    }
+
+    /// The addresses that it will have on a link.
+    fn planned(&self, side: Side, link: usize) -> Vec<IpAddr> {
+        let all = addresses(side, link).into_iter().map(|(address, _)| address);
+        all.filter(|address| address.is_ipv4() || self.version_6).collect()
     }
 
     fn addresses(&mut self, side: Side, link: usize) -> Result<()> {
@@ -241,6 +266,7 @@ fn set_up(netlink: &mut Netlink, index: u32, mtu: u16, flags: libc::c_int) -> io
 enum Made {
     Tun(Vec<[Box<dyn Port>; 2]>),
     Veth(Middle),
+    Kernel(netem::Middle),
 }
 
 fn make_devices(network: &Network, near: &Host, far: &Host) -> Result<(Made, Backend, String)> {
@@ -261,10 +287,9 @@ fn make_devices(network: &Network, near: &Host, far: &Host) -> Result<(Made, Bac
         Some(Backend::Packet) => {
             Ok((Made::Veth(Middle::new()?), Backend::Packet, asked.to_owned()))
         }
-        Some(Backend::Netem) => Err(Error::unsupported(
-            "backend=netem",
-            "its network is built by the kernel alone, not by these devices",
-        )),
+        Some(Backend::Netem) => {
+            Ok((Made::Kernel(between(network, near, far)?), Backend::Netem, asked.to_owned()))
+        }
         None => match tuns() {
             Ok(ports) => Ok((Made::Tun(ports), Backend::Tun, format!("{TUN_FILE} can be used"))),
             Err(error) => {
@@ -273,6 +298,25 @@ fn make_devices(network: &Network, near: &Host, far: &Host) -> Result<(Made, Bac
             }
         },
     }
+}
+
+/// The host in between that has the kernel's netem; the calling thread stays in it.
+fn between(network: &Network, near: &Host, far: &Host) -> Result<netem::Middle> {
+    let middle = Namespace::new()?;
+    sysctl::quiet();
+    let spaces = Spaces {
+        near: near.namespace.fd.as_fd(),
+        middle: middle.fd.as_fd(),
+        far: far.namespace.fd.as_fd(),
+    };
+    let lines: Vec<Line> = (0..network.links.len())
+        .map(|link| Line {
+            device: device_name(link),
+            near: near.planned(Side::Near, link),
+            far: far.planned(Side::Far, link),
+        })
+        .collect();
+    netem::Middle::set_up(network, spaces, &lines)
 }
 
 fn tuns(links: usize, near: &Host, far: &Host) -> io::Result<Vec<[Box<dyn Port>; 2]>> {

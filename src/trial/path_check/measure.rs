@@ -1,0 +1,243 @@
+//! Packets from one socket to another, counted and timed by the kernel's stamps.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use socket2::Socket;
+
+use crate::contract::{Patience, WaitMode};
+use crate::datapath::option::{Buffer, drops};
+use crate::datapath::stamps::{Counts, Gate};
+use crate::datapath::stream::Counted;
+use crate::datapath::wait::{Interest, Waiter, Woke};
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::units::Bytes;
+
+/// What the receive buffers of a check are asked to hold, so that no packet is lost there.
+const ROOM: Bytes = Bytes(16 << 20);
+
+/// How long after the last packet should have come another one is waited for.
+const TAIL: Nanos = Nanos::from_millis(250);
+
+/// A stream of datagrams to send.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Course {
+    /// How many.
+    pub packets: usize,
+    /// The length of each as UDP has it, at least 8.
+    pub size: usize,
+    /// The time between two; 0 is as fast as they go.
+    pub every: Nanos,
+    /// After how long one should be there.
+    pub delay: Nanos,
+    /// Whether the kernel is to say when each was sent.
+    pub stamps: Sent,
+}
+
+/// What is to be known of a sent packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// When it left its host's stack.
+    Stamped,
+    /// Nothing.
+    Counted,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Came {
+    /// Packets that were sent.
+    pub sent: u64,
+    /// From the first to the last send, in nanoseconds.
+    pub sending_ns: u64,
+    /// Packets that came, each once.
+    pub got: u64,
+    /// Packets that came and found the socket full.
+    pub full: u64,
+    /// When each left, and when it came, in nanoseconds of `CLOCK_REALTIME`; 0 where unknown.
+    pub times: Vec<[u64; 2]>,
+}
+
+impl Came {
+    /// When the first came, when the last did, and how many did in between and last.
+    pub(super) fn span(&self) -> Option<(u64, u64)> {
+        let came = || self.times.iter().map(|[_, came]| *came).filter(|at| *at > 0);
+        let (first, last) = (came().min()?, came().max()?);
+        Some((last - first, came().count() as u64 - 1))
+    }
+
+    /// How long each took that has both stamps, less `expected`, sorted; without the first tenth, of
+    /// which some may have met cold caches.
+    pub(super) fn excess(&self, expected: Nanos) -> Vec<i64> {
+        let settled = self.times.get(self.times.len() / 10..).unwrap_or_default();
+        let both = settled.iter().filter(|[left, came]| *left > 0 && *came > 0);
+        let mut excess: Vec<i64> =
+            both.map(|[left, came]| Nanos(*came).signed_since(Nanos(*left) + expected)).collect();
+        excess.sort_unstable();
+        excess
+    }
+}
+
+impl Course {
+    /// Sends from one socket and receives at the other, which this connects.
+    ///
+    /// # Errors
+    /// The failed operation.
+    pub(super) fn run(&self, from: Socket, to: Socket) -> Result<Came> {
+        let failed = |e| Error::setup("send datagrams through the path", e);
+        let (source, target) = (from.local_addr(), to.local_addr());
+        from.connect(&target.map_err(failed)?).map_err(failed)?;
+        to.connect(&source.map_err(failed)?).map_err(failed)?;
+        Buffer::Receive.ask(&to, Some(ROOM))?;
+        Buffer::Receive.ask(&from, Some(ROOM))?;
+        // The end is known once everything is sent.
+        let end = AtomicU64::new(u64::MAX);
+        let (mut came, sent) = thread::scope(|scope| {
+            let receiving = scope.spawn(|| self.receive(to, &end));
+            let sent = self.send(from);
+            let until = Monotonic.now() + self.delay + self.delay + TAIL;
+            end.store(until.0, Ordering::Release);
+            let came = receiving.join();
+            (came.unwrap_or_else(|_| Err(io::Error::other("the receiving thread died"))), sent)
+        });
+        let sent = sent.map_err(failed)?;
+        let came = came.as_mut().map_err(|e| failed(io::Error::new(e.kind(), e.to_string())))?;
+        came.sent = sent.count;
+        came.sending_ns = sent.took.0;
+        for (times, left) in came.times.iter_mut().zip(sent.left) {
+            times[0] = left;
+        }
+        Ok(std::mem::take(came))
+    }
+
+    fn send(&self, socket: Socket) -> io::Result<Departed> {
+        let mut socket = Counted::new(socket)?;
+        let mut departed = Departed { left: vec![0; self.packets], count: 0, took: Nanos::ZERO };
+        if self.stamps == Sent::Stamped {
+            socket.switch_stamps_on(Counts::Datagrams)?;
+        }
+        let waiter = Waiter::new(WaitMode::Hybrid);
+        let mut message = vec![0; self.size];
+        let start = Monotonic.now() + Nanos::from_millis(1);
+        for number in 0..self.packets {
+            let due = start + Nanos(self.every.0 * number as u64);
+            while self.every > Nanos::ZERO
+                && waiter.wait(&Monotonic, None, Some(due), Interest::Read)? != Woke::Due
+            {
+            }
+            message[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            if let Some(stamps) = socket.stamps() {
+                stamps.want();
+            }
+            // A full queue at this host is none of the path's business: the packet is sent again.
+            loop {
+                match socket.send(&message, Patience::Block) {
+                    Ok(Some(_)) => break,
+                    Ok(None) => {}
+                    Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => thread::yield_now(),
+                    Err(e) => return Err(e),
+                }
+            }
+            departed.count += 1;
+            fetch(&mut socket, &mut departed.left)?;
+        }
+        departed.took = Monotonic.now() - start;
+        let until = Monotonic.now() + TAIL;
+        while socket.stamps().is_some_and(|stamps| stamps.are_due()) && Monotonic.now() < until {
+            fetch(&mut socket, &mut departed.left)?;
+            thread::yield_now();
+        }
+        Ok(departed)
+    }
+
+    fn receive(&self, socket: Socket, end: &AtomicU64) -> io::Result<Came> {
+        let mut socket = Counted::new(socket)?;
+        socket.switch_stamps_on(Counts::Datagrams)?;
+        let mut came = Came { times: vec![[0; 2]; self.packets], ..Came::default() };
+        let mut room = vec![0; self.size.max(8)];
+        while Monotonic.now().0 < end.load(Ordering::Acquire) {
+            let Some(_) = socket.receive_datagram(&mut room, Patience::Block)? else {
+                continue;
+            };
+            let number = room.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
+            let at = socket.stamps().and_then(|stamps| stamps.received_ns());
+            let Some(times) =
+                usize::try_from(number).ok().and_then(|number| came.times.get_mut(number))
+            else {
+                continue;
+            };
+            if times[1] == 0 {
+                came.got += 1;
+                // Without a stamp it still came.
+                times[1] = at.unwrap_or(1);
+            }
+            if came.got == self.packets as u64 {
+                break;
+            }
+        }
+        for times in &mut came.times {
+            times[1] = if times[1] == 1 { 0 } else { times[1] };
+        }
+        came.full = drops(socket.as_fd()).map_or(0, u64::from);
+        Ok(came)
+    }
+}
+
+/// What a sender knows.
+struct Departed {
+    left: Vec<u64>,
+    count: u64,
+    took: Nanos,
+}
+
+fn fetch(socket: &mut Counted, left: &mut [u64]) -> io::Result<()> {
+    let Some(stamps) = socket.stamps() else { return Ok(()) };
+    stamps.fetch(|passed| {
+        if passed.gate == Gate::Left
+            && let Some(slot) = left.get_mut(passed.key as usize)
+        {
+            *slot = passed.at_ns;
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::super::site::Site;
+    use super::*;
+
+    #[test]
+    fn every_packet_over_loopback_is_counted_and_timed() {
+        let mut site = Site::here(IpAddr::from([127, 0, 0, 1])).unwrap();
+        let course = Course {
+            packets: 200,
+            size: 100,
+            every: Nanos::from_micros(200),
+            delay: Nanos::ZERO,
+            stamps: Sent::Stamped,
+        };
+        let came = course.run(site.datagrams().unwrap(), site.datagrams().unwrap()).unwrap();
+        assert_eq!((came.sent, came.got, came.full), (200, 200, 0));
+        assert!(came.sending_ns >= 199 * 200_000);
+        // Stamps may be missing for the first few packets, never for all.
+        let excess = came.excess(Nanos::ZERO);
+        assert!(excess.is_sorted() && excess.len() > 100, "{}", excess.len());
+        assert!(excess[0] >= 0, "a packet came before it left");
+        let (span, packets) = came.span().unwrap();
+        assert!(packets > 100 && span >= packets * 100_000, "{span} {packets}");
+    }
+
+    #[test]
+    fn the_excess_is_signed_and_leaves_out_what_has_no_stamp() {
+        let times = [[10, 20], [0, 5], [10, 0], [100, 130], [200, 215]].to_vec();
+        let came = Came { times, ..Came::default() };
+        assert_eq!(came.excess(Nanos(20)), [-10, -5, 10]);
+        assert_eq!(came.span(), Some((210, 3)));
+        assert_eq!(Came::default().span(), None);
+    }
+}
