@@ -72,7 +72,7 @@ fn netem_does_what_a_path_says() {
     let name = "netem_does_what_a_path_says";
     let said = boot(&["env", &variable, own.to_str().unwrap(), "--exact", name, "--nocapture"]);
     // Each part says when it is through, so that none can be left out unnoticed.
-    for part in ["delays", "losses", "rates", "segments", "words", "seeds"] {
+    for part in ["delays", "losses", "rates", "segments", "words", "seeds", "commands"] {
         assert!(said.contains(&format!("{part} hold")), "{said}");
     }
 }
@@ -100,6 +100,7 @@ fn inside() {
     segments();
     words();
     seeds();
+    commands();
 }
 
 /// Three namespaces, which end with this value.
@@ -392,4 +393,32 @@ fn seeds() {
         }
     }
     println!("seeds hold");
+}
+
+/// The program builds such paths, and its own measurement of one finds what was asked for.
+fn commands() {
+    let deadheat = |words: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_deadheat")).arg("path").args(words).output().unwrap()
+    };
+    let ran = deadheat(&["run", "backend=netem,delay=20ms", "--", "sh", "-c", "exit 7"]);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(7), "{said}");
+    assert!(said.contains("netem"), "{said}");
+    let checked = deadheat(&["check", "backend=netem,delay=5ms,rate=5mbit", "--format", "json"]);
+    // How exact a kernel in user mode is depends on the host, so either answer is right.
+    assert!(matches!(checked.status.code(), Some(0 | 3)), "{checked:?}");
+    let answer: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let check = &answer["checks"][0];
+    assert_eq!(check["backend"], "netem");
+    let up = &check["ways"][0];
+    // 128 bytes at 5 Mbit/s besides; no packet is early.
+    assert_eq!(up["delay"]["expected_ns"], 5_204_800);
+    assert!(up["delay"]["min_ns"].as_i64().unwrap() > -10_000, "{check:#}");
+    assert!(up["rate"]["achieved_bps"].as_f64().unwrap() < 5.1e6, "{check:#}");
+    assert_eq!(up["loss"]["by_own_account"], 0, "{check:#}");
+    let refused = deadheat(&["check", "backend=netem,drop=5"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("backend=netem cannot lose a list of packets: "), "{said}");
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    println!("commands hold");
 }

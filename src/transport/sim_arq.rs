@@ -336,9 +336,9 @@ mod tests {
                 ends[0].finish().unwrap();
                 is_finished = true;
             }
-            for from in 0..2 {
+            for (from, end) in ends.iter_mut().enumerate() {
                 let mut room = Vec::new();
-                while ends[from].poll_transmit(now, &mut room) == Progress::Moved {
+                while end.poll_transmit(now, &mut room) == Progress::Moved {
                     for _ in 0..[0, 1, 1, 1, 1, 1, 1, 2][rng.below(8) as usize] {
                         let at = now + Nanos::from_millis(10 + rng.below(5));
                         flying.push((at, 1 - from, room.clone()));

@@ -191,7 +191,7 @@ impl Parcel {
     fn send(&mut self, to: i32, fds: &[i32]) -> i32 {
         let mut byte = 0_u8;
         let mut iovec = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-        let bytes = size_of::<i32>() * fds.len();
+        let bytes = size_of_val(fds);
         let header = self.header(&mut iovec, bytes);
         // SAFETY: the control buffer is aligned, and has room for 16 descriptors and the header.
         unsafe {

@@ -146,7 +146,11 @@ mod tests {
     use super::*;
 
     fn launch(flights: &mut Flights, parts: usize) -> Vec<Part> {
-        let (slot, ()) = flights.launch(3, |bytes| Some(bytes.extend_from_slice(b"x"))).unwrap();
+        let fill = |bytes: &mut Vec<u8>| {
+            bytes.extend_from_slice(b"x");
+            Some(())
+        };
+        let (slot, ()) = flights.launch(3, fill).unwrap();
         flights.cut(slot, parts as u64);
         let mut all = Vec::new();
         for part in 0..parts as u16 {
