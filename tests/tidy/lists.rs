@@ -41,6 +41,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("evidence", "control, differences, conditions"),
             ("factors", "a race over conditions"),
             ("over_time", "trials over time"),
+            ("path", "the account of an emulated path"),
             ("explain", "where the time goes"),
             ("results", "the table of figures"),
             ("sweeps", "the knees under rising load"),
