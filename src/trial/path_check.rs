@@ -190,10 +190,13 @@ pub struct RateCheck {
 pub struct LossCheck {
     /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams that did not come.
+    /// Datagrams that did not come, for no other reason than the next ones.
     pub lost: u64,
     /// Datagrams that came to a full socket: not among those lost.
     pub dropped_at_receiver: u64,
+    /// Datagrams that the queue dropped, where this host sent some of them late and thus together: not
+    /// among those lost.
+    pub dropped_by_queue: u64,
     /// What the path says of its losses.
     pub by_own_account: u64,
     /// Datagrams lost by the path outside its model: in devices and rings.
@@ -398,20 +401,22 @@ impl DelayCheck {
 
 impl LossCheck {
     fn of(model: &Impairments, came: &Came, figures: &WayFigures) -> LossCheck {
-        let lost = came.sent.saturating_sub(came.got + came.full);
-        let Fates { lost: own, bursts, full, early, .. } = figures.fates;
+        let queue = figures.fates.full + figures.fates.early;
+        let lost = came.sent.saturating_sub(came.got + came.full + queue);
+        let Fates { lost: own, bursts, .. } = figures.fates;
         let expected = expected_losses(model, came.sent);
         let judged = match &expected {
             None => Judged::Open,
             // What it says must be what happened, and what happened must be what it was told to do.
-            Some(expected) => Judged::of(
-                expected.contains(&lost) && own == lost && full + early + figures.device_drops == 0,
-            ),
+            Some(expected) => {
+                Judged::of(expected.contains(&lost) && own == lost && figures.device_drops == 0)
+            }
         };
         LossCheck {
             sent: came.sent,
             lost,
             dropped_at_receiver: came.full,
+            dropped_by_queue: queue,
             by_own_account: own,
             device_drops: figures.device_drops,
             mean_burst: (bursts > 0).then(|| own as f64 / bursts as f64),

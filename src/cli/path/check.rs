@@ -179,6 +179,9 @@ fn loss(check: &LossCheck) -> String {
     if check.device_drops > 0 {
         let _ = write!(found, "; {} lost in devices", check.device_drops);
     }
+    if check.dropped_by_queue > 0 {
+        let _ = write!(found, "; {} more found the queue full", check.dropped_by_queue);
+    }
     if check.dropped_at_receiver > 0 {
         let _ = write!(found, "; {} more found the socket full", check.dropped_at_receiver);
     }
@@ -262,6 +265,7 @@ mod tests {
                     sent: 1_000,
                     lost: 3,
                     dropped_at_receiver: 1,
+                    dropped_by_queue: 4,
                     by_own_account: 2,
                     device_drops: 1,
                     mean_burst: Some(1.5),
@@ -291,7 +295,7 @@ delay=1ms,rate=20mbit  (TUN devices, /dev/net/tun can be used)
   rate up     ok         20.0 Mbit/s, -0.010 % off of 20.0 Mbit/s (at most ±0.10 %; 25.0 Mbit/s \
 offered)
   loss up     not judged 3 of 1000 packets, 0 to 0 expected; the path counted 2; 1 lost in devices; \
-1 more found the socket full; mean burst 1.50, 1.00 expected
+4 more found the queue full; 1 more found the socket full; mean burst 1.50, 1.00 expected
   carries     12.3 Gbit/s of a byte stream, 2.50 Gbit/s without offloads
               1.10 Mpps decided on meanwhile
               270 kpps of 64 B datagrams, one a call; loopback none

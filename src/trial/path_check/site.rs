@@ -3,7 +3,7 @@
 //! in this process, by threads that are in no namespace but their own.
 
 use std::io;
-use std::mem::size_of;
+use std::mem::{size_of, size_of_val};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;

@@ -88,6 +88,11 @@ fn losses_must_be_what_was_asked_and_what_was_told() {
     assert!((check.mean_burst.unwrap() - 100.0 / 98.0).abs() < 1e-9);
     // A full socket is not the path's fault.
     assert_eq!(LossCheck::of(&model, &came(9_890, 10), &figures(100, 98)).judged, Judged::Within);
+    // Nor is what its queue dropped a loss of the model.
+    let mut queued = figures(100, 98);
+    queued.fates.full = 7;
+    let check = LossCheck::of(&model, &came(9_893, 0), &queued);
+    assert_eq!((check.judged, check.dropped_by_queue, check.lost), (Judged::Within, 7, 100));
     // It lost what it does not know of; too many; and some in a device.
     assert_eq!(LossCheck::of(&model, &came(9_890, 0), &figures(100, 98)).judged, Judged::Outside);
     assert_eq!(LossCheck::of(&model, &came(9_800, 0), &figures(200, 98)).judged, Judged::Outside);
