@@ -6,6 +6,7 @@
 pub mod buffer;
 mod call;
 pub mod channel;
+pub mod cpu;
 pub mod datagram;
 pub mod drain;
 pub mod file;

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::contract::{GUARD, Side, Store, WaitMode};
+use crate::datapath::cpu::pin;
 use crate::error::{Error, Result};
 use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, HostCounters, Tally};
@@ -28,7 +29,6 @@ use super::intervals::Sampler;
 use super::means;
 use super::parting::Parting;
 use super::path_time::{accept_timeout, dial_timeout};
-use super::placement::pin;
 use super::samples::Samples;
 use super::store::OpenFile;
 use super::usage::{CpuTimes, ProcessCost, load_average};

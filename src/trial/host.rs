@@ -7,7 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::topology::{allowed_cpus, siblings};
+use super::topology::siblings;
+use crate::datapath::cpu::allowed_cpus;
 
 /// The facts of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -2,12 +2,11 @@
 //! protocol does, so it is the same for every contender, and printed.
 
 use std::fmt;
-use std::io;
 
 use serde::{Deserialize, Serialize};
 
 use super::probe::Probe;
-use super::topology::{Cpu, MASK_WORDS, Topology};
+use super::topology::{Cpu, Topology};
 use crate::contract::WaitMode;
 use crate::error::{Error, Result, unknown};
 use crate::time::Nanos;
@@ -209,31 +208,6 @@ impl Placement {
     }
 }
 
-/// Holds the calling thread, and the threads and processes it starts later, on `cpu`
-/// (sched_setaffinity(2)).
-///
-/// # Errors
-/// [`Error::Setup`] where the CPU is not there or not allowed.
-pub fn pin(cpu: usize) -> Result<()> {
-    let op = || format!("pin to CPU {cpu}");
-    let mut mask = [0u64; MASK_WORDS];
-    let Some(word) = mask.get_mut(cpu / 64) else {
-        let source = io::Error::from(io::ErrorKind::InvalidInput);
-        return Err(Error::setup(op(), source));
-    };
-    *word = 1 << (cpu % 64);
-    // SAFETY: `mask` is readable for the length given; process 0 is the calling thread.
-    let done = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
-    if done == 0 {
-        return Ok(());
-    }
-    Err(Error::setup_advice(
-        op(),
-        io::Error::last_os_error(),
-        "the CPU is offline or outside this process's cpuset; --placement host pins nothing",
-    ))
-}
-
 /// How much steadier cross-core must be to be preferred: noise must not flip the choice between
 /// races, and same-core, which wakes no other CPU, is the one that varies less from host to host.
 const CLEARLY_STEADIER: f64 = 0.5;
@@ -426,17 +400,6 @@ mod tests {
         assert_eq!(pick(TWO_CORES, ThroughEmulator, Load::Paced), Placement::SameCore);
         assert_eq!(pick(TWO_CORES, ThroughEmulator, Load::Bulk), Placement::CrossCore);
         assert_eq!(pick(&[(0, 0)], ThroughEmulator, Load::Bulk), Placement::SameCore);
-    }
-
-    #[test]
-    fn a_pinned_thread_runs_there_and_nowhere_else() {
-        let last = *Topology::here().ids().last().unwrap();
-        let seen = std::thread::spawn(move || {
-            pin(last).unwrap();
-            super::super::topology::allowed_cpus()
-        });
-        assert_eq!(seen.join().unwrap(), [last]);
-        assert!(pin(1 << 40).unwrap_err().to_string().contains("pin to CPU"));
     }
 
     #[test]

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::placement::{Assigned, Ends, Load, Placement, choose, pin};
+use super::placement::{Assigned, Ends, Load, Placement, choose};
 use super::topology::Topology;
 use crate::contract::WaitMode;
+use crate::datapath::cpu::pin;
 use crate::datapath::wait::{Interest, Waiter, Woke};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::placement::{Ends, Placement, pin};
+use super::placement::{Ends, Placement};
 use super::probe::{Course, Rhythm, nearest_rank};
 use super::topology::Topology;
 use crate::contract::WaitMode;
+use crate::datapath::cpu::pin;
 use crate::datapath::wait::{Interest, Waiter, Woke, set_timer_slack};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};

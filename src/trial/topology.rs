@@ -1,5 +1,6 @@
 //! The CPUs that this process may use: which share a core, and which are quiet.
 
+use crate::datapath::cpu::{MASK_WORDS, allowed_cpus};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
@@ -70,22 +71,6 @@ impl Topology {
         cpus
     }
 }
-
-/// The CPUs that the calling thread may run on (sched_getaffinity(2)); all of them where the
-/// kernel does not answer.
-pub fn allowed_cpus() -> Vec<usize> {
-    let mut mask = [0u64; MASK_WORDS];
-    // SAFETY: `mask` is writable for the length given, and the kernel writes no more than that.
-    let done = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
-    if done != 0 {
-        let count = std::thread::available_parallelism().map_or(1, |count| count.get());
-        return (0..count).collect();
-    }
-    (0..64 * MASK_WORDS).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
-}
-
-/// Words of a CPU mask: 8192 CPUs, the most that Linux is built for, where `cpu_set_t` ends at 1024.
-pub(super) const MASK_WORDS: usize = 128;
 
 /// The hardware threads of `cpu`'s core, itself included; empty where the kernel does not say.
 pub(super) fn siblings(cpu: usize) -> Vec<usize> {
