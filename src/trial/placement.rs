@@ -140,7 +140,11 @@ impl Placement {
     /// [`Error::Unsupported`] where the CPUs do not suffice, [`Error::Usage`] where the placement
     /// names a CPU that this process may not use or makes no sense; each with what would do.
     pub fn assign(&self, ends: Ends, topology: &Topology) -> Result<Assigned> {
-        let quiet = topology.by_quiet();
+        let mut quiet = topology.by_quiet();
+        if ends == Ends::ThroughEmulator {
+            let path = crate::path::emulated::forward::cpus(&topology.ids());
+            quiet.sort_by_key(|cpu| path.contains(&cpu.id));
+        }
         let first = quiet.first().map(|cpu| cpu.id);
         let wait = self.wait();
         let (near, far) = match (self, ends) {

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
+use super::lag::least_wake_up;
 use super::lane::Lane;
 use super::port::Port;
 use super::slab::Slab;
 use super::wait::{Bell, Sleeper, Woken, go_first};
 use crate::contract::{Direction, WaitMode};
+use crate::datapath::cpu::{allowed_cpus, pin};
 use crate::datapath::wait::{Plan, plan};
 use crate::error::{Error, Result};
 use crate::figures::path::{LinkFigures, PathFigures, WayFigures};
@@ -116,14 +118,16 @@ impl Forwarder {
                     Direction::Down => (&far, &near),
                 };
                 let (from, to, missed) = (Arc::clone(from), Arc::clone(to), from.drops());
-                ways.push(Way { link: at, direction, lane, from, to, missed });
+                ways.push(Way { link: at, direction, lane, from, to, missed, since: None });
             }
         }
-        let each = ways.len().div_ceil(threads(ways.len())).max(1);
+        let cpus = cpus(&allowed_cpus());
+        let each = ways.len().div_ceil(cpus.len().max(1)).max(1);
         let mut crew = Vec::new();
         while !ways.is_empty() {
             let rest = ways.split_off(each.min(ways.len()));
-            crew.push(Hand::start(std::mem::replace(&mut ways, rest), network.wait)?);
+            let cpu = cpus.get(crew.len()).copied();
+            crew.push(Hand::start(std::mem::replace(&mut ways, rest), network.wait, cpu)?);
         }
         Ok(Forwarder { crew, links: network.links.len(), seed: network.seed })
     }
@@ -175,11 +179,15 @@ impl Forwarder {
     }
 }
 
-/// How many threads move the packets of so many ways: one each, but no more than half the CPUs, because
-/// the hosts need some, too. With two CPUs, two such threads would take turns with what they serve.
-fn threads(ways: usize) -> usize {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    (cpus / 2).clamp(1, ways.max(1))
+/// The CPUs that move packets, of those that this process may use: the lower half, because hosts need
+/// some, too, and what is to be quiet is put on the upper ones. One thread has each, whatever the
+/// number of ways: two on one CPU would take turns with what they serve. None where there is only
+/// one CPU.
+pub fn cpus(allowed: &[usize]) -> Vec<usize> {
+    let mut cpus = allowed.to_vec();
+    cpus.sort_unstable();
+    cpus.truncate(allowed.len() / 2);
+    cpus
 }
 
 /// How many bytes each of so many ways may keep: a quarter of the machine's memory for all of them.
@@ -200,18 +208,26 @@ fn expected(model: &Impairments) -> usize {
 }
 
 impl Hand {
-    fn start(ways: Vec<Way>, wait: WaitMode) -> Result<Hand> {
+    fn start(ways: Vec<Way>, wait: WaitMode, cpu: Option<usize>) -> Result<Hand> {
         let op = "start a thread that moves packets";
         let bell = Arc::new(Bell::new().map_err(|e| Error::setup(op, e))?);
         let (orders, taken) = mpsc::channel();
         let name = ways
             .first()
             .map_or_else(String::new, |way| format!("link{} {}", way.link, way.direction));
-        let worker =
-            Worker { ways, orders: taken, bell: Arc::clone(&bell), wait, origin: Monotonic.now() };
+        let lag = match (wait, cpu) {
+            (WaitMode::Hybrid, Some(cpu)) => least_wake_up(cpu),
+            _ => Nanos::ZERO,
+        };
+        let origin = Monotonic.now();
+        let worker = Worker { ways, orders: taken, bell: Arc::clone(&bell), wait, lag, origin };
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || worker.run())
+            .spawn(move || {
+                // Where that is refused the scheduler places it.
+                let _ = cpu.map(pin);
+                worker.run()
+            })
             .map_err(|e| Error::setup(op, e))?;
         Ok(Hand { orders: Some(orders), bell, thread: Some(thread) })
     }
@@ -259,6 +275,8 @@ struct Way {
     to: Arc<dyn Port>,
     /// What the device had lost when this began.
     missed: u64,
+    /// Since when a frame has been there that woke the thread.
+    since: Option<Nanos>,
 }
 
 /// `CLOCK_MONOTONIC` since a beginning.
@@ -276,6 +294,12 @@ impl Way {
     /// Releases what is due and reads what is there; whether there was anything.
     fn turn(&mut self, clock: Since) -> io::Result<bool> {
         let (mut busy, mut now) = (false, Nanos::ZERO);
+        if let Some(since) = self.since.take()
+            && let Some(len) = self.from.read(self.lane.landing())?
+        {
+            busy = true;
+            self.lane.arrive(since, len);
+        }
         for _ in 0..RELEASES {
             now = clock.now();
             if self.lane.release(now, &clock, &*self.to)? == 0 {
@@ -319,6 +343,8 @@ struct Worker {
     orders: Receiver<Order>,
     bell: Arc<Bell>,
     wait: WaitMode,
+    /// How long it takes to wake up, at least.
+    lag: Nanos,
     origin: Nanos,
 }
 
@@ -354,7 +380,7 @@ impl Worker {
             match plan(now, due, self.wait) {
                 Plan::Due => {}
                 Plan::ClockOnly => while due.is_some_and(|due| clock.now() < due) {},
-                Plan::Sleep(to) if now - last >= LINGER => self.sleep(&mut sleeper, to - now)?,
+                Plan::Sleep(to) if now - last >= LINGER => self.sleep(&mut sleeper, now, to)?,
                 Plan::Sleep(_) | Plan::Poll if self.wait == WaitMode::Hybrid => {
                     std::thread::yield_now()
                 }
@@ -363,9 +389,13 @@ impl Worker {
         }
     }
 
-    fn sleep(&mut self, sleeper: &mut Sleeper, span: Nanos) -> io::Result<()> {
-        if sleeper.sleep(&self.bell, span)? == Woken::Port {
+    /// Sleeps from `now` on, at most until `to`.
+    fn sleep(&mut self, sleeper: &mut Sleeper, now: Nanos, to: Nanos) -> io::Result<()> {
+        if sleeper.sleep(&self.bell, to - now)? == Woken::Port {
+            let woken = Since(self.origin).now();
             for (at, way) in self.ways.iter_mut().enumerate() {
+                // What woke this thread came before it woke up, and after it fell asleep.
+                way.since = sleeper.has_frame(at).then(|| (woken - self.lag).max(now));
                 // A frame may be left to read even so; a port with nothing but an error would wake
                 // this thread for ever.
                 let clock = Since(self.origin);

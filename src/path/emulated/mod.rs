@@ -7,6 +7,7 @@
 
 pub mod forward;
 pub mod hosts;
+mod lag;
 mod lane;
 mod namespace;
 mod netlink;

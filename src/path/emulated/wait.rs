@@ -84,6 +84,11 @@ impl Sleeper {
         Ok(if port { Woken::Port } else { Woken::Other })
     }
 
+    /// Whether a port had a frame at the end of the last sleep.
+    pub(super) fn has_frame(&self, port: usize) -> bool {
+        self.0.get(port + 1).is_some_and(|entry| entry.revents & libc::POLLIN != 0)
+    }
+
     /// Whether a port reported an error or its end at the last sleep.
     pub(super) fn has_failed(&self, port: usize) -> bool {
         let failure = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;

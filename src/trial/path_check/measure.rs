@@ -8,11 +8,13 @@ use std::thread;
 use socket2::Socket;
 
 use crate::contract::{Patience, WaitMode};
+use crate::datapath::cpu::{allowed_cpus, pin};
 use crate::datapath::option::{Buffer, drops};
 use crate::datapath::stamps::{Counts, Gate};
 use crate::datapath::stream::Counted;
 use crate::datapath::wait::{Interest, Waiter, Woke};
 use crate::error::{Error, Result};
+use crate::path::emulated::forward::cpus;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::Bytes;
 
@@ -96,8 +98,16 @@ impl Course {
         // The end is known once everything is sent.
         let end = AtomicU64::new(u64::MAX);
         let (mut came, sent) = thread::scope(|scope| {
-            let receiving = scope.spawn(|| self.receive(to, &end));
-            let sent = self.send(from);
+            let receiving = scope.spawn(|| {
+                self.settle();
+                self.receive(to, &end)
+            });
+            let sending = scope.spawn(|| {
+                self.settle();
+                self.send(from)
+            });
+            let died = |_| Err(io::Error::other("the sending thread died"));
+            let sent = sending.join().unwrap_or_else(died);
             let until = Monotonic.now() + self.delay + self.delay + TAIL;
             end.store(until.0, Ordering::Release);
             let came = receiving.join();
@@ -111,6 +121,18 @@ impl Course {
             times[0] = left;
         }
         Ok(std::mem::take(came))
+    }
+
+    /// Holds the calling thread where both ends of a race's round trips would be, away from the
+    /// path's own threads. What only asks for throughput may go where there is room.
+    fn settle(&self) {
+        let allowed = allowed_cpus();
+        let path = cpus(&allowed);
+        let beside = allowed.into_iter().rfind(|cpu| !path.contains(cpu));
+        if self.stamps == Sent::Stamped {
+            // Refused, it only measures less steadily.
+            let _ = beside.map(pin);
+        }
     }
 
     fn send(&self, socket: Socket) -> io::Result<Departed> {
