@@ -474,8 +474,9 @@ fn control_c_goes_to_the_command() {
     // The account is given nonetheless.
     terminal.until("packets in");
     assert_eq!(terminal.code(), Some(5));
-    let mut terminal =
-        OnTerminal::start(&["delay=1ms", "-q", "--", "sh", "-c", "echo ready; sleep 100"]);
+    // Without `exec`, a shell that is just about to start `sleep` may take the signal as that one's.
+    let script = "echo ready; exec sleep 100";
+    let mut terminal = OnTerminal::start(&["delay=1ms", "-q", "--", "sh", "-c", script]);
     terminal.until("ready");
     terminal.press("\x03");
     assert_eq!(terminal.code(), Some(128 + libc::SIGINT));

@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn what_is_in_queues_is_given_the_time_to_leave() {
         let at = |bps| Impairments { rate: Rate::Fixed(BitRate(bps)), ..Impairments::default() };
-        // 1000 packets of 1500 bytes and 8 MiB at 20 Mbit/s.
-        assert_eq!(drain_way(&at(20_000_000), 1500), Nanos(3_955_443_200));
+        // A queue of 100 ms and 8 MiB at 20 Mbit/s.
+        assert_eq!(drain_way(&at(20_000_000), 1500), Nanos(3_455_443_200));
         assert_eq!(drain_way(&at(1), 1500), LONGEST_DRAIN);
         assert_eq!(drain_way(&Impairments::default(), 1500), Nanos::ZERO);
         let half = Content::Steps(vec![step(0, 40_000_000), step(5, 0)]);

@@ -83,12 +83,12 @@ fn way(way: &WayFigures) -> String {
     if fates.waiting > 0 {
         parts.push(format!("{} under way at the end", fates.waiting));
     }
-    if let Some(lateness) = &way.lateness_ns {
-        let shown = |quantile: Option<Quantile>| {
-            quantile.map_or(words::NOTHING.to_owned(), |q| Nanos(q.at_least_ns()).to_string())
-        };
-        let (p50, p99) = (shown(lateness.p50), shown(lateness.p99));
-        parts.push(format!("released {p50} late (median), {p99} (99th percentile)"));
+    let shown = |quantile: Quantile| Nanos(quantile.at_least_ns());
+    // Of too few releases there is no median, and of some no tail.
+    let late = way.lateness_ns.as_ref().and_then(|late| Some((late.p50?, late.p99)));
+    if let Some((p50, p99)) = late {
+        let tail = p99.map_or(String::new(), |p99| format!(", {} (99th percentile)", shown(p99)));
+        parts.push(format!("released {} late (median){tail}", shown(p50)));
     }
     if way.device_drops > 0 {
         parts.push(format!(
