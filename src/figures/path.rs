@@ -34,6 +34,10 @@ pub struct WayFigures {
     /// where nothing limits the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ns: Option<Distribution>,
+    /// The packets that the loss model took, as ranges of their numbers from 1, as `drop=` takes them
+    /// back: `5-6/40`. Absent where it took none or more than 256 runs, and where the kernel decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub losses: Option<String>,
     /// Packets that were lost in devices and rings, outside the model. Anything but 0 makes a trial
     /// invalid.
     #[serde(default)]

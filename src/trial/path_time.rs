@@ -204,6 +204,6 @@ mod tests {
         assert_eq!(drain_way(&Impairments::default(), 1500), Nanos::ZERO);
         let half = Content::Steps(vec![step(0, 40_000_000), step(5, 0)]);
         let traced = Impairments { rate: trace(half), ..Impairments::default() };
-        assert_eq!(drain_way(&traced, 1500), Nanos(3_955_443_200));
+        assert_eq!(drain_way(&traced, 1500), Nanos(3_455_443_200));
     }
 }

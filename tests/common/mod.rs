@@ -217,6 +217,7 @@ fn path_figures() -> PathFigures {
         },
         lateness_ns: Some(rtt(2_300, 0, false)),
         queued_ns: Some(rtt(1_200_000, 0, false)),
+        losses: Some("5-6/40".into()),
         device_drops: 0,
         writes: 12_345,
     };

@@ -246,6 +246,7 @@ impl Lane {
             fates: self.channel.fates(),
             lateness_ns: Some(self.lateness.distribution(0, 0)),
             queued_ns: self.queued.as_ref().map(|queued| queued.distribution(0, 0)),
+            losses: self.channel.log().if_short(),
             device_drops: self.drops,
             writes: self.writes,
         }

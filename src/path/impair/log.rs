@@ -8,8 +8,11 @@ use crate::path::network::{Impairments, Loss, Rate};
 /// Runs of lost packets that are kept; the memory for them is set aside at the start.
 const MOST_RUNS: usize = 1 << 16;
 
+/// Runs that are few enough to be written into a trial's account.
+const FEW: usize = 256;
+
 /// The losses of one direction of a link, numbered from 1 in order of arrival. `Display` writes them
-/// as ranges: `5-6,40`.
+/// as ranges, as `drop=` takes them: `5-6/40`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     runs: Vec<(u64, u64)>,
@@ -47,6 +50,12 @@ impl Log {
         self.complete_until
     }
 
+    /// All losses as text, where there were some and no more than 256 runs of them.
+    pub fn if_short(&self) -> Option<String> {
+        let short = (1..=FEW).contains(&self.runs.len()) && self.complete_until.is_none();
+        short.then(|| self.to_string())
+    }
+
     /// The model that loses just these packets.
     pub fn replay(&self) -> Loss {
         let numbers: Arc<[u64]> =
@@ -67,11 +76,11 @@ pub(super) enum Run {
 impl fmt::Display for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (first, last)) in self.runs.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
+            let slash = if i == 0 { "" } else { "/" };
             if first == last {
-                write!(f, "{comma}{first}")?;
+                write!(f, "{slash}{first}")?;
             } else {
-                write!(f, "{comma}{first}-{last}")?;
+                write!(f, "{slash}{first}-{last}")?;
             }
         }
         Ok(())
@@ -92,10 +101,12 @@ mod tests {
         for (number, run) in [(5, Run::New), (6, Run::Same), (40, Run::New)] {
             log.note(number, run);
         }
-        assert_eq!(log.to_string(), "5-6,40");
+        assert_eq!(log.to_string(), "5-6/40");
+        assert_eq!(log.if_short().as_deref(), Some("5-6/40"));
         assert_eq!(log.replay(), Loss::List([5, 6, 40].into()));
         assert_eq!(log.complete_until(), None);
-        assert_eq!(Log::new(&Impairments::default()).replay(), Loss::None);
+        let none = Log::new(&Impairments::default());
+        assert_eq!((none.replay(), none.if_short()), (Loss::None, None));
     }
 
     #[test]
@@ -104,7 +115,7 @@ mod tests {
         for i in 0..MOST_RUNS as u64 + 10 {
             log.note(2 * i + 1, Run::New);
         }
-        assert_eq!(log.runs().len(), MOST_RUNS);
+        assert_eq!((log.runs().len(), log.if_short()), (MOST_RUNS, None));
         assert_eq!(log.complete_until(), Some(2 * MOST_RUNS as u64));
     }
 }

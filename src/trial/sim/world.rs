@@ -247,6 +247,7 @@ impl World {
     pub(super) fn figures(&self) -> PathFigures {
         let way = |channel: &Channel<Part>| WayFigures {
             fates: channel.fates(),
+            losses: channel.log().if_short(),
             ..WayFigures::default()
         };
         let [up, down] = &self.channels;

@@ -151,7 +151,7 @@ fn a_trace_sets_delay_and_loss() {
     let model = Impairments { rate, delay: Nanos::from_millis(2), ..Impairments::default() };
     let (all, channel) = run(&model, 40, 1_000_000);
     assert_eq!(channel.fates().lost, 20);
-    assert_eq!(channel.log().to_string(), "11-20,31-40");
+    assert_eq!(channel.log().to_string(), "11-20/31-40");
     let kept = all.iter().find(|d| d.handle == 0).map(|d| d.at.0);
     assert_eq!(kept, Some(2_012_000));
     steps[1].loss = None;
