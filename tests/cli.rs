@@ -56,7 +56,7 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "tcp", "--path", "queue=64kB"], "needs `rate` or `trace`"),
         (&["race", "tcp", "--path", "sim:delay=1ms"], "sim-datagram"),
         (&["race", "tcp", "--label", "x"], "key=value"),
-        (&["race", "unix", "--to", "127.0.0.1"], "does not leave this machine"),
+        (&["race", "unix", "--to", "127.0.0.1"], "does not leave its host"),
         (&["race"], "CONTENDER"),
         (&["race", "--resume", "r.json", "--explain"], "--explain"),
         (&["race", "tcp", "--format", "html"], "not in this version"),
