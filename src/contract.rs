@@ -135,6 +135,16 @@ pub enum WaitMode {
     Spin,
 }
 
+impl WaitMode {
+    /// The word for it in a path and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            WaitMode::Hybrid => "hybrid",
+            WaitMode::Spin => "spin",
+        }
+    }
+}
+
 /// How long one receive call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {

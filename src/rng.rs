@@ -4,6 +4,30 @@
 //! same on every later version, so the generator is written here instead of taken from a crate
 //! that may change its algorithm. Not for cryptography.
 
+use std::io;
+
+use crate::error::{Error, Result};
+
+/// What [`SplitMix64`] adds to its state for each number.
+pub const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The first number of [`SplitMix64`] with this seed: a hash of it.
+#[inline]
+pub fn first(seed: u64) -> u64 {
+    SplitMix64::new(seed).next_u64()
+}
+
+/// A seed that can be typed again: 32 bits of the kernel's.
+///
+/// # Errors
+/// [`Error::Setup`] where the kernel gives none.
+pub fn fresh_seed() -> Result<u64> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Error::setup("read random bytes", io::Error::other(e.to_string())))?;
+    Ok(u64::from(u32::from_be_bytes(bytes)))
+}
+
 /// SplitMix64: Steele, Lea & Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
 ///
 /// 64 bits of state, period 2^64, every seed is good.
@@ -12,13 +36,15 @@ pub struct SplitMix64(u64);
 
 impl SplitMix64 {
     /// A generator whose whole future is `seed`.
+    #[inline]
     pub fn new(seed: u64) -> SplitMix64 {
         SplitMix64(seed)
     }
 
     /// Uniform over all 64-bit values.
+    #[inline]
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0 = self.0.wrapping_add(STEP);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -58,6 +58,17 @@ pub enum Backend {
     Netem,
 }
 
+impl Backend {
+    /// The word for it in a path and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Tun => "tun",
+            Backend::Packet => "packet",
+            Backend::Netem => "netem",
+        }
+    }
+}
+
 /// How packets that leave close to each other are handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -67,6 +78,16 @@ pub enum Grouping {
     /// Neighbours of one super-packet that leave within [`AGGREGATE`] of each other go together, at
     /// the time of the last of them, as from a network card that moderates its interrupts.
     Aggregate,
+}
+
+impl Grouping {
+    /// The word for it in a path and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Grouping::Strict => "strict",
+            Grouping::Aggregate => "aggregate",
+        }
+    }
 }
 
 /// The span over which [`Grouping::Aggregate`] joins departures.

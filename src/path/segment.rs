@@ -10,6 +10,8 @@
 use std::ops::Range;
 
 use super::impair::{Capable, Changes};
+use crate::datapath::checksum::{fold, sum};
+use crate::rng::first;
 
 /// Bytes of the header in front of each IP packet.
 pub const VNET: usize = 10;
@@ -318,18 +320,9 @@ fn flow(packet: &[u8], version: Version) -> u64 {
     let mut hash = u64::from(protocol) + 1;
     for word in addresses.chunks(4).chain(ports.chunks(4)) {
         let word = word.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
-        hash = mix(hash ^ word);
+        hash = first(hash ^ word);
     }
     hash
-}
-
-/// SplitMix64's finaliser (Steele, Lea & Flood 2014).
-#[inline]
-fn mix(z: u64) -> u64 {
-    let z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// Sets the congestion mark, CE (RFC 3168, section 5).
@@ -364,21 +357,6 @@ fn complete_checksum(frame: &mut [u8]) {
         check => check,
     };
     put(packet, start + offset, check);
-}
-
-/// The sum of 16-bit words (RFC 1071), not folded.
-fn sum(bytes: &[u8]) -> u32 {
-    let mut words = bytes.chunks_exact(2);
-    let sum: u32 =
-        words.by_ref().map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
-    sum + words.remainder().first().map_or(0, |byte| u32::from(*byte) << 8)
-}
-
-fn fold(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum >> 16) + (sum & 0xffff);
-    }
-    sum as u16
 }
 
 fn get(bytes: &[u8], at: usize) -> u16 {

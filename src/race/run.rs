@@ -25,6 +25,7 @@ use super::warnings;
 use crate::error::{Error, Result};
 use crate::path::Path;
 use crate::path::network::Network;
+use crate::rng::fresh_seed;
 use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
@@ -431,14 +432,6 @@ pub(super) fn all_blocked(entrants: &[Entrant]) -> Error {
         .filter_map(|entrant| Some(format!("{}: {}", entrant.label, entrant.blocked.as_ref()?)))
         .collect();
     Error::blocked(format!("no contender gets through; {}", evidence.join("; ")))
-}
-
-/// A seed that can be typed again: 32 bits of the kernel's.
-fn fresh_seed() -> Result<u64> {
-    let mut bytes = [0; 4];
-    getrandom::fill(&mut bytes)
-        .map_err(|e| Error::setup("read random bytes", io::Error::other(e.to_string())))?;
-    Ok(u64::from(u32::from_be_bytes(bytes)))
 }
 
 /// Samples of an earlier race under the same name would be taken for this one's.

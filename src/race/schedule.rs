@@ -1,7 +1,7 @@
 //! Who runs when: the order of each block and the seed its trials share. Everything follows from
 //! the race's seed and the block's number, so that any block can be run again as it was.
 
-use crate::rng::SplitMix64;
+use crate::rng::{SplitMix64, first};
 
 /// What a slot is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +57,7 @@ pub fn pilot_seed(seed: u64, n: u64) -> u64 {
 /// An independent stream for each block. Seeds are hashed, because SplitMix64 streams from seeds
 /// that differ by its increment are one stream, shifted.
 fn stream(seed: u64, number: u64) -> SplitMix64 {
-    let key = SplitMix64::new(seed).next_u64() ^ number;
-    SplitMix64::new(SplitMix64::new(key).next_u64())
+    SplitMix64::new(first(first(seed) ^ number))
 }
 
 #[cfg(test)]

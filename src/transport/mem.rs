@@ -14,6 +14,7 @@ use super::hello::{Hello, Token};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering};
 use crate::error::Error;
+use crate::rng::{STEP, first};
 use crate::time::Manual;
 
 mod conn;
@@ -41,12 +42,8 @@ pub type Fates = Box<dyn FnMut(u64) -> Fate + Send>;
 /// Loses each message with a probability of `per_mille` thousandths; the same ones for the same seed.
 pub fn losing(per_mille: u64, seed: u64) -> Fates {
     Box::new(move |number| {
-        // SplitMix64 (Steele, Lea, Flood 2014) of the message's number.
-        let mut z =
-            (seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        if (z ^ (z >> 31)) % 1000 < per_mille { Fate::Lost } else { Fate::After(Nanos::ZERO) }
+        let drawn = first(seed ^ number.wrapping_mul(STEP));
+        if drawn % 1000 < per_mille { Fate::Lost } else { Fate::After(Nanos::ZERO) }
     })
 }
 

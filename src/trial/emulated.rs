@@ -9,11 +9,11 @@ use super::link::Link;
 use super::path_facts::{BuiltPath, How};
 use super::path_time::{drain, transit};
 use super::{PathFacts, Record, path_gate};
-use crate::contract::{Side, WaitMode};
+use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::figures::path::PathFigures;
 use crate::path::Family;
-use crate::path::network::{Backend, Grouping, Network};
+use crate::path::network::Network;
 use crate::time::Nanos;
 
 /// How long a near end tries to get through, besides the time that the path takes. Nothing but the
@@ -78,7 +78,7 @@ impl EmulatedPath {
     /// # Errors
     /// Where it is gone.
     pub(super) fn begin(&mut self, seed: u64) -> Result<()> {
-        self.emulator.begin(self.network.seed.unwrap_or(seed))
+        self.emulator.begin(seed)
     }
 
     /// The path's account since it began.
@@ -115,18 +115,16 @@ impl EmulatedPath {
     /// The path in words and numbers.
     pub(super) fn facts(&self) -> PathFacts {
         let built = self.emulator.built();
-        let of_link = |addresses: &[IpAddr], at: usize| {
-            let each = addresses.len() / self.network.links.len().max(1);
-            addresses.iter().skip(at * each).take(each).copied().collect()
-        };
         let links = 0..self.network.links.len();
         let how = How {
-            backend: backend(built.backend).to_owned(),
+            backend: built.backend.name().to_owned(),
             why: built.why.clone(),
-            grouping: grouping(built.grouping).to_owned(),
-            wait: wait(self.network.wait).to_owned(),
+            grouping: built.grouping.name().to_owned(),
+            wait: self.network.wait.name().to_owned(),
             addresses: links
-                .map(|at| [of_link(&built.near, at), of_link(&built.far, at)])
+                .map(|at| {
+                    [built.of_link(Side::Near, at).to_vec(), built.of_link(Side::Far, at).to_vec()]
+                })
                 .collect(),
         };
         PathFacts {
@@ -135,27 +133,5 @@ impl EmulatedPath {
             address: self.far_address().map_or_else(|_| String::new(), |far| far.to_string()),
             built: Some(Box::new(BuiltPath::of(&self.network, how))),
         }
-    }
-}
-
-fn backend(backend: Backend) -> &'static str {
-    match backend {
-        Backend::Tun => "tun",
-        Backend::Packet => "packet",
-        Backend::Netem => "netem",
-    }
-}
-
-fn grouping(grouping: Grouping) -> &'static str {
-    match grouping {
-        Grouping::Strict => "strict",
-        Grouping::Aggregate => "aggregate",
-    }
-}
-
-fn wait(wait: WaitMode) -> &'static str {
-    match wait {
-        WaitMode::Hybrid => "hybrid",
-        WaitMode::Spin => "spin",
     }
 }

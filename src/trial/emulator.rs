@@ -108,13 +108,22 @@ impl Built {
         self.addresses(side, family).next()
     }
 
-    /// A host's addresses of this family, link by link.
-    pub fn addresses(&self, side: Side, family: Family) -> impl Iterator<Item = IpAddr> {
-        let all = match side {
+    /// A host's addresses on one link, from 0; none where there is no such link.
+    pub fn of_link(&self, side: Side, link: usize) -> &[IpAddr] {
+        let all = self.of_side(side);
+        all.chunks((all.len() / self.round_trips.len().max(1)).max(1)).nth(link).unwrap_or_default()
+    }
+
+    fn of_side(&self, side: Side) -> &[IpAddr] {
+        match side {
             Side::Near => &self.near,
             Side::Far => &self.far,
-        };
-        all.iter().copied().filter(move |address| match family {
+        }
+    }
+
+    /// A host's addresses of this family, link by link.
+    pub fn addresses(&self, side: Side, family: Family) -> impl Iterator<Item = IpAddr> {
+        self.of_side(side).iter().copied().filter(move |address| match family {
             Family::V6 => address.is_ipv6(),
             Family::Any | Family::V4 => address.is_ipv4(),
         })

@@ -33,7 +33,7 @@ pub fn enter() {
     if std::env::var_os(EMULATOR).is_some() {
         // SAFETY: the parent put one end of a socket pair on descriptor 0 and nothing else owns it.
         let control = unsafe { UnixStream::from_raw_fd(0) };
-        die_with_parent();
+        serve_parent();
         std::process::exit(super::emulator::run(control));
     }
     let Some(door) = std::env::var_os(AGENT) else { return };
@@ -45,7 +45,7 @@ pub fn enter() {
     } else {
         Door::Own
     };
-    die_with_parent();
+    serve_parent();
     std::process::exit(super::agent::run(control, door));
 }
 
@@ -188,12 +188,16 @@ fn keep_last_words(mut from: impl Read + Send + 'static, words: Arc<Mutex<Vec<u8
     });
 }
 
-/// An agent must not outlive the race or server that started it, and Ctrl-C on the terminal is for
-/// the race to handle, which then ends its agents.
-pub(super) fn die_with_parent() {
-    // SAFETY: these calls take integers and touch no memory of ours.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0);
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-    }
+/// What an agent and the emulator of a path do first: Ctrl-C on the terminal is for the race to handle,
+/// which then ends them, and neither outlives it.
+pub(super) fn serve_parent() {
+    die_with_parent();
+    // SAFETY: the call takes integers and touches no memory of ours.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+}
+
+/// Has this process end when its parent does. A change of user namespace takes it back.
+pub(crate) fn die_with_parent() {
+    // SAFETY: the call takes integers and touches no memory of ours.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
 }

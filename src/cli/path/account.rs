@@ -1,8 +1,9 @@
 //! What an emulated network was and did, in lines for people.
 
+use crate::contract::Side;
 use crate::figures::Quantile;
 use crate::figures::path::{PathFigures, WayFigures};
-use crate::path::network::{Backend, Grouping};
+use crate::path::network::Backend;
 use crate::report::words;
 use crate::time::Nanos;
 use crate::trial::emulator::{Built, Rights};
@@ -19,25 +20,19 @@ pub(super) fn devices(backend: Backend) -> &'static str {
 /// What was built: one line, and one more for each thing that could not be.
 pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| addresses.join(" and ");
-    let of_first = |addresses: &[std::net::IpAddr], links: usize| {
-        let first = addresses.len() / links.max(1);
-        joined(addresses.iter().take(first).map(ToString::to_string).collect())
-    };
+    let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());
     let links = built.round_trips.len();
     let devices = devices(built.backend);
     let rights = match built.rights {
         Rights::Own => "",
         Rights::UserNamespace => ", in a user namespace",
     };
-    let grouping = match built.grouping {
-        Grouping::Strict => "strict",
-        Grouping::Aggregate => "aggregate",
-    };
+    let grouping = built.grouping.name();
     let round_trips: Vec<String> = built.round_trips.iter().map(ToString::to_string).collect();
     let mut lines = vec![format!(
         "near {}, far {}; RTT at least {}; {devices} ({}){rights}; {grouping}; MTU {}; seed {seed}",
-        of_first(&built.near, links),
-        of_first(&built.far, links),
+        of_first(Side::Near),
+        of_first(Side::Far),
         round_trips.join(", "),
         built.why,
         built.mtu,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::keeper::{Task, VARIABLE};
 use super::run::Talk;
 use super::signals::{self, Taken};
+use crate::path::emulated::namespace;
 
 /// How long the far command is waited for where it was not said that it listens.
 const UNTIL_LISTENING: Duration = Duration::from_secs(1);
@@ -141,10 +142,7 @@ fn start_near(command: &[OsString], near: RawFd) -> Result<i32, u8> {
     let mut near_command = Command::new(program);
     near_command.args(arguments).env_remove(VARIABLE);
     let prepare = move || {
-        // SAFETY: the call takes integers.
-        if unsafe { libc::setns(near, libc::CLONE_NEWNET) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        namespace::enter(None, near)?;
         signals::let_through()
     };
     // SAFETY: the closure only makes async-signal-safe calls.

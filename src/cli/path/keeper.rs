@@ -21,6 +21,8 @@ use super::signals::{self, Taken};
 use super::{init, run::Talk};
 use crate::error::{Error, Result};
 use crate::path::emulated::hosts::Namespaces;
+use crate::path::emulated::namespace::enter as enter_hosts;
+use crate::trial::process::die_with_parent;
 
 /// Set in a keeper's environment: its [`Task`] in JSON.
 pub(super) const VARIABLE: &str = "DEADHEAT_KEEPER";
@@ -105,16 +107,13 @@ fn hold_until_exec(task: &Task) -> io::Result<()> {
 /// Runs the commands to their end; the near one's exit code.
 fn keep(task: &Task, command: &[OsString]) -> io::Result<u8> {
     signals::hold();
-    if let Some(user) = task.user {
-        join(user, libc::CLONE_NEWUSER)?;
-    }
-    join(task.far, libc::CLONE_NEWNET)?;
+    enter_hosts(task.user, task.far)?;
     // SAFETY: the call takes an integer.
     if unsafe { libc::unshare(libc::CLONE_NEWPID | libc::CLONE_NEWNS) } < 0 {
         return Err(io::Error::last_os_error());
     }
     // Only now, since a change of user namespace takes it back.
-    signals::die_with_parent();
+    die_with_parent();
     if std::os::unix::process::parent_id() != task.parent {
         return Ok(1);
     }
@@ -124,7 +123,7 @@ fn keep(task: &Task, command: &[OsString]) -> io::Result<u8> {
         ..0 => Err(io::Error::last_os_error()),
         0 => {
             drop(held);
-            signals::die_with_parent();
+            die_with_parent();
             let code = if is_orphan(&parent_lives) { 1 } else { init::run(task, command) };
             std::process::exit(i32::from(code));
         }
@@ -133,11 +132,6 @@ fn keep(task: &Task, command: &[OsString]) -> io::Result<u8> {
             Ok(relay(init))
         }
     }
-}
-
-fn join(fd: RawFd, kind: libc::c_int) -> io::Result<()> {
-    // SAFETY: the call takes integers.
-    if unsafe { libc::setns(fd, kind) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Whether the keeper ended before it could be tied to.

@@ -13,6 +13,7 @@ use super::{super::Verdict, account};
 use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::path::Family;
+use crate::rng::fresh_seed;
 use crate::trial::emulator::{Built, Emulator};
 
 /// What was typed.
@@ -95,14 +96,6 @@ fn say(talk: Talk, lines: Vec<String>) {
             eprintln!("deadheat: {line}");
         }
     }
-}
-
-fn fresh_seed() -> Result<u64> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes)
-        .map_err(|e| Error::setup("draw a seed", std::io::Error::other(e.to_string())))?;
-    // Short enough to be typed again.
-    Ok(u64::from_ne_bytes(bytes) % 1_000_000)
 }
 
 /// Waits until the commands have ended; their exit code.

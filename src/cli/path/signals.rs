@@ -99,9 +99,3 @@ pub(super) fn reap() -> Option<(i32, u8)> {
     };
     (child > 0).then_some((child, code as u8))
 }
-
-/// Has this process end when its parent does.
-pub(super) fn die_with_parent() {
-    // SAFETY: the call takes integers.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
-}

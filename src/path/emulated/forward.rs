@@ -70,7 +70,6 @@ fn highest_rate(rate: &Rate) -> Option<BitRate> {
 pub struct Forwarder {
     crew: Vec<Hand>,
     links: usize,
-    seed: Option<u64>,
 }
 
 /// One thread, from outside.
@@ -129,16 +128,15 @@ impl Forwarder {
             let cpu = cpus.get(crew.len()).copied();
             crew.push(Hand::start(std::mem::replace(&mut ways, rest), network.wait, cpu)?);
         }
-        Ok(Forwarder { crew, links: network.links.len(), seed: network.seed })
+        Ok(Forwarder { crew, links: network.links.len() })
     }
 
-    /// Empties all channels and begins anew, with this seed where the network has none of its own and
-    /// all counters at 0. Time 0 is now. What hosts have sent and nobody has read is thrown away.
+    /// Empties all channels and begins anew, with this seed and all counters at 0. Time 0 is now. What hosts have sent and nobody has read is thrown away.
     ///
     /// # Errors
     /// [`Error::Setup`] where a thread has failed before, with its reason.
     pub fn begin(&mut self, seed: u64) -> Result<()> {
-        let (seed, origin) = (self.seed.unwrap_or(seed), Monotonic.now());
+        let origin = Monotonic.now();
         for answer in self.ask(|done| Order::Begin { seed, origin, done })? {
             answer?;
         }

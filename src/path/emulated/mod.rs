@@ -9,7 +9,7 @@ pub mod forward;
 pub mod hosts;
 mod lag;
 mod lane;
-mod namespace;
+pub(crate) mod namespace;
 mod netlink;
 mod packet;
 pub mod port;

@@ -55,7 +55,7 @@ fn current() -> io::Result<Namespace> {
 ///
 /// # Errors
 /// What setns(2) says.
-pub(super) fn enter(user: Option<RawFd>, net: RawFd) -> io::Result<()> {
+pub(crate) fn enter(user: Option<RawFd>, net: RawFd) -> io::Result<()> {
     let join = |fd, kind| {
         // SAFETY: the call takes integers.
         if unsafe { libc::setns(fd, kind) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -6,8 +6,8 @@ use super::build::{chain_of, outages_of};
 use super::forms::limit_text;
 use crate::contract::WaitMode;
 use crate::path::network::{
-    Backend, Discipline, Ecn, GilbertElliott, Grouping, Impairments, Jitter, Link, Loss, Network,
-    Order, Outages, Queue, Rate, Shape,
+    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, Network, Order, Outages,
+    Queue, Rate, Shape,
 };
 use crate::path::trace::Content;
 use crate::time::Nanos;
@@ -55,21 +55,14 @@ fn link_words(link: &Link) -> Vec<String> {
 }
 
 fn whole_words(network: &Network) -> Vec<String> {
-    let backend = network.backend.map(|backend| match backend {
-        Backend::Tun => "backend=tun",
-        Backend::Packet => "backend=packet",
-        Backend::Netem => "backend=netem",
-    });
-    let mode = network.grouping.map(|grouping| match grouping {
-        Grouping::Strict => "mode=strict",
-        Grouping::Aggregate => "mode=aggregate",
-    });
+    let backend = network.backend.map(|backend| format!("backend={}", backend.name()));
+    let mode = network.grouping.map(|grouping| format!("mode={}", grouping.name()));
     let mut words: Vec<String> = Vec::new();
     words.extend(network.seed.map(|seed| format!("seed={seed}")));
     words.extend((network.mtu != 1500).then(|| format!("mtu={}", network.mtu)));
-    words.extend(backend.map(str::to_owned));
+    words.extend(backend);
     words.extend((network.wait == WaitMode::Spin).then(|| "wait=spin".to_owned()));
-    words.extend(mode.map(str::to_owned));
+    words.extend(mode);
     words
 }
 

@@ -8,10 +8,7 @@
 
 use super::Place;
 use crate::contract::Direction;
-use crate::rng::SplitMix64;
-
-/// What SplitMix64 adds to its state for each output.
-const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+use crate::rng::{STEP, first};
 
 /// Set in the number under which the copy of a duplicated packet draws.
 pub const COPY: u64 = 1 << 63;
@@ -68,11 +65,6 @@ impl Stream {
     }
 }
 
-#[inline]
-fn first(state: u64) -> u64 {
-    SplitMix64::new(state).next_u64()
-}
-
 /// A running hash of words in order.
 #[inline]
 pub(super) fn fold(hash: u64, word: u64) -> u64 {
@@ -106,6 +98,7 @@ pub(super) fn unit(draw: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::SplitMix64;
 
     const UP: Place = Place { seed: 42, link: 0, direction: Direction::Up };
 

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::error::{Error, Result};
+use crate::path::emulated::namespace::enter;
 
 /// The number under which a program finds the first of the descriptors that it is given.
 pub(super) const FIRST: i32 = 10;
@@ -18,7 +19,8 @@ pub(super) const FIRST: i32 = 10;
 pub(super) fn within<T: Send>(space: &OwnedFd, work: impl FnOnce() -> T + Send) -> Result<T> {
     let done = thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            enter(space.as_raw_fd()).map_err(|e| Error::setup("enter a network namespace", e))?;
+            enter(None, space.as_raw_fd())
+                .map_err(|e| Error::setup("enter a network namespace", e))?;
             Ok(work())
         });
         thread.join()
@@ -26,15 +28,6 @@ pub(super) fn within<T: Send>(space: &OwnedFd, work: impl FnOnce() -> T + Send) 
     done.unwrap_or_else(|_| {
         Err(Error::setup("work in a network namespace", io::Error::other("the thread died")))
     })
-}
-
-/// Moves the calling thread into a network namespace.
-fn enter(space: i32) -> io::Result<()> {
-    // SAFETY: setns(2) takes a descriptor and a number; it touches no memory of this process.
-    match unsafe { libc::setns(space, libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 /// Has `ip` or `tc` carry out the lines of a batch in a namespace.
@@ -67,7 +60,7 @@ pub(super) fn input(
     let space = space.as_raw_fd();
     let fds: Vec<i32> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
     // SAFETY: between fork and exec the closure makes three system calls and allocates nothing.
-    unsafe { command.pre_exec(move || enter(space).and_then(|()| pass_on(&fds))) };
+    unsafe { command.pre_exec(move || enter(None, space).and_then(|()| pass_on(&fds))) };
     let mut child = command.spawn().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => Error::unsupported(
             "backend=netem",

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
+use crate::datapath::checksum::{fold, sum};
 use crate::datapath::option::set_words;
 
 /// Type, code, checksum, identifier, sequence number: the same for both families.
@@ -164,20 +165,9 @@ const ICMP_FILTER: libc::c_int = 1;
 /// linux/icmpv6.h, RFC 3542 section 3.2.
 const ICMP6_FILTER: libc::c_int = 1;
 
-/// The Internet checksum (RFC 1071): the ones' complement of the ones' complement sum of 16-bit
-/// words, an odd last byte padded with zero.
+/// The Internet checksum of a message.
 fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|pair| match *pair {
-        [high, low] => u32::from(u16::from_be_bytes([high, low])),
-        [high] => u32::from(high) << 8,
-        _ => 0,
-    });
-    // 65,536 bytes are 32,768 words, whose sum stays below 2^31.
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    !fold(sum(bytes))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use socket2::Socket;
 
 use crate::error::{Error, Result};
+use crate::path::emulated::namespace::enter;
 
 /// How many sockets of each kind one check needs at a host.
 const EACH: usize = 8;
@@ -137,13 +138,8 @@ fn deliver(
     fds: &mut [i32],
     send: impl FnOnce(&[i32]) -> i32,
 ) -> i32 {
-    if let Some(user) = user
-        && enter(user, libc::CLONE_NEWUSER) != 0
-    {
-        return errno();
-    }
-    if enter(net, libc::CLONE_NEWNET) != 0 {
-        return errno();
+    if let Err(refused) = enter(user, net) {
+        return refused.raw_os_error().unwrap_or(libc::EPERM);
     }
     for (fd, kind) in fds.iter_mut().zip(kinds) {
         *fd = open(family, *kind);
@@ -152,11 +148,6 @@ fn deliver(
         }
     }
     if send(fds) < 0 { errno() } else { 0 }
-}
-
-fn enter(space: i32, kind: libc::c_int) -> i32 {
-    // SAFETY: setns(2) takes a descriptor and a number.
-    unsafe { libc::setns(space, kind) }
 }
 
 fn open(family: i32, kind: i32) -> i32 {
