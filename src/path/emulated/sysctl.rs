@@ -9,6 +9,10 @@ use std::path::Path;
 /// kernel's default of 4 to 6 MB holds a connection to 1.3 Gbit/s at 20 ms, whatever the link carries.
 const TCP_BUFFER: u64 = 256 << 20;
 
+/// What a host keeps of datagrams whose fragments have not all come, in bytes. They stay for 30 s, so that the
+/// kernel's 4 MiB fill up with what one trial lost and the next one's datagrams are refused.
+const FRAGMENTS: &str = "268435456";
+
 /// What a host needs besides quiet: name, value, and what goes wrong where it cannot be set.
 const HOST: &[(&str, &str, &str)] = &[
     // A link's packets may come by another one than the route back would take.
@@ -17,6 +21,13 @@ const HOST: &[(&str, &str, &str)] = &[
     ("ipv4/ip_forward", "0", ""),
     // What one connection learned (ssthresh, RTT) must not reach the next one: trials are separate.
     ("ipv4/tcp_no_metrics_save", "1", "TCP connections learn from those before them"),
+    (
+        "ipv4/ipfrag_high_thresh",
+        FRAGMENTS,
+        "fragments that one trial left may take the room of the next",
+    ),
+    // Absent where there is no IPv6.
+    ("ipv6/ip6frag_high_thresh", FRAGMENTS, ""),
 ];
 
 /// Nothing that a host says by itself: no router solicitations, no duplicate address detection, no
