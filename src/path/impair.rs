@@ -62,10 +62,19 @@ pub struct Channel<H> {
     entered: u64,
     /// The number of the packet behind the last lost one.
     behind_loss: u64,
+    /// What the loss model last decided.
+    last: Decided,
     /// One more than the greatest place of arrival among those that went out.
     expected: u64,
     /// The latest time that an arrival was given.
     now: u64,
+}
+
+/// What the loss model says of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decided {
+    Stays,
+    Goes,
 }
 
 /// The draws at the entrance, and what they are compared with.
@@ -144,6 +153,7 @@ impl<H: Copy> Channel<H> {
             fates: Fates::default(),
             entered: 0,
             behind_loss: 0,
+            last: Decided::Stays,
             expected: 0,
             now: 0,
         }
@@ -153,13 +163,22 @@ impl<H: Copy> Channel<H> {
     /// Answers how many departures it will have: 1, or 2 if it is duplicated.
     #[inline]
     pub fn arrive(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
+        let is_lost = self.losses.take(self.fates.arrived, now.0.max(self.now));
+        self.last = if is_lost { Decided::Goes } else { Decided::Stays };
+        self.follow(now, packet, handle)
+    }
+
+    /// As [`Channel::arrive`], and the loss model is not asked: what it decided about the packet before
+    /// holds for this one, too.
+    #[inline]
+    pub fn follow(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
         let now = now.0.max(self.now);
         self.now = now;
         self.serve(now);
         let index = self.fates.arrived;
         self.fates.arrived += 1;
         self.fates.arrived_bytes += u64::from(packet.bytes);
-        if self.losses.take(index, now) {
+        if self.last == Decided::Goes {
             self.lose(index, now, handle);
             return 1;
         }

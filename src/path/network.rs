@@ -99,6 +99,8 @@ pub const AGGREGATE: Nanos = Nanos::from_micros(15);
 pub struct Impairments {
     /// Which packets are lost.
     pub loss: Loss,
+    /// What a loss decides on.
+    pub loss_per: LossPer,
     /// The share of packets that arrive twice, 0 to 1.
     pub duplicate: f64,
     /// The share of packets of which one bit is flipped, 0 to 1.
@@ -132,6 +134,17 @@ pub enum Loss {
     Outages(Outages),
     /// Just these, numbered from 1 in order of arrival on this link and direction.
     List(Arc<[u64]>),
+}
+
+/// What one decision of the loss model is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LossPer {
+    /// A packet as the link carries it.
+    #[default]
+    Packet,
+    /// All that a host hands over at once. With segmentation offload that is up to 64 KiB of packets: the
+    /// mistake of an emulator that does not look inside, for studies of it.
+    Super,
 }
 
 /// The chain's parameters, probabilities from 0 to 1, in netem's order.

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::figures::moments::Moments;
 use crate::figures::path::WayFigures;
 use crate::path::impair::{Changes, Channel, Departure, End, Packet, Place};
-use crate::path::network::{AGGREGATE, Grouping, Impairments, Rate};
+use crate::path::network::{AGGREGATE, Grouping, Impairments, LossPer, Rate};
 use crate::path::segment::{Head, Super};
 use crate::time::{Clock, Nanos};
 
@@ -134,7 +134,12 @@ impl Lane {
             .map(|n| {
                 let bytes = seen.segment_bytes(n);
                 let packet = Packet { bytes, flow: seen.flow, capable: seen.capable };
-                self.channel.arrive(now, &packet, Segment { slot, n })
+                match self.model.loss_per {
+                    LossPer::Super if n > 0 => {
+                        self.channel.follow(now, &packet, Segment { slot, n })
+                    }
+                    _ => self.channel.arrive(now, &packet, Segment { slot, n }),
+                }
             })
             .sum();
         self.slab.expect(slot, seen, departures);

@@ -6,8 +6,8 @@ use super::forms::{self, Burst, Picked};
 use crate::error::{Error, Result, nearest, unknown};
 use crate::path::files::{Files, content};
 use crate::path::network::{
-    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, Order, Outages, Queue, Rate,
-    Reorder, Shape,
+    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Order, Outages,
+    Queue, Rate, Reorder, Shape,
 };
 use crate::path::trace::{Content, Format, Mode, OPPORTUNITY_OVERHEAD};
 use crate::spec::Settings;
@@ -36,8 +36,19 @@ pub(super) fn impairments(
         unused.push(("delay", "every line of the trace has a delay of its own".to_owned()));
     }
     let share = |key: &str| settings.share(key).unwrap_or(0.0);
+    let loss = loss(settings, files)?;
+    if matches!(loss, Loss::Outages(_)) && settings.given("loss-per") {
+        unused.push(("loss-per", "outages take whatever comes meanwhile".to_owned()));
+    }
+    let is_per_super = settings.text("loss-per") == Some("super");
+    let loss_per = match loss {
+        Loss::None | Loss::Outages(_) => LossPer::Packet,
+        _ if is_per_super => LossPer::Super,
+        _ => LossPer::Packet,
+    };
     let built = Impairments {
-        loss: loss(settings, files)?,
+        loss,
+        loss_per,
         duplicate: share("duplicate"),
         corrupt: share("corrupt"),
         rate,

@@ -54,6 +54,12 @@ pub const LINK: &[Key] = &[
         doc: "loses just these packets, counted from 1 in order of arrival; FILE has one number or range a line",
     },
     Key {
+        name: "loss-per",
+        kind: Kind::Choice(&["packet", "super"]),
+        default: "packet",
+        doc: "what a loss decides on: `super` loses all segments of a super-packet at once, which is wrong and what netem does with offloads",
+    },
+    Key {
         name: "duplicate",
         kind: Kind::Own { form: "0%..100%", check: forms::share },
         default: "",

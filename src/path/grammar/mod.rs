@@ -46,6 +46,7 @@ const NEEDS: &[(&str, &[&str])] = &[
     ("jitter-shape", &["jitter"]),
     ("order", &["jitter"]),
     ("burst", &["loss"]),
+    ("loss-per", &["loss", "ge", "drop"]),
     ("reorder-depth", &["reorder"]),
     ("reorder-patience", &["reorder"]),
     ("trace-mode", &["trace"]),
@@ -108,12 +109,25 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
         whole.extend::<Vec<_>>(of_path);
         links.push(of_link);
     }
+    if carrier == Carrier::Simulated {
+        refuse_supers(links.iter().flatten())?;
+    }
     let mut network = whole_path(&whole, carrier)?;
     let mut files = Files::new(read);
     for words in &links {
         network.links.push(link(words, network.mtu, &mut files)?);
     }
     Ok(network)
+}
+
+/// In a simulation there is nothing but single packets.
+fn refuse_supers<'a, 'b: 'a>(mut words: impl Iterator<Item = &'a Word<'b>>) -> Result<()> {
+    match words.find(|word| word.key.name == "loss-per") {
+        Some(word) => Err(Error::usage(format!(
+            "path: `{word}`: a simulated path has no super-packets; leave it out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// What holds for the whole path; its links are still to come.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::path::network::{
-    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, Order, Outages, Queue, Rate,
-    Reorder, Shape,
+    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Order, Outages,
+    Queue, Rate, Reorder, Shape,
 };
 use crate::path::trace::Content;
 use crate::path::{Path, profile};
@@ -440,4 +440,19 @@ fn a_chain_of_loss_and_burst_prints_so_that_it_reads_the_same() {
         let Ok(network) = read(&typed) else { continue };
         assert_eq!(read(&network.to_string()).unwrap(), network, "{typed} prints as {network}");
     }
+}
+
+#[test]
+fn losses_per_super_packet_are_asked_for_by_name_and_only_where_there_are_any() {
+    assert_eq!(up("loss=1%").loss_per, LossPer::Packet);
+    assert_eq!(up("loss=1%,loss-per=super").loss_per, LossPer::Super);
+    assert_eq!(up("loss=1%,burst=4,loss-per=super").loss_per, LossPer::Super);
+    let both = read("loss=1%,up.loss-per=super").unwrap();
+    assert_eq!(both.links[0].down.loss_per, LossPer::Packet);
+    assert_eq!(read(&both.to_string()).unwrap(), both);
+    refused("delay=1ms,loss-per=super", &["loss-per", "needs", "loss"]);
+    refused("loss=1%,burst=20ms,loss-per=super", &["loss-per", "outages"]);
+    refused("loss=1%,loss-per=frame", &["loss-per", "super"]);
+    let simulated = Path::parse("sim:loss=1%,loss-per=super").unwrap_err().to_string();
+    assert!(simulated.contains("no super-packets"), "{simulated}");
 }

@@ -6,8 +6,8 @@ use super::build::{chain_of, outages_of};
 use super::forms::limit_text;
 use crate::contract::WaitMode;
 use crate::path::network::{
-    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, Network, Order, Outages,
-    Queue, Rate, Shape,
+    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Order,
+    Outages, Queue, Rate, Shape,
 };
 use crate::path::trace::Content;
 use crate::time::Nanos;
@@ -87,6 +87,7 @@ fn pairs(way: &Impairments) -> Vec<Pair> {
         pairs.extend(jitter_pairs(jitter));
     }
     pairs.extend(loss_pairs(&way.loss));
+    pairs.extend((way.loss_per == LossPer::Super).then(|| ("loss-per", "super".to_owned())));
     pairs.extend(rate_pairs(way));
     pairs
 }

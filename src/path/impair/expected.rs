@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 use std::ops::{Add, Mul, RangeInclusive};
 
 use super::shape::normal;
-use crate::path::network::{GilbertElliott, Impairments, Loss, Rate};
+use crate::path::network::{GilbertElliott, Impairments, Loss, LossPer, Rate};
 use crate::path::trace::Content;
 
 /// The most numbers of losses that are told apart; where more are likely, the interval is normal.
@@ -39,6 +39,10 @@ pub fn mean_burst(loss: &Loss) -> Option<f64> {
 /// about 1e-12). From about 10 000 standard deviations' worth of numbers on, 2^18 in all, the normal
 /// distribution with the chain's exact variance takes its place.
 pub fn losses(model: &Impairments, packets: u64, confidence: f64) -> Option<RangeInclusive<u64>> {
+    // How many packets share a decision is the sender's doing.
+    if model.loss_per == LossPer::Super {
+        return None;
+    }
     if let Rate::Trace(trace) = &model.rate
         && let Content::Steps(steps) = &trace.content
         && steps.iter().any(|step| step.loss.is_some())

@@ -9,7 +9,7 @@
 use crate::contract::{Direction, WaitMode};
 use crate::error::{Error, Result};
 use crate::path::network::{
-    Discipline, Ecn, Impairments, Jitter, Limit, Loss, Network, Order, Queue, Rate, Shape,
+    Discipline, Ecn, Impairments, Jitter, Limit, Loss, LossPer, Network, Order, Queue, Rate, Shape,
 };
 use crate::time::Nanos;
 
@@ -74,6 +74,12 @@ pub fn qdiscs(model: &Impairments, mtu: u16, seed: Option<u64>) -> Result<Qdiscs
     }
     root.push_str(&format!(" netem limit {}", room(model)));
     root.push_str(&delay(model)?);
+    if model.loss_per == LossPer::Super {
+        return Err(refused(
+            "lose super-packets here",
+            "deadheat switches segmentation off at its devices, so that it sees none",
+        ));
+    }
     root.push_str(&loss(&model.loss)?);
     if model.duplicate > 0.0 {
         root.push_str(&format!(" duplicate {}", percent(model.duplicate)));

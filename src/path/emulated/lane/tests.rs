@@ -2,7 +2,8 @@ use super::*;
 use crate::contract::Direction;
 use crate::path::emulated::testing::{HEADERS, Notes, datagrams};
 use crate::path::network::{
-    Discipline, Ecn, GilbertElliott, Jitter, Limit, Loss, Order, Queue, Rate, Reorder, Shape,
+    Discipline, Ecn, GilbertElliott, Jitter, Limit, Loss, LossPer, Order, Queue, Rate, Reorder,
+    Shape,
 };
 use crate::path::segment::VNET;
 use crate::rng::SplitMix64;
@@ -280,6 +281,7 @@ fn any_model(rng: &mut SplitMix64) -> Impairments {
     });
     Impairments {
         loss,
+        loss_per: if rng.below(2) == 0 { LossPer::Packet } else { LossPer::Super },
         duplicate: share(rng),
         corrupt: share(rng),
         rate,
@@ -323,4 +325,27 @@ fn no_model_leaks_slots_or_packets() {
         delivered += packets;
     }
     assert!(delivered > 30_000, "{delivered}");
+}
+
+#[test]
+fn a_loss_per_super_packet_takes_all_of_its_segments_or_none() {
+    let loss = Loss::Bernoulli(0.5);
+    let of = |loss_per| {
+        let model = Impairments { loss: loss.clone(), loss_per, ..Impairments::default() };
+        let mut bench = Bench::new(&model, Grouping::Strict, 16 << 20);
+        for at in 0..200 {
+            bench.arrive(Nanos(at * 1_000), &datagrams(10, 100, 100));
+        }
+        bench.release_until(Nanos(u64::MAX));
+        let figures = bench.lane.figures();
+        assert_eq!(figures.fates.arrived, 2_000);
+        let whole = bench.port.take().iter().all(|(_, frame)| *frame == datagrams(10, 100, 100));
+        (figures.fates.lost, whole)
+    };
+    let (lost, whole) = of(LossPer::Super);
+    assert!(lost % 10 == 0 && (500..1_500).contains(&lost), "{lost}");
+    assert!(whole);
+    let (lost, whole) = of(LossPer::Packet);
+    assert!((850..1_150).contains(&lost), "{lost}");
+    assert!(!whole);
 }

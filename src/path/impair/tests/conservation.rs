@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::path::network::{
-    Discipline, Ecn, GilbertElliott, Limit, Order, Queue as QueueModel, Reorder, Shape,
+    Discipline, Ecn, GilbertElliott, Limit, LossPer, Order, Queue as QueueModel, Reorder, Shape,
 };
 use crate::path::trace::{Step, Trace};
 use crate::rng::SplitMix64;
@@ -62,6 +62,7 @@ fn model(rng: &mut SplitMix64) -> Impairments {
                 Loss::List([1, 2, 30, 31, 99].into()),
             ],
         ),
+        loss_per: LossPer::Packet,
         duplicate: pick(rng, &[0.0, 0.1, 1.0]),
         corrupt: pick(rng, &[0.0, 0.1]),
         rate: pick(rng, &[Rate::Unlimited, fixed(10), fixed(100), steps.clone(), steps]),
