@@ -106,6 +106,11 @@ impl fmt::Display for Nanos {
 pub trait Clock {
     /// The present, on a clock that never steps back.
     fn now(&self) -> Nanos;
+
+    /// Lets this much time pass, or a little more. Virtual time moves on by itself.
+    fn pass(&self, span: Nanos) {
+        std::thread::sleep(span.into());
+    }
 }
 
 /// `CLOCK_MONOTONIC`, the clock of real trials. One read costs about 20 ns through the vDSO.
@@ -165,6 +170,10 @@ impl Manual {
 impl Clock for Manual {
     fn now(&self) -> Nanos {
         Nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    fn pass(&self, span: Nanos) {
+        self.advance_to(self.now() + span);
     }
 }
 

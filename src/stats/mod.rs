@@ -9,8 +9,10 @@
 //! | [`holm`] | how do several claims of one race share that error? |
 //! | [`signed_rank`] | paired blocks: estimate, interval and p-value |
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
+//! | [`mod@changes`] | a race run again and again: where does its level change? |
 //! | [`mod@regimes`] | do the trials fall into two clusters that one figure would hide? |
 //! | [`variance`] | of several factors varied at once, how much does each account for? |
+//! | [`spread`] | does one scatter more from block to block than another? |
 //! | [`mod@knee`] | up to which load does what is delivered follow what is offered? |
 //! | [`quantile`] | percentiles, their definition, and when one may be printed |
 //!
@@ -22,6 +24,7 @@
 //! Everything is pure: no I/O, no clock, no global state. A sample that is too small, empty or
 //! not finite gives `None`, never a panic and never a NaN.
 
+pub mod changes;
 mod estimate;
 mod factorial;
 pub mod holm;
@@ -32,6 +35,7 @@ pub mod quantile;
 pub mod regimes;
 pub mod sequential;
 pub mod signed_rank;
+pub mod spread;
 mod student;
 pub mod variance;
 pub mod verdict;
