@@ -56,6 +56,11 @@ pub fn refresh(outcome: &mut Outcome, stand: Stand) {
     outcome.control = control;
 }
 
+/// Brings the summary alone up to date, where trials are no pairs.
+pub fn summarise(outcome: &mut Outcome) {
+    outcome.summary = summaries(outcome, &Table::of(&outcome.trials));
+}
+
 /// Whether every claim is decided. A race without claims never is.
 pub fn all_decided(outcome: &Outcome) -> bool {
     let mut verdicts = outcome.verdicts.iter().peekable();
@@ -128,11 +133,22 @@ fn median_interval(sorted: &[f64], confidence: f64) -> Option<(f64, f64)> {
     Some((*sorted.get(low)?, *sorted.get(high)?))
 }
 
-/// The log-ratios of one claim.
-#[derive(Debug, Default)]
-struct Pairs {
-    log_ratios: Vec<f64>,
-    censored: bool,
+/// The log-ratios of two contenders, a block each.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Pairs {
+    /// Logarithms of the first contender's figure over the second's.
+    pub log_ratios: Vec<f64>,
+    /// Whether any of these figures is censored at the timeout.
+    pub censored: bool,
+    /// Blocks that have both figures and no ratio of them: one is zero, or both are censored.
+    pub left_out: u64,
+}
+
+/// The log-ratios of `a` over `b` in `metric`, block by block.
+pub fn pairs(outcome: &Outcome, metric: &str, a: usize, b: usize) -> Pairs {
+    let table = Table::of(&outcome.trials);
+    let column = |id| table.0.get(&(id, false, metric));
+    Pairs::of(column(a), column(b))
 }
 
 impl Pairs {
@@ -149,6 +165,8 @@ impl Pairs {
             // Two censored figures, or one that is zero, have no ratio.
             if log_ratio.is_finite() && !(a.censored && b.censored) {
                 pairs.log_ratios.push(log_ratio);
+            } else {
+                pairs.left_out += 1;
             }
         }
         pairs
@@ -210,9 +228,9 @@ fn judge(
         .iter()
         .zip(rulings)
         .map(|(question, ruling)| {
-            decided(earlier, &question.metric.name, question.a, question.b)
-                .cloned()
-                .unwrap_or_else(|| verdict(question, ruling, outcome.plan.margin, stand))
+            decided(earlier, &question.metric.name, question.a, question.b).cloned().unwrap_or_else(
+                || verdict(question, ruling, (outcome.plan.margin, confidence), stand),
+            )
         })
         .collect()
 }
@@ -224,8 +242,15 @@ fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Opti
         .filter(|verdict| verdict.outcome != Ruled::Undecided)
 }
 
-fn verdict(question: &Question<'_>, ruling: Ruling, margin: f64, stand: Stand) -> Verdict {
-    let (ruling, more_blocks) = admitted(ruling, question.pairs.censored, stand);
+fn verdict(
+    question: &Question<'_>,
+    ruling: Ruling,
+    (margin, confidence): (f64, f64),
+    stand: Stand,
+) -> Verdict {
+    let blocks = question.pairs.log_ratios.len() as u64;
+    let lacking = fewest_blocks(confidence).saturating_sub(blocks);
+    let (ruling, more_blocks) = admitted(ruling, question.pairs.censored, lacking, stand);
     let pair = Pair { a: question.names.0, b: &question.names.1, metric: question.metric, margin };
     let a_wins = (ruling.ratio.point < 1.0) == (question.metric.better == Better::Lower);
     let winner = if a_wins { question.a } else { question.b };
@@ -238,7 +263,7 @@ fn verdict(question: &Question<'_>, ruling: Ruling, margin: f64, stand: Stand) -
         ratio: ratio(&ruling),
         margin,
         confidence: ruling.ratio.confidence,
-        blocks: question.pairs.log_ratios.len() as u64,
+        blocks,
         more_blocks,
         note: pair.note(&ruling, more_blocks, question.pairs.censored),
     }
@@ -251,12 +276,19 @@ fn ratio(ruling: &Ruling) -> Option<Ratio> {
     (confidence > 0.0 && finite).then_some(Ratio { point, low, high })
 }
 
-/// What of a ruling may be said now, and about how many more blocks it takes.
-fn admitted(ruling: Ruling, censored: bool, stand: Stand) -> (Ruling, Option<u64>) {
+/// Blocks that an interval of one claim takes.
+fn fewest_blocks(confidence: f64) -> u64 {
+    stats::Plan::fewest_blocks(1, alpha(confidence)) as u64
+}
+
+/// What of a ruling may be said now, and about how many more blocks it takes. A tie of two tests takes fewer
+/// blocks than an interval at the race's confidence does; where gates refused that many, it has to wait.
+fn admitted(ruling: Ruling, censored: bool, lacking: u64, stand: Stand) -> (Ruling, Option<u64>) {
     let undecided = Ruling { outcome: Ruled::Undecided, winner: None, ..ruling };
     match stand {
         Stand::Between { next } => (undecided, ruling.more_blocks.max(next)),
         Stand::Look { .. } if censored && ruling.outcome == Ruled::DeadHeat => (undecided, None),
+        Stand::Look { .. } if lacking > 0 => (undecided, ruling.more_blocks.max(Some(lacking))),
         Stand::Look { .. } => (ruling, ruling.more_blocks),
     }
 }
@@ -448,6 +480,19 @@ mod tests {
         assert_eq!((verdict.outcome, verdict.more_blocks), (Ruled::Undecided, None));
         assert!(verdict.note.contains("lost messages"), "{}", verdict.note);
         assert!(outcome.summary[1].censored);
+    }
+
+    #[test]
+    fn a_tie_waits_for_the_blocks_that_an_interval_takes() {
+        let five = &scattered(100.0)[..5];
+        let mut outcome = race(&[five, five]);
+        refresh(&mut outcome, LOOK);
+        let verdict = &outcome.verdicts[0];
+        assert_eq!((verdict.outcome, verdict.more_blocks), (Ruled::Undecided, Some(1)));
+        let six = &scattered(100.0)[..6];
+        let mut outcome = race(&[six, six]);
+        refresh(&mut outcome, LOOK);
+        assert_eq!(outcome.verdicts[0].outcome, Ruled::DeadHeat);
     }
 
     #[test]

@@ -84,6 +84,14 @@ pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     Ok((workload, factors))
 }
 
+/// A workload without the keys that vary: with them it would be refused, and none of their values holds
+/// for all. What cannot be read is left as it is.
+pub(super) fn without_varied(workload: &str, factors: &[Factor]) -> String {
+    let Ok(mut spec) = Spec::parse(workload) else { return workload.to_owned() };
+    spec.options.retain(|(key, _)| factors.iter().all(|factor| factor.name != *key));
+    spec.to_string()
+}
+
 /// Whether the key of this name is a rate to offer.
 pub(super) fn is_load(keys: &[Key], name: &str) -> bool {
     keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))

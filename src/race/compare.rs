@@ -1,17 +1,16 @@
 //! Two saved races: did anything change?
 //!
-//! The trials of two races are independent samples, not pairs, so they are compared by the
-//! Mann–Whitney test with the Hodges–Lehmann shift, on logarithms of the figure per trial: the
-//! shift is a log-ratio. Claims share the error, by Holm's procedure for a change and by Bonferroni's
-//! inequality for sameness. Drift of the machine between
-//! the races counts as change, which no test can tell apart; the warnings say what else differs.
+//! The trials of two races are independent samples, not pairs, and are judged as such
+//! (`independent.rs`). Drift of the machine between the races counts as change, which no test can tell
+//! apart; the warnings say what else differs.
 
 use serde::Serialize;
 
-use super::outcome::{Entrant, Outcome, Ratio, Status, Warning};
+use super::independent::{Court, Figures, Samples};
+use super::outcome::{Outcome, Ratio, Status, Warning};
 use crate::error::{Error, Result};
 use crate::figures::{Better, Metric, Role};
-use crate::stats::{self, holm, mann_whitney};
+use crate::stats;
 use crate::trial::host::HostFacts;
 use crate::trial::sim;
 
@@ -98,25 +97,15 @@ pub fn check(old: &Outcome, new: &Outcome) -> Result<()> {
 pub fn compare(old: &Outcome, new: &Outcome) -> Comparison {
     let pairs = pairs(old, new);
     let alpha = 1.0 - old.asked.confidence.max(new.asked.confidence);
-    // A claim that cannot be tested still takes its share of the error.
-    let p: Vec<f64> = pairs
-        .iter()
-        .filter(|pair| pair.metric.role == Role::Claim)
-        .map(|pair| pair.p_value().unwrap_or(1.0))
-        .collect();
-    let mut levels = holm::levels(&p, alpha).into_iter();
-    let mut rejected = holm::holm(&p, alpha).into_iter();
     let margin = old.plan.margin.max(new.plan.margin);
-    // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin; the claims share
-    // by Bonferroni's inequality.
-    let equivalence = 2.0 * alpha / p.len().max(1) as f64;
+    let claims = pairs.iter().filter(|pair| pair.metric.role == Role::Claim);
+    let p: Vec<Option<f64>> = claims.map(|pair| pair.samples.p_value()).collect();
+    let mut courts = Court::family(&p, alpha, margin).into_iter();
     let rows = pairs.iter().map(|pair| match pair.metric.role {
-        Role::Claim => pair.claim(&Court {
-            margin,
-            difference: levels.next().unwrap_or(alpha),
-            differs: rejected.next().unwrap_or(false),
-            equivalence,
-        }),
+        Role::Claim => match courts.next() {
+            Some(court) => pair.claim(margin, &court),
+            None => pair.row(margin, alpha, None),
+        },
         Role::Descriptive => pair.row(margin, alpha, None),
     });
     Comparison {
@@ -139,17 +128,10 @@ fn missing(a: &Outcome, b: &Outcome) -> Vec<String> {
 struct Pair<'a> {
     label: &'a str,
     metric: &'a Metric,
-    old: Figures,
-    new: Figures,
-}
-
-/// What one race says of a contender and a metric.
-struct Figures {
-    /// Logarithms of the figure per trial; `None` where one is not positive.
-    logs: Option<Vec<f64>>,
-    trials: u64,
-    censored: bool,
-    estimate: Option<f64>,
+    /// New over old.
+    samples: Samples,
+    /// The medians as the races gave them: old, new.
+    estimates: [Option<f64>; 2],
 }
 
 fn pairs<'a>(old: &'a Outcome, new: &'a Outcome) -> Vec<Pair<'a>> {
@@ -162,118 +144,59 @@ fn pairs<'a>(old: &'a Outcome, new: &'a Outcome) -> Vec<Pair<'a>> {
         for contender in &new.contenders {
             let before = old.contenders.iter().find(|other| other.label == contender.label);
             let Some(before) = before else { continue };
-            let figures = [Figures::of(old, before, metric), Figures::of(new, contender, metric)];
-            let [old, new] = figures;
-            if old.trials > 0 && new.trials > 0 {
-                pairs.push(Pair { label: &contender.label, metric, old, new });
+            let samples = Samples {
+                a: Figures::of(new, contender, metric),
+                b: Figures::of(old, before, metric),
+            };
+            if samples.a.trials > 0 && samples.b.trials > 0 {
+                let estimates =
+                    [estimate(old, before.id, metric), estimate(new, contender.id, metric)];
+                pairs.push(Pair { label: &contender.label, metric, samples, estimates });
             }
         }
     }
     pairs
 }
 
-impl Figures {
-    fn of(outcome: &Outcome, contender: &Entrant, metric: &Metric) -> Figures {
-        let mut figures =
-            Figures { logs: Some(Vec::new()), trials: 0, censored: false, estimate: None };
-        let own = outcome.trials.iter().filter(|trial| trial.contender == contender.id);
-        for trial in own.filter(|trial| trial.record.valid && !trial.control) {
-            let Some(value) = trial.record.metrics.get(&metric.name) else {
-                continue;
-            };
-            figures.trials += 1;
-            figures.censored |= trial.record.censored.contains(&metric.name);
-            match &mut figures.logs {
-                Some(logs) if *value > 0.0 && value.is_finite() => logs.push(value.ln()),
-                logs => *logs = None,
-            }
-        }
-        figures.estimate = outcome
-            .summary
-            .iter()
-            .find(|summary| summary.contender == contender.id && summary.metric == metric.name)
-            .map(|summary| summary.estimate);
-        figures
-    }
+/// The median over trials as a race gave it.
+fn estimate(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<f64> {
+    let mut summaries = outcome.summary.iter();
+    let own = summaries.find(|own| own.contender == contender && own.metric == metric.name);
+    own.map(|summary| summary.estimate)
 }
 
 impl Pair<'_> {
-    fn p_value(&self) -> Option<f64> {
-        mann_whitney::p_value(self.new.logs.as_deref()?, self.old.logs.as_deref()?)
-    }
-
-    fn interval(&self, level: f64) -> Option<stats::Estimate> {
-        let (new, old) = (self.new.logs.as_deref()?, self.old.logs.as_deref()?);
-        mann_whitney::interval(new, old, 1.0 - level)
-    }
-
     /// The row of a claim, with the interval by which it was decided.
-    fn claim(&self, court: &Court) -> Row {
-        let change = self.change(court);
-        let level = match change {
-            Change::Same => court.equivalence,
-            _ => court.difference,
+    fn claim(&self, margin: f64, court: &Court) -> Row {
+        let finding = court.rule(&self.samples);
+        let change = match finding.outcome {
+            stats::Outcome::Ahead if finding.is_lower == (self.metric.better == Better::Lower) => {
+                Change::ChangedBetter
+            }
+            stats::Outcome::Ahead => Change::ChangedWorse,
+            stats::Outcome::DeadHeat => Change::Same,
+            stats::Outcome::Undecided => Change::Undecided,
         };
-        self.row(court.margin, level, Some(change))
+        self.row(margin, finding.error, Some(change))
     }
 
     fn row(&self, margin: f64, level: f64, change: Option<Change>) -> Row {
         Row {
             contender: self.label.to_owned(),
             metric: self.metric.clone(),
-            estimates: [self.old.estimate, self.new.estimate],
-            trials: [self.old.trials, self.new.trials],
-            censored: self.is_censored(),
-            ratio: self.interval(level).map(|logs| Ratio {
-                point: logs.point.exp(),
-                low: logs.low.exp(),
-                high: logs.high.exp(),
-            }),
+            estimates: self.estimates,
+            trials: [self.samples.b.trials, self.samples.a.trials],
+            censored: self.samples.is_censored(),
+            ratio: self.samples.ratio(level),
             confidence: 1.0 - level,
             margin,
             change,
         }
     }
-
-    fn change(&self, court: &Court) -> Change {
-        let limit = court.margin.max(0.0).ln_1p();
-        let is_beyond = |logs: &stats::Estimate| logs.excludes(0.0) && logs.point.abs() > limit;
-        let difference = self.interval(court.difference).filter(is_beyond);
-        if let (true, Some(logs)) = (court.differs, difference) {
-            let is_lower = logs.point < 0.0;
-            return if is_lower == (self.metric.better == Better::Lower) {
-                Change::ChangedBetter
-            } else {
-                Change::ChangedWorse
-            };
-        }
-        let equivalence = self.interval(court.equivalence);
-        // Two figures at the timeout are alike only in that nothing is known of them.
-        if equivalence.is_some_and(|logs| logs.within(-limit, limit)) && !self.is_censored() {
-            Change::Same
-        } else {
-            Change::Undecided
-        }
-    }
-
-    fn is_censored(&self) -> bool {
-        self.old.censored || self.new.censored
-    }
-}
-
-/// What a claim is held to.
-struct Court {
-    margin: f64,
-    /// The error level of its step in Holm's procedure.
-    difference: f64,
-    /// Whether that procedure rejects “no difference”.
-    differs: bool,
-    /// One minus the level of the interval that must lie within the margin.
-    equivalence: f64,
 }
 
 /// What differs between the races besides the figures.
-fn warnings(old: &Outcome, new: &Outcome) -> Vec<Warning> {
+pub fn warnings(old: &Outcome, new: &Outcome) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut differ = |code: &str, what: &str, before: &str, after: &str, advice: &str| {
         if before != after {

@@ -1,6 +1,6 @@
 //! The date and time of day in UTC, as results and file names carry them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECONDS_PER_DAY: u64 = 86_400;
 
@@ -14,6 +14,53 @@ pub fn rfc3339(at: SystemTime) -> String {
 pub fn compact(at: SystemTime) -> String {
     let [year, month, day, hour, minute, second] = civil(at);
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+/// The time that RFC 3339 text in UTC stands for, to the second: `2026-07-26T09:05:03.25Z`. `None` for
+/// anything else, and for times before 1970.
+pub fn parse_rfc3339(text: &str) -> Option<SystemTime> {
+    let text = text.strip_suffix('Z')?;
+    let (day, time) = text.split_once('T')?;
+    let mut date = day.splitn(3, '-').map(|part| part.parse::<u64>());
+    let mut next = || date.next()?.ok();
+    let (year, month, day) = (next()?, next()?, next()?);
+    let mut time = time.split('.').next()?.splitn(3, ':').map(|part| part.parse::<u64>());
+    let mut next = || time.next()?.ok();
+    let (hour, minute, second) = (next()?, next()?, next()?);
+    let sound = (1970..10_000).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second < 61;
+    if !sound {
+        return None;
+    }
+    // The inverse of `civil`, from the same source.
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year / 400, year % 400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    let seconds = days.checked_sub(719_468)? * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
+    Some(UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
+/// `2026-07-26 09:05` of a time in milliseconds since 1970.
+pub fn minute(ms: u64) -> String {
+    let [year, month, day, hour, minute, _] = civil(from_ms(ms));
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
+}
+
+/// `2026-07-26` of a day counted from 1970-01-01.
+pub fn day(number: u64) -> String {
+    let [year, month, day, ..] = civil(from_ms(number.saturating_mul(SECONDS_PER_DAY * 1_000)));
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// What a file names need not be a time that there is; what is too far counts as the end of year 9999.
+fn from_ms(ms: u64) -> SystemTime {
+    const LAST_MS: u64 = 253_402_300_799_000;
+    UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS))
 }
 
 /// Year, month, day, hour, minute, second.
@@ -39,8 +86,6 @@ fn civil(at: SystemTime) -> [u64; 6] {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// Reference values from `date -u -d @N`.
@@ -57,9 +102,22 @@ mod tests {
         ] {
             let at = UNIX_EPOCH + Duration::from_secs(seconds);
             assert_eq!(rfc3339(at), want);
+            assert_eq!(parse_rfc3339(want), Some(at));
         }
         let at = UNIX_EPOCH + Duration::from_secs(1_735_689_599);
         assert_eq!(compact(at), "20241231-235959");
+        assert_eq!(minute(1_735_689_599_999), "2024-12-31 23:59");
+        assert_eq!((day(0), day(20_454)), ("1970-01-01".into(), "2026-01-01".into()));
+        assert_eq!(minute(u64::MAX), "9999-12-31 23:59");
         assert_eq!(rfc3339(UNIX_EPOCH - Duration::from_secs(9)), "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn what_is_no_time_is_none() {
+        let fraction = parse_rfc3339("2000-03-01T00:00:00.999999Z");
+        assert_eq!(fraction, parse_rfc3339("2000-03-01T00:00:00Z"));
+        for text in ["", "Z", "2000-03-01", "2000-13-01T00:00:00Z", "1969-01-01T00:00:00Z", "-TZ"] {
+            assert_eq!(parse_rfc3339(text), None, "{text}");
+        }
     }
 }

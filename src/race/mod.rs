@@ -8,21 +8,31 @@
 //! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 //! | `pilot` | the trials before the first block |
 //! | `ends` | who runs the trials: agents, or a simulation |
+//! | `every` | blocks that begin at their times |
 //! | `run` | the loop: blocks, looks, saving, the end |
 //! | `block` | one block: repeats, blocked and failed trials |
 //! | [`analyse`] | from trials to summary, verdicts and control; pure |
 //! | [`shares`] | what each condition accounts for, in a race over conditions; pure |
+//! | [`pooled`] | round trips of each contender in one pot, from raw samples |
+//! | [`spread`] | how figures spread, for drawings; pure |
 //! | [`sweep`] | the knee of each contender, in a race over offered loads; pure |
+//! | [`mod@highs`] | highs and lows of a race over hours or days; pure |
 //! | `sentence` | verdicts in words |
 //! | [`differences`] | what was not equal, and why it matters |
 //! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
 //! | [`explain`] | the second, instrumented pass: where the time goes |
 //! | [`outcome`] | the result as it is saved |
 //! | [`save`], [`layout`] | to disk and back; how it looks there |
+//! | [`packed`] | files that may be compressed, and are not larger than they should be |
+//! | [`independent`] | verdicts on trials that are no pairs |
+//! | [`imported`] | what a result says of the files that it was imported from |
 //! | [`mod@compare`] | two saved races against each other |
+//! | [`gate`] | a race against a baseline: is anything worse? |
+//! | [`mod@history`] | the same race again and again: series and changes of level |
 //! | [`mod@resume`] | going on, and running again |
 //! | [`keep`] | raw samples beside the saved race |
 //! | [`stage`] | what a race touches outside itself |
+//! | [`command`] | the command line that asks for a race again |
 //! | [`date`] | the time of day in names and results |
 //!
 //! ```no_run
@@ -40,21 +50,30 @@
 pub mod analyse;
 mod block;
 mod cells;
+pub mod command;
 pub mod compare;
 pub mod date;
 pub mod differences;
 mod ends;
+mod every;
 pub mod explain;
 mod files;
+pub mod gate;
+pub mod highs;
+pub mod history;
+pub mod imported;
+pub mod independent;
 pub mod keep;
 pub mod layout;
 pub mod losses;
 pub mod notice;
 pub mod outcome;
+pub mod packed;
 mod path_account;
 pub mod path_ways;
 mod pilot;
 pub mod plan;
+pub mod pooled;
 pub mod request;
 pub mod resume;
 mod run;
@@ -62,6 +81,7 @@ pub mod save;
 pub mod schedule;
 mod sentence;
 pub mod shares;
+pub mod spread;
 pub mod stage;
 pub mod sweep;
 pub mod warnings;
@@ -69,7 +89,7 @@ pub mod warnings;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

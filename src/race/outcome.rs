@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::explain::Explained;
+use super::imported::Imported;
 use super::path_ways::PathWay;
 use crate::figures::Metric;
 use crate::transport::Effective;
@@ -77,6 +78,9 @@ pub struct Outcome {
     /// Where the time goes, from a second, instrumented pass; absent where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explained>,
+    /// The files it was imported from; absent where deadheat measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
     /// How it ended.
     pub status: Status,
 }
@@ -110,6 +114,10 @@ pub struct Asked {
     /// Time at most, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
+    /// The least time from the start of one block to that of the next, in nanoseconds, where one was
+    /// given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_ns: Option<u64>,
     /// The margin as a fraction, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
@@ -374,7 +382,7 @@ pub enum KneePlace {
     Above,
 }
 
-fn is_zero(n: &u64) -> bool {
+pub(super) fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
@@ -485,6 +493,15 @@ impl Outcome {
     pub fn trusted(&self) -> bool {
         self.control.as_ref().is_none_or(|control| control.trusted)
             && !self.warnings.iter().any(|warning| warning.code == UNTRUSTED_GATE)
+    }
+
+    /// Why a race that failed could not go on.
+    pub fn why_failed(&self) -> Option<&str> {
+        if self.status != Status::Failed {
+            return None;
+        }
+        let why = self.warnings.iter().find(|warning| warning.code.ends_with("_failed"));
+        Some(why.map_or("it could not go on", |warning| &warning.message))
     }
 }
 

@@ -5,7 +5,7 @@
 //! so what they find may shape the plan.
 
 use super::outcome::{Entrant, Fixed};
-use super::request::{DEFAULT_BLOCKS, Request};
+use super::request::{DEFAULT_BLOCKS, MOST_BLOCKS, Request};
 use crate::figures::{Metric, Metrics, Role};
 use crate::rng::SplitMix64;
 use crate::stats::{Plan, quantile, signed_rank};
@@ -98,12 +98,16 @@ pub fn fix(
 
 /// As many blocks as were asked for, or as are expected to fit the budget; at least one.
 fn blocks(request: &Request, active: usize, pilot: &Pilot, elapsed: Nanos) -> u64 {
-    let asked = request.blocks.unwrap_or(DEFAULT_BLOCKS);
+    let most = if request.every.is_some() { MOST_BLOCKS } else { DEFAULT_BLOCKS };
+    let asked = request.blocks.unwrap_or(most);
     let Some(budget) = request.time_limit() else {
         return asked;
     };
-    let block = block_time(active, pilot).0.max(1);
-    ((budget - elapsed).0 / block).clamp(1, asked.max(1))
+    let block = block_time(active, pilot);
+    // The last one need not be waited for.
+    let pace = block.max(request.every.unwrap_or_default());
+    let room = (budget - elapsed) + (pace - block);
+    (room.0 / pace.0.max(1)).clamp(1, asked.max(1))
 }
 
 /// How long a block is expected to take: each contender and the control.

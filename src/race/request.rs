@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::cells;
+use super::every;
 use super::outcome::{Asked, Entrant, Factor, Fixed};
 use crate::error::{Error, Result};
 use crate::figures::Metric;
@@ -25,10 +26,12 @@ pub const LONGEST_BUDGET: Nanos = Nanos::from_secs(600);
 /// Blocks at most where none are asked for. More resolve differences that nobody would feel.
 pub const DEFAULT_BLOCKS: u64 = 200;
 
+/// Blocks at most where each begins at its time and none are asked for: time is the limit.
+pub const MOST_BLOCKS: u64 = 10_000;
+
 /// Confidence where none is asked for.
 pub const DEFAULT_CONFIDENCE: f64 = 0.95;
 
-const MOST_BLOCKS: u64 = 10_000;
 const MOST_CONTENDERS: usize = 32;
 const CONFIDENCES: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
 const LONGEST_TEXT: usize = 1_000;
@@ -52,6 +55,7 @@ pub struct Request {
     pub(super) family: Option<u8>,
     pub(super) blocks: Option<u64>,
     pub(super) budget: Option<Nanos>,
+    pub(super) every: Option<Nanos>,
     pub(super) margin: Option<f64>,
     pub(super) confidence: f64,
     pub(super) seed: Option<u64>,
@@ -82,6 +86,7 @@ impl Request {
             family: None,
             blocks: None,
             budget: None,
+            every: None,
             margin: None,
             confidence: DEFAULT_CONFIDENCE,
             seed: None,
@@ -129,6 +134,13 @@ impl Request {
     /// Time at most, the trials before the first block included.
     pub fn budget(mut self, budget: Nanos) -> Request {
         self.budget = Some(budget);
+        self
+    }
+
+    /// The least time from the start of one block to that of the next. No verdict then ends the race
+    /// early: it is there to see how things change. Blocks or a budget have to be given with it.
+    pub fn every(mut self, every: Nanos) -> Request {
+        self.every = Some(every);
         self
     }
 
@@ -223,8 +235,7 @@ impl Request {
     pub fn asked(&self) -> Asked {
         Asked {
             contenders: self.contenders.clone(),
-            workload: workload::parse(&self.workload)
-                .map_or_else(|_| self.workload.clone(), |task| task.spec().to_string()),
+            workload: self.asked_workload(),
             path: match self.to {
                 Some(_) => String::new(),
                 None => self.path.clone(),
@@ -233,6 +244,7 @@ impl Request {
             family: self.family,
             blocks: self.blocks,
             budget_ns: self.time_limit().map(|budget| budget.0),
+            every_ns: self.every.map(|every| every.0),
             margin: self.margin,
             confidence: self.confidence,
             placement: self.placement.clone(),
@@ -240,6 +252,12 @@ impl Request {
             interval_ns: self.interval.map(|interval| interval.0),
             explain: self.after == After::Explain,
         }
+    }
+
+    /// With defaults filled in, but for what varies.
+    fn asked_workload(&self) -> String {
+        let Ok(task) = workload::parse(&self.workload) else { return self.workload.clone() };
+        cells::without_varied(&task.spec().to_string(), &self.vary)
     }
 
     /// The budget asked for, or the default where nothing else ends the race: as much for each
@@ -266,6 +284,7 @@ impl Request {
         if self.budget == Some(Nanos::ZERO) {
             return refuse("a budget of no time; write --budget 60s, say".into());
         }
+        every::check(self)?;
         if let Some(interval) = self.interval
             && !(intervals::SHORTEST..=intervals::LONGEST).contains(&interval)
         {
@@ -338,6 +357,13 @@ impl Request {
     /// What means nothing in virtual time is refused, and not left out.
     fn check_simulated(&self) -> Result<()> {
         self.simulation()?;
+        if self.every.is_some() {
+            return Err(Error::usage(format!(
+                "path `{}`: nothing changes between two blocks in virtual time, so there is nothing to \
+                 wait for; leave --every out",
+                self.path
+            )));
+        }
         if self.after == After::Explain {
             return Err(Error::usage(format!(
                 "path `{}`: --explain asks the kernel for its timestamps, and no kernel carries \

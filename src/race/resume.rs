@@ -1,5 +1,6 @@
 //! Going on with a race that was broken off, and running one again as it was.
 
+use super::cells;
 use super::notice::Notice;
 use super::outcome::{Outcome, Status};
 use super::plan;
@@ -12,6 +13,20 @@ use crate::time::Nanos;
 use crate::trial::End;
 use crate::trial::files::Overwrite;
 use crate::trial::placement::Placement;
+
+/// Whether a result was measured by deadheat, so that there is something to go on with or to repeat.
+///
+/// # Errors
+/// [`Error::Usage`] for one that was imported.
+pub fn check_measured(outcome: &Outcome) -> Result<()> {
+    match outcome.imported {
+        None => Ok(()),
+        Some(_) => Err(Error::usage(
+            "this result was imported: others measured it, and it can be neither resumed nor run again; \
+             `deadheat report` and `compare` work on it",
+        )),
+    }
+}
 
 /// Goes on with a race from its next whole block, under the plan and seed it began with, for
 /// `budget` more, or for what is left of its own.
@@ -31,6 +46,7 @@ pub fn resume(
     overwrite: Overwrite,
     stage: Stage<'_>,
 ) -> Result<Outcome> {
+    check_measured(&before)?;
     let done = blocks_done(&before);
     check_unfinished(&before, done)?;
     let limit = budget.map_or_else(|| budget_left(&before), |more| Ok(Some(more)))?;
@@ -89,7 +105,9 @@ fn varies_placement(outcome: &Outcome) -> bool {
 /// The request that a race came from.
 fn request(outcome: &Outcome) -> Request {
     let asked = &outcome.asked;
-    let mut request = Request::new(asked.contenders.clone()).workload(asked.workload.clone());
+    // Results of earlier versions name a default of what varies.
+    let workload = cells::without_varied(&asked.workload, &asked.vary);
+    let mut request = Request::new(asked.contenders.clone()).workload(workload);
     request.to.clone_from(&asked.to);
     if !asked.path.is_empty() {
         request.path.clone_from(&asked.path);
@@ -97,6 +115,7 @@ fn request(outcome: &Outcome) -> Request {
     request.family = asked.family;
     request.blocks = asked.blocks;
     request.budget = asked.budget_ns.map(Nanos);
+    request.every = asked.every_ns.map(Nanos);
     request.margin = asked.margin;
     request.confidence = asked.confidence;
     request.seed = Some(outcome.seed);
@@ -109,6 +128,12 @@ fn request(outcome: &Outcome) -> Request {
     request.labels.clone_from(&outcome.labels);
     request.vary.clone_from(&asked.vary);
     request
+}
+
+/// Whether [`resume`] can go on with a race under what is left of its own budget.
+pub fn is_unfinished(before: &Outcome) -> bool {
+    let is_over = matches!(before.status, Status::Decided | Status::Budget);
+    !is_over && check_unfinished(before, blocks_done(before)).is_ok() && budget_left(before).is_ok()
 }
 
 fn check_unfinished(before: &Outcome, done: u64) -> Result<()> {
@@ -133,6 +158,9 @@ fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
     };
     let took = before.trials.iter().map(|trial| trial.record.took_ns);
     let used = took.fold(0u64, u64::saturating_add);
+    // The time between blocks was spent, too; that in which the race was broken off was not.
+    let waited = before.asked.every_ns.unwrap_or(0).saturating_mul(blocks_done(before));
+    let used = used.max(waited);
     match budget.checked_sub(used).filter(|left| *left > 0) {
         Some(left) => Ok(Some(Nanos(left))),
         None => Err(Error::usage(

@@ -9,6 +9,7 @@ use super::analyse::{self, Stand};
 use super::block::{self, Common};
 use super::date;
 use super::differences::differences;
+use super::every::Pace;
 use super::explain;
 use super::notice::Notice;
 use super::outcome::{Entrant, FORMAT, Outcome, Program, Status};
@@ -90,6 +91,7 @@ impl Request {
             differences: Vec::new(),
             warnings: Vec::new(),
             explain: None,
+            imported: None,
             status: Status::Running,
         };
         let course = Course::new(stage, contenders, common, outcome);
@@ -143,6 +145,7 @@ pub(super) struct Course<'a> {
     expected: Nanos,
     blocks_here: u64,
     spent_here: Nanos,
+    pace: Pace,
 }
 
 /// Why a race ended before its time.
@@ -167,6 +170,7 @@ impl<'a> Course<'a> {
             expected: Nanos::ZERO,
             blocks_here: 0,
             spent_here: Nanos::ZERO,
+            pace: Pace::of(&outcome.asked),
             stage,
             contenders,
             common,
@@ -202,7 +206,7 @@ impl<'a> Course<'a> {
         self.refresh(self.between());
         // Before the first block: a file that cannot be written has cost nothing yet.
         self.save()?;
-        let takes = self.expected.0.checked_mul(self.blocks_left());
+        let takes = self.pace.of_block(self.expected).0.checked_mul(self.blocks_left());
         self.stage.observer.on(Event::Planned {
             outcome: &self.outcome,
             takes: takes.filter(|takes| *takes > 0).map(Nanos),
@@ -245,17 +249,17 @@ impl<'a> Course<'a> {
                 return Ok(Status::Interrupted);
             }
             if self.blocks_left() == 0 {
-                return Ok(Status::Budget);
+                return Ok(self.ended());
             }
             if self.out_of_time() {
                 return Ok(self.last_look());
             }
-            match self.block() {
+            match self.pace.wait(&mut self.stage).and_then(|()| self.block()) {
                 Ok(()) => {}
                 Err(Error::Interrupted) => return Ok(Status::Interrupted),
                 Err(error) => return Err(Halt::Trial(error)),
             }
-            if analyse::all_decided(&self.outcome) {
+            if !self.pace.is_given() && analyse::all_decided(&self.outcome) {
                 return Ok(Status::Decided);
             }
             self.save().map_err(Halt::Save)?;
@@ -326,13 +330,18 @@ impl<'a> Course<'a> {
     fn last_look(&mut self) -> Status {
         let done = usize::try_from(self.done).unwrap_or(usize::MAX);
         self.refresh(Stand::Look { alpha: self.looks.last(done) });
+        self.ended()
+    }
+
+    fn ended(&self) -> Status {
         if analyse::all_decided(&self.outcome) { Status::Decided } else { Status::Budget }
     }
 
     /// Whether another block would not end in time. The first always may.
     fn out_of_time(&self) -> bool {
-        let elapsed = self.stage.clock.now() - self.began;
-        let would_end = elapsed + self.block_time();
+        let now = self.stage.clock.now();
+        let starts = self.pace.next().unwrap_or(now).max(now);
+        let would_end = starts - self.began + self.block_time();
         self.blocks_here > 0 && self.limit.is_some_and(|limit| would_end > limit)
     }
 
@@ -345,7 +354,8 @@ impl<'a> Course<'a> {
     }
 
     fn remaining(&self) -> Nanos {
-        let blocks = Nanos(self.block_time().0.saturating_mul(self.blocks_left()));
+        let block = self.pace.of_block(self.block_time());
+        let blocks = Nanos(block.0.saturating_mul(self.blocks_left()));
         let elapsed = self.stage.clock.now() - self.began;
         self.limit.map_or(blocks, |limit| blocks.min(limit - elapsed))
     }

@@ -1,7 +1,7 @@
 //! A race on disk: saved whole or not at all, and read with suspicion.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -15,6 +15,7 @@ use super::outcome::{
     Asked, Control, Difference, Entrant, FORMAT, Factor, Fixed, Outcome, Program, Share, Status,
     Summary, Sweep, Trial, Verdict, Warning,
 };
+use super::packed;
 use super::path_ways::PathWay;
 use crate::error::{Error, Result};
 use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics, PacedFlow};
@@ -48,14 +49,15 @@ pub fn prepare(file: &Path) -> Result<()> {
     tried.map_err(|error| explained(file, error))
 }
 
-/// Saves a race so that `file` holds either the old state or the new one, whatever happens: written
-/// beside it, forced to disk, renamed over it (rename(2) is atomic), and the directory forced too.
+/// Saves a race, or what was made of races, so that `file` holds either the old state or the new one,
+/// whatever happens: written beside it, forced to disk, renamed over it (rename(2) is atomic), and the
+/// directory forced too.
 ///
 /// # Errors
 /// [`Error::Setup`] naming the file and what would help. The old state is intact.
-pub fn save(outcome: &Outcome, file: &Path) -> Result<()> {
+pub fn save<T: Serialize>(value: &T, file: &Path) -> Result<()> {
     let temporary = beside(file);
-    let saved = write_out(outcome, &temporary)
+    let saved = write_out(value, &temporary)
         .and_then(|()| fs::rename(&temporary, file))
         .and_then(|()| sync_directory(file));
     saved.map_err(|error| {
@@ -65,25 +67,22 @@ pub fn save(outcome: &Outcome, file: &Path) -> Result<()> {
     })
 }
 
-/// Reads a race.
+/// Reads a race, as it was saved or compressed by gzip.
 ///
 /// # Errors
 /// [`Error::Setup`] where the file cannot be read, [`Error::Data`] where it holds anything but a
 /// whole race of this format, saying what it holds instead.
 pub fn load(file: &Path) -> Result<Outcome> {
-    let name = file.display().to_string();
-    let cannot = |error| Error::setup(format!("read {name}"), error);
-    let opened = File::open(file).map_err(cannot)?;
-    let mut text = Vec::new();
-    // One byte more than allowed tells a file that is too large, also where its size is not known.
-    opened.take(LARGEST + 1).read_to_end(&mut text).map_err(cannot)?;
-    if text.len() as u64 > LARGEST {
-        return Err(Error::data(
-            name,
-            format!("larger than {} MiB; no race is that large", LARGEST >> 20),
-        ));
+    let text = packed::read(file, LARGEST)?;
+    parse(&text).map_err(|what| Error::data(file.display().to_string(), what))
+}
+
+/// The file of raw samples beside a result: `race.samples` for `race.json` and for `race.json.gz`.
+pub fn samples_file(result: &Path) -> PathBuf {
+    match result.extension() {
+        Some(ending) if ending == "gz" => result.with_extension("").with_extension("samples"),
+        _ => result.with_extension("samples"),
     }
-    parse(&text).map_err(|what| Error::data(name, what))
 }
 
 /// Reads a race from its JSON.
@@ -140,7 +139,7 @@ fn check_head(text: &[u8]) -> Result<(), String> {
 
 /// Whether reading stopped because the text did. A number that is cut off counts as a wrong number
 /// to the parser, so the place is what tells.
-fn is_at_end(error: &serde_json::Error, text: &[u8]) -> bool {
+pub(crate) fn is_at_end(error: &serde_json::Error, text: &[u8]) -> bool {
     let lines = text.split(|byte| *byte == b'\n');
     let (count, last) = lines.fold((0, 0), |(count, _), line| (count + 1, line.len()));
     error.is_eof() || (error.line(), error.column()) == (count, last)
@@ -267,9 +266,9 @@ fn beside(file: &Path) -> PathBuf {
     file.with_file_name(format!(".{name}.part"))
 }
 
-fn write_out(outcome: &Outcome, temporary: &Path) -> io::Result<()> {
+fn write_out<T: Serialize>(value: &T, temporary: &Path) -> io::Result<()> {
     let mut file = File::create(temporary)?;
-    write_json(outcome, &mut file)?;
+    write_json(value, &mut file)?;
     file.sync_all()
 }
 

@@ -5,12 +5,20 @@ use super::plan::{in_percent, percent};
 use crate::figures::{Better, Metric};
 use crate::stats::{Outcome, Ruling};
 
+use super::outcome::Ratio;
+
 /// A pair of contenders under one metric.
 pub(super) struct Pair<'a> {
     pub a: &'a str,
     pub b: &'a str,
     pub metric: &'a Metric,
     pub margin: f64,
+}
+
+/// What independent samples show of a pair.
+pub(super) struct Seen<'a> {
+    pub ratio: &'a Ratio,
+    pub censored: bool,
 }
 
 /// A range of ratios: point, low, high.
@@ -26,6 +34,17 @@ impl Pair<'_> {
             Outcome::Ahead => self.ahead(ratio, censored),
             Outcome::DeadHeat => self.dead_heat(ratio, ruling.detectable_but_small),
             Outcome::Undecided => self.undecided(ratio, more_blocks, ruling, censored),
+        }
+    }
+
+    /// The verdict on independent samples, of which no planned block tells how many more it takes.
+    pub(super) fn of_independent(&self, outcome: Outcome, seen: &Seen<'_>) -> String {
+        let ratio = Range(seen.ratio.point, seen.ratio.low, seen.ratio.high);
+        let (a, b, label) = (self.a, self.b, &self.metric.label);
+        match outcome {
+            Outcome::Ahead => self.ahead(ratio, seen.censored),
+            Outcome::DeadHeat => self.dead_heat(ratio, ratio.1 > 1.0 || ratio.2 < 1.0),
+            Outcome::Undecided => format!("{a} and {b}: undecided: {label} {}", ratio.bare()),
         }
     }
 

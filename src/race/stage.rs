@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use super::outcome::Outcome;
+use super::save;
 use crate::error::Result;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::Runner;
@@ -28,6 +29,11 @@ pub enum Event<'a> {
         outcome: &'a Outcome,
         /// About how long all its blocks take; absent where nothing was measured.
         takes: Option<Nanos>,
+    },
+    /// The next block begins in so much time.
+    Waiting {
+        /// Until then.
+        left: Nanos,
     },
     /// A trial begins.
     TrialStarted(Place<'a>),
@@ -171,7 +177,7 @@ impl<'a> Stage<'a> {
     /// The file of raw samples: `race.json` has its samples in `race.samples`.
     pub(super) fn samples(&self) -> Option<PathBuf> {
         self.keep.as_ref()?;
-        Some(self.save.as_ref()?.with_extension("samples"))
+        Some(save::samples_file(self.save.as_ref()?))
     }
 
     /// Where one trial leaves its samples before they are kept.

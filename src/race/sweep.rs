@@ -8,6 +8,7 @@ use super::outcome::{KneeAt, KneePlace, Outcome, Sweep};
 use super::plan::alpha;
 use crate::spec::Spec;
 use crate::stats::knee::{self, Load, Place};
+use crate::stats::quantile::median;
 use crate::workload;
 
 /// The metrics of a trial that say what was offered, and what of it arrived.
@@ -37,8 +38,48 @@ pub fn sweeps(outcome: &Outcome) -> Vec<Sweep> {
     rising(outcome, factor).into_iter().filter_map(sweep).collect()
 }
 
-/// The factor that is a rate to offer.
-fn load_factor(outcome: &Outcome) -> Option<usize> {
+/// One contender under one combination of the other conditions, as its load rises.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// The index of the contender as typed, in `asked.contenders`.
+    pub contender: usize,
+    /// The level of each other factor, by name.
+    pub conditions: BTreeMap<String, String>,
+    /// Each valid trial.
+    pub trials: Vec<Load>,
+    /// For each level, the medians over its trials, the least load first.
+    pub middle: Vec<Load>,
+}
+
+/// What was delivered under each load, as [`sweeps`] finds knees in it.
+pub fn curves(outcome: &Outcome) -> Vec<Curve> {
+    let Some(factor) = load_factor(outcome) else { return Vec::new() };
+    let curve = |((contender, levels), blocks): ((usize, Vec<usize>), BTreeMap<u64, Vec<Load>>)| {
+        let trials: Vec<Load> = blocks.into_values().flatten().collect();
+        let conditions = conditions(outcome, factor, &levels);
+        Curve { contender, conditions, middle: middle(&trials), trials }
+    };
+    rising(outcome, factor).into_iter().map(curve).collect()
+}
+
+/// Loads nearer to each other than this share are of one level: a generator does not meet what was
+/// asked to the bit.
+const ONE_LEVEL: f64 = 0.02;
+
+/// The medians of loads that are of one level.
+fn middle(trials: &[Load]) -> Vec<Load> {
+    let mut sorted = trials.to_vec();
+    sorted.sort_by(|a, b| a.offered.total_cmp(&b.offered));
+    let is_one = |a: &Load, b: &Load| b.offered <= a.offered * (1.0 + ONE_LEVEL);
+    let load = |level: &[Load]| {
+        let of = |value: fn(&Load) -> f64| median(&level.iter().map(value).collect::<Vec<f64>>());
+        Some(Load { offered: of(|load| load.offered)?, delivered: of(|load| load.delivered)? })
+    };
+    sorted.chunk_by(is_one).filter_map(load).collect()
+}
+
+/// The factor that is a rate to offer, as an index into `outcome.factors`.
+pub fn load_factor(outcome: &Outcome) -> Option<usize> {
     let spec = Spec::parse(&outcome.asked.workload).ok()?;
     let keys = workload::keys(&spec.name).ok()?;
     outcome.factors.iter().position(|factor| cells::is_load(keys, &factor.name))

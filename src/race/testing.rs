@@ -1,4 +1,4 @@
-//! What the tests of this folder share: an outcome to fill, and a stage with a fake runner in
+//! What the tests of this folder, and of those that build on it, share: an outcome to fill, and a stage with a fake runner in
 //! virtual time.
 
 use std::cell::RefCell;
@@ -18,10 +18,10 @@ use crate::trial::placement::Placement;
 use crate::trial::{End, Order, PathFacts, Runner};
 
 /// The workload of all tests.
-pub(super) const WORKLOAD: &str = "ping:count=200";
+pub(crate) const WORKLOAD: &str = "ping:count=200";
 
 /// A race of `tcp`, `udp`, … before its first block, with one claimed metric.
-pub(super) fn outcome(contenders: usize) -> Outcome {
+pub(crate) fn outcome(contenders: usize) -> Outcome {
     let specs = ["tcp", "udp", "udp"].into_iter().take(contenders);
     let request = Request::new(specs).workload(WORKLOAD).seed(1).blocks(40);
     let mut checked = request.check().unwrap();
@@ -61,12 +61,13 @@ pub(super) fn outcome(contenders: usize) -> Outcome {
         differences: Vec::new(),
         warnings: Vec::new(),
         explain: None,
+        imported: None,
         status: Status::Running,
     }
 }
 
 /// An emulated path with this seed of its own.
-pub(super) fn built(seed: Option<u64>) -> PathFacts {
+pub(crate) fn built(seed: Option<u64>) -> PathFacts {
     let text = seed.map_or(String::new(), |seed| format!(",seed={seed}"));
     let spec = format!("delay=25ms,loss=1%{text}");
     let network = Network::parse(&spec).unwrap();
@@ -82,29 +83,29 @@ pub(super) fn built(seed: Option<u64>) -> PathFacts {
 }
 
 /// How long a fake trial takes.
-pub(super) const TRIAL: Nanos = Nanos::from_millis(100);
+pub(crate) const TRIAL: Nanos = Nanos::from_millis(100);
 
 /// The day on which all test races are run.
-pub(super) fn day() -> SystemTime {
+pub(crate) fn day() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_767_225_600)
 }
 
 /// A trial that yields `figure` for every metric of the workload.
-pub(super) fn ran(order: &Order, figure: f64) -> End {
+pub(crate) fn ran(order: &Order, figure: f64) -> End {
     let task = crate::workload::parse(&order.workload).unwrap();
     let metrics: Metrics = task.metrics().into_iter().map(|metric| (metric.name, figure)).collect();
     End::Ran(Box::new(fake::record(metrics)))
 }
 
 /// Log-normal noise around a level per contender, from a seed.
-pub(super) fn noisy(seed: u64, sd: f64, level: impl Fn(&str) -> f64) -> impl FnMut(&Order) -> End {
+pub(crate) fn noisy(seed: u64, sd: f64, level: impl Fn(&str) -> f64) -> impl FnMut(&Order) -> End {
     let mut rng = SplitMix64::new(seed);
     move |order| ran(order, level(&order.contender) * (sd * rng.normal()).exp())
 }
 
 /// Writes down the name of each event, and what there is to say.
 #[derive(Default)]
-pub(super) struct Diary(pub(super) RefCell<Vec<String>>);
+pub(crate) struct Diary(pub(crate) RefCell<Vec<String>>);
 
 impl Observer for Diary {
     fn on(&mut self, event: Event<'_>) {
@@ -115,7 +116,7 @@ impl Observer for Diary {
                 let copy = if place.control { "'" } else { "" };
                 format!("{}: {}{copy}", place.block, place.label)
             }
-            Event::TrialEnded { .. } => return,
+            Event::TrialEnded { .. } | Event::Waiting { .. } => return,
             Event::BlockDone { blocks, .. } => format!("block {blocks}"),
             Event::Explaining { trial, of, label } => format!("explain {trial}/{of}: {label}"),
             Event::Saved { .. } => "saved".into(),
@@ -125,12 +126,10 @@ impl Observer for Diary {
     }
 }
 
-/// Runs `request` on a fake runner that advances a virtual clock by [`TRIAL`] with each trial.
-/// `prepare` has the last word on the stage.
-pub(super) fn run_staged(
-    request: &Request,
+/// A stage with a fake runner that advances a virtual clock by [`TRIAL`] with each trial, for `race`.
+pub(crate) fn staged(
     mut trial: impl FnMut(&Order) -> End,
-    prepare: impl for<'a> FnOnce(Stage<'a>) -> Stage<'a>,
+    race: impl for<'a> FnOnce(Stage<'a>) -> crate::Result<Outcome>,
 ) -> crate::Result<Outcome> {
     let clock = Manual::default();
     let ticking = clock.clone();
@@ -140,11 +139,19 @@ pub(super) fn run_staged(
         trial(order)
     });
     let mut observer = super::stage::Unobserved;
-    let stage = Stage::new(&mut runner, &mut observer).at(&clock, day());
-    request.run_with(prepare(stage))
+    race(Stage::new(&mut runner, &mut observer).at(&clock, day()))
+}
+
+/// Runs `request` on such a stage. `prepare` has the last word on it.
+pub(crate) fn run_staged(
+    request: &Request,
+    trial: impl FnMut(&Order) -> End,
+    prepare: impl for<'a> FnOnce(Stage<'a>) -> Stage<'a>,
+) -> crate::Result<Outcome> {
+    staged(trial, |stage| request.run_with(prepare(stage)))
 }
 
 /// As [`run_staged`], saved nowhere and never stopped.
-pub(super) fn run(request: &Request, trial: impl FnMut(&Order) -> End) -> crate::Result<Outcome> {
+pub(crate) fn run(request: &Request, trial: impl FnMut(&Order) -> End) -> crate::Result<Outcome> {
     run_staged(request, trial, |stage| stage)
 }

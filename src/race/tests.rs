@@ -351,6 +351,24 @@ fn resumed(
 }
 
 #[test]
+fn a_race_over_conditions_goes_on_and_runs_again_though_what_varies_has_a_default() {
+    let request = ask(&["tcp", "udp"]).vary("size", ["64", "1kB"]);
+    let mut before = run(&request, repeatable()).unwrap();
+    assert!(!before.asked.workload.contains("size="), "{}", before.asked.workload);
+    let of_block = before.trials.iter().filter(|trial| trial.block == 0).count();
+    before.trials.truncate(3 * of_block);
+    before.verdicts.clear();
+    before.status = Status::Interrupted;
+    let (asked, first) = (before.asked.clone(), before.trials.clone());
+    // As results of earlier versions have it.
+    before.asked.workload.push_str(",size=64");
+    let after = resumed(before, None, repeatable()).unwrap();
+    assert_eq!(after.trials[..first.len()], first);
+    assert!(blocks(&after) > 3);
+    assert_eq!(run(&replay(&after), repeatable()).unwrap().asked.workload, asked.workload);
+}
+
+#[test]
 fn what_is_over_is_not_resumed() {
     let say = |outcome: Outcome| resumed(outcome, None, tie()).unwrap_err().to_string();
     assert!(say(run(&ask(&["tcp", "udp"]), tie()).unwrap()).contains("decided"));

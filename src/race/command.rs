@@ -1,0 +1,180 @@
+//! The command line that asks for a race again, made from what a result or a study says was asked.
+//! It can be pasted into a shell: what a file says stays one argument, and never becomes an option.
+
+use std::fmt::Write;
+
+use super::outcome::{Asked, Outcome};
+use crate::time::Nanos;
+use crate::units;
+
+/// The command that runs the race of `outcome` again with its seed, title and labels.
+pub fn again(outcome: &Outcome) -> String {
+    let mut words = words(&outcome.asked);
+    words.option("seed", outcome.seed.to_string());
+    if let Some(title) = &outcome.title {
+        words.option("title", title);
+    }
+    for (key, value) in &outcome.labels {
+        words.option("label", format!("{key}={value}"));
+    }
+    words.line()
+}
+
+/// The command that asks for `asked`, with a seed of its own.
+pub fn line(asked: &Asked) -> String {
+    words(asked).line()
+}
+
+fn words(asked: &Asked) -> Words {
+    // Without `..`, so that what is added to a request is missed here, too.
+    let Asked {
+        contenders,
+        workload,
+        path,
+        to,
+        family,
+        blocks,
+        budget_ns,
+        every_ns,
+        margin,
+        confidence,
+        placement,
+        vary,
+        interval_ns,
+        explain,
+    } = asked;
+    let mut words = Words { contenders: contenders.clone(), options: Vec::new() };
+    words.option("workload", workload);
+    if let Some(host) = to {
+        words.option("to", host);
+    } else if !path.is_empty() {
+        words.option("path", path);
+    }
+    match family {
+        Some(4) => words.switch("-4"),
+        Some(6) => words.switch("-6"),
+        _ => {}
+    }
+    for factor in vary {
+        words.option("vary", format!("{}={}", factor.name, factor.levels.join("|")));
+    }
+    if let Some(placement) = placement {
+        words.option("placement", placement);
+    }
+    if let Some(blocks) = blocks {
+        words.option("blocks", blocks.to_string());
+    }
+    if let Some(budget) = budget_ns {
+        words.option("budget", units::span_text(Nanos(*budget)));
+    }
+    if let Some(margin) = margin {
+        words.option("margin", units::percent(*margin));
+    }
+    words.option("confidence", units::percent(*confidence));
+    if let Some(every) = every_ns {
+        words.option("every", units::span_text(Nanos(*every)));
+    }
+    if let Some(interval) = interval_ns {
+        words.option("interval", units::span_text(Nanos(*interval)));
+    }
+    if *explain {
+        words.switch("--explain");
+    }
+    words
+}
+
+/// A command line under way.
+struct Words {
+    contenders: Vec<String>,
+    options: Vec<String>,
+}
+
+impl Words {
+    fn option(&mut self, name: &str, value: impl AsRef<str>) {
+        let value = value.as_ref();
+        // A value that looks like an option is taken for one, unless it is tied to its name.
+        let tie = if value.starts_with('-') { '=' } else { ' ' };
+        self.options.push(format!("--{name}{tie}{}", quoted(value)));
+    }
+
+    fn switch(&mut self, name: &str) {
+        self.options.push(name.to_owned());
+    }
+
+    fn line(&self) -> String {
+        let contenders: Vec<String> = self.contenders.iter().map(|c| quoted(c)).collect();
+        let options = self.options.join(" ");
+        // No contender begins with a dash, but a file may say that one does.
+        if self.contenders.iter().any(|contender| contender.starts_with('-')) {
+            return format!("deadheat race {options} -- {}", contenders.join(" "));
+        }
+        format!("deadheat race {} {options}", contenders.join(" "))
+    }
+}
+
+/// `text` as one argument for a shell (POSIX.1-2024, 2.2). What a terminal would obey instead of show
+/// is written out (`$'…'`, 2.2.4).
+pub fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    let is_shown = |c: char| !c.is_control() && (c.is_ascii() || c.is_alphanumeric());
+    if text.chars().all(is_shown) {
+        return format!("'{}'", text.replace('\'', "'\\''"));
+    }
+    let mut quoted = String::from("$'");
+    for c in text.chars() {
+        match c {
+            '\'' | '\\' => quoted.extend(['\\', c]),
+            c if is_shown(c) => quoted.push(c),
+            c => {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    // Three octal digits, so that a digit behind is not taken for a part of it.
+                    let _ = write!(quoted, "\\{byte:03o}");
+                }
+            }
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::Request;
+
+    #[test]
+    fn a_command_has_what_was_asked_and_nothing_else() {
+        let request = Request::new(["tcp", "tcp:cc=bbr"]).workload("ping:count=20").blocks(8);
+        let said = line(&request.asked());
+        assert!(said.starts_with("deadheat race tcp tcp:cc=bbr --workload ping:"), "{said}");
+        assert!(said.ends_with(" --path loopback --blocks 8 --confidence 95%"), "{said}");
+        let said = line(&request.to("far.example").family(6).explain().asked());
+        assert!(said.contains(" --to far.example -6 --blocks 8 "), "{said}");
+        assert!(said.ends_with(" --explain") && !said.contains("--path"), "{said}");
+    }
+
+    #[test]
+    fn what_a_shell_would_obey_is_quoted() {
+        assert_eq!(quoted("tcp:cc=bbr,nodelay=off"), "tcp:cc=bbr,nodelay=off");
+        assert_eq!(quoted("size=64|1kB"), "'size=64|1kB'");
+        assert_eq!(quoted("it's $(x) `y`"), "'it'\\''s $(x) `y`'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("größer"), "'größer'");
+        assert_eq!(quoted("a\n\u{1b}'1\\"), "$'a\\012\\033\\'1\\\\'");
+        assert_eq!(quoted("\u{202e}7"), "$'\\342\\200\\2567'");
+    }
+
+    #[test]
+    fn what_looks_like_an_option_is_none() {
+        let mut asked = Request::new(["-o", "tcp"]).placement("--force").asked();
+        asked.workload = "w".into();
+        assert_eq!(
+            line(&asked),
+            "deadheat race --workload w --path loopback --placement=--force --budget 50s \
+             --confidence 95% -- -o tcp"
+        );
+    }
+}
