@@ -1,0 +1,383 @@
+//! From what was read to a result: contenders, trials, verdicts, and what they rest on.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::plain::MOST_TRIALS;
+use super::{Arm, Five, Reading, Taken};
+use crate::error::{Error, Result};
+use crate::figures::{Metric, Role};
+use crate::race::imported::{Dated, Imported, ImportedFile, KIND, Over, Spread};
+use crate::race::outcome::{
+    Asked, Entrant, FORMAT, Fixed, Outcome, Program, Status, Trial, Warning,
+};
+use crate::race::{analyse, date, independent};
+use crate::stats::{self, quantile};
+use crate::trial::PathFacts;
+use crate::trial::host::HostFacts;
+use crate::trial::samples::{self, Place};
+
+/// The colours of contenders, in turn: those of Okabe & Ito (2008), told apart by everyone.
+const COLOURS: [&str; 8] =
+    ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#666666"];
+
+/// A file that was read.
+pub(super) struct Read {
+    pub name: String,
+    pub stem: String,
+    /// As given with `--label`.
+    pub label: Option<String>,
+    pub format: &'static str,
+    pub sha256: String,
+    pub reading: Reading,
+}
+
+/// How verdicts are given.
+pub(super) struct Settings {
+    pub margin: f64,
+    pub margin_reason: &'static str,
+    pub confidence: f64,
+    pub title: Option<String>,
+}
+
+/// The result of what was read.
+///
+/// # Errors
+/// [`Error::Data`] where there are too many trials; [`Error::Setup`] where samples cannot be kept.
+pub(super) fn outcome(
+    read: Vec<Read>,
+    settings: &Settings,
+    samples: Option<&Path>,
+) -> Result<Outcome> {
+    if let Some(samples) = samples {
+        remove_stale(samples)?;
+    }
+    let began = read.iter().filter_map(|read| read.reading.began).min();
+    let mut gathered = Gathered::default();
+    for read in read {
+        gathered.file(read, samples)?;
+    }
+    let mut outcome = gathered.outcome(settings, began.unwrap_or_else(SystemTime::now));
+    analyse::summarise(&mut outcome);
+    outcome.verdicts = independent::verdicts(&outcome);
+    outcome.plan.claims = outcome.verdicts.len() as u64;
+    let is_open =
+        |verdict: &crate::race::outcome::Verdict| verdict.outcome == stats::Outcome::Undecided;
+    if !outcome.verdicts.is_empty() && !outcome.verdicts.iter().any(is_open) {
+        outcome.status = Status::Decided;
+    }
+    outcome.warnings = warnings(&outcome);
+    let spreads = spreads(&outcome, &gathered.samples);
+    let dated = if began.is_some() { Dated::ByFiles } else { Dated::ByImport };
+    let basis = basis(&outcome);
+    outcome.imported = Some(Imported { dated, files: gathered.files, spreads, basis });
+    Ok(outcome)
+}
+
+fn remove_stale(samples: &Path) -> Result<()> {
+    match std::fs::remove_file(samples) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::setup(format!("replace {}", samples.display()), e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Everything so far.
+#[derive(Default)]
+struct Gathered {
+    files: Vec<ImportedFile>,
+    metrics: Vec<Metric>,
+    contenders: Vec<Entrant>,
+    trials: Vec<Trial>,
+    /// Five numbers over the samples of each trial, by contender.
+    samples: Vec<(usize, Five)>,
+}
+
+impl Gathered {
+    fn file(&mut self, read: Read, samples: Option<&Path>) -> Result<()> {
+        let Read { name, stem, label, format, sha256, reading } = read;
+        let several = reading.arms.len() > 1;
+        let mut contenders = Vec::new();
+        let mut trials = 0;
+        for arm in reading.arms {
+            let own = match (&label, several) {
+                (Some(label), true) => format!("{label}: {}", arm.name),
+                (Some(label), false) => label.clone(),
+                (None, _) if arm.name.is_empty() => self.unique(&stem),
+                (None, _) => self.unique(&arm.name),
+            };
+            let id = self.contender(own, &name, &arm);
+            self.metrics(&arm.metrics);
+            contenders.push(id);
+            trials += arm.trials.len() as u64;
+            for taken in arm.trials {
+                self.trial(id, taken, samples)?;
+            }
+        }
+        if self.trials.len() > MOST_TRIALS {
+            return Err(Error::data(
+                name,
+                format!("more than {MOST_TRIALS} trials in all; import fewer files at a time"),
+            ));
+        }
+        self.files.push(ImportedFile {
+            name,
+            sha256,
+            format: format.to_owned(),
+            program: reading.program,
+            unit: reading.unit,
+            trial: reading.trial,
+            contenders,
+            trials,
+            unknown: reading.unknown,
+        });
+        Ok(())
+    }
+
+    /// A name that no contender has; only names that were given stand for the same contender.
+    fn unique(&self, name: &str) -> String {
+        let taken = |label: &str| self.contenders.iter().any(|entrant| entrant.label == label);
+        let mut numbered = (2..).map(|number| format!("{name} #{number}"));
+        if taken(name) {
+            return numbered.find(|label| !taken(label)).unwrap_or_default();
+        }
+        name.to_owned()
+    }
+
+    fn contender(&mut self, label: String, file: &str, arm: &Arm) -> usize {
+        if let Some(there) = self.contenders.iter().find(|entrant| entrant.label == label) {
+            return there.id;
+        }
+        let id = self.contenders.len();
+        self.contenders.push(Entrant {
+            id,
+            label,
+            spec: file.to_owned(),
+            transport: KIND.to_owned(),
+            colour: COLOURS[id % COLOURS.len()].to_owned(),
+            implementation: arm.implementation.clone(),
+            asked: BTreeMap::new(),
+            effective: BTreeMap::new(),
+            far_effective: BTreeMap::new(),
+            blocked: None,
+            cell: None,
+        });
+        id
+    }
+
+    /// Claims first, otherwise in the order in which files have them.
+    fn metrics(&mut self, metrics: &[Metric]) {
+        for metric in metrics {
+            if !self.metrics.iter().any(|known| known.name == metric.name) {
+                self.metrics.push(metric.clone());
+            }
+        }
+        self.metrics.sort_by_key(|metric| metric.role != Role::Claim);
+    }
+
+    fn trial(&mut self, contender: usize, taken: Taken, samples: Option<&Path>) -> Result<()> {
+        let own = self.trials.iter().rev().find(|trial| trial.contender == contender);
+        let block = own.map_or(0, |last| last.block + 1);
+        if let (Some(part), Some(samples)) = (&taken.kept, samples) {
+            // No import has as many contenders.
+            let index = contender as u32;
+            let place = Place { block, order: index, contender: index, control: false };
+            samples::append(samples, part, place)?;
+        }
+        self.samples.extend(taken.spreads.into_iter().map(|five| (contender, five)));
+        self.trials.push(Trial {
+            block,
+            order: contender as u64,
+            contender,
+            control: false,
+            record: taken.record,
+        });
+        Ok(())
+    }
+
+    fn outcome(&mut self, settings: &Settings, began: SystemTime) -> Outcome {
+        let most = self.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+        Outcome {
+            format: FORMAT,
+            deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },
+            title: settings.title.clone(),
+            labels: BTreeMap::new(),
+            started: date::rfc3339(began),
+            seed: 0,
+            asked: Asked {
+                contenders: self.contenders.iter().map(|entrant| entrant.label.clone()).collect(),
+                workload: KIND.to_owned(),
+                path: KIND.to_owned(),
+                to: None,
+                family: None,
+                blocks: None,
+                budget_ns: None,
+                every_ns: None,
+                margin: Some(settings.margin),
+                confidence: settings.confidence,
+                placement: None,
+                vary: Vec::new(),
+                interval_ns: None,
+                explain: false,
+            },
+            plan: Fixed {
+                margin: settings.margin,
+                margin_reason: settings.margin_reason.to_owned(),
+                placement: String::new(),
+                placement_reason: String::new(),
+                blocks_max: most,
+                looks: Vec::new(),
+                claims: 0,
+                quantile_definition: quantile::DEFINITION.to_owned(),
+            },
+            host: HostFacts::default(),
+            peer_host: None,
+            path: PathFacts {
+                spec: KIND.to_owned(),
+                kind: KIND.to_owned(),
+                address: String::new(),
+                built: None,
+            },
+            metrics: std::mem::take(&mut self.metrics),
+            factors: Vec::new(),
+            contenders: std::mem::take(&mut self.contenders),
+            trials: std::mem::take(&mut self.trials),
+            summary: Vec::new(),
+            path_ways: Vec::new(),
+            shares: Vec::new(),
+            sweeps: Vec::new(),
+            verdicts: Vec::new(),
+            control: None,
+            differences: Vec::new(),
+            warnings: Vec::new(),
+            explain: None,
+            imported: None,
+            status: Status::Budget,
+        }
+    }
+}
+
+/// Five numbers: over the trials of contenders that have several, over the samples of the others.
+fn spreads(outcome: &Outcome, samples: &[(usize, Five)]) -> Vec<Spread> {
+    let mut spreads = Vec::new();
+    for entrant in &outcome.contenders {
+        if trials_of(outcome, entrant.id) > 1 {
+            let claims = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
+            spreads.extend(claims.filter_map(|metric| over_trials(outcome, entrant.id, metric)));
+        } else {
+            let own = samples.iter().filter(|(contender, _)| *contender == entrant.id);
+            spreads.extend(own.map(|(contender, five)| five.spread(*contender)));
+        }
+    }
+    spreads
+}
+
+impl Five {
+    fn spread(&self, contender: usize) -> Spread {
+        Spread {
+            contender,
+            what: self.what.clone(),
+            unit: self.unit,
+            over: self.over,
+            n: self.n,
+            lost: self.lost,
+            min: self.min,
+            q1: self.q1,
+            median: self.median,
+            q3: self.q3,
+            max: self.max,
+        }
+    }
+}
+
+fn over_trials(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<Spread> {
+    let own = outcome.trials.iter().filter(|trial| trial.contender == contender);
+    let valid = own.filter(|trial| trial.record.valid);
+    let mut values: Vec<f64> =
+        valid.filter_map(|trial| trial.record.metrics.get(&metric.name).copied()).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    Some(Spread {
+        contender,
+        what: metric.label.clone(),
+        unit: metric.unit,
+        over: Over::Trials,
+        n: values.len() as u64,
+        lost: 0,
+        min: *values.first()?,
+        q1: quantile::quantile_sorted(&values, 0.25),
+        median: quantile::quantile_sorted(&values, 0.5),
+        q3: quantile::quantile_sorted(&values, 0.75),
+        max: *values.last()?,
+    })
+}
+
+/// Trials of a contender, those that do not count included.
+fn trials_of(outcome: &Outcome, contender: usize) -> usize {
+    outcome.trials.iter().filter(|trial| trial.contender == contender).count()
+}
+
+/// The labels of contenders with one trial.
+fn single(outcome: &Outcome) -> Vec<&str> {
+    let single = outcome.contenders.iter().filter(|entrant| trials_of(outcome, entrant.id) == 1);
+    single.map(|entrant| entrant.label.as_str()).collect()
+}
+
+/// Why there is no verdict, or what the verdicts rest on.
+fn basis(outcome: &Outcome) -> String {
+    let single = single(outcome);
+    if outcome.contenders.len() < 2 {
+        return "One contender: there is nothing to compare it with.".to_owned();
+    }
+    let mut text = String::new();
+    if !outcome.verdicts.is_empty() {
+        text.push_str(
+            "The trials were compared as independent samples (Mann–Whitney, Hodges–Lehmann), as \
+             nothing tells that the contenders took turns: what drifted meanwhile counts as difference.",
+        );
+    }
+    if !single.is_empty() {
+        let have = if single.len() == 1 { "has" } else { "have" };
+        let end = if text.is_empty() { "No verdict" } else { " No verdict on the others" };
+        text.push_str(&format!(
+            "{end}: {} {have} one trial. Its samples share one connection and one moment, so no \
+             interval over them tells what a second trial would have brought.",
+            single.join(", ")
+        ));
+    } else if outcome.verdicts.is_empty() {
+        text.push_str("No verdict: no two contenders have trials of the same measure.");
+    }
+    text
+}
+
+fn warnings(outcome: &Outcome) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if outcome.contenders.len() > 1 {
+        warnings.push(Warning {
+            code: "not_interleaved".to_owned(),
+            message:
+                "The contenders were not interleaved as far as the files tell: a machine that \
+                      warmed up or slowed down meanwhile looks like a difference between them."
+                    .to_owned(),
+            advice:
+                "Race them with deadheat, which takes turns and races one against its own copy."
+                    .to_owned(),
+        });
+    }
+    let single = single(outcome);
+    if !single.is_empty() {
+        warnings.push(Warning {
+            code: "single_trial".to_owned(),
+            message: format!(
+                "One trial each: {}. How much trials differ is not known.",
+                single.join(", ")
+            ),
+            advice:
+                "Give the files of several trials the same --label; if each number of a file is a \
+                     whole trial, say --each trial."
+                    .to_owned(),
+        });
+    }
+    warnings
+}

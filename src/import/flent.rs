@@ -1,0 +1,236 @@
+//! flent: several series of one test, `.flent` or `.flent.gz` (flent's "Data file format", version 4).
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::foreign::Foreign;
+use super::gather::{Naming, Summed, Values, blank};
+use super::unit::Scale;
+use super::{Arm, Means, Reader, Reading, Taken};
+use crate::figures::{Better, Metric, Role, Unit};
+use crate::race::date;
+
+/// The newest version of the file that is read.
+const VERSION: u64 = 4;
+
+/// The format.
+pub(super) struct Flent;
+
+#[derive(Deserialize)]
+struct File {
+    version: u64,
+    metadata: Metadata,
+    #[serde(default)]
+    results: BTreeMap<String, Vec<Option<f64>>>,
+    #[serde(default)]
+    raw_values: BTreeMap<String, Vec<Raw>>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(rename = "FLENT_VERSION")]
+    flent: Option<String>,
+    #[serde(rename = "NETPERF_WRAPPER_VERSION")]
+    wrapper: Option<String>,
+    #[serde(rename = "NAME")]
+    name: Option<String>,
+    #[serde(rename = "TIME")]
+    time: Option<String>,
+    #[serde(rename = "SERIES_META", default)]
+    series: BTreeMap<String, SeriesMeta>,
+}
+
+#[derive(Deserialize)]
+struct SeriesMeta {
+    #[serde(rename = "UNITS")]
+    units: Option<String>,
+    #[serde(rename = "PACKETS_SENT")]
+    sent: Option<u64>,
+    #[serde(rename = "PACKETS_RECEIVED")]
+    received: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    t: Option<f64>,
+    val: Option<f64>,
+}
+
+impl Reader for Flent {
+    fn id(&self) -> &'static str {
+        "flent"
+    }
+
+    fn summary(&self) -> &'static str {
+        "flent's data file (.flent.gz): each of its series is a metric"
+    }
+
+    fn sniff(&self, head: &str) -> bool {
+        let marks = ["\"FLENT_VERSION\"", "\"NETPERF_WRAPPER_VERSION\"", "\"BATCH_UUID\""];
+        head.trim_start().starts_with('{') && marks.iter().any(|mark| head.contains(mark))
+    }
+
+    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String> {
+        let [read] = <[File; 1]>::try_from(file.json::<File>()?)
+            .map_err(|all| format!("{} results of flent in one file; give one each", all.len()))?;
+        if read.version > VERSION {
+            return Err(format!(
+                "version {} of flent's data file is newer than {VERSION}, which is read",
+                read.version
+            ));
+        }
+        let mut trial = Taken { record: blank(), spreads: Vec::new(), kept: None };
+        let mut metrics = Vec::new();
+        let mut unknown = Vec::new();
+        for (name, points) in &read.results {
+            let meta = read.metadata.series.get(name);
+            let Some(scale) = scale(name, meta) else {
+                unknown.push(format!(
+                    "The series `{name}` has no unit that is known, and is left out."
+                ));
+                continue;
+            };
+            let raw = read.raw_values.get(name).map_or(&[][..], Vec::as_slice);
+            let series = Series { name, scale, meta };
+            let values = series.values(points, raw, &mut unknown)?;
+            if scale.unit == Unit::Nanos && trial.kept.is_none() {
+                trial.kept = series.kept(raw, means)?;
+            }
+            series.enter(values, &mut trial, &mut metrics);
+        }
+        if metrics.is_empty() {
+            return Err("there is no series with numbers in it".into());
+        }
+        let metadata = read.metadata;
+        Ok(Reading {
+            program: metadata.flent.or(metadata.wrapper).map(|version| format!("flent {version}")),
+            began: metadata.time.and_then(|time| date::parse_rfc3339(&time)),
+            unit: "ms, Mbit/s".into(),
+            trial: "a run of flent".into(),
+            arms: vec![Arm {
+                implementation: metadata
+                    .name
+                    .map_or_else(String::new, |test| format!("flent {test}")),
+                metrics,
+                trials: vec![trial],
+                ..Arm::default()
+            }],
+            unknown,
+        })
+    }
+}
+
+/// The unit of a series: as its data say, or as its name does in files that do not.
+fn scale(name: &str, meta: Option<&SeriesMeta>) -> Option<Scale> {
+    if let Some(units) = meta.and_then(|meta| meta.units.as_deref()) {
+        return Scale::named(units);
+    }
+    let lower = name.to_lowercase();
+    let guess = match lower.as_str() {
+        name if name.contains("(ms)") || name.starts_with("ping") => "ms",
+        name if name.contains("tcp") || name.contains("mbit") => "Mbit/s",
+        _ => return None,
+    };
+    Scale::named(guess)
+}
+
+struct Series<'a> {
+    name: &'a str,
+    scale: Scale,
+    meta: Option<&'a SeriesMeta>,
+}
+
+impl Series<'_> {
+    /// As measured where that is there; otherwise as flent interpolated it.
+    fn values(
+        &self,
+        points: &[Option<f64>],
+        raw: &[Raw],
+        unknown: &mut Vec<String>,
+    ) -> Result<Summed, String> {
+        let measured: Vec<f64> = raw.iter().filter_map(|raw| raw.val).collect();
+        let numbers = if measured.is_empty() {
+            unknown.push(format!(
+                "`{}` has only flent's interpolated points: samples lie between them.",
+                self.name
+            ));
+            points.iter().flatten().copied().collect()
+        } else {
+            measured
+        };
+        let mut values = Values::default();
+        for value in numbers {
+            values.push(self.whole(value)?)?;
+        }
+        if let Some((sent, received)) = self.meta.and_then(|meta| meta.sent.zip(meta.received)) {
+            for _ in 0..sent.saturating_sub(received) {
+                values.lost()?;
+            }
+        } else if self.scale.unit == Unit::Nanos {
+            unknown.push(format!("How many were lost of `{}` is not in the file.", self.name));
+        }
+        Ok(values.sum())
+    }
+
+    fn whole(&self, value: f64) -> Result<u64, String> {
+        self.scale.whole(value).map_err(|why| format!("`{}` has {value}: {why}", self.name))
+    }
+
+    /// Keeps the samples of a series of round trips, with their times.
+    fn kept(
+        &self,
+        raw: &[Raw],
+        means: &mut Means<'_>,
+    ) -> Result<Option<std::path::PathBuf>, String> {
+        let first = raw.iter().find_map(|raw| raw.t).unwrap_or(0.0);
+        let mut values = Values::default();
+        for raw in raw {
+            let Some(value) = raw.val else { continue };
+            let at = (raw.t.unwrap_or(first) - first).max(0.0) * 1e9;
+            values.push_at(self.whole(value)?, at as u64)?;
+        }
+        let naming = Naming::rtt();
+        Ok(values.trial(&naming, means, &mut Vec::new())?.kept)
+    }
+
+    /// Times by their median, rates by their mean, since that is what was carried.
+    fn enter(&self, summed: Summed, trial: &mut Taken, metrics: &mut Vec<Metric>) {
+        if summed.count() == 0 {
+            return;
+        }
+        let label = self.name.replace(" (ms)", "");
+        let naming = Naming {
+            unit: self.scale.unit,
+            better: self.scale.better(),
+            ..Naming::time(&slug(&label), &label)
+        };
+        trial.spreads.push(summed.five(&label, self.scale.unit));
+        match self.scale.unit {
+            Unit::Nanos | Unit::Share => {
+                naming.enter(&summed, &mut trial.record);
+                metrics.extend(naming.metrics(Role::Claim));
+            }
+            Unit::BitRate => {
+                let metric = Metric {
+                    name: format!("{}_mean_bps", naming.stem),
+                    label: format!("{label} mean"),
+                    unit: Unit::BitRate,
+                    better: Better::Higher,
+                    role: Role::Claim,
+                };
+                if let Some(mean) = summed.mean() {
+                    trial.record.metrics.insert(metric.name.clone(), mean);
+                }
+                metrics.push(metric);
+            }
+        }
+    }
+}
+
+/// A name fit for a metric: lower case, digits and underscores.
+fn slug(name: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
+    let words: String = name.chars().map(kept).collect();
+    words.split_whitespace().collect::<Vec<_>>().join("_")
+}

@@ -1,0 +1,408 @@
+//! The samples of one trial: kept in their order, summed up, and looked at for what they no longer
+//! tell.
+
+use std::path::Path;
+
+use super::{Five, Means, Taken};
+use crate::error::Error;
+use crate::figures::{
+    Account, Better, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample, Unit,
+};
+use crate::race::imported::Over;
+use crate::stats::quantile;
+use crate::trial::Record;
+use crate::trial::samples::Samples;
+
+/// Samples in one file at most: they are sorted in memory, where each takes 8 bytes.
+const MOST: usize = 32 << 20;
+
+/// How many rises in a row, and no fall, tell that numbers were sorted: by chance one file in 5,040
+/// would look like that.
+const RISES: u64 = 7;
+
+/// Stands for a sample that never came.
+const LOST: u64 = u64::MAX;
+
+/// Samples as they come, in nanoseconds or bits per second.
+#[derive(Default)]
+pub(super) struct Values {
+    values: Vec<u64>,
+    /// When each was sent, in nanoseconds after the first; empty where unknown.
+    at_ns: Vec<u64>,
+}
+
+impl Values {
+    /// Adds a sample.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub(super) fn push(&mut self, value: u64) -> Result<(), String> {
+        if self.values.len() >= MOST {
+            return Err(format!("more than {MOST} samples; thin them out, or split the file"));
+        }
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// Adds a sample that was sent at a known time.
+    pub(super) fn push_at(&mut self, value: u64, at_ns: u64) -> Result<(), String> {
+        self.push(value)?;
+        self.at_ns.push(at_ns);
+        Ok(())
+    }
+
+    /// Adds one that never came.
+    pub(super) fn lost(&mut self) -> Result<(), String> {
+        self.push(LOST)
+    }
+
+    /// Adds one that never came, and was sent at a known time.
+    pub(super) fn lost_at(&mut self, at_ns: u64) -> Result<(), String> {
+        self.push_at(LOST, at_ns)
+    }
+
+    /// All of them as they are.
+    pub(super) fn into_vec(self) -> Vec<u64> {
+        self.values
+    }
+
+    /// Sums them up as the trial of `what`; those of a time are kept where `means` says.
+    ///
+    /// # Errors
+    /// Where they cannot be kept.
+    pub(super) fn trial(
+        self,
+        what: &Naming,
+        means: &mut Means<'_>,
+        unknown: &mut Vec<String>,
+    ) -> Result<Taken, String> {
+        let kept = if what.unit == Unit::Nanos { means.part() } else { None };
+        if let Some(part) = &kept {
+            self.keep(part).map_err(|e| e.to_string())?;
+        }
+        let summed = self.sum();
+        unknown.extend(summed.doubts(what.unit));
+        let mut record = blank();
+        what.enter(&summed, &mut record);
+        if what.is_rtt() {
+            record.rtt_ns = Some(summed.distribution());
+        }
+        Ok(Taken { record, spreads: vec![summed.five(&what.label, what.unit)], kept })
+    }
+
+    fn keep(&self, part: &Path) -> Result<(), Error> {
+        let longest = self.values.iter().filter(|v| **v != LOST).max().copied().unwrap_or(0);
+        let mut samples = Samples::new(Some(part), longest)?;
+        for (seq, value) in self.values.iter().enumerate() {
+            samples.record(Sample {
+                seq: seq as u64,
+                intended_ns: self.at_ns.get(seq).copied().unwrap_or(0),
+                lateness_ns: 0,
+                rtt_ns: (*value != LOST).then_some(*value),
+            });
+        }
+        Ok(())
+    }
+
+    /// Sums them up.
+    pub(super) fn sum(mut self) -> Summed {
+        let all = self.values.len();
+        self.values.retain(|value| *value != LOST);
+        let order = Order::of(&self.values);
+        self.values.sort_unstable();
+        Summed { lost: (all - self.values.len()) as u64, order, sorted: self.values }
+    }
+}
+
+/// In which order numbers came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Sorted,
+    Mixed,
+}
+
+impl Order {
+    fn of(values: &[u64]) -> Order {
+        let count = |holds: fn(u64, u64) -> bool| {
+            values.windows(2).filter(|pair| holds(pair[0], pair[1])).count() as u64
+        };
+        let (rises, falls) = (count(|a, b| a < b), count(|a, b| a > b));
+        if rises.min(falls) == 0 && rises.max(falls) >= RISES {
+            Order::Sorted
+        } else {
+            Order::Mixed
+        }
+    }
+}
+
+/// Samples in ascending order.
+pub(super) struct Summed {
+    sorted: Vec<u64>,
+    lost: u64,
+    order: Order,
+}
+
+impl Summed {
+    /// Samples that came and that were lost.
+    pub(super) fn count(&self) -> u64 {
+        self.sorted.len() as u64 + self.lost
+    }
+
+    pub(super) fn mean(&self) -> Option<f64> {
+        let sum: f64 = self.sorted.iter().map(|value| *value as f64).sum();
+        (!self.sorted.is_empty()).then(|| sum / self.sorted.len() as f64)
+    }
+
+    /// Lost ones count as longer than everything that came.
+    pub(super) fn distribution(&self) -> Distribution {
+        let (n, seen) = (self.count(), self.sorted.len() as u64);
+        let max = self.sorted.last().copied();
+        let quantile = |q: f64| {
+            let rank = rank(n, q)?;
+            let value = if rank > seen { None } else { self.sorted.get(rank as usize - 1) };
+            Some(value.map_or(Quantile::Beyond(max?), |value| Quantile::Ns(*value)))
+        };
+        let mean = self.mean().filter(|_| self.lost == 0);
+        let squares = |mean: f64| -> f64 {
+            self.sorted.iter().map(|value| (*value as f64 - mean).powi(2)).sum()
+        };
+        Distribution {
+            n,
+            censored: self.lost,
+            min: self.sorted.first().copied(),
+            max,
+            mean,
+            stddev: mean
+                .filter(|_| seen > 1)
+                .map(|mean| (squares(mean) / (seen - 1) as f64).sqrt()),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+        }
+    }
+
+    /// Five numbers of those that came. A quartile needs ten samples beyond it.
+    pub(super) fn five(&self, what: &str, unit: Unit) -> Five {
+        let n = self.sorted.len() as u64;
+        let at = |q: f64| {
+            let rank = rank(n, q)?;
+            self.sorted.get(rank as usize - 1).map(|value| *value as f64)
+        };
+        Five {
+            what: what.to_owned(),
+            unit,
+            over: Over::Samples,
+            n,
+            lost: self.lost,
+            min: self.sorted.first().map_or(0.0, |value| *value as f64),
+            q1: at(0.25),
+            median: at(0.5),
+            q3: at(0.75),
+            max: self.sorted.last().map_or(0.0, |value| *value as f64),
+        }
+    }
+
+    /// What the numbers themselves say that they no longer tell.
+    pub(super) fn doubts(&self, unit: Unit) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if self.order == Order::Sorted {
+            doubts.push(
+                "The order is lost: the numbers are sorted. Warm-up, drift and jitter can no longer \
+                 be seen."
+                    .to_owned(),
+            );
+        }
+        let distinct = self.sorted.chunk_by(|a, b| a == b).count();
+        if self.sorted.len() >= 20 && distinct * 2 < self.sorted.len() {
+            let step = self.sorted.iter().fold(0, |step, value| gcd(step, *value));
+            doubts.push(format!(
+                "Coarse: {distinct} distinct values among {}, in steps of {}; differences below that \
+                 are not in them.",
+                self.sorted.len(),
+                step_text(step, unit)
+            ));
+        }
+        doubts
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// `1 ms`, `100 us`, `8000 bit/s`.
+fn step_text(step: u64, unit: Unit) -> String {
+    if unit != Unit::Nanos {
+        return format!("{step} bit/s");
+    }
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let whole = units.iter().find(|(ns, _)| step > 0 && step.is_multiple_of(*ns));
+    whole.map_or_else(|| format!("{step} ns"), |(ns, name)| format!("{} {name}", step / ns))
+}
+
+/// The nearest rank, from 1, of a quantile that may be printed.
+pub(super) fn rank(n: u64, q: f64) -> Option<u64> {
+    quantile::printable(n, q).then(|| ((q * n as f64 - 1e-9).ceil() as u64).max(1))
+}
+
+/// What samples are of, and how their metrics are called.
+pub(super) struct Naming {
+    /// The first part of a metric's name: `rtt`.
+    pub stem: String,
+    /// The name for people: `RTT`.
+    pub label: String,
+    pub unit: Unit,
+    pub better: Better,
+}
+
+/// The stem of round trips, which are what a result's `rtt_ns` holds.
+const RTT: &str = "rtt";
+
+/// The percentiles that become metrics: name, label, share.
+const PERCENTILES: [(&str, &str); 4] =
+    [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9")];
+
+impl Naming {
+    /// Round trips, as `ping` of this program names them.
+    pub(super) fn rtt() -> Naming {
+        Naming::time(RTT, "RTT")
+    }
+
+    fn is_rtt(&self) -> bool {
+        self.stem == RTT
+    }
+
+    /// Times of something.
+    pub(super) fn time(stem: &str, label: &str) -> Naming {
+        Naming {
+            stem: stem.to_owned(),
+            label: label.to_owned(),
+            unit: Unit::Nanos,
+            better: Better::Lower,
+        }
+    }
+
+    /// The metrics of a trial with such samples; the median is what a claim is made of.
+    pub(super) fn metrics(&self, claim: Role) -> Vec<Metric> {
+        let percentile = |(name, label): (&str, &str)| Metric {
+            name: self.metric(name),
+            label: format!("{} {label}", self.label),
+            unit: self.unit,
+            better: self.better,
+            role: if name == "p50" { claim } else { Role::Descriptive },
+        };
+        PERCENTILES.into_iter().map(percentile).collect()
+    }
+
+    fn metric(&self, percentile: &str) -> String {
+        let unit = if self.unit == Unit::Nanos { "ns" } else { "bps" };
+        format!("{}_{percentile}_{unit}", self.stem)
+    }
+
+    /// Enters what samples came to into a trial.
+    pub(super) fn enter(&self, summed: &Summed, record: &mut Record) {
+        self.enter_distribution(&summed.distribution(), record);
+    }
+
+    /// Enters a distribution into a trial.
+    pub(super) fn enter_distribution(&self, seen: &Distribution, record: &mut Record) {
+        let percentiles = [seen.p50, seen.p90, seen.p99, seen.p999];
+        for ((name, _), value) in PERCENTILES.iter().zip(percentiles) {
+            let Some(value) = value else { continue };
+            record.metrics.insert(self.metric(name), value.at_least_ns() as f64);
+            if matches!(value, Quantile::Beyond(_)) {
+                record.censored.push(self.metric(name));
+            }
+        }
+    }
+}
+
+/// The share that was lost, as `ping` of this program names it.
+pub(super) fn loss_metric() -> Metric {
+    Metric {
+        name: "loss_share".to_owned(),
+        label: "lost".to_owned(),
+        unit: Unit::Share,
+        better: Better::Lower,
+        role: Role::Descriptive,
+    }
+}
+
+/// A trial that is valid and has nothing yet.
+pub(super) fn blank() -> Record {
+    Record { valid: true, why_invalid: None, ..Record::without_figures(String::new()) }
+}
+
+/// What became of messages that were echoed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Fate {
+    pub sent: u64,
+    pub received: u64,
+    pub duplicates: u64,
+    pub reordered: u64,
+}
+
+impl Fate {
+    /// Enters it into a trial, as far as it closes.
+    pub(super) fn enter(&self, record: &mut Record) {
+        let lost = self.sent.saturating_sub(self.received);
+        if self.sent > 0 {
+            let share = lost as f64 / self.sent as f64;
+            record.metrics.insert(loss_metric().name, share);
+        }
+        let round_trip = Some(Account { lost_on_path: lost, ..self.account() });
+        record.ledger = Ledger { round_trip, ..Ledger::default() };
+    }
+
+    /// The account but for where what is missing was lost.
+    pub(super) fn account(&self) -> Account {
+        Account {
+            unit: "messages".to_owned(),
+            sent: self.sent,
+            delivered: self.received.min(self.sent),
+            duplicates: self.duplicates,
+            reordered: self.reordered,
+            ..Account::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summed(values: impl IntoIterator<Item = u64>) -> Summed {
+        Values { values: values.into_iter().collect(), at_ns: Vec::new() }.sum()
+    }
+
+    #[test]
+    fn five_numbers_are_order_statistics() {
+        let five = summed((1..=1000).rev().map(|i| i * 1_000)).five("time", Unit::Nanos);
+        assert_eq!((five.min, five.max, five.n), (1_000.0, 1_000_000.0, 1000));
+        assert_eq!(
+            (five.q1, five.median, five.q3),
+            (Some(250_000.0), Some(500_000.0), Some(750_000.0))
+        );
+        let few = summed(1..=12).five("time", Unit::Nanos);
+        assert_eq!((few.q1, few.median, few.min, few.max), (None, None, 1.0, 12.0));
+    }
+
+    #[test]
+    fn lost_samples_are_longer_than_all_that_came() {
+        let seen = summed((1..=1000).map(|i| if i > 980 { LOST } else { i })).distribution();
+        assert_eq!((seen.n, seen.censored, seen.max, seen.mean), (1000, 20, Some(980), None));
+        assert_eq!((seen.p90, seen.p99), (Some(Quantile::Ns(900)), Some(Quantile::Beyond(980))));
+        let none = summed([LOST; 30]).distribution();
+        assert_eq!((none.n, none.p50, none.max), (30, None, None));
+    }
+
+    #[test]
+    fn sorted_and_coarse_numbers_are_told() {
+        let sorted = summed((0..40).map(|i| (i / 4) * 1_000_000)).doubts(Unit::Nanos);
+        assert!(sorted[0].contains("The order is lost"), "{sorted:?}");
+        assert!(sorted[1].contains("10 distinct values among 40, in steps of 1 ms"), "{sorted:?}");
+        assert!(summed([5, 3, 8, 1, 9, 2, 7, 4, 6, 10]).doubts(Unit::Nanos).is_empty());
+        assert!(summed([7; 10]).doubts(Unit::Nanos).is_empty(), "equal numbers have no order");
+    }
+}

@@ -1,0 +1,155 @@
+//! What others measured, under the same statistics and reports: files of other tools become an
+//! [`Outcome`](crate::race::outcome::Outcome) that says what can no longer be known of them.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`request`] | what is asked: files, labels, unit; and the way from there to a result |
+//! | `foreign` | a file of unknown content, read with suspicion: gzip, lines, limits |
+//! | [`mod@unit`] | units of numbers that others wrote |
+//! | `gather` | samples of one trial, summed up and kept; five numbers |
+//! | `assemble` | from what was read to contenders, trials and verdicts |
+//! | the others | one format each, in [`ALL`] |
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crate::error::{Result, unknown};
+use crate::figures::{Metric, Unit};
+use crate::race::imported::Over;
+use crate::trial::Record;
+
+mod assemble;
+mod flent;
+mod foreign;
+mod gather;
+mod hyperfine;
+mod iperf3;
+mod irtt;
+mod ping;
+mod plain;
+pub mod request;
+mod sockperf;
+pub mod unit;
+
+use foreign::Foreign;
+pub use request::{Each, Import};
+use unit::Scale;
+
+/// Every format, in the order in which a file is tried. What asks least of a file comes last.
+pub const ALL: &[&dyn Reader] = &[
+    &iperf3::Iperf3,
+    &irtt::Irtt,
+    &flent::Flent,
+    &hyperfine::Hyperfine,
+    &sockperf::Sockperf,
+    &ping::Ping,
+    &plain::Plain,
+];
+
+/// A format of files that others write.
+pub trait Reader: Sync {
+    /// The name after `--as`.
+    fn id(&self) -> &'static str;
+
+    /// One line for lists.
+    fn summary(&self) -> &'static str;
+
+    /// Whether a file that begins like this is of this format: its first 64 KiB at most.
+    fn sniff(&self, head: &str) -> bool;
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What is wrong with it, where, and what would be right: a sentence without the file's name.
+    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String>;
+}
+
+/// What a reader is told, and what it works with.
+pub struct Means<'a> {
+    /// The unit of numbers that have none.
+    pub(crate) scale: Option<Scale>,
+    /// What a number without context is.
+    pub(crate) each: Each,
+    /// Where samples are kept, each trial's in a file of its own; nowhere where they are not.
+    pub(crate) keep: Option<&'a mut dyn FnMut() -> PathBuf>,
+}
+
+impl Means<'_> {
+    /// A new file for the samples of a trial.
+    fn part(&mut self) -> Option<PathBuf> {
+        self.keep.as_mut().map(|next| next())
+    }
+}
+
+/// What a file holds.
+#[derive(Default)]
+pub struct Reading {
+    /// Who wrote it, with the version.
+    pub(crate) program: Option<String>,
+    /// When it was measured.
+    pub(crate) began: Option<SystemTime>,
+    /// The unit of its numbers.
+    pub(crate) unit: String,
+    /// What one trial is.
+    pub(crate) trial: String,
+    /// What was compared in it: mostly one thing.
+    pub(crate) arms: Vec<Arm>,
+    /// What can no longer be known, and what to mind; sentences.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// One thing that was measured, again and again perhaps.
+#[derive(Default)]
+pub struct Arm {
+    /// Its name, where a file has several.
+    pub(crate) name: String,
+    /// What it is an implementation of, as far as the file says.
+    pub(crate) implementation: String,
+    /// The metrics of its trials.
+    pub(crate) metrics: Vec<Metric>,
+    /// Its trials.
+    pub(crate) trials: Vec<Taken>,
+}
+
+/// One trial.
+pub struct Taken {
+    /// Its figures.
+    pub(crate) record: Record,
+    /// Five numbers over its samples, for each thing sampled.
+    pub(crate) spreads: Vec<Five>,
+    /// The file that keeps its samples.
+    pub(crate) kept: Option<PathBuf>,
+}
+
+/// Five numbers, before anyone knows whose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Five {
+    pub(crate) what: String,
+    pub(crate) unit: Unit,
+    pub(crate) over: Over,
+    pub(crate) n: u64,
+    pub(crate) lost: u64,
+    pub(crate) min: f64,
+    pub(crate) q1: Option<f64>,
+    pub(crate) median: Option<f64>,
+    pub(crate) q3: Option<f64>,
+    pub(crate) max: f64,
+}
+
+/// The format called `name`.
+///
+/// # Errors
+/// [`crate::Error::Usage`] for a name that means nothing, with all that there are.
+pub fn find(name: &str) -> Result<&'static dyn Reader> {
+    let named = ALL.iter().find(|reader| reader.id() == name);
+    named.copied().ok_or_else(|| unknown("format to import", name, &ids()))
+}
+
+fn ids() -> Vec<&'static str> {
+    ALL.iter().map(|reader| reader.id()).collect()
+}
+
+/// The format of a file that begins like this.
+fn sniff(head: &str) -> Option<&'static dyn Reader> {
+    ALL.iter().find(|reader| reader.sniff(head)).copied()
+}

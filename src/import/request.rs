@@ -1,0 +1,281 @@
+//! What is asked of an import, and the way from there to a result.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::assemble::{self, Read};
+use super::foreign::Foreign;
+use super::{Means, Reader, find, ids, sniff};
+use crate::error::{Error, Result};
+use crate::race::outcome::Outcome;
+use crate::race::plan::LEAST_MARGIN;
+
+use super::unit::Scale;
+
+/// What a number without context is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Each {
+    /// A sample of one trial, such as a round trip. The default, since the other way round would give
+    /// intervals that mean nothing.
+    #[default]
+    Sample,
+    /// A whole trial, such as the time of a transfer.
+    Trial,
+}
+
+/// Files of others, to be made one result.
+pub struct Import {
+    files: Vec<PathBuf>,
+    labels: Vec<Option<String>>,
+    scale: Option<Scale>,
+    each: Option<Each>,
+    reader: Option<&'static dyn Reader>,
+    margin: Option<f64>,
+    confidence: f64,
+    title: Option<String>,
+}
+
+impl Import {
+    /// An import of files, each a contender under its own name.
+    pub fn new(files: impl IntoIterator<Item = impl Into<PathBuf>>) -> Import {
+        let files: Vec<PathBuf> = files.into_iter().map(Into::into).collect();
+        let labels = vec![None; files.len()];
+        Import {
+            files,
+            labels,
+            scale: None,
+            each: None,
+            reader: None,
+            margin: None,
+            confidence: 0.95,
+            title: None,
+        }
+    }
+
+    /// The unit of numbers that have none.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for one that is not known.
+    pub fn unit(mut self, typed: &str) -> Result<Import> {
+        self.scale = Some(Scale::parse(typed)?);
+        Ok(self)
+    }
+
+    /// What a plain number is: `sample` or `trial`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for anything else.
+    pub fn each(mut self, typed: &str) -> Result<Import> {
+        self.each = Some(match typed {
+            "sample" => Each::Sample,
+            "trial" => Each::Trial,
+            _ => return Err(crate::error::unknown("--each", typed, &["sample", "trial"])),
+        });
+        Ok(self)
+    }
+
+    /// The format of all files, in place of what they look like.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for one that does not exist.
+    pub fn format(mut self, name: &str) -> Result<Import> {
+        self.reader = Some(find(name)?);
+        Ok(self)
+    }
+
+    /// A contender's name: `FILE=NAME`, or a name alone for the next file without one. Files of the
+    /// same name are trials of one contender.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where no file is meant by it.
+    pub fn label(mut self, typed: &str) -> Result<Import> {
+        let named = |file: &Path, name: &str| {
+            file.as_os_str() == name
+                || file.file_name().is_some_and(|own| own == name)
+                || stem(file) == name
+        };
+        let split = typed.match_indices('=').map(|(at, _)| (&typed[..at], &typed[at + 1..]));
+        for (name, label) in split {
+            let meant = self.files.iter().enumerate().filter(|(_, file)| named(file, name));
+            let meant: Vec<usize> = meant.map(|(at, _)| at).collect();
+            for at in &meant {
+                self.labels[*at] = Some(label.to_owned());
+            }
+            if !meant.is_empty() {
+                return Ok(self);
+            }
+        }
+        if typed.contains('=') {
+            return Err(Error::usage(format!(
+                "label `{typed}`: no file is called `{}`; give FILE=NAME with a file of this import",
+                typed.split('=').next().unwrap_or_default()
+            )));
+        }
+        let next = self.labels.iter_mut().find(|label| label.is_none());
+        let next = next
+            .ok_or_else(|| Error::usage(format!("label `{typed}`: every file has one already")))?;
+        *next = Some(typed.to_owned());
+        Ok(self)
+    }
+
+    /// Differences up to this share do not matter.
+    pub fn margin(mut self, share: f64) -> Import {
+        self.margin = Some(share);
+        self
+    }
+
+    /// How sure all verdicts together have to be, as a fraction.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for one that no interval has.
+    pub fn confidence(mut self, share: f64) -> Result<Import> {
+        if !(0.5..1.0).contains(&share) {
+            return Err(Error::usage("confidence must lie between 50% and 99.99…%, such as 95%"));
+        }
+        self.confidence = share;
+        Ok(self)
+    }
+
+    /// A title.
+    pub fn title(mut self, title: impl Into<String>) -> Import {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Reads the files. Samples are written to `samples`, if given, replacing what is there.
+    ///
+    /// # Errors
+    /// Where a file cannot be read, or is not what it should be; the first such file is named.
+    pub fn run(&self, samples: Option<&Path>) -> Result<Outcome> {
+        if self.files.is_empty() {
+            return Err(Error::usage("name at least one file to import"));
+        }
+        let place = samples.map(Parts::beside);
+        let mut read = Vec::new();
+        for (file, label) in self.files.iter().zip(&self.labels) {
+            let mut next = || place.as_ref().map(Parts::next).unwrap_or_default();
+            read.push(self.one(file, label.clone(), place.as_ref().map(|_| &mut next as _))?);
+        }
+        self.check_used(&read)?;
+        let settings = assemble::Settings {
+            margin: self.margin.unwrap_or(LEAST_MARGIN),
+            margin_reason: match self.margin {
+                Some(_) => "asked for",
+                None => "what hardly anybody would change transports for",
+            },
+            confidence: self.confidence,
+            title: self.title.clone(),
+        };
+        assemble::outcome(read, &settings, samples)
+    }
+
+    fn one(
+        &self,
+        path: &Path,
+        label: Option<String>,
+        keep: Option<&mut dyn FnMut() -> PathBuf>,
+    ) -> Result<Read> {
+        let mut file = Foreign::open(path)?;
+        let wrong = |what: String| Error::data(path.display().to_string(), what);
+        let reader = match self.reader {
+            Some(reader) => reader,
+            None => sniff(file.head()).ok_or_else(|| wrong(unlike_any(file.head())))?,
+        };
+        let mut means = Means { scale: self.scale, each: self.each.unwrap_or_default(), keep };
+        let reading = reader.read(&mut file, &mut means).map_err(|what| {
+            let number = file.number();
+            let place = if number > 0 && !what.contains("line") {
+                format!(" (line {number})")
+            } else {
+                String::new()
+            };
+            wrong(format!("read as {}: {what}{place}", reader.id()))
+        })?;
+        Ok(Read {
+            name: file.name(),
+            stem: stem(path),
+            label,
+            format: reader.id(),
+            sha256: file.sha256()?,
+            reading,
+        })
+    }
+
+    /// Whether what was said about plain numbers is of use to any file.
+    fn check_used(&self, read: &[Read]) -> Result<()> {
+        let is_plain = |read: &Read| read.format == super::plain::ID;
+        if read.iter().any(is_plain) || read.is_empty() {
+            return Ok(());
+        }
+        let formats: Vec<&str> = read.iter().map(|read| read.format).collect();
+        for (given, key) in [(self.scale.is_some(), "--unit"), (self.each.is_some(), "--each")] {
+            if given {
+                return Err(Error::usage(format!(
+                    "{key} is about plain numbers, and these files are {}, which say it themselves; \
+                     leave it away",
+                    formats.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file's name without its folder and endings that only tell its format.
+fn stem(file: &Path) -> String {
+    let mut name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    while let Some((before, "gz" | "json" | "txt" | "csv" | "log" | "flent" | "dat")) =
+        name.rsplit_once('.')
+    {
+        if before.is_empty() {
+            break;
+        }
+        name = before.to_owned();
+    }
+    name
+}
+
+/// What was seen where a format was expected.
+fn unlike_any(head: &str) -> String {
+    let start: String = head.trim_start().chars().take(60).collect();
+    let start = start.lines().next().unwrap_or_default();
+    if head.trim_start().starts_with('{') && head.contains("\"deadheat\"") {
+        return "this is a result of deadheat already; `deadheat report` shows it".to_owned();
+    }
+    format!(
+        "no format that is read looks like this; it begins with `{start}`. Formats: {} (--as chooses \
+         one)",
+        ids().join(", ")
+    )
+}
+
+/// Names of files for samples on their way, in the folder of the result.
+struct Parts {
+    base: PathBuf,
+    next: std::cell::Cell<u32>,
+}
+
+impl Parts {
+    fn beside(samples: &Path) -> Parts {
+        let name = samples.file_name().unwrap_or_default().to_string_lossy();
+        Parts { base: samples.with_file_name(format!(".{name}.part")), next: 0.into() }
+    }
+
+    fn next(&self) -> PathBuf {
+        let number = self.next.replace(self.next.get() + 1);
+        let mut name = self.base.clone().into_os_string();
+        name.push(number.to_string());
+        PathBuf::from(name)
+    }
+}
+
+impl Drop for Parts {
+    /// What was not taken into the result, because a later file was wrong, helps nobody.
+    fn drop(&mut self) {
+        for number in 0..self.next.get() {
+            let mut name = self.base.clone().into_os_string();
+            name.push(number.to_string());
+            let _ = fs::remove_file(PathBuf::from(name));
+        }
+    }
+}

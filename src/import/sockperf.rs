@@ -1,0 +1,252 @@
+//! sockperf: the file of `--full-log`, or what it prints.
+//!
+//! sockperf calls half of a round trip the latency, unless `--full-rtt` is given. Whole round trips
+//! are taken here.
+
+use super::foreign::Foreign;
+use super::gather::{Fate, Naming, Values, blank, loss_metric, rank};
+use super::unit::Scale;
+use super::{Arm, Five, Means, Reader, Reading, Taken};
+use crate::figures::{Distribution, Quantile, Role, Unit};
+use crate::race::imported::Over;
+
+/// The format.
+pub(super) struct Sockperf;
+
+impl Reader for Sockperf {
+    fn id(&self) -> &'static str {
+        "sockperf"
+    }
+
+    fn summary(&self) -> &'static str {
+        "sockperf --full-log FILE (CSV), or what sockperf prints"
+    }
+
+    fn sniff(&self, head: &str) -> bool {
+        head.contains("sockperf:") || head.contains(LOG_HEADER)
+    }
+
+    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String> {
+        let mut log = Log::default();
+        while let Some(line) = file.next_line()? {
+            log.line(&without_colour(line)).map_err(|what| format!("{what}: {line:.80}"))?;
+        }
+        log.reading(means)
+    }
+}
+
+/// How the columns of a full log are headed.
+const LOG_HEADER: &str = "packet, txTime(sec), rxTime(sec)";
+
+/// What was found so far.
+#[derive(Default)]
+struct Log {
+    program: Option<String>,
+    servers: u64,
+    fate: Fate,
+    dropped: u64,
+    /// How many round trips one of its figures is: half of one by default.
+    halved: Option<Halved>,
+    in_rows: bool,
+    rows: Values,
+    has_rows: bool,
+    observations: u64,
+    /// Percentiles of the summary: percent, microseconds.
+    percentiles: Vec<(f64, f64)>,
+    min: Option<f64>,
+    max: Option<f64>,
+    first_sent: Option<f64>,
+}
+
+/// Whether a figure is half a round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Halved {
+    Yes,
+    No,
+}
+
+impl Log {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let line = line.trim().trim_start_matches("sockperf: ");
+        if self.in_rows {
+            return self.row(line);
+        }
+        if line.starts_with("packet, ") {
+            self.halved = Some(if line.contains("rtt(usec)") { Halved::No } else { Halved::Yes });
+            self.in_rows = true;
+        } else if let Some(rest) = line.split_once("version #") {
+            let version: String =
+                rest.1.chars().take_while(|c| !c.is_whitespace() && *c != '=').collect();
+            self.program = Some(format!("sockperf {version}"));
+        } else if line.contains("Printing statistics for Server No") {
+            self.servers += 1;
+        } else if line.starts_with("[Valid Duration]") {
+            self.fate.sent = after(line, "SentMessages=").unwrap_or(0.0) as u64;
+            self.fate.received = after(line, "ReceivedMessages=").unwrap_or(0.0) as u64;
+        } else if line.starts_with("====> avg-") {
+            let whole = line.contains("avg-rtt");
+            self.halved = Some(if whole { Halved::No } else { Halved::Yes });
+        } else if line.starts_with("# dropped messages") {
+            self.dropped = after(line, "dropped messages = ").unwrap_or(0.0) as u64;
+            self.fate.duplicates = after(line, "duplicated messages = ").unwrap_or(0.0) as u64;
+            self.fate.reordered = after(line, "out-of-order messages = ").unwrap_or(0.0) as u64;
+        } else if line.starts_with("Total ") {
+            self.observations = after(line, "Total ").unwrap_or(0.0) as u64;
+        } else if line.starts_with("---> <MAX>") {
+            self.max = after(line, "observation =");
+        } else if line.starts_with("---> <MIN>") {
+            self.min = after(line, "observation =");
+        } else if line.starts_with("---> percentile") {
+            let percent = after(line, "percentile ").ok_or("a percentile without its number")?;
+            let value = after(line, "=").ok_or("a percentile without its value")?;
+            self.percentiles.push((percent, value));
+        }
+        Ok(())
+    }
+
+    /// `0, 2.406752276, 2.406775550, 11.637`: number, sent, received, latency.
+    fn row(&mut self, line: &str) -> Result<(), String> {
+        if line.starts_with("---") || line.is_empty() {
+            self.in_rows = false;
+            return Ok(());
+        }
+        let wrong = "not a row of number, time sent, time received and latency";
+        let mut cells = line.split(',').map(|cell| cell.trim().parse::<f64>());
+        let mut next = || cells.next().and_then(Result::ok).ok_or(wrong);
+        let [_, sent, _, latency] = [next()?, next()?, next()?, next()?];
+        let ns = self.round_trip(latency)?;
+        let first = *self.first_sent.get_or_insert(sent);
+        self.rows.push_at(ns, ((sent - first).max(0.0) * 1e9) as u64)?;
+        self.has_rows = true;
+        Ok(())
+    }
+
+    /// A figure as a whole round trip in nanoseconds.
+    fn round_trip(&self, us: f64) -> Result<u64, String> {
+        let trips = if self.halved == Some(Halved::Yes) { 2.0 } else { 1.0 };
+        let micros = Scale { name: "us", unit: Unit::Nanos, factor: 1e3 };
+        micros.whole(us * trips).map_err(|why| format!("a latency of {us} us: {why}"))
+    }
+
+    fn reading(mut self, means: &mut Means<'_>) -> Result<Reading, String> {
+        if self.servers > 1 {
+            return Err(format!(
+                "it has the statistics of {} servers; run sockperf against one at a time",
+                self.servers
+            ));
+        }
+        let mut unknown = Vec::new();
+        if self.halved == Some(Halved::Yes) {
+            unknown.push(
+                "sockperf calls half of a round trip latency; whole round trips stand here. How much \
+                 each way took is not known."
+                    .to_owned(),
+            );
+        }
+        let naming = Naming::rtt();
+        let mut trial = if self.has_rows {
+            self.sampled(&naming, means, &mut unknown)?
+        } else {
+            unknown.push(
+                "Only sockperf's percentiles are there: no distribution, nothing over time; the \
+                 definition of the percentiles is its own."
+                    .to_owned(),
+            );
+            self.summed(&naming)?
+        };
+        unknown.push("What was sent while warming up is not in the file.".to_owned());
+        self.fate.enter(&mut trial.record);
+        let mut metrics = naming.metrics(Role::Claim);
+        metrics.push(loss_metric());
+        Ok(Reading {
+            unit: "us".into(),
+            trial: "a run of sockperf".into(),
+            arms: vec![Arm {
+                implementation: self.program.clone().unwrap_or_default(),
+                metrics,
+                trials: vec![trial],
+                ..Arm::default()
+            }],
+            program: Some(self.program.unwrap_or_else(|| "sockperf".into())),
+            unknown,
+            ..Reading::default()
+        })
+    }
+
+    fn sampled(
+        &mut self,
+        naming: &Naming,
+        means: &mut Means<'_>,
+        unknown: &mut Vec<String>,
+    ) -> Result<Taken, String> {
+        let mut rows = std::mem::take(&mut self.rows);
+        for _ in self.fate.received..self.fate.sent {
+            rows.lost_at(0)?;
+        }
+        rows.trial(naming, means, unknown)
+    }
+
+    /// A trial of what the summary says.
+    fn summed(&self, naming: &Naming) -> Result<Taken, String> {
+        if self.percentiles.is_empty() {
+            return Err("there are neither rows of a full log nor percentiles in it; sockperf \
+                        prints them at its end"
+                .into());
+        }
+        let n = self.observations;
+        let at = |percent: f64| -> Result<Option<u64>, String> {
+            let found = self.percentiles.iter().find(|(named, _)| (named - percent).abs() < 1e-6);
+            let Some((_, us)) = found.filter(|_| rank(n, percent / 100.0).is_some()) else {
+                return Ok(None);
+            };
+            self.round_trip(*us).map(Some)
+        };
+        let ns = |us: Option<f64>| us.map(|us| self.round_trip(us)).transpose();
+        let quantile = |percent| at(percent).map(|found| found.map(Quantile::Ns));
+        let seen = Distribution {
+            n,
+            min: ns(self.min)?,
+            max: ns(self.max)?,
+            p50: quantile(50.0)?,
+            p90: quantile(90.0)?,
+            p99: quantile(99.0)?,
+            p999: quantile(99.9)?,
+            ..Distribution::default()
+        };
+        let whole = |found: Option<u64>| found.map(|ns| ns as f64);
+        let five = Five {
+            what: naming.label.clone(),
+            unit: Unit::Nanos,
+            over: Over::Samples,
+            n,
+            lost: self.fate.sent.saturating_sub(self.fate.received),
+            min: whole(seen.min).unwrap_or(0.0),
+            q1: whole(at(25.0)?),
+            median: whole(at(50.0)?),
+            q3: whole(at(75.0)?),
+            max: whole(seen.max).unwrap_or(0.0),
+        };
+        let mut record = blank();
+        naming.enter_distribution(&seen, &mut record);
+        record.rtt_ns = Some(seen);
+        Ok(Taken { record, spreads: vec![five], kept: None })
+    }
+}
+
+/// A line without escape sequences for colour (ECMA-48 §8.3.117).
+fn without_colour(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut parts = line.split('\u{1b}');
+    out.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        out.push_str(part.split_once('m').map_or(part, |(_, rest)| rest));
+    }
+    out
+}
+
+/// The number behind a word.
+fn after(line: &str, word: &str) -> Option<f64> {
+    let rest = line.split_once(word)?.1.trim_start();
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}

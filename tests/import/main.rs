@@ -1,0 +1,195 @@
+//! Importing files that the real tools wrote (`files/`, and README.md for how), and files that are
+//! not what they should be.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
+
+use std::path::{Path, PathBuf};
+
+use deadheat::import::Import;
+use deadheat::race::compare::compare;
+use deadheat::race::imported::Spread;
+use deadheat::race::outcome::{Outcome, Trial};
+use deadheat::race::save;
+use deadheat::report::{self, Shown, Style};
+use deadheat::stats::Outcome as Ruled;
+use deadheat::trial::samples;
+
+mod bad;
+mod formats;
+mod plain;
+mod published;
+
+/// A file that a real tool wrote.
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/files").join(name)
+}
+
+fn import(names: &[&str]) -> Outcome {
+    Import::new(names.iter().map(|name| file(name))).run(None).unwrap()
+}
+
+/// Files with the given contents, in a folder of their own.
+struct Written(tempfile::TempDir);
+
+impl Written {
+    fn new(files: &[(&str, &[u8])]) -> Written {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        Written(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+/// The first trial.
+fn trial(outcome: &Outcome) -> &Trial {
+    outcome.trials.first().unwrap()
+}
+
+/// One figure of the first trial.
+fn figure(outcome: &Outcome, metric: &str) -> f64 {
+    let metrics = &trial(outcome).record.metrics;
+    *metrics.get(metric).unwrap_or_else(|| panic!("no {metric} in {metrics:?}"))
+}
+
+/// The five numbers of a contender.
+fn spread<'a>(outcome: &'a Outcome, label: &str) -> &'a Spread {
+    let id = outcome.contenders.iter().find(|entrant| entrant.label == label).unwrap().id;
+    let spreads = &outcome.imported.as_ref().unwrap().spreads;
+    spreads.iter().find(|own| own.contender == id).unwrap()
+}
+
+/// What can no longer be known, of all files together.
+fn unknown(outcome: &Outcome) -> String {
+    let files = &outcome.imported.as_ref().unwrap().files;
+    files.iter().flat_map(|file| file.unknown.clone()).collect::<Vec<_>>().join("\n")
+}
+
+fn shown(outcome: &Outcome, format: &str) -> String {
+    let bytes =
+        report::find(format).unwrap().render(&Shown::from(outcome), &Style::default()).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn what_is_imported_is_saved_read_back_shown_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let (saved, kept) = (folder.path().join("r.json"), folder.path().join("r.samples"));
+    let names = ["hyperfine.json", "irtt.json.gz", "iperf3-udp.json", "ping.txt"];
+    let outcome = Import::new(names.map(file)).run(Some(&kept)).unwrap();
+    save::save(&outcome, &saved).unwrap();
+    assert_eq!(save::load(&saved).unwrap(), outcome);
+    for report in report::ALL {
+        let shown = Shown { outcome: &outcome, samples: Some(&kept) };
+        let bytes = report.render(&shown, &Style::default()).unwrap();
+        assert!(!bytes.is_empty(), "{}", report.id());
+    }
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../docs/result.schema.json")).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let json = serde_json::to_value(&outcome).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&json)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let rows = compare(&outcome, &outcome).rows;
+    assert!(rows.iter().any(|row| row.contender == "sleep 0.01"));
+}
+
+#[test]
+fn what_was_imported_cannot_be_resumed_or_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("r.json");
+    save::save(&import(&["hyperfine.json"]), &saved).unwrap();
+    for option in ["--resume", "--replay"] {
+        let ran = std::process::Command::new(env!("CARGO_BIN_EXE_deadheat"))
+            .args(["race", option])
+            .arg(&saved)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.contains("this result was imported"), "{said}");
+    }
+}
+
+#[test]
+fn the_command_saves_shows_and_never_replaces_what_it_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("ping.txt");
+    std::fs::copy(file("ping.txt"), &own).unwrap();
+    let run = |output: &str| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_deadheat"))
+            .current_dir(folder.path())
+            .args(["import", "ping.txt", "--format", "csv", "-o", output])
+            .output()
+            .unwrap()
+    };
+    let refused = run("ping.txt");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("would be replaced; choose another with -o"), "{said}");
+    assert_eq!(std::fs::read(&own).unwrap(), std::fs::read(file("ping.txt")).unwrap());
+    let done = run("r.json");
+    assert!(done.status.success());
+    assert!(String::from_utf8_lossy(&done.stdout).contains("rtt_p50_ns"));
+    let saved = save::load(&folder.path().join("r.json")).unwrap();
+    assert_eq!(saved.contenders[0].label, "ping");
+    assert!(folder.path().join("r.samples").is_file());
+}
+
+#[test]
+fn files_of_one_label_are_trials_of_one_contender() {
+    let names = ["iperf3-tcp.json", "iperf3-tcp-parallel.json", "iperf3-udp.json"];
+    let import = Import::new(names.map(file));
+    let import = import.label("tcp").unwrap().label("iperf3-tcp-parallel.json=tcp").unwrap();
+    let outcome = import.run(None).unwrap();
+    let labels: Vec<&str> = outcome.contenders.iter().map(|one| one.label.as_str()).collect();
+    assert_eq!(labels, ["tcp", "iperf3-udp"]);
+    let places: Vec<(usize, u64)> =
+        outcome.trials.iter().map(|trial| (trial.contender, trial.block)).collect();
+    assert_eq!(places, [(0, 0), (0, 1), (1, 0)]);
+    assert!(outcome.verdicts.is_empty());
+    let basis = &outcome.imported.as_ref().unwrap().basis;
+    assert!(basis.starts_with("No verdict: iperf3-udp has one trial."), "{basis}");
+    assert!(shown(&outcome, "terminal").contains("No verdict: iperf3-udp has one trial."));
+    let said = Import::new([file("ping.txt")]).label("pong.txt=x").err().unwrap().to_string();
+    assert!(said.contains("no file is called `pong.txt`"), "{said}");
+}
+
+#[test]
+fn names_that_nobody_gave_stay_apart() {
+    let outcome = import(&["ping.txt", "ping.txt", "hyperfine.json", "hyperfine.json"]);
+    let labels: Vec<&str> = outcome.contenders.iter().map(|one| one.label.as_str()).collect();
+    assert_eq!(labels, ["ping", "ping #2", "true", "sleep 0.01", "true #2", "sleep 0.01 #2"]);
+    let verdict = |a, b| {
+        outcome.verdicts.iter().find(|verdict| (verdict.a, verdict.b) == (a, b)).unwrap().outcome
+    };
+    assert_eq!(verdict(2, 3), Ruled::Ahead);
+    assert_eq!(verdict(2, 4), Ruled::Undecided, "12 noisy trials against themselves");
+}
+
+#[test]
+fn samples_are_kept_trial_by_trial_beside_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("r.samples");
+    let import = Import::new(["irtt-loss.json.gz", "ping-lossy.txt"].map(file));
+    let outcome = import.run(Some(&kept)).unwrap();
+    let chunks: Vec<samples::Chunk> = samples::open(&kept).unwrap().map(Result::unwrap).collect();
+    assert_eq!(chunks.len(), 2);
+    let lost = |chunk: &samples::Chunk| chunk.samples.iter().filter(|s| s.rtt_ns.is_none()).count();
+    assert_eq!((chunks[0].samples.len(), lost(&chunks[0])), (100, 8));
+    assert_eq!((chunks[1].samples.len(), lost(&chunks[1])), (60, 4));
+    assert_eq!(chunks[1].place.contender, 1);
+    assert!(chunks[0].samples[50].intended_ns > 490_000_000, "sent every 10 ms");
+    assert_eq!(outcome.trials.len(), 2);
+    // Again: what was there is replaced, and nothing is left over.
+    import.run(Some(&kept)).unwrap();
+    assert_eq!(samples::open(&kept).unwrap().count(), 2);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
