@@ -1,0 +1,40 @@
+//! Lists the files of `studies/` for `src/study/bundled.rs`, so that adding a study is adding a file.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    println!("cargo:rerun-if-changed=studies");
+    println!("cargo:rerun-if-changed=build.rs");
+    let root = variable("CARGO_MANIFEST_DIR")?;
+    let mut files = studies(&root.join("studies"))?;
+    files.sort();
+    let entry = |file: &PathBuf| {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        format!("    ({:?}, include_str!({:?})),\n", name, file.display().to_string())
+    };
+    let entries: String = files.iter().map(entry).collect();
+    fs::write(variable("OUT_DIR")?.join("studies.rs"), format!("&[\n{entries}]\n"))
+}
+
+/// The studies themselves; folders, such as that of runs, are none.
+fn studies(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_file() && path.extension().is_some_and(|ending| ending == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn variable(name: &str) -> io::Result<PathBuf> {
+    let missing = || io::Error::other(format!("cargo does not set {name}"));
+    env::var_os(name).map(PathBuf::from).ok_or_else(missing)
+}

@@ -1,0 +1,264 @@
+//! What a study must be. All that can be found wrong without running anything is found here, so that
+//! no hour of measuring ends at a misspelt metric.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use super::expect::{Expect, figure};
+use super::model::{Cell, Claim, Look, Published, RacePlan, Study, Test};
+use super::outcome::Setting;
+use crate::error::unknown;
+use crate::figures::{Metric, Unit};
+use crate::race::outcome::{Entrant, Factor};
+use crate::race::request::Checked as Race;
+
+const MOST_RACES: usize = 64;
+const MOST_PUBLISHED: usize = 1_000;
+const MOST_CLAIMS: usize = 200;
+const MOST_TESTS: usize = 64;
+const LONGEST_ID: usize = 60;
+
+/// The file of what came of a study is beside those of its races.
+const TAKEN: &str = "study";
+
+/// A study that can be meant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checked {
+    /// The study.
+    pub study: Study,
+    /// What each of its races measures, by id.
+    pub metrics: BTreeMap<String, Vec<Metric>>,
+}
+
+impl Checked {
+    /// A metric of a race.
+    pub fn metric(&self, race: &str, name: &str) -> Option<&Metric> {
+        self.metrics.get(race)?.iter().find(|metric| metric.name == name)
+    }
+}
+
+/// Holds a study against what exists and makes sense.
+///
+/// # Errors
+/// What is wrong and what would be right, in a sentence that names the place.
+pub fn check(study: Study) -> Result<Checked, String> {
+    check_sizes(&study)?;
+    check_texts(&study)?;
+    check_ids("race", study.races.iter().map(|race| race.id.as_str()))?;
+    check_ids("claim", study.claims.iter().map(|claim| claim.id.as_str()))?;
+    let mut races = BTreeMap::new();
+    for plan in &study.races {
+        let place = format!("race `{}`", plan.id);
+        races.insert(plan.id.as_str(), Measured::of(plan).map_err(within(&place))?);
+    }
+    let measures = Measures(races);
+    for (at, published) in study.published.iter().enumerate() {
+        let place = format!("published figure {} (race `{}`)", at + 1, published.race);
+        measures.published(published).map_err(within(&place))?;
+    }
+    for claim in &study.claims {
+        check_claim(claim, &measures).map_err(within(&format!("claim `{}`", claim.id)))?;
+    }
+    let metrics = measures.0.into_iter().map(|(id, race)| (id.to_owned(), race.full.metrics));
+    let metrics = metrics.collect();
+    Ok(Checked { study, metrics })
+}
+
+fn within<E: Display>(place: &str) -> impl Fn(E) -> String + '_ {
+    move |error| format!("{place}: {error}")
+}
+
+fn check_sizes(study: &Study) -> Result<(), String> {
+    let sizes = [
+        ("races", study.races.len(), MOST_RACES),
+        ("published figures", study.published.len(), MOST_PUBLISHED),
+        ("claims", study.claims.len(), MOST_CLAIMS),
+    ];
+    if study.races.is_empty() {
+        return Err("a study needs a [[race]]".into());
+    }
+    match sizes.into_iter().find(|(_, n, most)| n > most) {
+        Some((what, n, most)) => Err(format!("{n} {what}; at most {most}")),
+        None => Ok(()),
+    }
+}
+
+fn check_texts(study: &Study) -> Result<(), String> {
+    if !study.question.trim_end().ends_with('?') {
+        return Err(format!("question `{}` does not end in a question mark", study.question));
+    }
+    let races = study.races.iter().map(|race| ("about", &race.about));
+    let claims = study.claims.iter().map(|claim| ("says", &claim.says));
+    let texts = std::iter::once(("title", &study.title)).chain(races).chain(claims);
+    match texts.into_iter().find(|(_, text)| text.trim().is_empty()) {
+        Some((key, _)) => Err(format!("`{key}` is empty")),
+        None => Ok(()),
+    }
+}
+
+fn check_ids<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut seen: Vec<&str> = Vec::new();
+    for id in ids {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_name = !id.is_empty()
+            && id.len() <= LONGEST_ID
+            && id.chars().all(plain)
+            && !id.starts_with('-')
+            && !id.ends_with('-');
+        if !is_name {
+            return Err(format!(
+                "{what} id `{id}`: lower-case letters, digits and dashes between them, at most \
+                 {LONGEST_ID}"
+            ));
+        }
+        if id == TAKEN {
+            return Err(format!("{what} id `{id}`: that is the name of the study's own file"));
+        }
+        if seen.contains(&id) {
+            return Err(format!("{what} id `{id}` is given twice"));
+        }
+        seen.push(id);
+    }
+    Ok(())
+}
+
+fn check_claim(claim: &Claim, measures: &Measures<'_>) -> Result<(), String> {
+    match claim.tests.len() {
+        0 => return Err("it needs a [[claim.test]]".into()),
+        1..=MOST_TESTS => {}
+        n => return Err(format!("{n} tests; at most {MOST_TESTS}")),
+    }
+    for (at, test) in claim.tests.iter().enumerate() {
+        measures.test(test).map_err(within(&format!("test {}", at + 1)))?;
+    }
+    Ok(())
+}
+
+/// What a race measures, at both settings.
+struct Measured {
+    full: Race,
+    quick: Race,
+    /// The contenders as they are named in cells.
+    contenders: Vec<String>,
+}
+
+impl Measured {
+    fn of(plan: &RacePlan) -> Result<Measured, String> {
+        let race = |setting| -> crate::Result<Race> { plan.at(setting).request()?.check() };
+        let full = race(Setting::Full).map_err(|error| error.to_string())?;
+        let quick = race(Setting::Quick).map_err(within("quick"))?;
+        Ok(Measured { full, quick, contenders: named(&plan.contenders) })
+    }
+
+    fn metric(&self, name: &str) -> Result<&Metric, String> {
+        for (race, setting) in [(&self.quick, "in the quick setting: "), (&self.full, "")] {
+            if !race.metrics.iter().any(|metric| metric.name == name) {
+                let names: Vec<&str> = race.metrics.iter().map(|m| m.name.as_str()).collect();
+                return Err(format!("{setting}{}", unknown("metric", name, &names)));
+            }
+        }
+        let found = self.full.metrics.iter().find(|metric| metric.name == name);
+        found.ok_or_else(|| format!("metric `{name}` is not measured"))
+    }
+
+    /// Whether a cell is one of the race as it is run in full. The quick setting may leave it out.
+    fn cell(&self, cell: &Cell) -> Result<(), String> {
+        let names: Vec<&str> = self.contenders.iter().map(String::as_str).collect();
+        let Some(row) = names.iter().position(|name| *name == cell.contender) else {
+            return Err(unknown("contender", &cell.contender, &names).to_string());
+        };
+        let factors = &self.full.factors;
+        let known: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
+        if let Some(name) = cell.levels.keys().find(|name| !known.contains(&name.as_str())) {
+            return Err(format!("where: {}", unknown("varied condition", name, &known)));
+        }
+        for Factor { name, levels } in factors {
+            let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
+            match cell.levels.get(name) {
+                None => {
+                    return Err(format!(
+                        "which {name} of {}? write where = {{ {name} = \"{}\" }}",
+                        cell.contender,
+                        levels.first().unwrap_or(&"")
+                    ));
+                }
+                Some(level) if !levels.contains(&level.as_str()) => {
+                    let what = format!("level of {name}");
+                    return Err(format!("where: {}", unknown(&what, level, &levels)));
+                }
+                Some(_) => {}
+            }
+        }
+        let entrant = self.full.entrants.iter().find(|e| stands_for(e, row, cell, factors));
+        match entrant.and_then(Entrant::infeasible) {
+            Some(why) => Err(format!("{} never runs: {why}", cell.text())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What all races measure, by id.
+struct Measures<'a>(BTreeMap<&'a str, Measured>);
+
+impl Measures<'_> {
+    fn race(&self, id: &str) -> Result<&Measured, String> {
+        let ids: Vec<&str> = self.0.keys().copied().collect();
+        self.0.get(id).ok_or_else(|| unknown("race", id, &ids).to_string())
+    }
+
+    fn metric(&self, race: &str, name: &str) -> Result<&Metric, String> {
+        self.race(race)?.metric(name)
+    }
+
+    fn published(&self, published: &Published) -> Result<(), String> {
+        let unit = self.metric(&published.race, &published.metric)?.unit;
+        self.race(&published.race)?.cell(&published.cell)?;
+        for value in std::iter::once(&published.value).chain(&published.stddev) {
+            figure(value, unit).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn test(&self, test: &Test) -> Result<(), String> {
+        let race = self.race(&test.race)?;
+        let unit: Unit = race.metric(&test.metric)?.unit;
+        race.cell(&test.of).map_err(within("of"))?;
+        if let Some(against) = &test.against {
+            race.cell(against).map_err(within("against"))?;
+            if *against == test.of {
+                return Err(format!("{} is set against itself", against.text()));
+            }
+        }
+        if test.look == Look::Spread && test.against.is_none() {
+            return Err("a spread is set against another; name it with `against`".into());
+        }
+        let unit = test.against.is_none().then_some(unit);
+        Expect::parse(&test.expect, unit).map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// Contenders as they are named in cells: as typed, with a number from the second of the same on.
+fn named(contenders: &[String]) -> Vec<String> {
+    let name = |(at, typed): (usize, &String)| match contenders[..at]
+        .iter()
+        .filter(|other| *other == typed)
+        .count()
+    {
+        0 => typed.clone(),
+        before => format!("{typed} #{}", before + 1),
+    };
+    contenders.iter().enumerate().map(name).collect()
+}
+
+/// Whether a contender of a race, the one at `row` as typed, is what a cell of a study names.
+pub(super) fn stands_for(entrant: &Entrant, row: usize, cell: &Cell, factors: &[Factor]) -> bool {
+    let Some(found) = &entrant.cell else {
+        return entrant.id == row && cell.levels.is_empty();
+    };
+    let level = |(factor, level): (&Factor, &usize)| {
+        factor.levels.get(*level).is_some_and(|level| cell.levels.get(&factor.name) == Some(level))
+    };
+    found.contender == row
+        && cell.levels.len() == factors.len()
+        && factors.iter().zip(&found.levels).all(level)
+}

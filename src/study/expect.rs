@@ -1,0 +1,195 @@
+//! Where a claim wants a figure, or a ratio of two, to be: the words of a test's `expect`.
+
+use super::outcome::{Answer, Interval};
+use crate::error::{Error, Result};
+use crate::figures::Unit;
+use crate::units::{self, Bare};
+
+/// Where it should be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Expect {
+    /// Below this.
+    Below(f64),
+    /// Above this.
+    Above(f64),
+    /// From the one to the other.
+    Between(f64, f64),
+    /// As far from 1 as the race's margin allows.
+    WithinMargin,
+}
+
+const MARGIN: &str = "within the margin";
+
+/// What may be written.
+const FORMS: &str = "`below X`, `above X`, `X..Y`";
+
+impl Expect {
+    /// Reads `below X`, `above X`, `X..Y` or `within the margin`, each X with the unit of a metric,
+    /// or, for a ratio, without any.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming what is wrong and what would be right.
+    pub fn parse(typed: &str, unit: Option<Unit>) -> Result<Expect> {
+        let wrong = |why: String| Error::usage(format!("expect `{typed}`: {why}"));
+        let number = |text: &str| {
+            let text = text.trim();
+            let read = unit.map_or_else(|| ratio(text), |unit| figure(text, unit));
+            read.map_err(|error| wrong(error.to_string()))
+        };
+        let text = typed.trim();
+        if text == MARGIN {
+            return match unit {
+                None => Ok(Expect::WithinMargin),
+                Some(_) => Err(wrong(
+                    "a margin is about a ratio; name what it is set `against`, or give a range"
+                        .into(),
+                )),
+            };
+        }
+        if let Some(limit) = text.strip_prefix("below ") {
+            return Ok(Expect::Below(number(limit)?));
+        }
+        if let Some(limit) = text.strip_prefix("above ") {
+            return Ok(Expect::Above(number(limit)?));
+        }
+        let Some((low, high)) = text.split_once("..") else {
+            let margin = if unit.is_none() { format!(" or `{MARGIN}`") } else { String::new() };
+            return Err(wrong(format!("none of {FORMS}{margin}")));
+        };
+        match (number(low)?, number(high)?) {
+            (low, high) if low < high => Ok(Expect::Between(low, high)),
+            _ => Err(wrong("a range goes from the lower to the higher figure".into())),
+        }
+    }
+
+    /// Whether what was seen is there: with all of its interval, with none of it, or neither. An end
+    /// that is not known may be anywhere.
+    pub fn answer(&self, seen: &Interval, margin: f64) -> Answer {
+        let is = |end: Option<f64>, at: &dyn Fn(f64) -> bool| end.is_some_and(at);
+        let (yes, no) = match *self {
+            Expect::Below(limit) => {
+                (is(seen.high, &|high| high < limit), is(seen.low, &|low| low >= limit))
+            }
+            Expect::Above(limit) => {
+                (is(seen.low, &|low| low > limit), is(seen.high, &|high| high <= limit))
+            }
+            Expect::Between(from, to) => (
+                is(seen.low, &|low| low >= from) && is(seen.high, &|high| high <= to),
+                is(seen.high, &|high| high < from) || is(seen.low, &|low| low > to),
+            ),
+            Expect::WithinMargin => {
+                let limits = Expect::Between(1.0 / (1.0 + margin), 1.0 + margin);
+                return limits.answer(seen, margin);
+            }
+        };
+        match (yes, no) {
+            (true, _) => Answer::Yes,
+            (false, true) => Answer::No,
+            (false, false) => Answer::Open,
+        }
+    }
+}
+
+/// A figure in the unit of its metric: nanoseconds from `310us`, bits per second from `20mbit` or
+/// `0.634MB/s`, a share from `20.93%`.
+///
+/// # Errors
+/// [`Error::Usage`] naming what is wrong and what would be right.
+pub fn figure(typed: &str, unit: Unit) -> Result<f64> {
+    match unit {
+        Unit::Nanos => Ok(units::parse_span(typed)?.0 as f64),
+        Unit::Share => units::parse_share(typed),
+        Unit::BitRate => match typed.strip_suffix("/s") {
+            Some(bytes) if bytes.ends_with('B') => {
+                Ok(units::parse_bytes(bytes, Bare::Refused)?.0 as f64 * 8.0)
+            }
+            Some(bits) => Ok(units::parse_rate(&bits.to_lowercase())?.0 as f64),
+            None => Ok(units::parse_rate(typed)?.0 as f64),
+        },
+    }
+}
+
+fn ratio(typed: &str) -> Result<f64> {
+    let read: Option<f64> = typed.parse().ok();
+    read.filter(|ratio| ratio.is_finite() && *ratio > 0.0).ok_or_else(|| {
+        Error::usage(format!("`{typed}` is no ratio; write a number above 0, such as 0.95"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_form_is_read_in_its_unit() {
+        let ratio = |typed: &str| Expect::parse(typed, None).unwrap();
+        assert_eq!(ratio("below 0.95"), Expect::Below(0.95));
+        assert_eq!(ratio("above 2"), Expect::Above(2.0));
+        assert_eq!(ratio("0.9..1.1"), Expect::Between(0.9, 1.1));
+        assert_eq!(ratio("within the margin"), Expect::WithinMargin);
+        let of = |typed: &str, unit| Expect::parse(typed, Some(unit)).unwrap();
+        assert_eq!(of("0us..40us", Unit::Nanos), Expect::Between(0.0, 40_000.0));
+        assert_eq!(of("below 1%", Unit::Share), Expect::Below(0.01));
+        assert_eq!(of("above 0.634MB/s", Unit::BitRate), Expect::Above(5_072_000.0));
+        assert_eq!(of("above 20mbit", Unit::BitRate), Expect::Above(20e6));
+        assert_eq!(figure("72.3Gbit/s", Unit::BitRate).unwrap(), 72.3e9);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named_with_what_can() {
+        let cases: &[(&str, Option<Unit>, &str)] = &[
+            ("faster", None, "none of `below X`, `above X`, `X..Y` or `within the margin`"),
+            ("faster", Some(Unit::Nanos), "none of `below X`, `above X`, `X..Y`"),
+            ("below", None, "none of"),
+            ("below 5%", None, "no ratio"),
+            ("below 0", None, "above 0"),
+            ("above NaN", None, "no ratio"),
+            ("above inf", None, "no ratio"),
+            ("below 40", Some(Unit::Nanos), "has no unit"),
+            ("below 40KB/s", Some(Unit::BitRate), "did you mean `kB`"),
+            ("below 3", Some(Unit::Share), "percent sign"),
+            ("1.1..0.9", None, "from the lower"),
+            ("1..1", None, "from the lower"),
+            ("0.9..", None, "no ratio"),
+            ("within the margin", Some(Unit::Share), "against"),
+        ];
+        for (typed, unit, wanted) in cases {
+            let said = Expect::parse(typed, *unit).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("expect `{typed}`: ")), "{said}");
+            assert!(said.contains(wanted), "{typed}: {said}");
+        }
+    }
+
+    #[test]
+    fn the_whole_interval_answers() {
+        let seen = |low, high| Interval { point: 1.0, low, high };
+        let say = |typed: &str, low: f64, high: f64| {
+            Expect::parse(typed, None).unwrap().answer(&seen(Some(low), Some(high)), 0.05)
+        };
+        assert_eq!(say("below 0.95", 0.90, 0.94), Answer::Yes);
+        assert_eq!(say("below 0.95", 0.90, 0.95), Answer::Open);
+        assert_eq!(say("below 0.95", 0.95, 0.99), Answer::No);
+        assert_eq!(say("above 2", 2.01, 3.0), Answer::Yes);
+        assert_eq!(say("above 2", 1.9, 3.0), Answer::Open);
+        assert_eq!(say("above 2", 1.9, 2.0), Answer::No);
+        assert_eq!(say("0.9..1.1", 0.9, 1.1), Answer::Yes);
+        assert_eq!(say("0.9..1.1", 0.8, 1.0), Answer::Open);
+        assert_eq!(say("0.9..1.1", 1.11, 1.2), Answer::No);
+        assert_eq!(say("within the margin", 0.96, 1.05), Answer::Yes);
+        assert_eq!(say("within the margin", 0.95, 1.0), Answer::Open);
+        assert_eq!(say("within the margin", 1.06, 1.2), Answer::No);
+    }
+
+    #[test]
+    fn an_end_that_is_not_known_may_be_anywhere() {
+        let answer = |typed: &str, low, high| {
+            let seen = Interval { point: 1.0, low, high };
+            Expect::parse(typed, None).unwrap().answer(&seen, 0.05)
+        };
+        assert_eq!(answer("below 9", None, None), Answer::Open);
+        assert_eq!(answer("below 2", Some(3.0), None), Answer::No);
+        assert_eq!(answer("below 9", Some(3.0), None), Answer::Open);
+        assert_eq!(answer("above 2", Some(3.0), None), Answer::Yes);
+        assert_eq!(answer("1..9", Some(3.0), None), Answer::Open);
+    }
+}

@@ -1,0 +1,287 @@
+use super::*;
+use crate::race::testing;
+use crate::study::outcome::Setting;
+use crate::study::read;
+use crate::trial::{End, Order};
+
+const RACES: &str = r#"
+title = "Echoes"
+question = "Which one is quicker?"
+
+[[race]]
+id = "plain"
+variant = "as_published"
+about = "Echoes."
+contenders = ["tcp", "udp", "icmp"]
+workload = "ping:count=200"
+blocks = 12
+margin = "5%"
+
+[[race]]
+id = "varied"
+variant = "done_right"
+about = "Echoes of two sizes."
+contenders = ["tcp", "udp"]
+workload = "ping:count=200"
+vary.size = ["64", "1kB"]
+blocks = 12
+margin = "5%"
+quick = { vary = { size = ["1kB", "2kB"] } }
+
+[[race]]
+id = "lossy"
+variant = "done_right"
+about = "What is lost."
+contenders = ["udp", "udp:io=send"]
+workload = "bulk:time=1s"
+blocks = 12
+margin = "5%"
+"#;
+
+fn study(more: &str) -> Checked {
+    read::study(&format!("{RACES}{more}"), "x.toml").unwrap()
+}
+
+/// A race of the study in virtual time.
+fn ran(
+    checked: &Checked,
+    id: &str,
+    setting: Setting,
+    trial: impl FnMut(&Order) -> End,
+) -> BTreeMap<String, Outcome> {
+    let plan = checked.study.races.iter().find(|plan| plan.id == id).unwrap().at(setting);
+    let outcome = testing::run(&plan.request().unwrap().seed(1), trial).unwrap();
+    BTreeMap::from([(id.to_owned(), outcome)])
+}
+
+/// UDP takes 0.8 of what TCP does, and ICMP as long as TCP.
+fn echoes(order: &Order) -> f64 {
+    if order.contender == "udp" { 80_000.0 } else { 100_000.0 }
+}
+
+/// The same figure with 1 % of noise.
+fn noisy(level: impl Fn(&Order) -> f64) -> impl FnMut(&Order) -> End {
+    let mut rng = crate::rng::SplitMix64::new(3);
+    move |order| testing::ran(order, level(order) * (0.01 * rng.normal()).exp())
+}
+
+fn claim(tests: &[(&str, &str, &str)]) -> String {
+    let mut text =
+        "[[claim]]\nid = \"c\"\nsays = \"So it is.\"\ndepends_on = \"the other end\"\n".to_owned();
+    for (given, cells, expect) in tests {
+        text.push_str(&format!(
+            "[[claim.test]]\nrace = \"plain\"\nmetric = \"rtt_p50_ns\"\ngiven = \"{given}\"\n{cells}\n\
+             expect = \"{expect}\"\n"
+        ));
+    }
+    text
+}
+
+const UDP_TCP: &str = "of = { contender = \"udp\" }\nagainst = { contender = \"tcp\" }";
+const ICMP_TCP: &str = "of = { contender = \"icmp\" }\nagainst = { contender = \"tcp\" }";
+const UDP: &str = "of = { contender = \"udp\" }";
+
+/// The ruling on one claim about the race without conditions.
+fn ruled(tests: &[(&str, &str, &str)]) -> ClaimRuling {
+    let checked = study(&claim(tests));
+    let results = ran(&checked, "plain", Setting::Full, noisy(echoes));
+    judge(&checked, &results).rulings.remove(0)
+}
+
+#[test]
+fn a_claim_holds_where_every_test_says_yes() {
+    let ruling = ruled(&[("", UDP_TCP, "below 0.95"), ("idle", ICMP_TCP, "within the margin")]);
+    assert_eq!(ruling.ruling, Ruling::Holds, "{}", ruling.note);
+    let seen = ruling.answers[0].seen.unwrap();
+    assert!((seen.point - 0.8).abs() < 0.01, "{seen:?}");
+    assert!(seen.low.unwrap() < seen.point && seen.point < seen.high.unwrap(), "{seen:?}");
+    assert!(ruling.answers[0].blocks >= 6);
+    assert!(ruling.note.starts_with("Holds: RTT p50 of udp is 0.80"), "{}", ruling.note);
+    assert!(ruling.note.contains(" of that of tcp [0.79"), "{}", ruling.note);
+    assert!(ruling.note.contains("; idle, RTT p50 of icmp is "), "{}", ruling.note);
+}
+
+#[test]
+fn a_claim_does_not_hold_where_every_test_says_no() {
+    let ruling = ruled(&[("", UDP_TCP, "above 1"), ("", UDP, "below 50us")]);
+    assert_eq!(ruling.ruling, Ruling::DoesNotHold, "{}", ruling.note);
+    assert!(ruling.note.starts_with("Does not hold: RTT p50 of udp is "), "{}", ruling.note);
+    assert!(ruling.note.contains(" µs ["), "{}", ruling.note);
+}
+
+#[test]
+fn a_claim_that_holds_here_and_not_there_depends() {
+    let ruling = ruled(&[("by UDP", UDP_TCP, "below 0.95"), ("by ICMP", ICMP_TCP, "below 0.95")]);
+    assert_eq!(ruling.ruling, Ruling::Depends);
+    assert!(
+        ruling.note.starts_with("Depends on the other end. It holds: by UDP, RTT p50 of udp is "),
+        "{}",
+        ruling.note
+    );
+    assert!(ruling.note.contains(" It does not: by ICMP, RTT p50 of icmp is "), "{}", ruling.note);
+}
+
+#[test]
+fn one_test_that_is_not_settled_leaves_a_claim_open() {
+    let ruling = ruled(&[("", UDP_TCP, "below 0.95"), ("", UDP_TCP, "below 0.8")]);
+    assert_eq!(ruling.ruling, Ruling::Open, "{}", ruling.note);
+    assert!(ruling.note.contains("As claimed: RTT p50"), "{}", ruling.note);
+}
+
+#[test]
+fn too_few_blocks_and_races_that_did_not_run_leave_it_open_and_say_so() {
+    let checked = study(&claim(&[("", UDP_TCP, "below 0.95"), ("", UDP, "below 1s")]));
+    let mut results = ran(&checked, "plain", Setting::Full, noisy(echoes));
+    let outcome = results.get_mut("plain").unwrap();
+    outcome.trials.retain(|trial| trial.block < 3);
+    analyse::refresh(outcome, analyse::Stand::Between { next: None });
+    let ruling = judge(&checked, &results).rulings.remove(0);
+    assert_eq!(ruling.ruling, Ruling::Open);
+    assert_eq!(ruling.answers[0].seen.unwrap().low, None);
+    assert!(ruling.note.contains("(3 blocks, and an interval takes 6)"), "{}", ruling.note);
+    let ruling = judge(&checked, &BTreeMap::new()).rulings.remove(0);
+    assert_eq!((ruling.ruling, ruling.answers[0].seen), (Ruling::Open, None));
+    assert!(ruling.note.contains("the race `plain` has no result"), "{}", ruling.note);
+}
+
+#[test]
+fn a_figure_of_zero_is_one_and_a_ratio_of_zeros_is_none() {
+    let both = "of = { contender = \"udp\" }\nagainst = { contender = \"udp:io=send\" }";
+    let text = claim(&[("", UDP, "below 1%"), ("", both, "below 1")]).replace(
+        "race = \"plain\"\nmetric = \"rtt_p50_ns\"",
+        "race = \"lossy\"\nmetric = \"loss_share\"",
+    );
+    let checked = study(&text);
+    let results = ran(&checked, "lossy", Setting::Full, |order| testing::ran(order, 0.0));
+    let ruling = judge(&checked, &results).rulings.remove(0);
+    let [loss, ratio] = &ruling.answers[..] else { panic!("{ruling:?}") };
+    assert_eq!(loss.answer, Answer::Yes);
+    assert_eq!(loss.seen, Some(Interval { point: 0.0, low: Some(0.0), high: Some(0.0) }));
+    assert_eq!((ratio.answer, ratio.seen), (Answer::Open, None));
+    assert!(
+        ruling.note.contains("12 of 12 blocks have no ratio: a figure is 0"),
+        "{}",
+        ruling.note
+    );
+    assert!(serde_json::to_string(&ruling).is_ok());
+}
+
+#[test]
+fn of_a_censored_figure_only_the_least_is_known() {
+    let checked = study(&claim(&[
+        ("", UDP, "above 50us"),
+        ("", UDP, "below 1s"),
+        ("", UDP_TCP, "above 0.5"),
+        ("", UDP_TCP, "below 0.95"),
+    ]));
+    let mut results = ran(&checked, "plain", Setting::Full, noisy(echoes));
+    let outcome = results.get_mut("plain").unwrap();
+    for trial in outcome.trials.iter_mut().filter(|trial| trial.contender == 1) {
+        trial.record.censored.push("rtt_p50_ns".into());
+    }
+    analyse::refresh(outcome, analyse::Stand::Between { next: None });
+    let ruling = judge(&checked, &results).rulings.remove(0);
+    let answers: Vec<Answer> = ruling.answers.iter().map(|one| one.answer).collect();
+    assert_eq!(answers, [Answer::Yes, Answer::Open, Answer::Yes, Answer::Open]);
+    assert!(ruling.note.contains("lost messages"), "{}", ruling.note);
+}
+
+#[test]
+fn a_cell_is_found_by_its_levels_and_the_quick_setting_may_leave_it_out() {
+    let cell = |size: &str, contender: &str| {
+        format!("{{ contender = \"{contender}\", where = {{ size = \"{size}\" }} }}")
+    };
+    let text = format!(
+        "[[claim]]\nid = \"c\"\nsays = \"So it is.\"\n[[claim.test]]\nrace = \"varied\"\n\
+         metric = \"rtt_p50_ns\"\nof = {}\nagainst = {}\nexpect = \"above 3\"\n",
+        cell("1kB", "udp"),
+        cell("64", "udp")
+    );
+    let checked = study(&text);
+    let level = |order: &Order| if order.workload.contains("1kB") { 400_000.0 } else { 100_000.0 };
+    let results = ran(&checked, "varied", Setting::Full, noisy(level));
+    let ruling = judge(&checked, &results).rulings.remove(0);
+    assert_eq!(ruling.ruling, Ruling::Holds, "{}", ruling.note);
+    let wanted = "RTT p50 of udp (size=1kB) is 4.0";
+    assert!(ruling.note.contains(wanted) || ruling.note.contains("is 3.9"), "{}", ruling.note);
+    let results = ran(&checked, "varied", Setting::Quick, noisy(level));
+    let ruling = judge(&checked, &results).rulings.remove(0);
+    assert_eq!((ruling.ruling, ruling.answers[0].answer), (Ruling::Open, Answer::LeftOut));
+    assert_eq!(ruling.note, "Open: nothing of it is measured at this setting.");
+
+    let also = text.clone()
+        + &format!(
+            "[[claim.test]]\nrace = \"varied\"\nmetric = \"rtt_p50_ns\"\ngiven = \"by itself\"\n\
+             of = {}\nexpect = \"above 300us\"\n",
+            cell("1kB", "udp")
+        );
+    let also = also.replacen("metric =", "given = \"small\"\nmetric =", 1);
+    let checked = study(&also);
+    let results = ran(&checked, "varied", Setting::Quick, noisy(level));
+    let ruling = judge(&checked, &results).rulings.remove(0);
+    assert_eq!(ruling.ruling, Ruling::Holds, "{}", ruling.note);
+    assert!(
+        ruling.note.starts_with("Holds: by itself, RTT p50 of udp (size=1kB) is "),
+        "{}",
+        ruling.note
+    );
+    assert!(ruling.note.ends_with(" Left out at this setting: small."), "{}", ruling.note);
+}
+
+#[test]
+fn what_stands_on_a_race_that_is_not_trusted_says_so() {
+    let checked = study(&claim(&[("", UDP_TCP, "below 0.95")]));
+    let mut results = ran(&checked, "plain", Setting::Full, noisy(echoes));
+    results.get_mut("plain").unwrap().control.as_mut().unwrap().trusted = false;
+    let ruling = judge(&checked, &results).rulings.remove(0);
+    assert_eq!(ruling.ruling, Ruling::Holds);
+    assert!(ruling.note.ends_with(" The race `plain` is not trusted."), "{}", ruling.note);
+}
+
+#[test]
+fn published_figures_are_set_beside_by_ratio_and_by_order() {
+    let published = |contender: &str, value: &str| {
+        format!(
+            "[[published]]\nrace = \"plain\"\nmetric = \"rtt_p50_ns\"\n\
+             cell = {{ contender = \"{contender}\" }}\nvalue = \"{value}\"\n"
+        )
+    };
+    let more = [published("tcp", "200us"), published("udp", "300us"), published("icmp", "50us")];
+    let checked = study(&more.concat());
+    let results = ran(&checked, "plain", Setting::Full, noisy(echoes));
+    let [tcp, udp, icmp] = &judge(&checked, &results).beside[..] else { panic!() };
+    assert_eq!((tcp.value, tcp.published_ratio), (200_000.0, 1.0));
+    assert_eq!(tcp.measured_ratio, Some(Interval::EXACTLY_ONE));
+    assert_eq!((udp.published_ratio, udp.published_rank, udp.measured_rank), (1.5, 3, Some(1)));
+    assert!((udp.measured.unwrap().point - 80_000.0).abs() < 2_000.0);
+    let ratio = udp.measured_ratio.unwrap();
+    assert!((ratio.point - 0.8).abs() < 0.01 && ratio.low < ratio.high, "{ratio:?}");
+    assert_eq!((icmp.published_ratio, icmp.published_rank), (0.25, 1));
+    let nothing = judge(&checked, &BTreeMap::new()).beside;
+    let udp = &nothing[1];
+    assert_eq!((udp.published_ratio, udp.measured, udp.measured_ratio), (1.5, None, None));
+}
+
+#[test]
+fn ratios_are_to_the_first_published_figure_above_zero() {
+    let published = |contender: &str, value: &str| {
+        format!(
+            "[[published]]\nrace = \"lossy\"\nmetric = \"loss_share\"\n\
+             cell = {{ contender = \"{contender}\" }}\nvalue = \"{value}\"\n"
+        )
+    };
+    let checked = study(&[published("udp", "0%"), published("udp:io=send", "20%")].concat());
+    let beside = judge(&checked, &BTreeMap::new()).beside;
+    assert_eq!(beside.iter().map(|one| one.published_ratio).collect::<Vec<_>>(), [0.0, 1.0]);
+    let checked = study(&published("udp", "0%"));
+    assert_eq!(judge(&checked, &BTreeMap::new()).beside[0].published_ratio, 1.0);
+}
+
+#[test]
+fn equal_figures_share_a_place() {
+    assert_eq!(
+        [1.0, 2.0, 2.0, 3.0].map(|own| rank(own, &[1.0, 2.0, 2.0, 3.0], Better::Lower)),
+        [1, 2, 2, 4]
+    );
+    assert_eq!([1.0, 3.0].map(|own| rank(own, &[1.0, 3.0], Better::Higher)), [2, 1]);
+}

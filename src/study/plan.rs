@@ -1,0 +1,160 @@
+//! From a race of a study to what is asked of a race, and to the command that runs it alone.
+
+use super::model::{RacePlan, Study};
+use super::outcome::Setting;
+use crate::error::Result;
+use crate::race::Request;
+use crate::race::command::quoted;
+use crate::time::Nanos;
+use crate::units;
+
+impl Study {
+    /// The time that all its races may take together at a setting; nothing where one is not bounded.
+    pub fn at_most(&self, setting: Setting) -> Option<Nanos> {
+        let budget = |race: &RacePlan| race.at(setting).request().ok()?.asked().budget_ns;
+        let budgets = self.races.iter().map(budget);
+        budgets.sum::<Option<u64>>().map(Nanos)
+    }
+}
+
+impl RacePlan {
+    /// The race at a setting.
+    pub fn at(&self, setting: Setting) -> RacePlan {
+        let mut plan = self.clone();
+        if setting == Setting::Full {
+            return plan;
+        }
+        let quick = std::mem::take(&mut plan.quick);
+        if let Some(workload) = quick.workload {
+            plan.workload = workload;
+        }
+        plan.path = quick.path.or(plan.path);
+        plan.blocks = quick.blocks.or(plan.blocks);
+        plan.budget = quick.budget.or(plan.budget);
+        plan.every = quick.every.or(plan.every);
+        plan.vary.extend(quick.vary);
+        plan
+    }
+
+    /// What is asked of a race. It is not checked yet.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] where a duration or a share cannot be read.
+    pub fn request(&self) -> Result<Request> {
+        let mut request = Request::new(self.contenders.clone()).workload(&self.workload);
+        if let Some(path) = &self.path {
+            request = request.path(path);
+        }
+        if let Some(placement) = &self.placement {
+            request = request.placement(placement);
+        }
+        for (name, levels) in &self.vary {
+            request = request.vary(name, levels.clone());
+        }
+        if let Some(blocks) = self.blocks {
+            request = request.blocks(blocks);
+        }
+        if let Some(budget) = &self.budget {
+            request = request.budget(units::parse_span(budget)?);
+        }
+        if let Some(every) = &self.every {
+            request = request.every(units::parse_span(every)?);
+        }
+        if let Some(margin) = &self.margin {
+            request = request.margin(units::parse_share(margin)?);
+        }
+        if self.explain {
+            request = request.explain();
+        }
+        Ok(request)
+    }
+
+    /// The command that runs it without its study, for a shell.
+    pub fn command(&self) -> String {
+        let mut words = vec!["deadheat".to_owned(), "race".to_owned()];
+        words.extend(self.contenders.iter().map(|contender| quoted(contender)));
+        let blocks = self.blocks.map(|blocks| blocks.to_string());
+        let options = [
+            ("-w", Some(&self.workload)),
+            ("--path", self.path.as_ref()),
+            ("--placement", self.placement.as_ref()),
+            ("--blocks", blocks.as_ref()),
+            ("--budget", self.budget.as_ref()),
+            ("--margin", self.margin.as_ref()),
+            ("--every", self.every.as_ref()),
+        ];
+        for (option, value) in options {
+            words.extend(value.map(|value| format!("{option} {}", quoted(value))));
+        }
+        for (name, levels) in &self.vary {
+            words.push(format!("--vary {}", quoted(&format!("{name}={}", levels.join("|")))));
+        }
+        if self.explain {
+            words.push("--explain".to_owned());
+        }
+        words.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read;
+    use super::*;
+
+    const STUDY: &str = r#"
+title = "Echoes"
+question = "Which one is quicker?"
+[[race]]
+id = "both"
+variant = "done_right"
+about = "Echoes under two placements."
+contenders = ["tcp", "udp"]
+workload = "ping:count=200"
+path = "delay=5ms + delay=1ms"
+vary.placement = ["busy", "host"]
+vary.size = ["64", "1kB"]
+blocks = 40
+budget = "5m"
+margin = "5%"
+quick = { blocks = 8, path = "delay=1ms", workload = "ping:count=50", vary = { size = ["64", "512"] } }
+"#;
+
+    #[test]
+    fn the_quick_setting_replaces_what_it_names() {
+        let checked = read::study(STUDY, "x.toml").unwrap();
+        let plan = &checked.study.races[0];
+        assert_eq!(plan.at(Setting::Full), *plan);
+        let quick = plan.at(Setting::Quick);
+        assert_eq!((quick.blocks, quick.workload.as_str()), (Some(8), "ping:count=50"));
+        assert_eq!(quick.budget, plan.budget);
+        assert_eq!(quick.path.as_deref(), Some("delay=1ms"));
+        assert_eq!(quick.vary["size"], ["64", "512"]);
+        assert_eq!(quick.vary["placement"], ["busy", "host"]);
+    }
+
+    #[test]
+    fn the_time_that_a_study_may_take_is_that_of_its_races() {
+        let at_most = |text: &str| {
+            let study = read::study(text, "x.toml").unwrap().study;
+            [Setting::Full, Setting::Quick].map(|setting| study.at_most(setting))
+        };
+        let quick = STUDY.replace("quick = {", "quick = { budget = \"30s\",");
+        let five = Some(Nanos::from_secs(300));
+        assert_eq!(at_most(&quick), [five, Some(Nanos::from_secs(30))]);
+        assert_eq!(at_most(STUDY), [five, five]);
+        assert_eq!(at_most(&STUDY.replace("budget = \"5m\"\n", "")), [None, None]);
+    }
+
+    #[test]
+    fn the_command_is_what_the_race_asks() {
+        let checked = read::study(STUDY, "x.toml").unwrap();
+        assert_eq!(
+            checked.study.races[0].command(),
+            "deadheat race tcp udp -w ping:count=200 --path 'delay=5ms + delay=1ms' --blocks 40 \
+             --budget 5m --margin 5% --vary 'placement=busy|host' --vary 'size=64|1kB'"
+        );
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("$(reboot)"), "'$(reboot)'");
+    }
+}

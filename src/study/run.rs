@@ -1,0 +1,352 @@
+//! Runs a study: race after race into a directory, each saved as it goes, judged again after each.
+//!
+//! Running it again into the same directory goes on: races that came to their end are kept, one that was
+//! broken off goes on from its next block.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::check::Checked;
+use super::judge::judge;
+use super::model::RacePlan;
+use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
+use super::save;
+use crate::error::{Error, Result};
+use crate::race::outcome::{Outcome, Program, Status};
+use crate::race::resume::is_unfinished;
+use crate::race::{Request, Stage, date, resume, save as race_save};
+
+/// What is to be run.
+#[derive(Debug)]
+pub struct Task<'a> {
+    /// The study's name.
+    pub name: &'a str,
+    /// The study.
+    pub study: &'a Checked,
+    /// How thoroughly.
+    pub setting: Setting,
+    /// The seed of each race; random where none is given.
+    pub seed: Option<u64>,
+    /// Labels that each result carries.
+    pub labels: BTreeMap<String, String>,
+    /// Where results go; made where it is not there.
+    pub dir: &'a Path,
+    /// The time of day.
+    pub started: SystemTime,
+    /// This host's name.
+    pub host: String,
+}
+
+/// One race to be run, or to go on with.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The race at the setting.
+    pub plan: &'a RacePlan,
+    /// Its place in the study, from 1.
+    pub place: usize,
+    /// Races in the study.
+    pub of: usize,
+    /// What is asked.
+    pub request: Request,
+    /// Where its result goes.
+    pub file: PathBuf,
+    /// What there is of it already.
+    before: Option<Outcome>,
+}
+
+impl Job<'_> {
+    /// Runs it on `stage`, which saves to its file.
+    ///
+    /// # Errors
+    /// As [`Request::run_with`] and [`resume()`].
+    pub fn on(self, stage: Stage<'_>) -> Result<Outcome> {
+        match self.before {
+            Some(before) => resume(before, None, self.request.overwrite(), stage),
+            None => self.request.run_with(stage),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Ran {
+    /// As it is saved.
+    pub run: StudyRun,
+    /// The results of its races, by id.
+    pub results: BTreeMap<String, Outcome>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a study ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Every race came to its end, or cannot run on this host.
+    Whole,
+    /// The user stopped it.
+    Interrupted,
+    /// A race failed. The others ran.
+    Failed,
+}
+
+/// Runs a study. `race` sets the stage for each race and has it run there ([`Job::on`]).
+///
+/// # Errors
+/// [`Error::Usage`] where the directory holds something else; [`Error::Setup`] where it cannot be written
+/// to. What happens to a race is in its place in the result.
+pub fn run(task: &Task<'_>, race: &mut dyn FnMut(Job<'_>) -> Result<Outcome>) -> Result<Ran> {
+    let mut course = Course::begin(task)?;
+    course.save()?;
+    let plans: Vec<RacePlan> =
+        task.study.study.races.iter().map(|plan| plan.at(task.setting)).collect();
+    for (at, plan) in plans.iter().enumerate() {
+        let Some(job) = course.job(at, plan, plans.len())? else { continue };
+        let result = race(job);
+        course.note(at, plan, result);
+        course.save()?;
+        if course.end == End::Interrupted {
+            break;
+        }
+    }
+    Ok(Ran { run: course.run, results: course.results, end: course.end })
+}
+
+struct Course<'a> {
+    task: &'a Task<'a>,
+    run: StudyRun,
+    results: BTreeMap<String, Outcome>,
+    end: End,
+}
+
+impl<'a> Course<'a> {
+    /// A new one, or the one that was broken off in this directory.
+    fn begin(task: &'a Task<'a>) -> Result<Course<'a>> {
+        let study = &task.study.study;
+        let plans = study.races.iter();
+        let blank = StudyRun {
+            study_format: FORMAT,
+            deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },
+            name: task.name.to_owned(),
+            study: study.clone(),
+            setting: task.setting,
+            started: date::rfc3339(task.started),
+            host: task.host.clone(),
+            races: plans.map(|plan| RaceRun::pending(&plan.id)).collect(),
+            beside: Vec::new(),
+            rulings: Vec::new(),
+        };
+        let run = match earlier(task.dir)? {
+            Some(earlier) => same(earlier, &blank, task.dir)?,
+            None => empty(task.dir, study.races.iter().map(|plan| &plan.id)).map(|()| blank)?,
+        };
+        let mut course = Course { task, run, results: BTreeMap::new(), end: End::Whole };
+        course.gather()?;
+        Ok(course)
+    }
+
+    /// Reads the results that are there already, and holds each against what it should be.
+    fn gather(&mut self) -> Result<()> {
+        for plan in &self.task.study.study.races {
+            let file = self.file(&plan.id);
+            if !file.exists() {
+                continue;
+            }
+            let (found, request) =
+                (race_save::load(&file)?, self.request(&plan.at(self.task.setting))?);
+            if found.asked != request.asked() {
+                return Err(Error::usage(format!(
+                    "{} is the result of another race than `{}` of this study; give another \
+                     directory with -o",
+                    file.display(),
+                    plan.id
+                )));
+            }
+            if let Some(seed) = self.task.seed.filter(|seed| *seed != found.seed) {
+                return Err(Error::usage(format!(
+                    "{} was begun with seed {}, not {seed}; leave --seed out, or give another \
+                     directory with -o",
+                    file.display(),
+                    found.seed
+                )));
+            }
+            self.results.insert(plan.id.clone(), found);
+        }
+        self.judge();
+        Ok(())
+    }
+
+    /// What is left to do of the race at `at`; nothing where it came to its end.
+    fn job<'p>(&mut self, at: usize, plan: &'p RacePlan, of: usize) -> Result<Option<Job<'p>>> {
+        let file = self.file(&plan.id);
+        let before = match self.results.get(&plan.id) {
+            Some(done) if !is_unfinished(done) => {
+                self.settle(at, self.kept(plan, None));
+                return Ok(None);
+            }
+            before => before.cloned(),
+        };
+        let request = self.request(plan)?;
+        Ok(Some(Job { plan, place: at + 1, of, request, file, before }))
+    }
+
+    fn request(&self, plan: &RacePlan) -> Result<Request> {
+        let study = &self.task.study.study;
+        let mut request = plan.request()?.title(title(&study.title, &plan.id));
+        if let Some(seed) = self.task.seed {
+            request = request.seed(seed);
+        }
+        request = request.label("study", self.task.name).label("race", &plan.id);
+        for (key, value) in &self.task.labels {
+            request = request.label(key, value);
+        }
+        Ok(request)
+    }
+
+    fn file(&self, id: &str) -> PathBuf {
+        self.task.dir.join(format!("{id}.json"))
+    }
+
+    /// Writes down what became of a race that was run.
+    fn note(&mut self, at: usize, plan: &RacePlan, result: Result<Outcome>) {
+        let noted = match result {
+            Ok(outcome) => {
+                match outcome.status {
+                    Status::Decided | Status::Budget => {}
+                    Status::Interrupted | Status::Running => self.end = End::Interrupted,
+                    Status::Failed => self.end = End::Failed,
+                }
+                self.results.insert(plan.id.clone(), outcome);
+                self.kept(plan, None)
+            }
+            Err(Error::Interrupted) => {
+                self.end = End::Interrupted;
+                self.kept(plan, Some("stopped before its first block".into()))
+            }
+            Err(error) => {
+                if matches!(error, Error::Peer { .. } | Error::Data { .. }) {
+                    self.end = End::Failed;
+                }
+                self.kept(plan, Some(error.to_string()))
+            }
+        };
+        self.settle(at, noted);
+    }
+
+    fn settle(&mut self, at: usize, noted: RaceRun) {
+        if let Some(race) = self.run.races.get_mut(at) {
+            *race = noted;
+        }
+        self.judge();
+    }
+
+    /// What there is of a race, and why it did not get on, if it did not.
+    fn kept(&self, plan: &RacePlan, why_not: Option<String>) -> RaceRun {
+        let there = self.results.get(&plan.id);
+        RaceRun {
+            id: plan.id.clone(),
+            file: there.map(|_| format!("{}.json", plan.id)),
+            why_not: why_not.or_else(|| there.and_then(broken_off)),
+            trusted: there.is_some_and(Outcome::trusted),
+        }
+    }
+
+    fn judge(&mut self) {
+        let judged = judge(self.task.study, &self.results);
+        (self.run.beside, self.run.rulings) = (judged.beside, judged.rulings);
+    }
+
+    fn save(&self) -> Result<()> {
+        save::save(&self.run, self.task.dir)
+    }
+}
+
+impl RaceRun {
+    fn pending(id: &str) -> RaceRun {
+        RaceRun {
+            id: id.to_owned(),
+            file: None,
+            why_not: Some("not run yet".into()),
+            trusted: false,
+        }
+    }
+}
+
+/// Why a race did not come to its end, if it did not.
+fn broken_off(outcome: &Outcome) -> Option<String> {
+    match outcome.status {
+        Status::Decided | Status::Budget => None,
+        Status::Interrupted | Status::Running => Some("stopped before its end".into()),
+        Status::Failed => outcome.why_failed().map(str::to_owned),
+    }
+}
+
+/// The title of a race, within what a title may be.
+fn title(study: &str, race: &str) -> String {
+    let study: String = study.chars().take(200).collect();
+    format!("{study}: {race}")
+}
+
+/// What was run into this directory before, if anything was.
+fn earlier(dir: &Path) -> Result<Option<StudyRun>> {
+    let file = save::file_of(dir);
+    if !dir.is_dir() || !file.exists() {
+        return Ok(None);
+    }
+    if file.extension().is_some_and(|ending| ending == "gz") {
+        return Err(Error::usage(format!(
+            "{} holds a study that was run and packed; give another directory with -o",
+            dir.display()
+        )));
+    }
+    save::load(&file).map(Some)
+}
+
+/// What was begun, if it is this very study at this setting.
+fn same(earlier: StudyRun, now: &StudyRun, dir: &Path) -> Result<StudyRun> {
+    let dir = dir.display();
+    let refuse = |what: String| {
+        Err(Error::usage(format!("{dir} holds {what}; give another directory with -o")))
+    };
+    if earlier.name != now.name {
+        return refuse(format!("the study `{}`", earlier.name));
+    }
+    if earlier.setting != now.setting {
+        return refuse(format!("this study at the {} setting", earlier.setting.word()));
+    }
+    if earlier.study != now.study {
+        return refuse(format!("an earlier version of the study `{}`", earlier.name));
+    }
+    Ok(earlier)
+}
+
+/// Makes the directory for a new run, unless results that would be replaced are in it.
+fn empty<'a>(dir: &Path, mut ids: impl Iterator<Item = &'a String>) -> Result<()> {
+    let name = dir.display();
+    if dir.exists() && !dir.is_dir() {
+        return Err(Error::usage(format!("{name} is not a directory; -o takes one for a study")));
+    }
+    if let Some(id) = ids.find(|id| dir.join(format!("{id}.json")).exists()) {
+        return Err(Error::usage(format!(
+            "{name} has a {id}.json already, and no {}; give another directory with -o",
+            save::FILE
+        )));
+    }
+    fs::create_dir_all(dir).map_err(|error| {
+        Error::setup_advice(format!("make the directory {name}"), error, "choose another with -o")
+    })
+}
+
+impl Setting {
+    /// `full` or `quick`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Setting::Full => "full",
+            Setting::Quick => "quick",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! What came of a study on disk: `study.json` in a directory, beside the results of its races.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::outcome::{FORMAT, StudyRun};
+use crate::error::{Error, Result};
+use crate::race::outcome::Outcome;
+use crate::race::{packed, save};
+
+/// The file's name.
+pub const FILE: &str = "study.json";
+
+/// The largest file that is read, in bytes.
+const LARGEST: u64 = 16 << 20;
+
+/// Saves what came of a study into its directory, all of it or nothing.
+///
+/// # Errors
+/// [`Error::Setup`] naming the file and what would help.
+pub fn save(run: &StudyRun, dir: &Path) -> Result<()> {
+    save::save(run, &dir.join(FILE))
+}
+
+/// The file of what came of a study, for its directory or for the file itself, packed or not.
+pub fn file_of(place: &Path) -> PathBuf {
+    if place.is_dir() { there(&place.join(FILE)) } else { place.to_owned() }
+}
+
+/// `FILE`, or `FILE.gz` where only that is there.
+fn there(file: &Path) -> PathBuf {
+    let packed = PathBuf::from(format!("{}.gz", file.display()));
+    if !file.exists() && packed.exists() { packed } else { file.to_owned() }
+}
+
+/// Reads what came of a study, from its directory or its file.
+///
+/// # Errors
+/// [`Error::Setup`] where it cannot be read, [`Error::Data`] where it is anything but a whole one in
+/// this format, saying what it is instead.
+pub fn load(place: &Path) -> Result<StudyRun> {
+    let file = file_of(place);
+    if place.is_dir() && !file.exists() {
+        let name = place.display().to_string();
+        return Err(Error::data(name, format!("no study was run here: it has no {FILE}")));
+    }
+    let text = packed::read(&file, LARGEST)?;
+    parse(&text).map_err(|what| Error::data(file.display().to_string(), what))
+}
+
+/// The results of a study's races, by id, from the directory of its file.
+///
+/// # Errors
+/// As [`save::load`], of the first that cannot be read.
+pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>> {
+    let file = file_of(place);
+    let dir = file.parent().unwrap_or(Path::new("."));
+    let files = run.races.iter().filter_map(|race| Some((&race.id, race.file.as_ref()?)));
+    files.map(|(id, file)| Ok((id.clone(), save::load(&there(&dir.join(file)))?))).collect()
+}
+
+/// The file of the result of a race, beside that of its study.
+pub fn result_file(run: &StudyRun, place: &Path, race: &str) -> Option<PathBuf> {
+    let found = run.races.iter().find(|one| one.id == race)?;
+    Some(there(&file_of(place).with_file_name(found.file.as_ref()?)))
+}
+
+/// Reads what came of a study from its JSON.
+///
+/// # Errors
+/// What is wrong with it, in a sentence.
+pub fn parse(text: &[u8]) -> Result<StudyRun, String> {
+    check_head(text)?;
+    let run: StudyRun = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    check_references(&run)?;
+    Ok(run)
+}
+
+/// Whether it is JSON at all, of a study that this program ran, in this format.
+fn check_head(text: &[u8]) -> Result<(), String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        study_format: Option<Value>,
+        format: Option<Value>,
+        deadheat: Option<Value>,
+    }
+    let foreign = "this is JSON, but not what `deadheat study run` saves".to_owned();
+    let is_array = text.trim_ascii_start().starts_with(b"[");
+    if is_array && serde_json::from_slice::<Value>(text).is_ok() {
+        return Err(foreign);
+    }
+    let head: Head = serde_json::from_slice(text).map_err(|error| {
+        if text.is_empty() {
+            "the file is empty".to_owned()
+        } else if save::is_at_end(&error, text) {
+            let bytes = text.len();
+            format!("the file ends in the middle, after {bytes} bytes; it was cut off when copied")
+        } else if error.is_data() {
+            foreign.clone()
+        } else {
+            format!("this is not JSON: {error}")
+        }
+    })?;
+    match (head.study_format.as_ref().and_then(Value::as_u64), head.format, head.deadheat) {
+        (Some(format), _, Some(_)) if format == u64::from(FORMAT) => Ok(()),
+        (Some(format), _, Some(_)) if format > u64::from(FORMAT) => Err(format!(
+            "written by a newer deadheat, study format {format}; this one reads {FORMAT}"
+        )),
+        (Some(format), _, Some(_)) => {
+            Err(format!("study format {format} does not exist; this one reads {FORMAT}"))
+        }
+        (None, Some(_), Some(_)) => {
+            Err("this is a single race; `deadheat report` shows it".to_owned())
+        }
+        _ => Err(foreign),
+    }
+}
+
+/// Whether races, files and rulings are those of the study, so that nothing that reads it has to doubt
+/// it.
+fn check_references(run: &StudyRun) -> Result<(), String> {
+    let plans = run.study.races.iter().map(|plan| &plan.id);
+    if !run.races.iter().map(|race| &race.id).eq(plans) {
+        return Err("its races are not those of its study".into());
+    }
+    let claims = run.study.claims.iter().map(|claim| &claim.id);
+    if !run.rulings.iter().map(|ruling| &ruling.id).eq(claims) {
+        return Err("its rulings are not on the claims of its study".into());
+    }
+    let mut files = run.races.iter().filter_map(|race| race.file.as_ref());
+    match files.find(|file| Path::new(file).file_name().is_none_or(|name| name != file.as_str())) {
+        Some(file) => Err(format!("`{file}` is not a file beside it")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
