@@ -22,7 +22,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     if factors::vary(outcome) {
         lines.extend(sweeps::lines(outcome));
         lines.extend(factors::lines(outcome));
-    } else if outcome.verdicts.is_empty() {
+    } else if outcome.verdicts.is_empty() && outcome.imported.is_none() {
         lines.push(nothing_to_compare(outcome));
     } else if outcome.verdicts.len() <= ONE_BY_ONE {
         lines.extend(outcome.verdicts.iter().map(|verdict| one(outcome, verdict)));
@@ -37,6 +37,8 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
             line.tone = Tone::Open;
         }
     }
+    let basis = outcome.imported.as_ref().map(|imported| imported.basis.as_str());
+    lines.extend(basis.map(|basis| Line::new(basis, Tone::Open)));
     lines.extend(blocked(outcome));
     Section::new("", vec![Block::Sentences(lines)])
 }

@@ -1,10 +1,12 @@
 //! Two races as a document: what changed, what did not, and what else differs.
 
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
+use super::text::visible;
 use super::words::{self, Scale};
 use super::{Style, terminal};
 use crate::figures::Role;
 use crate::race::compare::{Change, Comparison, Row};
+use crate::race::gate::Judgement;
 
 /// `comparison` as text for a terminal, with a newline at its end.
 pub fn render(comparison: &Comparison, style: &Style) -> String {
@@ -61,6 +63,48 @@ fn say(row: &Row, change: Change) -> String {
         Some(ratio) if changed => format!("{what} {}", words::change(ratio.point)),
         _ => what,
     }
+}
+
+/// What a gate has to say of a race against the baseline called `baseline`: what is worse first.
+pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
+    let baseline = visible(baseline);
+    let mut lines = Vec::new();
+    for row in judgement.rows(Change::ChangedWorse) {
+        let what = say(row, Change::ChangedWorse);
+        let interval = row.ratio.as_ref().map_or_else(String::new, |ratio| {
+            let (point, interval) = words::ratio(ratio);
+            format!(", ratio {point} {interval}")
+        });
+        let margin = words::margin(row.margin);
+        lines.push(format!(
+            "worse than {baseline}: {what}{interval}, beyond the margin of {margin}"
+        ));
+    }
+    for label in &judgement.silent {
+        lines.push(format!("worse than {baseline}: {label} has no figures at all any more"));
+    }
+    if lines.is_empty() {
+        lines.push(format!("nothing is worse than {baseline} beyond the margin"));
+    }
+    for (change, word) in [
+        (Change::ChangedBetter, "better"),
+        (Change::Same, "the same within the margin"),
+        (Change::Undecided, "undecided, which is not worse; more blocks would tell"),
+    ] {
+        let rows: Vec<String> = judgement.rows(change).map(|row| say(row, change)).collect();
+        if !rows.is_empty() {
+            lines.push(format!("{word}: {}", rows.join("; ")));
+        }
+    }
+    let comparison = &judgement.comparison;
+    if !comparison.only_old.is_empty() {
+        lines.push(format!("only in the baseline: {}", comparison.only_old.join(", ")));
+    }
+    if !comparison.only_new.is_empty() {
+        lines.push(format!("not in the baseline: {}", comparison.only_new.join(", ")));
+    }
+    lines.extend(comparison.warnings.iter().map(|warning| warning.message.clone()));
+    lines.iter().map(|line| visible(line)).collect()
 }
 
 /// One table for each metric, so that its figures share a unit.

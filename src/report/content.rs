@@ -2,47 +2,77 @@
 
 use super::document::{Document, Section};
 use super::words;
-use super::{answer, arrived, evidence, explain, factors, over_time, path, results, sweeps};
-use crate::race::outcome::{Entrant, Outcome, Trial};
+use super::{
+    answer, arrived, boxes, evidence, explain, factors, highs, imported, over_time, path, results,
+    sweeps,
+};
+use crate::race::outcome::{Entrant, Outcome};
+
+/// Where a section belongs in a form that has drawings, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// The answer, and the verdicts that it is made of.
+    Answer,
+    /// Figures; drawings follow.
+    Results,
+    /// What they stand on.
+    Basis,
+    /// Drawings made of letters.
+    Letters,
+}
 
 /// The report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
-    let sections: [Option<Section>; 19] = [
-        answer::section(outcome),
-        sweeps::section(outcome),
-        factors::section(outcome),
-        factors::combinations(outcome),
-        results::section(outcome),
-        evidence::verdicts(outcome),
-        explain::section(outcome),
-        evidence::control(outcome),
-        evidence::regimes(outcome),
-        over_time::section(outcome),
-        evidence::accounts(outcome),
-        arrived::section(outcome),
-        path::section(outcome),
-        evidence::differences(outcome),
-        evidence::warnings(outcome),
-        evidence::excluded(outcome),
-        evidence::blocked(outcome),
-        factors::infeasible(outcome),
-        evidence::conditions(outcome),
-    ];
     Document {
         title: title(outcome),
-        subtitle: format!(
-            "deadheat {} · {} · {} over {}",
-            outcome.deadheat.version,
-            words::count(blocks_done(outcome), "block"),
-            // Its settings, defaults and all, are among the conditions.
-            outcome.asked.workload.split(':').next().unwrap_or_default(),
-            outcome.path.spec,
-        ),
-        sections: sections.into_iter().flatten().collect(),
+        subtitle: imported::subtitle(outcome).unwrap_or_else(|| subtitle(outcome)),
+        sections: sections(outcome).into_iter().map(|(_, section)| section).collect(),
     }
 }
 
-fn title(outcome: &Outcome) -> String {
+/// Its sections in the order of text, each with its place beside drawings.
+pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
+    let sections: [(Place, Option<Section>); 23] = [
+        (Place::Answer, answer::section(outcome)),
+        (Place::Results, sweeps::section(outcome)),
+        (Place::Results, factors::section(outcome)),
+        (Place::Results, factors::combinations(outcome)),
+        (Place::Results, results::section(outcome)),
+        (Place::Results, imported::five_numbers(outcome)),
+        (Place::Letters, boxes::section(outcome)),
+        (Place::Answer, evidence::verdicts(outcome)),
+        (Place::Basis, explain::section(outcome)),
+        (Place::Basis, evidence::control(outcome)),
+        (Place::Basis, evidence::regimes(outcome)),
+        (Place::Letters, over_time::section(outcome)),
+        (Place::Basis, highs::section(outcome)),
+        (Place::Basis, evidence::accounts(outcome)),
+        (Place::Basis, arrived::section(outcome)),
+        (Place::Basis, path::section(outcome)),
+        (Place::Basis, evidence::differences(outcome)),
+        (Place::Basis, evidence::warnings(outcome)),
+        (Place::Basis, imported::files(outcome)),
+        (Place::Basis, evidence::excluded(outcome)),
+        (Place::Basis, evidence::blocked(outcome)),
+        (Place::Basis, factors::infeasible(outcome)),
+        (Place::Basis, evidence::conditions(outcome)),
+    ];
+    sections.into_iter().filter_map(|(place, section)| Some((place, section?))).collect()
+}
+
+fn subtitle(outcome: &Outcome) -> String {
+    format!(
+        "deadheat {} · {} · {} over {}",
+        outcome.deadheat.version,
+        words::count(blocks_done(outcome), "block"),
+        // Its settings, defaults and all, are among the conditions.
+        outcome.asked.workload.split(':').next().unwrap_or_default(),
+        outcome.path.spec,
+    )
+}
+
+/// What the race is called: as its user did, or by who ran.
+pub(super) fn title(outcome: &Outcome) -> String {
     if let Some(title) = &outcome.title {
         return title.clone();
     }
@@ -66,14 +96,6 @@ pub(super) fn label(outcome: &Outcome, id: usize) -> String {
 /// The contender `id`.
 pub(super) fn entrant(outcome: &Outcome, id: usize) -> Option<&Entrant> {
     outcome.contenders.iter().find(|contender| contender.id == id)
-}
-
-/// The contender's own trials that passed their gate; the control's are not among them.
-pub(super) fn valid_trials(outcome: &Outcome, id: usize) -> impl Iterator<Item = &Trial> {
-    outcome
-        .trials
-        .iter()
-        .filter(move |trial| trial.contender == id && !trial.control && trial.record.valid)
 }
 
 /// How many blocks have trials.

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use super::content::label;
 use super::text::field;
-use super::{Report, Style};
+use super::{Report, Shown, Style};
 use crate::error::Result;
 use crate::figures::Unit;
 use crate::race::outcome::{Outcome, Trial};
@@ -27,7 +27,8 @@ impl Report for Csv {
         "one row for each trial and metric, for R, pandas and spreadsheets"
     }
 
-    fn render(&self, outcome: &Outcome, _style: &Style) -> Result<String> {
+    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+        let outcome = shown.outcome;
         let mut text = format!("{COLUMNS}\n");
         for trial in &outcome.trials {
             let name = label(outcome, trial.contender);
@@ -48,7 +49,7 @@ impl Report for Csv {
                 );
             }
         }
-        Ok(text)
+        Ok(text.into_bytes())
     }
 }
 

@@ -1,8 +1,10 @@
 //! What a report says, before anyone knows how it will look: sentences, tables, lists. All text
 //! in it is raw; the form that shows it makes it safe.
 
+use super::boxes::Boxes;
+
 /// A report for people.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Document {
     /// What it is about; the first line.
     pub title: String,
@@ -13,7 +15,7 @@ pub(super) struct Document {
 }
 
 /// A part of a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Section {
     /// Its heading; empty for the answer at the top.
     pub heading: String,
@@ -22,7 +24,7 @@ pub(super) struct Section {
 }
 
 /// A piece of a section.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Block {
     /// Sentences, each starting on a line of its own.
     Sentences(Vec<Line>),
@@ -32,6 +34,8 @@ pub(super) enum Block {
     Points(Vec<Point>),
     /// Names and what they stand for.
     Facts(Vec<(String, String)>),
+    /// Box plots, which only a form of fixed width can draw.
+    Boxes(Boxes),
 }
 
 /// A line of text with its meaning.
@@ -116,6 +120,7 @@ impl Block {
             Block::Table(table) => table.rows() == 0,
             Block::Points(points) => points.is_empty(),
             Block::Facts(facts) => facts.is_empty(),
+            Block::Boxes(boxes) => boxes.rows.is_empty(),
         }
     }
 }

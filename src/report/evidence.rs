@@ -7,6 +7,7 @@ use super::answer::tone;
 use super::content::{blocks_done, label};
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::factors;
+use super::imported;
 use super::path::least_rtt;
 use super::totals::Total;
 use super::words;
@@ -249,6 +250,26 @@ pub(super) fn blocked(outcome: &Outcome) -> Option<Section> {
 
 /// Everything but the transports.
 pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
+    let mut facts = match &outcome.imported {
+        Some(_) => imported::conditions(outcome),
+        None => measured(outcome),
+    };
+    for contender in &outcome.contenders {
+        let row = contender.cell.as_ref().map(|cell| outcome.contender(cell.contender));
+        let name = row.unwrap_or_else(|| contender.label.clone());
+        let fact = (name, contender.implementation.clone());
+        // A contender that never ran has none; under several conditions it is said once.
+        if !contender.implementation.is_empty() && !facts.contains(&fact) {
+            facts.push(fact);
+        }
+    }
+    facts.extend(outcome.labels.clone());
+    facts.retain(|(_, value)| !value.is_empty());
+    Section::new("Conditions", vec![Block::Facts(facts)])
+}
+
+/// Of what was measured here: what was asked, planned, and where it ran.
+fn measured(outcome: &Outcome) -> Vec<(String, String)> {
     let plan = &outcome.plan;
     let mut facts = vec![
         ("workload", outcome.asked.workload.clone()),
@@ -265,20 +286,7 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
         facts.push(("far host", host(peer)));
     }
     facts.push(("quantiles", plan.quantile_definition.clone()));
-    let mut facts: Vec<(String, String)> =
-        facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    for contender in &outcome.contenders {
-        let row = contender.cell.as_ref().map(|cell| outcome.contender(cell.contender));
-        let name = row.unwrap_or_else(|| contender.label.clone());
-        let fact = (name, contender.implementation.clone());
-        // A contender that never ran has none; under several conditions it is said once.
-        if !contender.implementation.is_empty() && !facts.contains(&fact) {
-            facts.push(fact);
-        }
-    }
-    facts.extend(outcome.labels.clone());
-    facts.retain(|(_, value)| !value.is_empty());
-    Section::new("Conditions", vec![Block::Facts(facts)])
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn path(outcome: &Outcome) -> String {

@@ -34,7 +34,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
 }
 
 /// What a part is called.
-fn name(part: Part) -> &'static str {
+pub(super) fn name(part: Part) -> &'static str {
     match part {
         Part::NearCall => "near sending call",
         Part::NearStack => "near queue to driver",

@@ -1,9 +1,8 @@
 //! The result file itself, format 1; `docs/result.schema.json` describes it.
 
-use super::{Report, Style};
+use super::{Report, Shown, Style};
 use crate::error::{Error, Result};
 use crate::race::layout;
-use crate::race::outcome::Outcome;
 
 /// See the module.
 pub(super) struct Json;
@@ -17,10 +16,10 @@ impl Report for Json {
         "everything, for programs: the result file itself (docs/result.schema.json)"
     }
 
-    fn render(&self, outcome: &Outcome, _style: &Style) -> Result<String> {
-        let mut text = layout::text(outcome)
+    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+        let mut text = layout::text(shown.outcome)
             .map_err(|e| Error::data("result", format!("cannot be written as JSON: {e}")))?;
         text.push('\n');
-        Ok(text)
+        Ok(text.into_bytes())
     }
 }

@@ -2,9 +2,8 @@
 
 use super::document::{Block, Cell, Column, Document, Point, Section, Table};
 use super::text::visible;
-use super::{Report, Style, content};
+use super::{Report, Shown, Style, content};
 use crate::error::Result;
-use crate::race::outcome::Outcome;
 
 /// See the module.
 pub(super) struct Markdown;
@@ -18,12 +17,13 @@ impl Report for Markdown {
         "tables and lists for issues and wikis"
     }
 
-    fn render(&self, outcome: &Outcome, _style: &Style) -> Result<String> {
-        Ok(render(&content::document(outcome)))
+    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+        Ok(render(&content::document(shown.outcome)).into_bytes())
     }
 }
 
-fn render(document: &Document) -> String {
+/// `document` as Markdown, with a newline at its end.
+pub(super) fn render(document: &Document) -> String {
     let mut parts = vec![format!("## {}", escape(&document.title)), escape(&document.subtitle)];
     for section in &document.sections {
         render_section(section, &mut parts);
@@ -33,6 +33,10 @@ fn render(document: &Document) -> String {
 }
 
 fn render_section(section: &Section, parts: &mut Vec<String>) {
+    // A page breaks lines where it likes, and then nothing stands under its axis.
+    if section.blocks.iter().all(|block| matches!(block, Block::Boxes(_))) {
+        return;
+    }
     if !section.heading.is_empty() {
         parts.push(format!("### {}", escape(&section.heading)));
     }
@@ -54,6 +58,7 @@ fn render_section(section: &Section, parts: &mut Vec<String>) {
                     .map(|(name, value)| format!("- {}: {}", escape(name), escape(value)));
                 facts.collect::<Vec<_>>().join("\n")
             }
+            Block::Boxes(_) => String::new(),
         });
     }
 }

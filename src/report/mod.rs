@@ -1,4 +1,5 @@
-//! Reports, made from a saved [`Outcome`] and from nothing else: one file per format, in [`ALL`].
+//! Reports, made from a saved [`Outcome`], the raw samples beside it, and from nothing else: one file
+//! per format, in [`ALL`].
 //!
 //! A report computes no statistic. It counts trials, adds up messages and CPU time, and puts into
 //! words what the race has decided.
@@ -8,22 +9,33 @@
 //! | `content.rs` | what a report says, in order: the one list of sections that people read |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
 //! | `results.rs` | the table of figures |
+//! | `boxes.rs` | box plots in text, over trials |
 //! | `over_time.rs` | how trials went, in bars and as CSV |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
 //! | `explain.rs` | where the time goes, from the second pass |
+//! | `imported.rs` | the files that a result was imported from, and five numbers of each |
 //! | `document.rs` | headings, tables and lists, before anyone knows how they will look |
 //! | `words.rs` | numbers with their units |
 //! | `text.rs` | wrapping, alignment, and control characters made visible |
 //! | `terminal.rs` `markdown.rs` | a document as text |
 //! | `json.rs` `csv.rs` | the result for programs |
+//! | `html/` | a page for a browser |
+//! | `hlog.rs` | the raw samples as histograms, for the tools of HdrHistogram |
+//! | `figure.rs` `plot/` | drawings with the numbers behind them, for pages |
+//! | `history.rs` | the same race over time, in the same document form |
+//! | `spark.rs` | a series as a line of bars |
 //! | `compare.rs` | two races, in the same document form |
+//! | `study.rs` | a study that was run, likewise |
 
-use crate::error::{Error, Result, unknown};
+use std::path::Path;
+
+use crate::error::{Result, unknown};
 use crate::race::outcome::Outcome;
 
 mod answer;
 mod arrived;
+mod boxes;
 pub mod compare;
 mod content;
 mod csv;
@@ -31,11 +43,20 @@ mod document;
 mod evidence;
 mod explain;
 mod factors;
+pub mod figure;
+mod highs;
+pub mod history;
+mod hlog;
+pub mod html;
+mod imported;
 mod json;
 mod markdown;
 pub mod over_time;
 mod path;
+pub mod plot;
 mod results;
+mod spark;
+pub mod study;
 mod sweeps;
 mod terminal;
 mod text;
@@ -45,10 +66,17 @@ pub mod words;
 pub use text::{visible, wrap};
 
 /// Every format, in the order in which lists show them. The first is the default.
-pub const ALL: &[&dyn Report] = &[&terminal::Terminal, &json::Json, &csv::Csv, &markdown::Markdown];
+pub const ALL: &[&dyn Report] = &[
+    &terminal::Terminal,
+    &json::Json,
+    &csv::Csv,
+    &markdown::Markdown,
+    &html::Html,
+    &hlog::HistogramLog,
+];
 
-/// Formats that the command line knows by name and this version does not write.
-const PLANNED: &[&str] = &["html", "hdr"];
+/// Other names of formats.
+const ALIASES: &[(&str, &str)] = &[("hdr", "hlog")];
 
 /// A form in which a result is shown.
 pub trait Report: Sync {
@@ -58,11 +86,41 @@ pub trait Report: Sync {
     /// One line for lists.
     fn summary(&self) -> &'static str;
 
-    /// The result in this form, with a newline at its end.
+    /// Whether it is made from raw samples.
+    fn samples(&self) -> Samples {
+        Samples::Unused
+    }
+
+    /// The result in this form; text has a newline at its end.
     ///
     /// # Errors
-    /// [`Error::Data`] where the result cannot be written in this form.
-    fn render(&self, outcome: &Outcome, style: &Style) -> Result<String>;
+    /// [`crate::error::Error::Data`] where the result cannot be written in this form.
+    fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>>;
+}
+
+/// What raw samples are to a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Samples {
+    /// It does without.
+    Unused,
+    /// Without them there is nothing to write.
+    Needed,
+}
+
+/// What a report is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// The result.
+    pub outcome: &'a Outcome,
+    /// The file of raw samples that belongs to it, where there is one.
+    pub samples: Option<&'a Path>,
+}
+
+impl<'a> From<&'a Outcome> for Shown<'a> {
+    /// A result without its samples.
+    fn from(outcome: &'a Outcome) -> Shown<'a> {
+        Shown { outcome, samples: None }
+    }
 }
 
 /// How text for people looks. Formats for programs ignore it.
@@ -93,20 +151,20 @@ pub enum Colour {
 /// The format called `name`.
 ///
 /// # Errors
-/// [`Error::Usage`] for a format that this version does not write and for a name that means nothing;
-/// both list what there is.
+/// [`crate::error::Error::Usage`] for any other name, with a list of what there is.
 pub fn find(name: &str) -> Result<&'static dyn Report> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    let name = alias.map_or(name, |(_, id)| id);
     if let Some(report) = ALL.iter().find(|report| report.id() == name) {
         return Ok(*report);
     }
-    let ids: Vec<&str> = ALL.iter().map(|report| report.id()).collect();
-    if PLANNED.contains(&name) {
-        return Err(Error::usage(format!(
-            "format `{name}` is not in this version; {} are",
-            ids.join(", ")
-        )));
-    }
+    let ids: Vec<&str> = ids().collect();
     Err(unknown("format", name, &ids))
+}
+
+/// The names of all formats, in order.
+pub fn ids() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|report| report.id())
 }
 
 #[cfg(test)]
@@ -124,14 +182,10 @@ mod tests {
     #[test]
     fn other_names_are_answered_with_what_there_is() {
         let say = |name: &str| find(name).err().unwrap().to_string();
-        assert_eq!(
-            say("html"),
-            "format `html` is not in this version; terminal, json, csv, markdown are"
-        );
-        assert!(say("hdr").contains("not in this version"));
+        assert_eq!(find("hdr").unwrap().id(), "hlog");
         assert_eq!(
             say("jsn"),
-            "unknown format `jsn`; did you mean `json`? (valid: terminal, json, csv, markdown)"
+            "unknown format `jsn`; did you mean `json`? (valid: terminal, json, csv, markdown, html, hlog)"
         );
     }
 }

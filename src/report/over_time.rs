@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-use super::content::{label, valid_trials};
+use super::content::label;
 use super::document::{Block, Line, Section, Tone};
+use super::spark::BARS;
 use super::text::field;
 use super::words;
 use crate::figures::Unit;
 use crate::figures::series::{Interval, Series, TcpColumns, goodput_bps};
 use crate::race::outcome::{Outcome, Trial};
+use crate::race::spread::valid_trials;
 
 /// The most bars of a line.
 const MOST_BARS: usize = 30;
-
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// What stands for nothing received, or no answer.
 const NONE: char = '·';

@@ -1,13 +1,21 @@
 //! The table of figures: one row for each contender, best first, each figure with its interval.
 
 use super::answer::{Standing, best_first};
-use super::content::{entrant, label, valid_trials};
+use super::content::{entrant, label};
 use super::document::{Block, Cell, Column, Section, Table, Tone};
 use super::factors;
+use super::spark;
 use super::totals::{Cost, Total, Work};
 use super::words::{self, Scale};
-use crate::figures::{Metric, Unit};
+use crate::figures::{Metric, Role, Unit};
 use crate::race::outcome::{Entrant, Outcome, Summary, Trial};
+use crate::race::spread::{self, valid_trials};
+
+/// Bars of a contender at most; each then stands for several blocks.
+const MOST_BARS: usize = 16;
+
+/// Bars of a contender at least.
+const FEWEST_BARS: usize = 4;
 
 /// The section with the table.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
@@ -29,14 +37,17 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     columns.extend([Work::Message, Work::Gigabyte].map(|work| cpu(outcome, work, &rows)));
     columns.push(calls(outcome, &rows));
     columns.push(trials(outcome, &rows));
+    let bars = bars(outcome, &rows);
+    let has_bars = bars.says_something();
+    columns.push(bars);
     columns.retain(Column::says_something);
-    let table = Table { columns, legend: legend(outcome, has_places) };
+    let table = Table { columns, legend: legend(outcome, has_places, has_bars) };
     Section::new("Results", vec![Block::Table(table)])
 }
 
 /// Contenders best first. Of a race over conditions, where best would be best conditions: those
 /// that were possible, contender after contender.
-fn rows(outcome: &Outcome) -> Vec<usize> {
+pub(super) fn rows(outcome: &Outcome) -> Vec<usize> {
     if let (Some(metric), false) = (outcome.metrics.first(), factors::vary(outcome)) {
         return best_first(outcome, metric);
     }
@@ -46,7 +57,7 @@ fn rows(outcome: &Outcome) -> Vec<usize> {
     rows.into_iter().map(|contender| contender.id).collect()
 }
 
-fn legend(outcome: &Outcome, has_places: bool) -> String {
+fn legend(outcome: &Outcome, has_places: bool, has_bars: bool) -> String {
     if outcome.summary.is_empty() {
         return String::new();
     }
@@ -60,7 +71,30 @@ fn legend(outcome: &Outcome, has_places: bool) -> String {
             legend.push_str(" They are among contenders under the same conditions.");
         }
     }
+    if has_bars {
+        legend.push(' ');
+        legend.push_str(spark::LEGEND);
+    }
     legend
+}
+
+/// The first claimed figure of each contender's trials, block after block, as bars.
+fn bars(outcome: &Outcome, rows: &[usize]) -> Column {
+    if outcome.imported.is_some() {
+        // Nothing tells in which order its trials ran; sorted ones would look like a trend.
+        return Column::default();
+    }
+    let mut claims = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
+    let Some(metric) = claims.next() else { return Column::default() };
+    let cell = |id: &usize| {
+        let figures = spread::figures(outcome, *id, &metric.name);
+        // Fewer go up and down by chance alone, and the table has them nearly all.
+        if figures.len() < FEWEST_BARS {
+            return Cell::default();
+        }
+        Cell::text(spark::line(&figures, MOST_BARS))
+    };
+    Column::new(format!("{}, block by block", metric.label), rows.iter().map(cell).collect())
 }
 
 fn names(outcome: &Outcome, rows: &[usize]) -> Column {
@@ -209,6 +243,10 @@ fn cpu(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
 
 /// System calls of both ends for each MB, those made to wait included.
 fn calls(outcome: &Outcome, rows: &[usize]) -> Column {
+    if outcome.imported.is_some() {
+        // Nobody else counts them.
+        return Column::default();
+    }
     let show = |per_gb: f64| words::significant(per_gb / 1e3);
     let cell = |id: &usize| {
         let cost = Cost::of(outcome, *id).filter(|cost| cost.work == Work::Gigabyte);

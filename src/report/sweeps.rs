@@ -1,5 +1,7 @@
 //! Rising load: up to where what is delivered follows what is offered.
 
+use std::collections::BTreeMap;
+
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words::{self, Scale};
 use crate::figures::Unit;
@@ -63,11 +65,19 @@ fn beyond(at: &KneeAt) -> &'static str {
     }
 }
 
-/// `udp`, or `udp · size=1400` where other conditions were varied, too.
 fn name(outcome: &Outcome, sweep: &Sweep) -> String {
+    named(outcome, sweep.contender, &sweep.conditions)
+}
+
+/// `udp`, or `udp · size=1400` where other conditions were varied, too.
+pub(super) fn named(
+    outcome: &Outcome,
+    contender: usize,
+    conditions: &BTreeMap<String, String>,
+) -> String {
     let conditions: Vec<String> =
-        sweep.conditions.iter().map(|(name, level)| format!("{name}={level}")).collect();
-    let contender = outcome.contender(sweep.contender);
+        conditions.iter().map(|(name, level)| format!("{name}={level}")).collect();
+    let contender = outcome.contender(contender);
     if conditions.is_empty() {
         contender
     } else {

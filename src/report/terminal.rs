@@ -1,11 +1,11 @@
 //! A document for a terminal: sections under bold headings, columns that line up, sentences
 //! wrapped to the width. Colour only repeats what the words say.
 
+use super::boxes::Boxes;
 use super::document::{Block, Column, Document, Line, Point, Section, Table, Tone};
 use super::text::{align_decimals, columns, pad, visible, wrap};
-use super::{Colour, Report, Style, content};
+use super::{Colour, Report, Shown, Style, content};
 use crate::error::Result;
-use crate::race::outcome::Outcome;
 
 /// The least width that is laid out; a narrower terminal breaks lines itself.
 const NARROWEST: usize = 40;
@@ -31,8 +31,8 @@ impl Report for Terminal {
         "for people: the answer, the table, and what it stands on"
     }
 
-    fn render(&self, outcome: &Outcome, style: &Style) -> Result<String> {
-        Ok(render(&content::document(outcome), style))
+    fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>> {
+        Ok(render(&content::document(shown.outcome), style).into_bytes())
     }
 }
 
@@ -114,6 +114,7 @@ impl Page {
                 Block::Table(table) => self.table(table),
                 Block::Points(points) => points.iter().for_each(|point| self.point(point)),
                 Block::Facts(facts) => self.facts(facts, INDENT),
+                Block::Boxes(boxes) => self.boxes(boxes),
             }
         }
     }
@@ -150,6 +151,27 @@ impl Page {
                 lead = pad("", name_width + GAP);
             }
         }
+    }
+
+    /// One line for each contender; a name that leaves too little room has a line of its own.
+    fn boxes(&mut self, boxes: &Boxes) {
+        let names: Vec<String> = boxes.rows.iter().map(|row| visible(&row.name)).collect();
+        let longest = names.iter().map(|name| columns(name)).max().unwrap_or(0);
+        let name_width = longest.min((self.width - INDENT) / 3);
+        let drawing_at = INDENT + name_width + GAP;
+        let width = self.width.min(WIDEST_TEXT).saturating_sub(drawing_at);
+        for (name, row) in names.iter().zip(&boxes.rows) {
+            let mut lead = pad(name, name_width + GAP);
+            if columns(name) > name_width {
+                self.paragraph(name, INDENT, Ink::Tone(Tone::Plain));
+                lead = pad("", name_width + GAP);
+            }
+            self.line(&format!("{:INDENT$}{lead}{}", "", boxes.draw(row, width)));
+        }
+        let scale = self.paint(&boxes.scale(width), Ink::Tone(Tone::Aside));
+        self.line(&format!("{:drawing_at$}{scale}", ""));
+        self.line("");
+        self.paragraph(&boxes.legend, INDENT, Ink::Tone(Tone::Aside));
     }
 
     fn table(&mut self, table: &Table) {

@@ -1,8 +1,8 @@
 //! Sums over a contender's valid trials: messages or bytes by what became of them, and CPU time.
 
-use super::content::valid_trials;
 use crate::figures::{self, Unit};
 use crate::race::outcome::Outcome;
+use crate::race::spread::valid_trials;
 use crate::units::Bytes;
 
 /// Sums of one direction's accounts over a contender's valid trials.

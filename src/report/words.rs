@@ -2,6 +2,7 @@
 
 use crate::figures::Unit;
 use crate::race::outcome::Ratio;
+use crate::time::Nanos;
 
 /// What stands where there is no figure.
 pub const NOTHING: &str = "–";
@@ -100,6 +101,18 @@ pub fn list<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
+/// A time in whole seconds or the two units that fit: `45 s`, `9 min 58 s`, `6 d 23 h`.
+pub fn span(left: Nanos) -> String {
+    let seconds = left.0.div_ceil(1_000_000_000);
+    let (minutes, hours) = (seconds / 60, seconds / 3_600);
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{minutes} min {} s", seconds % 60),
+        7_200..172_800 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
+}
+
 /// `is` or `are`.
 pub fn is_are(n: usize) -> &'static str {
     if n == 1 { "is" } else { "are" }
@@ -170,6 +183,11 @@ impl Scale {
         *steps.iter().rev().find(fits).unwrap_or(&steps[0])
     }
 
+    /// A value in the unit, with as many digits as it has.
+    pub fn plain(&self, value: f64) -> String {
+        (value / self.factor).to_string()
+    }
+
     /// The unit for a heading: `µs`.
     pub fn unit(&self) -> &'static str {
         self.unit
@@ -178,6 +196,11 @@ impl Scale {
     /// The number alone: `12.3`.
     pub fn number(&self, value: f64) -> String {
         significant(value / self.factor)
+    }
+
+    /// How many of the unit `value` is.
+    pub fn times(&self, value: f64) -> f64 {
+        value / self.factor
     }
 
     /// The number and the unit: `12.3 µs`.
@@ -192,6 +215,15 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_are_read_at_a_glance() {
+        let shown = [0, 1, 119, 598, 7_199, 7_200, 86_400, 604_800, 604_799]
+            .map(|seconds| span(Nanos::from_secs(seconds)));
+        assert_eq!(shown[..5], ["0 s", "1 s", "119 s", "9 min 58 s", "119 min 59 s"]);
+        assert_eq!(shown[5..], ["2 h 0 min", "24 h 0 min", "7 d 0 h", "6 d 23 h"]);
+        assert_eq!(span(Nanos(1)), "1 s");
+    }
 
     #[test]
     fn three_digits_and_the_unit_that_fits() {

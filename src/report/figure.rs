@@ -1,0 +1,45 @@
+//! A drawing with the numbers behind it, for pages and for files of its own.
+//!
+//! A drawing is one `<svg>` element. All text in it is escaped. It says what things are, and leaves
+//! how they look to the page, by classes:
+//!
+//! | class | what it is |
+//! |---|---|
+//! | `t` | text; `ts` small or secondary text |
+//! | `a` `g` | an axis; a line of the grid |
+//! | `m` | a mark that stands for a figure; its attribute `data-t` says which, in words |
+//! | `c0` … `c31` | of the contender with this number: what it is drawn with has its colour |
+//! | `p0` … `p14` | of the part with this number |
+//! | `z` | the zone of a margin; `r` a line to compare with, such as a ratio of 1 |
+//! | `d` `o` `f` `l` | what a mark is: filled, hollow, a bar, a line; `u` where it is nobody's |
+//! | `b` `q` `w` `s` `k` `i` | a box, its median, a whisker, many trials, a faint line, an interval |
+//!
+//! `plot/style.rs` has the rules for all of them and the variables with the colours.
+//!
+//! Marks are in reading order, so that a keyboard can go through them.
+
+/// A drawing with the numbers behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// A name that is unique in its report: lower case, digits and dashes.
+    pub id: String,
+    /// What it shows, as a heading.
+    pub title: String,
+    /// What is to be seen in it, in a sentence or two, for those who cannot see it, too.
+    pub caption: String,
+    /// The drawing for a screen or a sheet of paper, some 760 units wide.
+    pub wide: String,
+    /// The same for a phone, some 340 units wide.
+    pub narrow: String,
+    /// The numbers behind it: headings, then rows of as many cells. Raw text, units in the headings.
+    pub numbers: Numbers,
+}
+
+/// The numbers behind a figure.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Numbers {
+    /// A heading for each column, with its unit.
+    pub headings: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+}

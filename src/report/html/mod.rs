@@ -1,0 +1,148 @@
+//! A page for a browser: one file, with everything that it shows in it. Readable without its script,
+//! on a phone and on paper.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `markup.rs` | elements, and the one place where text is made safe |
+//! | `shell.rs` | head, policy, bar and end of every page |
+//! | `part.rs` | one result: the answer, the figures, what they stand on |
+//! | `blocks.rs` | sentences, tables and lists |
+//! | `figure.rs` | a drawing with its caption and its numbers |
+//! | `study.rs` | a study: its question, its claims, what was published |
+//! | `index.rs` | a page over many pages |
+//! | `page.css` `page.js` | how it looks; what it does where a script runs |
+
+use super::{Report, Shown, Style, answer, content};
+use crate::error::Result;
+use crate::race::outcome::Outcome;
+use crate::study::outcome::StudyRun;
+
+mod blocks;
+mod figure;
+mod index;
+mod markup;
+mod part;
+mod shell;
+mod study;
+
+pub use index::{Entry, Found, index};
+use markup::{Html as Markup, slug};
+
+/// The name after `--format`.
+pub const ID: &str = "html";
+
+/// See the module.
+pub(super) struct Html;
+
+impl Report for Html {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn summary(&self) -> &'static str {
+        "a page in one file, with figures, for a browser"
+    }
+
+    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+        let part = Part { name: content::document(shown.outcome).title, shown: *shown };
+        Ok(page(&Page::of(part)).into_bytes())
+    }
+}
+
+/// A page over one result, several, or a study.
+#[derive(Debug)]
+pub struct Page<'a> {
+    /// What it is about. A page of one result has that result's title.
+    pub title: String,
+    /// The results, in order.
+    pub parts: Vec<Part<'a>>,
+    /// The study whose races they are.
+    pub study: Option<&'a StudyRun>,
+}
+
+impl<'a> Page<'a> {
+    /// The page of one result.
+    pub fn of(part: Part<'a>) -> Page<'a> {
+        Page { title: content::title(part.shown.outcome), parts: vec![part], study: None }
+    }
+}
+
+/// A result in a page.
+#[derive(Debug, Clone)]
+pub struct Part<'a> {
+    /// What tells it from the others: its file, or its race's id in a study.
+    pub name: String,
+    /// The result.
+    pub shown: Shown<'a>,
+}
+
+/// The page as HTML.
+pub fn page(page: &Page<'_>) -> String {
+    let mut html = Markup::default();
+    let mut links = Vec::new();
+    let mut colours = figure::rules();
+    let is_alone = page.parts.len() == 1 && page.study.is_none();
+    if let Some(run) = page.study {
+        links.extend(study::top(&mut html, run));
+    } else if !is_alone {
+        html.leaf("h1", &[], &page.title);
+        overview(&mut html, &page.parts);
+    }
+    for (at, one) in page.parts.iter().enumerate() {
+        let id = format!("p{}", at + 1);
+        colours.push_str(&figure::colours(&id, one.shown.outcome));
+        let about = page.study.and_then(|run| study::about(run, &one.name));
+        let written = part::Written { id: &id, part: one, is_alone, about };
+        let sections = part::write(&mut html, &written);
+        if is_alone {
+            links.extend(sections);
+        } else {
+            links.push((format!("#{id}"), one.name.clone()));
+        }
+    }
+    shell::page(&page.title, &colours, &links, &html.into_string())
+}
+
+/// Several results at a glance.
+fn overview(html: &mut Markup, parts: &[Part<'_>]) {
+    html.leaf("h2", &[("id", "overview")], "At a glance");
+    blocks::begin_scroll(html, "At a glance");
+    html.open("table", &[]).open("thead", &[]).open("tr", &[]);
+    for heading in ["result", "started", "path", "answer"] {
+        html.leaf("th", &[("scope", "col")], heading);
+    }
+    html.close("tr").close("thead").open("tbody", &[]);
+    for (at, part) in parts.iter().enumerate() {
+        let outcome = part.shown.outcome;
+        html.open("tr", &[]).open("th", &[("scope", "row")]);
+        html.leaf("a", &[("href", &format!("#p{}", at + 1))], &part.name).close("th");
+        html.leaf("td", &[("class", "date")], &day(&outcome.started));
+        html.leaf("td", &[], &outcome.path.spec).open("td", &[("class", "wide-cell")]);
+        blocks::answer(html, &answer_of(outcome));
+        html.close("td").close("tr");
+    }
+    html.close("tbody").close("table").close("div");
+}
+
+/// The lines at the top of a result.
+fn answer_of(outcome: &Outcome) -> Vec<super::document::Line> {
+    let blocks = answer::section(outcome).map(|section| section.blocks).unwrap_or_default();
+    let lines = blocks.into_iter().filter_map(|block| match block {
+        super::document::Block::Sentences(lines) => Some(lines),
+        _ => None,
+    });
+    lines.flatten().collect()
+}
+
+/// A time as people read it: `2026-03-14 15:09`, in UTC. What is none is shown as it is.
+fn day(rfc3339: &str) -> String {
+    match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16)) {
+        (Some(day), Some("T"), Some(time)) => format!("{day} {time}"),
+        _ => rfc3339.to_owned(),
+    }
+}
+
+/// The name of a section's element in the part `part`.
+fn section_id(part: &str, heading: &str) -> String {
+    format!("{part}-{}", slug(heading))
+}

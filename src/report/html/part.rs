@@ -1,0 +1,241 @@
+//! One result in a page: the answer and the verdicts, the figures, and what they stand on.
+
+use std::collections::BTreeSet;
+
+use super::blocks;
+use super::figure;
+use super::markup::Html;
+use super::shell::{self, Link};
+use super::study::About;
+use super::{Part, day, section_id};
+use crate::race::command;
+use crate::race::outcome::{Entrant, Outcome};
+use crate::report::content::{self, Place};
+use crate::report::document::{Block, Section};
+use crate::report::evidence;
+use crate::report::figure::Figure;
+use crate::report::plot::{self, palette};
+use crate::trial::host::HostFacts;
+
+/// What is written of a result, and where.
+pub(super) struct Written<'a> {
+    /// The name of its element.
+    pub id: &'a str,
+    /// The result.
+    pub part: &'a Part<'a>,
+    /// Whether the page has nothing else.
+    pub is_alone: bool,
+    /// What its study says about it.
+    pub about: Option<About<'a>>,
+}
+
+/// Writes the part; answers links to its sections.
+pub(super) fn write(html: &mut Html, written: &Written<'_>) -> Vec<Link> {
+    let outcome = written.part.shown.outcome;
+    let mut writer = Writer { html, id: written.id, level: 2, links: Vec::new() };
+    writer.begin(written, outcome);
+    let mut sections = content::sections(outcome);
+    // What answers comes first; the rest keeps its order.
+    sections.sort_by_key(|(place, _)| *place);
+    let figures = plot::figures(&written.part.shown);
+    let (before, behind): (Vec<_>, Vec<_>) =
+        sections.into_iter().partition(|(place, _)| *place <= Place::Results);
+    for (_, section) in &before {
+        writer.section(section);
+    }
+    writer.figures(outcome, &figures);
+    for (place, section) in &behind {
+        // Bars made of letters, where there are drawings.
+        if *place != Place::Letters || figures.is_empty() {
+            writer.section(section);
+        }
+    }
+    writer.options(outcome);
+    writer.hosts(outcome);
+    writer.again(outcome);
+    writer.html.close("article");
+    writer.links
+}
+
+/// Writes sections and notes where they are.
+struct Writer<'a> {
+    html: &'a mut Html,
+    id: &'a str,
+    /// Of the headings of sections.
+    level: usize,
+    links: Vec<Link>,
+}
+
+impl Writer<'_> {
+    fn begin(&mut self, written: &Written<'_>, outcome: &Outcome) {
+        let document = content::document(outcome);
+        let heading = format!("{}-title", self.id);
+        self.html
+            .open("article", &[("class", "part"), ("id", self.id), ("aria-labelledby", &heading)]);
+        if written.is_alone {
+            self.html.leaf("h1", &[("id", &heading)], &document.title);
+        } else {
+            self.level = 3;
+            self.html.leaf("h2", &[("id", &heading)], &written.part.name);
+            if document.title != written.part.name {
+                self.html.leaf("p", &[("class", "lead")], &document.title);
+            }
+        }
+        let started = if outcome.started.is_empty() {
+            String::new()
+        } else {
+            format!(" · {} UTC", day(&outcome.started))
+        };
+        let subtitle = format!("{}{started}", document.subtitle);
+        self.html.leaf("p", &[("class", "subtitle")], &subtitle);
+        if let Some(about) = &written.about {
+            about.write(self.html);
+        }
+    }
+
+    fn heading(&mut self, heading: &str) -> String {
+        let id = section_id(self.id, heading);
+        self.html.open("section", &[("aria-labelledby", &id)]);
+        self.html.leaf(&format!("h{}", self.level), &[("id", &id)], heading);
+        self.links.push((format!("#{id}"), heading.to_owned()));
+        id
+    }
+
+    fn section(&mut self, section: &Section) {
+        if section.heading.is_empty() {
+            for block in &section.blocks {
+                match block {
+                    Block::Sentences(lines) => blocks::answer(self.html, lines),
+                    other => blocks::block(self.html, "The answer", other),
+                }
+            }
+            return;
+        }
+        self.heading(&section.heading);
+        for block in &section.blocks {
+            blocks::block(self.html, &section.heading, block);
+        }
+        self.html.close("section");
+    }
+
+    fn figures(&mut self, outcome: &Outcome, figures: &[Figure]) {
+        if figures.is_empty() {
+            return;
+        }
+        self.heading("Figures");
+        legend(self.html, outcome);
+        for one in figures {
+            figure::write(self.html, self.id, self.level + 1, one);
+        }
+        self.html.close("section");
+    }
+
+    /// What each contender was asked for and what it got, as read back.
+    fn options(&mut self, outcome: &Outcome) {
+        let racing: Vec<&Entrant> =
+            outcome.contenders.iter().filter(|one| !one.implementation.is_empty()).collect();
+        if racing.is_empty() {
+            return;
+        }
+        self.heading("Contenders");
+        for entrant in racing {
+            self.html.open("details", &[]);
+            self.html.open("summary", &[]).text(&entrant.label);
+            self.html.leaf("span", &[("class", "aside")], &format!(" {}", entrant.implementation));
+            self.html.close("summary");
+            blocks::facts(self.html, &options(entrant));
+            self.html.close("details");
+        }
+        self.html.close("section");
+    }
+
+    fn hosts(&mut self, outcome: &Outcome) {
+        let hosts = [Some(&outcome.host), outcome.peer_host.as_ref()];
+        let known: Vec<(String, &HostFacts)> = hosts
+            .into_iter()
+            .flatten()
+            .map(|host| (evidence::host(host), host))
+            .filter(|(line, _)| !line.is_empty())
+            .collect();
+        if known.is_empty() {
+            return;
+        }
+        self.heading("Hosts");
+        for (line, host) in known {
+            self.html.open("details", &[]).leaf("summary", &[], &line);
+            blocks::facts(self.html, &host_facts(host));
+            self.html.close("details");
+        }
+        self.html.close("section");
+    }
+
+    /// What was imported is not ours to run again.
+    fn again(&mut self, outcome: &Outcome) {
+        if outcome.imported.is_some() {
+            return;
+        }
+        self.heading("Run it again");
+        let how = "With the same plan and the same draws on a machine of your own; figures differ as \
+                   machines do.";
+        self.html.leaf("p", &[("class", "aside")], how);
+        shell::command(self.html, &command::again(outcome));
+        self.html.close("section");
+    }
+}
+
+/// Contenders with their colours; a script makes switches of them. In a race over conditions those as
+/// typed, which share a colour under all conditions.
+fn legend(html: &mut Html, outcome: &Outcome) {
+    html.open("ul", &[("class", "legend"), ("aria-label", "Contenders in the figures")]);
+    let mut listed = BTreeSet::new();
+    for entrant in outcome.contenders.iter().filter(|one| one.is_racing()) {
+        let number = palette::number(outcome, entrant.id);
+        if !listed.insert(number) {
+            continue;
+        }
+        let row = entrant.cell.as_ref().map(|cell| outcome.contender(cell.contender));
+        let class = format!("key c{}", number % palette::CLASSES);
+        html.open("li", &[]).open("span", &[("class", "entrant")]);
+        html.open("span", &[("class", &class), ("aria-hidden", "true")]).close("span");
+        html.text(row.as_ref().unwrap_or(&entrant.label)).close("span").close("li");
+    }
+    html.close("ul");
+}
+
+fn options(entrant: &Entrant) -> Vec<(String, String)> {
+    let mut facts = vec![("as typed".to_owned(), entrant.spec.clone())];
+    let sides =
+        [("asked", &entrant.asked), ("near", &entrant.effective), ("far", &entrant.far_effective)];
+    for (side, options) in sides {
+        let all: Vec<String> =
+            options.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        if !all.is_empty() {
+            let name =
+                if side == "asked" { side.to_owned() } else { format!("read back, {side} end") };
+            facts.push((name, all.join(", ")));
+        }
+    }
+    facts
+}
+
+fn host_facts(host: &HostFacts) -> Vec<(String, String)> {
+    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let maybe = |value: &Option<String>| value.clone().unwrap_or_default();
+    let cpus: Vec<String> = host.cpus.iter().map(ToString::to_string).collect();
+    let mut facts = vec![
+        fact("name", &host.hostname),
+        fact("kernel", &format!("{} {}", host.kernel, host.arch)),
+        fact("CPU", &host.cpu_model),
+        fact("CPUs used", &cpus.join(", ")),
+        fact("virtualisation", &maybe(&host.virtualisation)),
+        fact("frequency governor", &maybe(&host.governor)),
+        fact("idle driver", &maybe(&host.idle_driver)),
+        fact("clock source", &maybe(&host.clock_source)),
+        fact("congestion control", &maybe(&host.congestion_control)),
+        fact("deadheat", &host.deadheat),
+    ];
+    facts.extend(host.sysctls.clone());
+    facts.extend(host.mitigations.clone());
+    facts.retain(|(_, value)| !value.trim().is_empty());
+    facts
+}

@@ -1,0 +1,149 @@
+//! The figures of a result and of a study, drawn with the plotting library on a backend of our own.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `pairs.rs` | ratios of pairs against the margin |
+//! | `trials.rs` | figures of trials in boxes, with every trial shown |
+//! | `distribution.rs` | the share of round trips beyond a time |
+//! | `drift.rs` | figures from block to block |
+//! | `within.rs` | how trials went from their start to their end |
+//! | `offered.rs` | what is delivered of what is offered |
+//! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
+//! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
+//! | `study.rs` | a study: published beside measured, claims |
+//! | `rows.rs` `facets.rs` | what those have in common |
+//! | `canvas.rs` `axis.rs` `label.rs` | sheets and panels, axes and ticks, text that fits |
+//! | `svg.rs` `ink.rs` | the backend, and what things in a drawing are |
+//! | `palette.rs` `style.rs` | colours; how classes look, and drawings that stand alone |
+
+use super::figure::{Figure, Numbers};
+use super::{Shown, results, words};
+use crate::figures::{Metric, Role, Unit};
+use crate::race::outcome::Outcome;
+use crate::race::spread;
+use crate::study::outcome::StudyRun;
+
+mod axis;
+mod bars;
+mod canvas;
+mod distribution;
+mod drift;
+mod facets;
+mod ink;
+mod label;
+mod levels;
+mod offered;
+mod pairs;
+pub mod palette;
+mod rows;
+mod study;
+pub mod style;
+mod svg;
+mod trials;
+mod within;
+
+use canvas::Size;
+
+/// The most metrics that have a box plot: claims, then others in their order.
+const MOST_METRICS: usize = 6;
+/// The same in a race over conditions, where each has many rows.
+const MOST_METRICS_VARIED: usize = 2;
+/// The most metrics that are shown from block to block.
+const MOST_DRIFTS: usize = 2;
+/// The most rows or panels of a figure.
+const MOST_ROWS: usize = 40;
+
+/// The figures of a result, in the order in which a page shows them; those that have nothing to say
+/// are not among them.
+pub fn figures(shown: &Shown<'_>) -> Vec<Figure> {
+    let outcome = shown.outcome;
+    let claims = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
+    let others = outcome.metrics.iter().filter(|metric| metric.role != Role::Claim);
+    let boxed: Vec<&Metric> =
+        claims().chain(others).filter(|metric| has_figures(outcome, metric)).collect();
+    let mut figures: Vec<Figure> = Vec::new();
+    figures.extend(claims().filter_map(|metric| pairs::figure(outcome, metric)));
+    let most = if outcome.factors.is_empty() { MOST_METRICS } else { MOST_METRICS_VARIED };
+    figures.extend(boxed.iter().take(most).filter_map(|m| trials::figure(outcome, m)));
+    figures.extend(distribution::figure(shown));
+    figures.extend(boxed.iter().take(MOST_DRIFTS).filter_map(|m| drift::figure(outcome, m)));
+    figures.extend(within::figure(outcome));
+    figures.extend(offered::figure(outcome));
+    figures.extend(bars::split(outcome));
+    figures.extend(bars::cpu(outcome));
+    figures.extend(bars::ladder(outcome));
+    figures.extend(levels::figures(outcome));
+    figures.extend(levels::shares(outcome));
+    distinct(&mut figures);
+    figures
+}
+
+/// The figures of a study.
+pub fn study_figures(run: &StudyRun) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = study::published(run).into_iter().collect();
+    figures.extend(study::claims(run));
+    distinct(&mut figures);
+    figures
+}
+
+/// Gives figures of one name numbers, as a foreign file may have metrics of one name.
+fn distinct(figures: &mut [Figure]) {
+    for at in 1..figures.len() {
+        let (before, rest) = figures.split_at_mut(at);
+        let own = rest[0].id.clone();
+        let mut n = 2;
+        while before.iter().any(|figure| figure.id == rest[0].id) {
+            rest[0].id = format!("{own}-{n}");
+            n += 1;
+        }
+    }
+}
+
+/// A name for an id: lower case, digits and dashes.
+fn slug(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().take(60).map(plain).collect()
+}
+
+/// A figure, drawn in both sizes.
+fn drawn(
+    id: String,
+    title: String,
+    caption: String,
+    numbers: Numbers,
+    draw: impl Fn(Size) -> String,
+) -> Figure {
+    Figure { id, title, caption, wide: draw(Size::Wide), narrow: draw(Size::Narrow), numbers }
+}
+
+/// Rows of numbers under headings.
+fn numbers(headings: &[&str], rows: Vec<Vec<String>>) -> Numbers {
+    Numbers { headings: headings.iter().map(ToString::to_string).collect(), rows }
+}
+
+/// A figure in words where there is one.
+fn said(value: Option<f64>, unit: Unit) -> String {
+    value.map_or_else(|| words::NOTHING.to_owned(), |value| words::figure(value, unit))
+}
+
+/// Whether there is a figure of it, and not only zeros, as where nothing was lost.
+fn has_figures(outcome: &Outcome, metric: &Metric) -> bool {
+    let figures = |id| spread::figures(outcome, id, &metric.name);
+    outcome.contenders.iter().any(|entrant| figures(entrant.id).iter().any(|figure| *figure != 0.0))
+}
+
+/// The contenders in the order of the table of results, and a sentence on those left out.
+fn order(outcome: &Outcome) -> (Vec<usize>, String) {
+    let mut order = results::rows(outcome);
+    let all = order.len();
+    order.truncate(MOST_ROWS);
+    (order, left_out(all))
+}
+
+/// A sentence on rows that are too many.
+fn left_out(all: usize) -> String {
+    if all <= MOST_ROWS {
+        return String::new();
+    }
+    format!(" Only the first {MOST_ROWS} of {all} are drawn.")
+}

@@ -1,0 +1,158 @@
+//! Figures with a row for each contender or pair: labels at the left, or above on a phone, one axis
+//! for all below, a note at the right.
+
+use super::axis::{Axis, Quantity};
+use super::canvas::{Canvas, Frame, Hold, Panel, SMALL, Size, TEXT};
+use super::ink::Ink;
+use super::label;
+
+/// One row.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Row {
+    /// What it is of.
+    pub(super) label: String,
+    /// Whose colour and shape stand before the label.
+    pub(super) number: Option<usize>,
+    /// What stands at its right end.
+    pub(super) note: String,
+    /// A heading above it.
+    pub(super) heading: Option<String>,
+}
+
+/// The widest that labels and notes may be on a wide drawing.
+const WIDEST_LABEL: f64 = 200.0;
+const WIDEST_NOTE: f64 = 150.0;
+/// From the swatch to the label.
+const SWATCH: f64 = 15.0;
+const HEADING: f64 = 22.0;
+
+/// How rows lie on a sheet.
+pub(super) struct Rows {
+    canvas: Canvas,
+    frame: Frame,
+    x: Axis,
+    /// The middle of each row's band.
+    middles: Vec<f64>,
+    /// Where each row begins, and what it says.
+    names: Vec<(f64, Row)>,
+    size: Size,
+}
+
+impl Rows {
+    /// Rows with a band of `band` units each, over one horizontal axis.
+    pub(super) fn new(size: Size, rows: &[Row], band: f64, x: Axis, quantity: Quantity) -> Rows {
+        Rows::with_foot(size, rows, band, x, quantity, "")
+    }
+
+    /// The same, with a line of text under the axis.
+    pub(super) fn with_foot(
+        size: Size,
+        rows: &[Row],
+        band: f64,
+        x: Axis,
+        quantity: Quantity,
+        foot: &str,
+    ) -> Rows {
+        Rows::under(size, 0.0, rows, band, x, (quantity, foot))
+    }
+
+    /// The same, with room of `above` units for a key.
+    pub(super) fn under(
+        size: Size,
+        above: f64,
+        rows: &[Row],
+        band: f64,
+        x: Axis,
+        (quantity, foot): (Quantity, &str),
+    ) -> Rows {
+        let is_wide = size == Size::Wide;
+        let step = if is_wide { band + 8.0 } else { band + 24.0 };
+        let (mut y, mut tops) = (above + 4.0, Vec::new());
+        for row in rows {
+            y += if row.heading.is_some() { HEADING } else { 0.0 };
+            tops.push(y);
+            y += step;
+        }
+        let foot_height = if foot.is_empty() { 0.0 } else { 18.0 };
+        let canvas = Canvas::new(size, y + 24.0 + foot_height);
+        let (left, right) = margins(size, rows);
+        let frame = Frame { left, right: size.width() - right, top: above + 2.0, bottom: y };
+        let middles: Vec<f64> = tops.iter().map(|top| top + step - band / 2.0 - 4.0).collect();
+        let names = tops.into_iter().zip(rows.iter().cloned()).collect();
+        let sheet = Rows { canvas, frame, x, middles, names, size };
+        sheet.panel().ticks_below(quantity);
+        if !foot.is_empty() {
+            let at = ((frame.left + frame.right) / 2.0, y + 31.0);
+            sheet.canvas.fitted(at, foot, Ink::Small, Hold::Middle, frame.right - frame.left);
+        }
+        sheet
+    }
+
+    fn name(&self, size: Size, row: &Row, top: f64, middle: f64) {
+        let y = if size == Size::Wide { middle } else { top + 8.0 };
+        let swatch = if row.number.is_some() { SWATCH } else { 0.0 };
+        if let Some(heading) = &row.heading {
+            let room = self.canvas.width - 4.0;
+            self.canvas.fitted((0.0, top - 9.0), heading, Ink::Small, Hold::Left, room);
+        }
+        if let Some(number) = row.number {
+            self.canvas.mark((6.0, y), number, Ink::Dots(number), 3.6, "");
+        }
+        let note = label::cut(&row.note, SMALL, WIDEST_NOTE);
+        let room = match size {
+            Size::Wide => self.frame.left - swatch - 8.0,
+            Size::Narrow => self.canvas.width - swatch - label::width(&note, SMALL) - 10.0,
+        };
+        self.canvas.fitted((swatch, y), &row.label, Ink::Text, Hold::Left, room);
+        self.canvas.text((self.canvas.width, y), &note, Ink::Small, Hold::Right);
+    }
+
+    /// Where to draw: the horizontal axis in its quantity, the vertical one in units from the top.
+    pub(super) fn panel(&self) -> Panel<'_> {
+        let Frame { top, bottom, .. } = self.frame;
+        // From bottom to top, as panels have it; so units go down.
+        let down = Axis::exact(0.0, bottom - top);
+        let frame = Frame { top: bottom, bottom: top, ..self.frame };
+        let mut panel = self.canvas.panel(frame, self.x, down);
+        panel.frame = self.frame;
+        panel
+    }
+
+    /// The middle of a row's band, in units of the panel.
+    pub(super) fn y(&self, row: usize) -> f64 {
+        self.middles.get(row).map_or(0.0, |middle| middle - self.frame.top)
+    }
+
+    /// The height of the panel, in its units.
+    pub(super) fn height(&self) -> f64 {
+        self.frame.bottom - self.frame.top
+    }
+
+    /// The sheet itself.
+    pub(super) fn canvas(&self) -> &Canvas {
+        &self.canvas
+    }
+
+    /// The drawing, whole; names come last, so that nothing hides them.
+    pub(super) fn finish(self) -> String {
+        for ((top, row), middle) in self.names.iter().zip(&self.middles) {
+            self.name(self.size, row, *top, *middle);
+        }
+        self.canvas.finish()
+    }
+}
+
+/// The room for labels at the left and for notes at the right.
+fn margins(size: Size, rows: &[Row]) -> (f64, f64) {
+    if size == Size::Narrow {
+        return (6.0, 8.0);
+    }
+    let label = |row: &Row| {
+        label::width(&label::cut(&row.label, TEXT, WIDEST_LABEL), TEXT)
+            + if row.number.is_some() { SWATCH } else { 0.0 }
+    };
+    let note = |row: &Row| label::width(&label::cut(&row.note, SMALL, WIDEST_NOTE), SMALL);
+    let left = rows.iter().map(label).fold(0.0, f64::max) + 14.0;
+    let right = rows.iter().map(note).fold(0.0, f64::max) + 14.0;
+    (left, right)
+}

@@ -1,0 +1,60 @@
+//! A series in one short line of bars, to be seen at a glance.
+
+/// Eight heights: from the least value of the line to its greatest.
+pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// What must be known to read such a line.
+pub(super) const LEGEND: &str =
+    "Bars: each line from its own least figure (▁) to its greatest (█).";
+
+/// `values` in order as bars, at most `most` of them: of more values, each bar is the median of its
+/// neighbours. Values that are all the same are bars of one middle height. Those that are not finite are
+/// left out; without any value the line is empty.
+pub(super) fn line(values: &[f64], most: usize) -> String {
+    let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    let values = crate::race::spread::resampled(&finite, most);
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let span = greatest - least;
+    let bar = |value: &f64| {
+        // A span that is not finite, or none: no bar says more than another.
+        if !(span > 0.0 && span.is_finite()) {
+            return BARS[3];
+        }
+        let step = ((value - least) / span * BARS.len() as f64) as usize;
+        BARS[step.min(BARS.len() - 1)]
+    };
+    values.iter().map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_span_from_the_least_to_the_greatest() {
+        let values: Vec<f64> = (0..8).map(f64::from).collect();
+        assert_eq!(line(&values, 16), "▁▂▃▄▅▆▇█");
+        assert_eq!(line(&[62.3, 51.2], 16), "█▁");
+    }
+
+    #[test]
+    fn long_series_are_medians_of_neighbours() {
+        let values: Vec<f64> = (0..160).map(|at| f64::from(at / 10)).collect();
+        assert_eq!(line(&values, 16), "▁▁▂▂▃▃▄▄▅▅▆▆▇▇██");
+        let mut spiked = vec![1.0; 90];
+        spiked[44] = 1e9;
+        assert_eq!(line(&spiked, 9), "▄".repeat(9), "one of ten is not the median");
+        assert_eq!(line(&spiked, 1_000).chars().count(), 90);
+    }
+
+    #[test]
+    fn edges() {
+        assert_eq!(line(&[], 16), "");
+        assert_eq!(line(&[f64::NAN, f64::INFINITY], 16), "");
+        assert_eq!(line(&[5.0], 16), "▄");
+        assert_eq!(line(&[5.0; 4], 16), "▄▄▄▄");
+        assert_eq!(line(&[-f64::MAX, f64::MAX], 16), "▄▄");
+        assert_eq!(line(&[1.0, 2.0], 0), "");
+    }
+}

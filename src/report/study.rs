@@ -1,0 +1,308 @@
+//! A study that was run, as a document: claims first, published figures beside measured ones, and what
+//! each race found.
+
+use std::collections::BTreeMap;
+
+use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
+use super::words::{self, Scale};
+use super::{Style, markdown, terminal};
+use crate::error::{Error, Result, unknown};
+use crate::figures::Metric;
+use crate::race::layout;
+use crate::race::outcome::{Outcome, Ratio, UNTRUSTED_GATE};
+use crate::study::check::{self, Checked};
+use crate::study::model::{Claim, Source, Variant};
+use crate::study::outcome::{Beside, ClaimRuling, Interval, RaceRun, Ruling, StudyRun};
+
+/// More verdicts of one race stand in its own report.
+const MOST_VERDICTS: usize = 8;
+
+/// A form in which a study that was run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Terminal,
+    /// For issues and wikis.
+    Markdown,
+    /// For programs: `study.json` itself.
+    Json,
+}
+
+impl Form {
+    /// The form called `name`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for another name, with all.
+    pub fn find(name: &str) -> Result<Form> {
+        match name {
+            "terminal" => Ok(Form::Terminal),
+            "markdown" => Ok(Form::Markdown),
+            "json" => Ok(Form::Json),
+            _ => Err(unknown("format of a study", name, &["terminal", "markdown", "json"])),
+        }
+    }
+}
+
+/// A study that was run in `form`, with the results of its races by id; text has a newline at its end.
+///
+/// # Errors
+/// [`Error::Data`] where it cannot be written in this form.
+pub fn render(
+    run: &StudyRun,
+    results: &BTreeMap<String, Outcome>,
+    form: Form,
+    style: &Style,
+) -> Result<String> {
+    match form {
+        Form::Terminal => Ok(terminal::render(&document(run, results), style)),
+        Form::Markdown => Ok(markdown::render(&document(run, results))),
+        Form::Json => layout::text(run)
+            .map(|text| text + "\n")
+            .map_err(|e| Error::data("study", format!("cannot be written as JSON: {e}"))),
+    }
+}
+
+/// A ruling in a word or two.
+pub fn ruling_word(ruling: Ruling) -> &'static str {
+    match ruling {
+        Ruling::Holds => "holds",
+        Ruling::DoesNotHold => "does not hold",
+        Ruling::Depends => "depends",
+        Ruling::Open => "open",
+    }
+}
+
+/// How true a race is to what was published, in words.
+pub fn variant_word(variant: Variant) -> &'static str {
+    match variant {
+        Variant::AsPublished => "as published",
+        Variant::DoneRight => "done right",
+        Variant::Beyond => "beyond what was published",
+    }
+}
+
+/// How many claims came out how: `3 claims: 2 hold, 1 depends`.
+pub fn tally(run: &StudyRun) -> String {
+    if run.rulings.is_empty() {
+        return "No claims to judge".into();
+    }
+    let mut parts = Vec::new();
+    for (ruling, one, several) in [
+        (Ruling::Holds, "holds", "hold"),
+        (Ruling::DoesNotHold, "does not hold", "do not hold"),
+        (Ruling::Depends, "depends", "depend"),
+        (Ruling::Open, "is open", "are open"),
+    ] {
+        match run.rulings.iter().filter(|found| found.ruling == ruling).count() {
+            0 => {}
+            1 => parts.push(format!("1 {one}")),
+            n => parts.push(format!("{n} {several}")),
+        }
+    }
+    format!("{}: {}", words::count(run.rulings.len() as u64, "claim"), parts.join(", "))
+}
+
+/// What a table of published figures shares.
+struct Measures<'a> {
+    results: &'a BTreeMap<String, Outcome>,
+    checked: Option<Checked>,
+}
+
+impl Measures<'_> {
+    fn metric(&self, race: &str, name: &str) -> Option<&Metric> {
+        let of_result = self.results.get(race).map(|outcome| &outcome.metrics);
+        let found = of_result.and_then(|metrics| metrics.iter().find(|m| m.name == name));
+        found.or_else(|| self.checked.as_ref()?.metric(race, name))
+    }
+}
+
+fn document(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Document {
+    let measures = Measures { results, checked: check::check(run.study.clone()).ok() };
+    let sections = [
+        Section::new("", vec![Block::Sentences(answer(run))]),
+        Section::new("Claims", vec![Block::Points(claims(run))]),
+        Section::new("Published beside measured", beside(run, &measures)),
+        Section::new("Races", vec![Block::Points(races(run, results))]),
+        Section::new("Source", vec![Block::Facts(source(run.study.source.as_ref()))]),
+    ];
+    Document {
+        title: run.study.title.clone(),
+        subtitle: format!(
+            "deadheat {} · study {}, {} setting · {} on {}",
+            run.deadheat.version,
+            run.name,
+            run.setting.word(),
+            run.started,
+            run.host
+        ),
+        sections: sections.into_iter().flatten().collect(),
+    }
+}
+
+fn answer(run: &StudyRun) -> Vec<Line> {
+    let mut lines = vec![Line::new(run.study.question.clone(), Tone::Aside)];
+    lines.push(Line::new(format!("{}.", tally(run)), Tone::Plain));
+    let without = run.races.iter().filter(|race| race.file.is_none()).count();
+    if without > 0 {
+        let all = words::count(run.races.len() as u64, "race");
+        let text = format!("{without} of {all} did not run; see Races for why.");
+        lines.push(Line::new(text, Tone::Open));
+    }
+    let doubtful: Vec<&str> = run.races.iter().filter(is_doubtful).map(|r| r.id.as_str()).collect();
+    if !doubtful.is_empty() {
+        let is = words::is_are(doubtful.len());
+        let text = format!("{} {is} not trusted.", words::list(&doubtful));
+        lines.push(Line::new(text, Tone::Bad));
+    }
+    lines
+}
+
+fn is_doubtful(race: &&RaceRun) -> bool {
+    race.file.is_some() && !race.trusted
+}
+
+fn claims(run: &StudyRun) -> Vec<Point> {
+    let pairs = run.study.claims.iter().zip(&run.rulings);
+    let point = |(claim, ruling): (&Claim, &ClaimRuling)| {
+        let by = claim.by.as_ref().map_or_else(String::new, |by| format!(" ({by})"));
+        Point {
+            lead: format!("{}: {}{by}", ruling_word(ruling.ruling).to_uppercase(), claim.says),
+            values: Vec::new(),
+            detail: ruling.note.clone(),
+        }
+    };
+    pairs.map(point).collect()
+}
+
+/// One table for each race and metric.
+fn beside(run: &StudyRun, measures: &Measures<'_>) -> Vec<Block> {
+    let mut of: Vec<(&str, &str)> = Vec::new();
+    for Beside { published, .. } in &run.beside {
+        let pair = (published.race.as_str(), published.metric.as_str());
+        if !of.contains(&pair) {
+            of.push(pair);
+        }
+    }
+    let last = of.last().copied();
+    of.into_iter()
+        .map(|(race, metric)| {
+            let is_alike = |one: &&Beside| {
+                (one.published.race.as_str(), one.published.metric.as_str()) == (race, metric)
+            };
+            let rows: Vec<&Beside> = run.beside.iter().filter(is_alike).collect();
+            let legend = if last == Some((race, metric)) { LEGEND } else { "" };
+            let columns = beside_columns(&rows, race, measures.metric(race, metric));
+            Block::Table(Table { columns, legend: legend.into() })
+        })
+        .collect()
+}
+
+const LEGEND: &str = "Machines differ, so compare ratios and order: each ratio is to the first row above 0, the \
+                      measured one block by block with its interval at 95 %. Order: 1 is best.";
+
+fn beside_columns(rows: &[&Beside], race: &str, metric: Option<&Metric>) -> Vec<Column> {
+    let figures = rows.iter().flat_map(|row| [Some(row.value), row.measured.map(|m| m.point)]);
+    let scale = metric.map(|metric| Scale::of(figures.flatten(), metric.unit));
+    let number =
+        |value: f64| scale.map_or_else(|| words::significant(value), |scale| scale.number(value));
+    let unit = scale.map_or_else(String::new, |scale| format!(", {}", scale.unit()));
+    let label = metric.map_or_else(
+        || rows.first().map_or("", |row| row.published.metric.as_str()),
+        |metric| &metric.label,
+    );
+    let column = |heading: String, cell: &dyn Fn(&Beside) -> Cell| {
+        Column::new(heading, rows.iter().map(|row| cell(row)).collect())
+    };
+    let mut columns = vec![
+        column(format!("{race}: {label}"), &|row| Cell::text(row.published.cell.text())),
+        column(format!("published{unit}"), &|row| {
+            let stddev = row.published.stddev.as_ref();
+            Cell::number(number(row.value), stddev.map_or(String::new(), |sd| format!("± {sd}")))
+        }),
+        column(format!("here{unit}"), &|row| measured(row.measured, &number)),
+        column("published ratio".into(), &|row| Cell::number(times(row.published_ratio), "")),
+        column("ratio here".into(), &|row| measured(row.measured_ratio, &times)),
+        column("order published".into(), &|row| Cell::text(row.published_rank.to_string())),
+        column("order here".into(), &|row| {
+            let rank = row.measured_rank.map(|rank| rank.to_string());
+            let same = row.measured_rank == Some(row.published_rank);
+            let tone = if same { Tone::Plain } else { Tone::Open };
+            Cell::text(rank.unwrap_or_else(|| words::NOTHING.into())).tone(tone)
+        }),
+        column("note".into(), &|row| Cell::text(row.published.note.clone())),
+    ];
+    columns.retain(Column::says_something);
+    columns
+}
+
+fn times(ratio: f64) -> String {
+    words::ratio(&Ratio { point: ratio, low: ratio, high: ratio }).0
+}
+
+fn measured(seen: Option<Interval>, number: &dyn Fn(f64) -> String) -> Cell {
+    let Some(seen) = seen else { return Cell::text(words::NOTHING) };
+    let interval = match (seen.low, seen.high) {
+        (Some(low), Some(high)) if low == high => String::new(),
+        (Some(low), Some(high)) => words::interval(&number(low), &number(high)),
+        (Some(low), None) => format!("[at least {}]", number(low)),
+        (None, Some(high)) => format!("[at most {}]", number(high)),
+        (None, None) => String::new(),
+    };
+    Cell::number(number(seen.point), interval)
+}
+
+fn races(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Vec<Point> {
+    let pairs = run.study.races.iter().zip(&run.races);
+    pairs
+        .map(|(plan, race)| {
+            let mut values = Vec::new();
+            let mut say = |name: &str, value: String| values.push((name.to_owned(), value));
+            if let Some(outcome) = results.get(&race.id) {
+                for verdict in outcome.verdicts.iter().take(MOST_VERDICTS) {
+                    say("verdict", verdict.note.clone());
+                }
+                match outcome.verdicts.len().saturating_sub(MOST_VERDICTS) {
+                    0 => {}
+                    more => say("verdicts", format!("{more} more in its own report")),
+                }
+                if !race.trusted {
+                    say("not trusted", distrust(outcome));
+                }
+            }
+            for flaw in &plan.flaws {
+                let name = if plan.variant == Variant::AsPublished { "flaw" } else { "put right" };
+                say(name, flaw.clone());
+            }
+            if let Some(why) = &race.why_not {
+                say("not to its end", why.clone());
+            }
+            if let Some(file) = &race.file {
+                say("result", file.clone());
+            }
+            let lead = format!("{} ({}): {}", race.id, variant_word(plan.variant), plan.about);
+            Point { lead, values, detail: String::new() }
+        })
+        .collect()
+}
+
+/// Why a race is not trusted.
+fn distrust(outcome: &Outcome) -> String {
+    if let Some(control) = outcome.control.as_ref().filter(|control| !control.trusted) {
+        return control.note.clone();
+    }
+    let gate = outcome.warnings.iter().find(|warning| warning.code == UNTRUSTED_GATE);
+    gate.map_or_else(String::new, |warning| warning.message.clone())
+}
+
+fn source(source: Option<&Source>) -> Vec<(String, String)> {
+    let Some(source) = source else { return Vec::new() };
+    let mut facts = vec![
+        ("author".to_owned(), source.author.clone()),
+        ("title".to_owned(), format!("{} ({})", source.title, source.year)),
+        ("at".to_owned(), source.at.clone()),
+    ];
+    if !source.host.is_empty() {
+        facts.push(("measured on".to_owned(), source.host.clone()));
+    }
+    facts
+}
