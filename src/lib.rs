@@ -29,7 +29,9 @@
 //! | [`contract`], [`figures`], [`spec`] | the words they share: promises and actions, what a trial yields, `NAME:key=value` |
 //! | [`datapath`] | system calls at the limit, and waiting |
 //! | [`stats`] | from one figure per trial to a verdict; pure |
-//! | [`report`] | a saved race as text; computes nothing |
+//! | [`study`] | races of one question as a file: published figures beside measured ones, claims judged |
+//! | [`import`] | what others measured, under the same statistics and reports |
+//! | [`report`] | a saved race as text or as a page; computes nothing |
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |
 //! | [`path`], [`units`], [`mod@time`], [`rng`], [`error`] | the small things |
 pub mod cli;
@@ -37,6 +39,7 @@ pub mod contract;
 pub mod datapath;
 pub mod error;
 pub mod figures;
+pub mod import;
 pub mod path;
 pub mod race;
 pub mod report;
@@ -44,6 +47,7 @@ pub mod rng;
 pub mod server;
 pub mod spec;
 pub mod stats;
+pub mod study;
 pub mod time;
 pub mod transport;
 pub mod trial;

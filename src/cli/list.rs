@@ -7,8 +7,12 @@ use clap::ValueEnum;
 use crate::contract::Reach;
 use crate::error::Result;
 use crate::path::{grammar, profile};
-use crate::report::wrap;
+use crate::report::{visible, wrap};
 use crate::spec::{self, Key};
+use crate::study::bundled;
+use crate::study::model::Study;
+use crate::study::outcome::Setting;
+use crate::time::Nanos;
 use crate::transport::Transport;
 use crate::{transport, workload};
 
@@ -108,8 +112,39 @@ fn paths(width: usize) -> String {
     out
 }
 
-fn studies(_width: usize) -> String {
-    "STUDIES\n  none in this version\n".to_owned()
+/// Each study with its question.
+pub(super) fn studies(width: usize) -> String {
+    let mut out = String::from("STUDIES\n");
+    for name in bundled::names() {
+        let says = |study: &Study| format!("{} ({})", study.question, at_most(study));
+        let says = bundled::study(name).map(|checked| says(&checked.study));
+        let says = says.unwrap_or_else(|error| error.to_string());
+        put(&mut out, 2, (name, 26), &visible(&says), width);
+    }
+    out
+}
+
+/// How long a study may take, at both settings.
+pub(super) fn at_most(study: &Study) -> String {
+    let [quick, full] =
+        [Setting::Quick, Setting::Full].map(|setting| match study.at_most(setting) {
+            None => "as long as its blocks".to_owned(),
+            Some(time) => lasting(time),
+        });
+    format!("at most {quick} quick, {full} in full")
+}
+
+/// A time as people say it: `50 s`, `4 min`, `6.5 h`, `7 d`.
+fn lasting(time: Nanos) -> String {
+    let seconds = time.0 as f64 / 1e9;
+    let (value, unit) = match seconds {
+        s if s < 120.0 => (s, "s"),
+        s if s < 7_200.0 => (s / 60.0, "min"),
+        s if s < 172_800.0 => (s / 3_600.0, "h"),
+        s => (s / 86_400.0, "d"),
+    };
+    let text = format!("{value:.1}");
+    format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text))
 }
 
 /// Lists `keys`, each with what `more` has to say of it.

@@ -12,14 +12,21 @@ use crate::report::{Colour, Style};
 
 mod compare;
 mod doctor;
+mod folder;
+mod gate;
+mod history;
+mod import;
 mod interrupt;
 mod list;
+mod pages;
 mod path;
 mod progress;
 mod race;
 mod report;
 mod secret;
 mod serve;
+mod staging;
+mod study;
 
 /// Races network transports on equal terms, and knows when it is a tie.
 #[derive(Debug, Parser)]
@@ -40,21 +47,18 @@ enum Command {
     Report(report::Args),
     /// Compare two saved races: did anything change?
     Compare(compare::Args),
+    /// Bring what others measured under the same statistics and reports
+    Import(Box<import::Args>),
+    /// Show the races of a folder over time: when did anything change?
+    History(history::Args),
     /// List transports, workloads and paths, and what works on this host
     List(list::Args),
     /// Run programs on an emulated network
     Path(path::PathArgs),
     /// Examine how far this machine can be trusted
     Doctor(doctor::Args),
-    #[command(hide = true)]
-    Study(Absent),
-}
-
-/// A subcommand of a later version: whatever follows is not looked at.
-#[derive(Debug, clap::Args)]
-struct Absent {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    _rest: Vec<String>,
+    /// Run published experiments and set their figures beside measured ones
+    Study(study::Args),
 }
 
 /// How a command ended, short of failing.
@@ -80,9 +84,11 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::run(&args).map(|()| Verdict::Fine),
         Command::Report(args) => report::run(args).map(|()| Verdict::Fine),
         Command::Compare(args) => compare::run(args),
+        Command::Import(args) => import::run(*args).map(|()| Verdict::Fine),
+        Command::History(args) => history::run(&args).map(|()| Verdict::Fine),
         Command::List(args) => list::run(args).map(|()| Verdict::Fine),
         Command::Doctor(args) => doctor::run(args).map(|()| Verdict::Fine),
-        Command::Study(_) => Err(absent("study", "published experiments as files")),
+        Command::Study(args) => study::run(args),
         Command::Path(args) => path::run(args),
     };
     match done {
@@ -96,11 +102,10 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn absent(command: &str, what: &str) -> Error {
-    Error::usage(format!(
-        "`{command}` ({what}) is not in this version, {}; `deadheat race` is",
-        env!("CARGO_PKG_VERSION")
-    ))
+/// Every format, for the help of an option: `terminal, json and csv`.
+fn formats() -> String {
+    let ids: Vec<&str> = crate::report::ids().collect();
+    crate::report::words::list(&ids)
 }
 
 /// Colour and width for text on `stream`: none and 80 where it is not a terminal, or where
@@ -124,18 +129,22 @@ fn terminal_width() -> Option<usize> {
 
 /// Writes to stdout; a reader that has gone away (`| head`) is no error.
 fn print(text: &str) -> Result<()> {
+    emit(text.as_bytes())
+}
+
+fn emit(bytes: &[u8]) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done.map_err(|e| Error::setup("write to standard output", e)),
     }
 }
 
 /// Writes to a file, or to stdout where none is given.
-fn deliver(text: &str, file: Option<&std::path::Path>) -> Result<()> {
+fn deliver(content: &[u8], file: Option<&std::path::Path>) -> Result<()> {
     match file {
-        None => print(text),
-        Some(file) => std::fs::write(file, text)
+        None => emit(content),
+        Some(file) => std::fs::write(file, content)
             .map_err(|e| Error::setup(format!("write {}", file.display()), e)),
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Progress {
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     shown: bool,
+    /// What everything is part of, in front of each text.
+    before: Rc<str>,
     /// What stands there now.
     text: Rc<RefCell<String>>,
 }
@@ -32,12 +34,19 @@ pub(super) struct Line {
 impl Progress {
     pub(super) fn new(shown: bool) -> Progress {
         Progress {
-            line: Line { shown, text: Rc::default() },
+            line: Line { shown, before: Rc::from(""), text: Rc::default() },
             blocks: 0,
             blocks_max: 0,
             standing: String::new(),
             remaining: None,
         }
+    }
+
+    /// In front of everything shown, what the race is part of.
+    pub(super) fn within(mut self, what: &str) -> Progress {
+        let before = if what.is_empty() { String::new() } else { format!("{what} · ") };
+        self.line.before = Rc::from(crate::report::visible(&before));
+        self
     }
 
     pub(super) fn line(&self) -> Line {
@@ -47,7 +56,7 @@ impl Progress {
     fn show(&self, doing: &str) {
         let mut text = format!("block {} of at most {}", self.blocks + 1, self.blocks_max);
         if let Some(remaining) = self.remaining {
-            text += &format!(", {} s left at most", remaining.0.div_ceil(1_000_000_000));
+            text += &format!(", {} left at most", words::span(remaining));
         }
         text += &format!(" · {doing}");
         if !self.standing.is_empty() {
@@ -66,6 +75,10 @@ impl Observer for Progress {
             Event::Planned { outcome, takes } => {
                 self.blocks_max = outcome.plan.blocks_max;
                 self.remaining = takes;
+            }
+            Event::Waiting { left } => {
+                self.blocks = self.blocks.min(self.blocks_max.saturating_sub(1));
+                self.show(&format!("waiting, the block begins in {}", words::span(left)));
             }
             Event::TrialStarted(place) => {
                 self.blocks = place.block;
@@ -145,7 +158,7 @@ impl Line {
             return;
         }
         let width = super::terminal_width().unwrap_or(80) - 1;
-        let cut: String = text.chars().take(width).collect();
+        let cut: String = self.before.chars().chain(text.chars()).take(width).collect();
         let _ = write!(io::stderr().lock(), "\r\x1b[K{cut}");
         self.text.replace(cut);
     }

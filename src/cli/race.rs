@@ -1,23 +1,21 @@
 //! `deadheat race`: from what was typed to a race, its file, and the answer.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::error::{Error, Result};
-use crate::race::keep::SamplesFile;
 use crate::race::outcome::Outcome;
-use crate::race::stage::Stage;
 use crate::race::{Request, resume, save};
-use crate::trial::agents::Agents;
+use crate::report::{Samples, Shown};
 use crate::units;
 
-use super::progress::{self, Progress};
-use super::{Verdict, deliver, interrupt, secret, stdout_style};
+use super::gate::Gate;
+use super::report::samples_of;
+use super::staging::{Staging, Wanted, with_stage};
+use super::{Verdict, deliver, formats, pages, stdout_style};
 
 /// What an earlier race has fixed for those that go on with it or repeat it.
-const FIXED: [&str; 13] = [
+const FIXED: [&str; 14] = [
     "vary",
     "contenders",
     "workload",
@@ -26,6 +24,7 @@ const FIXED: [&str; 13] = [
     "v4",
     "v6",
     "blocks",
+    "every",
     "margin",
     "confidence",
     "seed",
@@ -65,6 +64,10 @@ pub(super) struct Args {
     /// Time at most [default: 50s]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
+    /// At least this time from the start of one block to that of the next, such as 10m; no verdict then
+    /// ends the race early
+    #[arg(long, value_name = "TIME")]
+    every: Option<String>,
     /// Differences up to this do not matter [default: 5 %, or more where the machine is noisier]
     #[arg(long, value_name = "SHARE")]
     margin: Option<String>,
@@ -100,9 +103,14 @@ pub(super) struct Args {
     /// Replace the file that `sink` names if it is there already
     #[arg(long)]
     force: bool,
-    /// How to show the result: terminal, json, csv, markdown
-    #[arg(long, default_value = "terminal")]
+    #[arg(long, default_value = "terminal", help = format!("How to show the result: {}", formats()))]
     format: String,
+    /// Also write a page with figures to this file, at the end
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Compare with an earlier result, and exit with 3 if a contender got worse beyond the margin
+    #[arg(long, value_name = "BASELINE.json")]
+    gate: Option<PathBuf>,
     /// No progress
     #[arg(short, long)]
     quiet: bool,
@@ -130,41 +138,67 @@ const QUICK_BLOCKS: u64 = 8;
 pub(super) fn run(args: Args) -> Result<Verdict> {
     // A format that does not exist is refused before anything runs.
     let report = crate::report::find(&args.format)?;
+    if args.no_samples && report.samples() == Samples::Needed {
+        return Err(Error::usage(format!(
+            "--format {} is made from the raw samples, which --no-samples does not keep",
+            report.id()
+        )));
+    }
+    // So is a page that cannot be written.
+    args.html.as_deref().map_or(Ok(()), pages::prepare)?;
+    let replaced = args.resume.as_deref().or(args.output.as_deref());
+    let gate = args.gate.as_deref().map(|file| Gate::open(file, replaced)).transpose()?;
     let (outcome, file) = match &args.resume {
-        Some(file) => (go_on(&args, file)?, file.clone()),
-        None => start(&args)?,
+        Some(file) => (go_on(&args, file, gate.as_ref())?, file.clone()),
+        None => start(&args, gate.as_ref())?,
     };
-    deliver(&report.render(&outcome, &stdout_style())?, None)?;
+    let samples = samples_of(&file);
+    let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
+    let rendered = report.render(&shown, &stdout_style());
+    if let Ok(rendered) = &rendered {
+        deliver(rendered, None)?;
+    }
     eprintln!("saved: {}", file.display());
+    if let Some(page) = &args.html {
+        pages::write(page, &pages::of_race(&outcome, &file))?;
+        eprintln!("page: {}", page.display());
+    }
+    let is_worse = gate.is_some_and(|gate| gate.judge(&outcome));
+    rendered?;
     if let Some(failure) = failure(&outcome) {
         return Err(failure);
     }
-    Ok(if outcome.trusted() { Verdict::Fine } else { Verdict::Doubtful })
+    Ok(if outcome.trusted() && !is_worse { Verdict::Fine } else { Verdict::Doubtful })
 }
 
-fn start(args: &Args) -> Result<(Outcome, PathBuf)> {
+fn start(args: &Args, gate: Option<&Gate>) -> Result<(Outcome, PathBuf)> {
     let request = match &args.replay {
         Some(file) => {
             refuse_interval(args)?;
-            crate::race::replay(&save::load(file)?)
+            let earlier = save::load(file)?;
+            resume::check_measured(&earlier)?;
+            crate::race::replay(&earlier)
         }
         None => request(args)?,
     };
     let request = forced(args, request);
     request.check()?;
+    gate.map_or(Ok(()), |gate| gate.check(&request))?;
     let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
     save::prepare(&file)?;
-    let outcome = with_stage(args, &request, &file, |stage| request.run_with(stage))?;
+    let outcome = with_stage(&staging(args), &request, &file, |stage| request.run_with(stage))?;
     Ok((outcome, file))
 }
 
-fn go_on(args: &Args, file: &Path) -> Result<Outcome> {
+fn go_on(args: &Args, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
     refuse_interval(args)?;
     let before = save::load(file)?;
+    resume::check_measured(&before)?;
     let budget = args.budget.as_deref().map(units::parse_span).transpose()?;
     let request = forced(args, crate::race::replay(&before));
+    gate.map_or(Ok(()), |gate| gate.check(&request))?;
     let overwrite = request.overwrite();
-    with_stage(args, &request, file, |stage| resume(before, budget, overwrite, stage))
+    with_stage(&staging(args), &request, file, |stage| resume(before, budget, overwrite, stage))
 }
 
 fn forced(args: &Args, request: Request) -> Request {
@@ -181,51 +215,15 @@ fn refuse_interval(args: &Args) -> Result<()> {
     }
 }
 
-/// Sets up everything a race touches, and lets `race` have it.
-fn with_stage(
-    args: &Args,
-    request: &Request,
-    file: &Path,
-    race: impl FnOnce(Stage<'_>) -> Result<Outcome>,
-) -> Result<Outcome> {
-    let stop = interrupt::flag()?;
-    let tell = std::io::stderr().is_terminal() && !args.quiet;
-    let mut progress = Progress::new(tell);
-    let mut samples = SamplesFile;
-    if let Some(simulation) = request.simulation()? {
-        let clock = simulation.clock();
-        let mut simulation = simulation.stop_on(Arc::clone(&stop));
-        if tell && args.interval.is_some() {
-            let line = progress.line();
-            simulation = simulation.on_interval(move |row| line.above(&progress::interval(row)));
-        }
-        let stage = Stage::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
-        let mut stage = stage.stop(stop).save(file);
-        if !args.no_samples {
-            stage = stage.keep(&mut samples);
-        }
-        let outcome = race(stage)?;
-        progress.line().clear();
-        return Ok(outcome);
+/// How this race is to be run.
+fn staging(args: &Args) -> Staging<'_> {
+    Staging {
+        within: String::new(),
+        progress: if args.quiet { Wanted::No } else { Wanted::Yes },
+        intervals: if args.interval.is_some() { Wanted::Yes } else { Wanted::No },
+        samples: if args.no_samples { Wanted::No } else { Wanted::Yes },
+        secret_file: args.secret_file.as_deref(),
     }
-    let secret = secret::find(args.secret_file.as_deref())?;
-    let far = request.far(secret.as_ref())?;
-    let queued = progress.line();
-    let mut agents = Agents::new(far)
-        .overwrite(request.overwrite())
-        .on_queued(move |ahead| queued.show(&format!("the server is busy; {ahead} before us")))
-        .stop_on(Arc::clone(&stop));
-    if tell && args.interval.is_some() {
-        let line = progress.line();
-        agents = agents.on_interval(move |row| line.above(&progress::interval(row)));
-    }
-    let mut stage = Stage::new(&mut agents, &mut progress).stop(stop).save(file);
-    if !args.no_samples {
-        stage = stage.keep(&mut samples);
-    }
-    let outcome = race(stage)?;
-    progress.line().clear();
-    Ok(outcome)
 }
 
 fn request(args: &Args) -> Result<Request> {
@@ -251,6 +249,9 @@ fn request(args: &Args) -> Result<Request> {
     }
     if let Some(budget) = &args.budget {
         request = request.budget(units::parse_span(budget)?);
+    }
+    if let Some(every) = &args.every {
+        request = request.every(units::parse_span(every)?);
     }
     if let Some(margin) = &args.margin {
         request = request.margin(units::parse_share(margin)?);
@@ -295,11 +296,66 @@ fn request(args: &Args) -> Result<Request> {
 
 /// What ended a race that failed, as an error for the exit code; the blocks done are saved and shown.
 fn failure(outcome: &Outcome) -> Option<Error> {
-    use crate::race::outcome::Status;
-    if outcome.status != Status::Failed {
-        return None;
+    outcome.why_failed().map(|what| Error::peer("race", what.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::race::{Request, command};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
     }
-    let why = outcome.warnings.iter().find(|warning| warning.code.ends_with("_failed"));
-    let what = why.map_or("it could not go on", |warning| &warning.message);
-    Some(Error::peer("race", what.to_owned()))
+
+    /// What a shell makes of a command line.
+    fn split(line: &str) -> Vec<String> {
+        let script = format!("set -- {line}; printf '%s\\0' \"$@\"");
+        let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        let words = String::from_utf8(output.stdout).unwrap();
+        words.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    fn read(line: &str) -> Request {
+        let words = split(line);
+        assert_eq!(words[..2], ["deadheat", "race"], "{line}");
+        request(&Line::try_parse_from(&words[1..]).unwrap_or_else(|e| panic!("{line}: {e}")).args)
+            .unwrap()
+    }
+
+    #[test]
+    fn the_command_of_a_result_asks_for_the_same_race() {
+        let asked = [
+            Request::new(["tcp", "udp", "icmp"]),
+            Request::new(["tcp", "tcp:cc=bbr,nodelay=off"])
+                .workload("bulk:time=1500ms")
+                .path("delay=25ms,loss=1%,rate=20mbit + delay=1ms")
+                .blocks(12)
+                .budget(crate::time::Nanos(90_000_000_001))
+                .margin(0.07)
+                .confidence(0.999)
+                .placement("0,1")
+                .interval(crate::time::Nanos::from_millis(250))
+                .explain(),
+            Request::new(["udp"]).to("far.example:5210").family(4).vary("size", ["64", "1kB"]),
+            Request::new(["udp"]).workload("cbr:rate=1mbit").vary("placement", ["busy", "host"]),
+        ];
+        for request in asked {
+            let wanted = request.asked();
+            assert_eq!(read(&command::line(&wanted)).asked(), wanted);
+        }
+    }
+
+    #[test]
+    fn what_a_hostile_file_says_stays_an_argument() {
+        let hostile = "-o x'; $(reboot) `id` \n\u{1b}[2J \u{202e} \"$HOME\" \\ #1";
+        let request = Request::new(["tcp"]).placement(hostile).to(hostile).vary("size", [hostile]);
+        let asked = Request::new([hostile]).placement(hostile).asked();
+        assert_eq!(read(&command::line(&asked)).asked(), asked);
+        assert_eq!(read(&command::line(&request.asked())).asked(), request.asked());
+    }
 }

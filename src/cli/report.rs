@@ -3,23 +3,23 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown};
 use crate::race::save;
-use crate::report::over_time;
+use crate::report::figure::Figure;
+use crate::report::{Shown, html, over_time, plot, visible, words};
 use crate::trial::samples;
 
-use super::{deliver, print, stdout_style};
+use super::{deliver, formats, pages, print, stdout_style};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The result file
-    #[arg(value_name = "RESULT.json")]
-    file: PathBuf,
-    /// terminal, json, csv or markdown
-    #[arg(long, default_value = "terminal")]
+    /// The result file; with --format html several, or a folder of results
+    #[arg(value_name = "RESULT.json|DIR", required = true)]
+    files: Vec<PathBuf>,
+    #[arg(long, default_value = "terminal", help = formats())]
     format: String,
-    /// Write to a file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
+    /// Write to a file instead of standard output; for a folder, the folder that its pages go to
+    #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
     /// The raw samples beside the result instead, as CSV
     #[arg(long, conflicts_with = "format")]
@@ -27,18 +27,89 @@ pub(super) struct Args {
     /// How each trial went over time instead, as CSV: a row for each interval, flow and end
     #[arg(long, conflicts_with_all = ["format", "samples"])]
     intervals: bool,
+    /// One figure of the page instead, as an SVG file; `list` names them
+    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "samples", "intervals"])]
+    figure: Option<String>,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    if args.samples {
-        return raw(&args.file.with_extension("samples"), args.output.as_deref());
-    }
     let report = crate::report::find(&args.format)?;
-    let outcome = save::load(&args.file)?;
-    if args.intervals {
-        return deliver(&over_time::csv(&outcome), args.output.as_deref());
+    let is_page = report.id() == html::ID;
+    let one = match args.files.as_slice() {
+        [folder] if folder.is_dir() && is_page => return folder_of(folder, args.output.as_deref()),
+        [one] if !one.is_dir() => one,
+        several if is_page && !several.iter().any(|file| file.is_dir()) => {
+            let page = pages::of_several(several)?;
+            return deliver(page.as_bytes(), args.output.as_deref());
+        }
+        others => return Err(wants_pages(others, is_page)),
+    };
+    if args.samples {
+        return raw(&save::samples_file(one), args.output.as_deref());
     }
-    deliver(&report.render(&outcome, &stdout_style())?, args.output.as_deref())
+    let outcome = save::load(one)?;
+    if args.intervals {
+        return deliver(over_time::csv(&outcome).as_bytes(), args.output.as_deref());
+    }
+    let samples = samples_of(one);
+    let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
+    if let Some(id) = &args.figure {
+        return deliver(figure(&shown, id)?.as_bytes(), args.output.as_deref());
+    }
+    deliver(&report.render(&shown, &stdout_style())?, args.output.as_deref())
+}
+
+/// Pages of a folder go to a folder.
+fn folder_of(folder: &Path, out: Option<&Path>) -> Result<()> {
+    let Some(out) = out else {
+        return Err(Error::usage(format!(
+            "{} is a folder: its pages need one, too; add -o DIR",
+            folder.display()
+        )));
+    };
+    let pages = pages::of_folder(folder, out)?;
+    let pages = words::count(pages as u64, "page");
+    eprintln!("{pages} and an index: {}", out.join(pages::INDEX).display());
+    Ok(())
+}
+
+/// What would be right for several files, and for folders.
+fn wants_pages(files: &[PathBuf], is_page: bool) -> Error {
+    let folder = files.iter().find(|file| file.is_dir());
+    Error::usage(match (folder, is_page) {
+        (Some(folder), true) => format!(
+            "{} is a folder, and not the only thing given; name result files, or one folder",
+            folder.display()
+        ),
+        (Some(folder), false) => format!(
+            "{} is a folder; --format {} -o DIR makes a page of each result in it, and an index",
+            folder.display(),
+            html::ID
+        ),
+        (None, _) => {
+            format!("{} results at once; only --format {} shows several", files.len(), html::ID)
+        }
+    })
+}
+
+/// One figure as a file of its own, or the names of all.
+fn figure(shown: &Shown<'_>, id: &str) -> Result<String> {
+    let figures = plot::figures(shown);
+    if id == "list" {
+        let line = |figure: &Figure| format!("{:<28} {}\n", figure.id, visible(&figure.title));
+        return Ok(figures.iter().map(line).collect());
+    }
+    let found = figures.iter().find(|figure| figure.id == id).ok_or_else(|| {
+        let ids: Vec<&str> = figures.iter().map(|figure| figure.id.as_str()).collect();
+        unknown("figure", id, &ids)
+    })?;
+    Ok(plot::style::standalone(found, shown.outcome))
+}
+
+/// The raw samples beside a result, where they are kept.
+pub(super) fn samples_of(result: &Path) -> Option<PathBuf> {
+    let samples = save::samples_file(result);
+    samples.is_file().then_some(samples)
 }
 
 /// One row per sample, a trial at a time, so that memory holds one trial's samples only.

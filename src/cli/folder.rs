@@ -1,0 +1,82 @@
+//! The results in a folder, and in the folders in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Files and folders that are looked at, at most.
+const MOST_LOOKED_AT: usize = 100_000;
+
+/// Folders within folders, at most.
+const DEEPEST: usize = 32;
+
+/// Results that are read, at most: with a few KiB left of each, they fit in any memory.
+const MOST_READ: usize = 10_000;
+
+/// What a folder holds.
+#[derive(Debug, Default)]
+pub(super) struct Searched {
+    /// Every file that may be a result, by name: what ends in `.json` or `.json.gz`.
+    pub(super) results: Vec<PathBuf>,
+    /// Folders in it that cannot be read, and why.
+    pub(super) unread: Vec<(PathBuf, String)>,
+}
+
+/// Searches a folder and the folders in it. Links to folders are not followed: they may lead back here.
+///
+/// # Errors
+/// Where the folder itself cannot be read, or holds more than anybody's results.
+pub(super) fn search(root: &Path) -> Result<Searched> {
+    let mut searched = Searched::default();
+    let mut folders = vec![(root.to_path_buf(), 0)];
+    let mut looked_at = 0;
+    while let Some((folder, depth)) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if folder == root => {
+                return Err(Error::setup(format!("read the folder {}", folder.display()), error));
+            }
+            Err(error) => {
+                searched.unread.push((folder, error.to_string()));
+                continue;
+            }
+        };
+        for entry in entries.flatten() {
+            looked_at += 1;
+            if looked_at > MOST_LOOKED_AT || searched.results.len() > MOST_READ {
+                return Err(too_many(looked_at));
+            }
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let path = entry.path();
+            if is_folder && depth < DEEPEST {
+                folders.push((path, depth + 1));
+            } else if !is_folder && is_result(&path) && path.is_file() {
+                searched.results.push(path);
+            }
+        }
+    }
+    searched.results.sort();
+    Ok(searched)
+}
+
+/// What is wrong with a file, without its name, which stands beside it.
+pub(super) fn reason(file: &Path, error: &Error) -> String {
+    let said = error.to_string();
+    let own_name = format!("{}: ", file.display());
+    said.strip_prefix(&own_name).unwrap_or(&said).to_owned()
+}
+
+fn too_many(looked_at: usize) -> Error {
+    let what = if looked_at > MOST_LOOKED_AT {
+        format!("more than {MOST_LOOKED_AT} files")
+    } else {
+        format!("more than {MOST_READ} results")
+    };
+    Error::usage(format!("there are {what} in this folder; name one with fewer"))
+}
+
+fn is_result(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".json") || name.ends_with(".json.gz")
+}

@@ -1,0 +1,61 @@
+//! `deadheat history`: the races of a folder over time, and where their level changed.
+
+use std::path::PathBuf;
+
+use crate::error::{Result, unknown};
+use crate::race::history::{Entry, LeftOut, history};
+use crate::race::save;
+use crate::report;
+
+use super::{deliver, folder, stdout_style};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The folder with results; folders in it are searched too
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The metric to follow, such as rtt_p99_ns [default: those claimed]
+    #[arg(long, value_name = "NAME")]
+    metric: Option<String>,
+    #[arg(long, default_value = report::history::FORMATS[0], value_parser = report::history::FORMATS.to_vec(), hide_possible_values = true,
+          help = report::words::list(report::history::FORMATS))]
+    format: String,
+    /// Write to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let searched = folder::search(&args.folder)?;
+    let name_of =
+        |file: &PathBuf| file.strip_prefix(&args.folder).unwrap_or(file).display().to_string();
+    let unread = searched.unread.into_iter();
+    let mut left_out: Vec<LeftOut> =
+        unread.map(|(folder, why)| LeftOut { file: name_of(&folder), why }).collect();
+    let (mut entries, mut metrics) = (Vec::new(), Vec::new());
+    for file in searched.results {
+        let name = name_of(&file);
+        match save::load(&file) {
+            Ok(race) => {
+                for metric in &race.metrics {
+                    if !metrics.contains(&metric.name) {
+                        metrics.push(metric.name.clone());
+                    }
+                }
+                entries.push(Entry::new(name, race));
+            }
+            Err(error) => left_out.push(LeftOut { why: folder::reason(&file, &error), file: name }),
+        }
+    }
+    if let Some(metric) = &args.metric
+        && !entries.is_empty()
+        && !metrics.contains(metric)
+    {
+        let known: Vec<&str> = metrics.iter().map(String::as_str).collect();
+        return Err(unknown("metric", metric, &known));
+    }
+    let told = history(entries, left_out, args.metric.as_deref());
+    let folder = args.folder.display().to_string();
+    let text = report::history::render(&told, &folder, &args.format, &stdout_style())?;
+    deliver(text.as_bytes(), args.output.as_deref())
+}

@@ -1,0 +1,122 @@
+//! `deadheat import`: what others measured, as a result of ours.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crate::error::{Error, Result};
+use crate::import::Import;
+use crate::race::save;
+use crate::report::Shown;
+use crate::units;
+
+use super::report::samples_of;
+use super::{deliver, formats, stdout_style};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each file is a contender; files of the same --label are trials of one. What a file is, is told by its
+content: plain numbers, iperf3 -J, irtt, sockperf, ping, flent, hyperfine; gzip or not.
+  deadheat import tcp.txt udp.txt --unit ms --each trial    each number is a transfer
+  deadheat import rtt.txt --unit us                         each number is a round trip of one trial
+  deadheat import a1.json a2.json b1.json b2.json --label a --label a --label b --label b")]
+pub(super) struct Args {
+    /// The files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The unit of plain numbers: ns us ms s, bit/s kbit/s Mbit/s Gbit/s, B/s kB/s MB/s GB/s MiB/s
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<String>,
+    /// What a plain number is: a sample of one trial, or a trial [default: sample]
+    #[arg(long, value_name = "sample|trial")]
+    each: Option<String>,
+    /// A contender's name: FILE=NAME, or NAME for the next file in order; may be given again
+    #[arg(long, value_name = "[FILE=]NAME")]
+    label: Vec<String>,
+    /// The format of all files, where their content does not tell
+    #[arg(long = "as", value_name = "FORMAT")]
+    reader: Option<String>,
+    /// Differences up to this do not matter [default: 5%]
+    #[arg(long, value_name = "SHARE")]
+    margin: Option<String>,
+    /// How sure all verdicts together have to be [default: 95%]
+    #[arg(long, value_name = "SHARE")]
+    confidence: Option<String>,
+    /// A title for the result
+    #[arg(long)]
+    title: Option<String>,
+    /// The result's file [default: deadheat-DATE-TIME.json]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Do not keep the samples beside the result
+    #[arg(long)]
+    no_samples: bool,
+    #[arg(long, default_value = "terminal", help = format!("How to show the result: {}", formats()))]
+    format: String,
+    /// Write the report as a page, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    // A format that does not exist is refused before anything is read.
+    let report = crate::report::find(&args.format)?;
+    let page = args.html.as_ref().map(|_| crate::report::find("html")).transpose()?;
+    let import = request(&args)?;
+    let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
+    refuse_to_replace(&args, &file)?;
+    save::prepare(&file)?;
+    let kept = file.with_extension("samples");
+    let outcome = import.run((!args.no_samples).then_some(&kept))?;
+    save::save(&outcome, &file)?;
+    let samples = samples_of(&file);
+    let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
+    deliver(&report.render(&shown, &stdout_style())?, None)?;
+    if let (Some(page), Some(html)) = (page, &args.html) {
+        deliver(&page.render(&shown, &stdout_style())?, Some(html))?;
+    }
+    eprintln!("saved: {}", file.display());
+    Ok(())
+}
+
+/// The result must not take the place of what it is made from.
+fn refuse_to_replace(args: &Args, file: &std::path::Path) -> Result<()> {
+    let same = |a: &std::path::Path, b: &std::path::Path| {
+        a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+    };
+    let targets = [Some(file.to_owned()), Some(file.with_extension("samples")), args.html.clone()];
+    for target in targets.into_iter().flatten() {
+        if let Some(own) = args.files.iter().find(|own| same(own, &target)) {
+            return Err(Error::usage(format!(
+                "{} is one of the files to import and would be replaced; choose another with -o",
+                own.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn request(args: &Args) -> Result<Import> {
+    let mut import = Import::new(args.files.iter().cloned());
+    if let Some(unit) = &args.unit {
+        import = import.unit(unit)?;
+    }
+    if let Some(each) = &args.each {
+        import = import.each(each)?;
+    }
+    for label in &args.label {
+        import = import.label(label)?;
+    }
+    if let Some(reader) = &args.reader {
+        import = import.format(reader)?;
+    }
+    if let Some(margin) = &args.margin {
+        import = import.margin(units::parse_share(margin)?);
+    }
+    if let Some(confidence) = &args.confidence {
+        import = import.confidence(units::parse_share(confidence)?)?;
+    }
+    if let Some(title) = &args.title {
+        import = import.title(title);
+    }
+    Ok(import)
+}

@@ -1,0 +1,229 @@
+//! Pages: of one result, of several, of a study, and of all that a folder holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::race::outcome::Outcome;
+use crate::race::save;
+use crate::report::Shown;
+use crate::report::html::{Entry, Found, Page, Part, index, page};
+use crate::study::outcome::StudyRun;
+use crate::study::save as studies;
+
+use super::folder::{Searched, reason, search};
+use super::report::samples_of;
+
+/// The page of a folder.
+pub(super) const INDEX: &str = "index.html";
+
+/// A page that is written once a race or a study is done can be written: refused before it runs.
+pub(super) fn prepare(file: &Path) -> Result<()> {
+    if file.metadata().is_ok_and(|there| !there.is_file()) {
+        return Err(Error::usage(format!(
+            "{} is not a file; --html takes the name of a file to write or replace",
+            file.display()
+        )));
+    }
+    save::prepare(file)
+}
+
+/// The page of one result, which is in `file`.
+pub(super) fn of_race(outcome: &Outcome, file: &Path) -> String {
+    let samples = samples_of(file);
+    let shown = Shown { outcome, samples: samples.as_deref() };
+    page(&Page::of(Part { name: name_of(file), shown }))
+}
+
+/// One page of several results.
+pub(super) fn of_several(files: &[PathBuf]) -> Result<String> {
+    let results: Vec<Outcome> = files.iter().map(|file| save::load(file)).collect::<Result<_>>()?;
+    let samples: Vec<Option<PathBuf>> = files.iter().map(|file| samples_of(file)).collect();
+    let parts = results.iter().zip(&samples).zip(names(files));
+    let parts = parts.map(|((outcome, samples), name)| Part {
+        name,
+        shown: Shown { outcome, samples: samples.as_deref() },
+    });
+    let title = crate::report::words::count(files.len() as u64, "race");
+    Ok(page(&Page { title, parts: parts.collect(), study: None }))
+}
+
+/// The page of a study that was run, with its results by race; `place` is its directory or file.
+pub(super) fn of_study(
+    run: &StudyRun,
+    results: &BTreeMap<String, Outcome>,
+    place: &Path,
+) -> String {
+    let found = |id: &String| {
+        let outcome = results.get(id)?;
+        let file = studies::result_file(run, place, id);
+        Some((id.clone(), outcome, file.and_then(|file| samples_of(&file))))
+    };
+    let races: Vec<_> = run.races.iter().filter_map(|race| found(&race.id)).collect();
+    let parts = races.iter().map(|(name, outcome, samples)| Part {
+        name: name.clone(),
+        shown: Shown { outcome, samples: samples.as_deref() },
+    });
+    page(&Page { title: run.study.title.clone(), parts: parts.collect(), study: Some(run) })
+}
+
+/// Writes a page of each result and study in `folder` into `out`, and an index of them; answers how
+/// many pages there are beside the index.
+pub(super) fn of_folder(folder: &Path, out: &Path) -> Result<usize> {
+    let Searched { results, unread } = search(folder)?;
+    let files = shown(results);
+    if files.is_empty() {
+        return Err(Error::usage(format!(
+            "{} holds no results: no file in it ends in .json or .json.gz",
+            folder.display()
+        )));
+    }
+    if out.exists() && !out.is_dir() {
+        return Err(Error::usage(format!(
+            "{} is not a folder; -o takes one for the pages of {}",
+            out.display(),
+            folder.display()
+        )));
+    }
+    fs::create_dir_all(out).map_err(|e| Error::setup(format!("make {}", out.display()), e))?;
+    let mut kept = Vec::new();
+    let mut taken = BTreeSet::from([INDEX.to_owned()]);
+    let name_of = |file: &Path| file.strip_prefix(folder).unwrap_or(file).display().to_string();
+    kept.extend(unread.into_iter().map(|(below, why)| (name_of(&below), Kept::Not(why))));
+    for file in &files {
+        let relative = name_of(file);
+        kept.push((relative.clone(), keep(file, out, &page_name(&relative, &mut taken))?));
+    }
+    // The newest first; what cannot be shown last.
+    kept.sort_by(|(a, one), (b, other)| other.started().cmp(one.started()).then(a.cmp(b)));
+    let entries: Vec<Entry<'_>> = kept.iter().map(|(file, kept)| kept.entry(file)).collect();
+    let title = format!("Results in {}", folder.display());
+    write(&out.join(INDEX), &index(&title, &entries))?;
+    Ok(kept.iter().filter(|(_, kept)| !matches!(kept, Kept::Not(_))).count())
+}
+
+/// What an index needs to know of a file whose page is written: trials are let go of.
+enum Kept {
+    Race(Box<Outcome>, String),
+    Study(Box<StudyRun>, String),
+    Not(String),
+}
+
+impl Kept {
+    fn started(&self) -> &str {
+        match self {
+            Kept::Race(outcome, _) => &outcome.started,
+            Kept::Study(run, _) => &run.started,
+            Kept::Not(_) => "",
+        }
+    }
+
+    fn entry<'a>(&'a self, file: &str) -> Entry<'a> {
+        let found = match self {
+            Kept::Race(outcome, page) => Found::Race { outcome, page: page.clone() },
+            Kept::Study(run, page) => Found::Study { run, page: page.clone() },
+            Kept::Not(why) => Found::Unreadable { why: why.clone() },
+        };
+        Entry { file: file.to_owned(), found }
+    }
+}
+
+/// Writes the page of a file. One that cannot be read is no reason to have none of the others.
+fn keep(file: &Path, out: &Path, name: &str) -> Result<Kept> {
+    let why = |error: Error| Ok(Kept::Not(reason(file, &error)));
+    if is_study(file) {
+        let read = studies::load(file).and_then(|run| Ok((studies::results(&run, file)?, run)));
+        let (results, run) = match read {
+            Ok(read) => read,
+            Err(error) => return why(error),
+        };
+        write(&out.join(name), &of_study(&run, &results, file))?;
+        return Ok(Kept::Study(Box::new(run), name.to_owned()));
+    }
+    match save::load(file) {
+        Ok(mut outcome) => {
+            write(&out.join(name), &of_race(&outcome, file))?;
+            outcome.trials.iter_mut().for_each(|trial| {
+                trial.record.intervals.clear();
+                trial.record.far_intervals.clear();
+            });
+            Ok(Kept::Race(Box::new(outcome), name.to_owned()))
+        }
+        Err(error) => why(error),
+    }
+}
+
+fn is_study(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_end_matches(".gz") == studies::FILE
+}
+
+/// What is shown of the results in a folder: races of a study are in its page, and not again.
+fn shown(results: Vec<PathBuf>) -> Vec<PathBuf> {
+    let studies: BTreeSet<PathBuf> = results
+        .iter()
+        .filter(|file| is_study(file))
+        .filter_map(|file| file.parent().map(Path::to_path_buf))
+        .collect();
+    let is_shown = |file: &PathBuf| {
+        is_study(file) || !file.parent().is_some_and(|folder| studies.contains(folder))
+    };
+    results.into_iter().filter(is_shown).collect()
+}
+
+/// A name for the page of `file`, which no other has: `a/b.json` has `a-b.html`.
+fn page_name(file: &str, taken: &mut BTreeSet<String>) -> String {
+    let stem = file.trim_end_matches(".gz").trim_end_matches(".json");
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
+    let stem: String = stem.chars().map(plain).collect();
+    let stem = stem.trim_matches(['.', '-']);
+    let stem = if stem.is_empty() { "result" } else { stem };
+    let mut name = format!("{stem}.html");
+    let mut number = 1;
+    while !taken.insert(name.clone()) {
+        number += 1;
+        name = format!("{stem}-{number}.html");
+    }
+    name
+}
+
+/// What tells a result from others in a page.
+fn name_of(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_end_matches(".gz").trim_end_matches(".json").to_owned()
+}
+
+/// The names of several results; whole paths where files of one name are in different folders.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let short: Vec<String> = files.iter().map(|file| name_of(file)).collect();
+    let is_unique = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
+    let whole = files.iter().map(|file| file.display().to_string());
+    short.iter().zip(whole).map(|(n, path)| if is_unique(n) { n.clone() } else { path }).collect()
+}
+
+pub(super) fn write(file: &Path, page: &str) -> Result<()> {
+    fs::write(file, page).map_err(|e| Error::setup(format!("write {}", file.display()), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_names_of_their_own() {
+        let mut taken = BTreeSet::from([INDEX.to_owned()]);
+        let mut name = |file: &str| page_name(file, &mut taken);
+        assert_eq!(name("a/b.json"), "a-b.html");
+        assert_eq!(name("a-b.json.gz"), "a-b-2.html");
+        assert_eq!(name("index.json"), "index-2.html");
+        assert_eq!(name("../é \"<x.json"), "x.html");
+        assert_eq!([name(".json"), name("é.json")], ["result.html", "result-2.html"]);
+    }
+
+    #[test]
+    fn results_of_one_name_are_told_apart_by_their_folders() {
+        let files = ["a/x.json", "b/x.json", "b/y.json.gz"].map(PathBuf::from);
+        assert_eq!(names(&files), ["a/x.json", "b/x.json", "y"]);
+    }
+}

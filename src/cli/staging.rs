@@ -1,0 +1,85 @@
+//! What a race touches on this machine, set up for any command that runs one.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::error::Result;
+use crate::race::Request;
+use crate::race::keep::SamplesFile;
+use crate::race::outcome::Outcome;
+use crate::race::stage::Stage;
+use crate::trial::agents::Agents;
+
+use super::progress::{self, Progress};
+use super::{interrupt, secret};
+
+/// How races are run.
+pub(super) struct Staging<'a> {
+    /// What the race is part of, for its progress; empty where it is on its own.
+    pub within: String,
+    /// Whether progress is shown on a terminal.
+    pub progress: Wanted,
+    /// Whether each trial is shown while it runs.
+    pub intervals: Wanted,
+    /// Whether raw samples are kept beside the result.
+    pub samples: Wanted,
+    /// Where a server's shared secret is.
+    pub secret_file: Option<&'a Path>,
+}
+
+/// Whether something is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Yes,
+    No,
+}
+
+/// Sets up everything a race touches, and lets `race` have it.
+pub(super) fn with_stage(
+    staging: &Staging<'_>,
+    request: &Request,
+    file: &Path,
+    race: impl FnOnce(Stage<'_>) -> Result<Outcome>,
+) -> Result<Outcome> {
+    let stop = interrupt::flag()?;
+    let tell = std::io::stderr().is_terminal() && staging.progress == Wanted::Yes;
+    let tell_intervals = tell && staging.intervals == Wanted::Yes;
+    let mut progress = Progress::new(tell).within(&staging.within);
+    let mut samples = SamplesFile;
+    if let Some(simulation) = request.simulation()? {
+        let clock = simulation.clock();
+        let mut simulation = simulation.stop_on(Arc::clone(&stop));
+        if tell_intervals {
+            let line = progress.line();
+            simulation = simulation.on_interval(move |row| line.above(&progress::interval(row)));
+        }
+        let stage = Stage::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
+        let mut stage = stage.stop(stop).save(file);
+        if staging.samples == Wanted::Yes {
+            stage = stage.keep(&mut samples);
+        }
+        let outcome = race(stage)?;
+        progress.line().clear();
+        return Ok(outcome);
+    }
+    let secret = secret::find(staging.secret_file)?;
+    let far = request.far(secret.as_ref())?;
+    let queued = progress.line();
+    let mut agents = Agents::new(far)
+        .overwrite(request.overwrite())
+        .on_queued(move |ahead| queued.show(&format!("the server is busy; {ahead} before us")))
+        .stop_on(Arc::clone(&stop));
+    if tell_intervals {
+        let line = progress.line();
+        agents = agents.on_interval(move |row| line.above(&progress::interval(row)));
+    }
+    let mut stage = Stage::new(&mut agents, &mut progress).stop(stop).save(file);
+    if staging.samples == Wanted::Yes {
+        stage = stage.keep(&mut samples);
+    }
+    let outcome = race(stage)?;
+    progress.line().clear();
+    Ok(outcome)
+}

@@ -1,0 +1,121 @@
+//! `deadheat study`: experiments as files, run, judged and shown.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+
+use crate::error::{Error, Result};
+use crate::report::study::{Form, render};
+use crate::report::{html, visible};
+use crate::study::check::Checked;
+use crate::study::{bundled, read, save};
+
+use super::{Verdict, deliver, list, pages, print, stdout_style};
+
+mod run;
+mod show;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the studies that are in the program
+    List,
+    /// Show what a study asks, measures and sets beside it
+    Show(ShowArgs),
+    /// Run studies, each into a directory of its own
+    Run(run::RunArgs),
+    /// Show a study that was run again, in any format
+    Report(ReportArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ShowArgs {
+    /// A study of the program, or a file of your own
+    #[arg(value_name = "NAME|FILE.toml")]
+    study: String,
+    /// The file itself
+    #[arg(long)]
+    toml: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ReportArgs {
+    /// The directory that it was run into, or its study.json
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// terminal, markdown, json or html
+    #[arg(long, default_value = "terminal")]
+    format: String,
+    /// Write to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> Result<Verdict> {
+    match args.command {
+        Command::List => print(&list::studies(stdout_style().width)).map(|()| Verdict::Fine),
+        Command::Show(args) => show(&args).map(|()| Verdict::Fine),
+        Command::Run(args) => run::run(&args),
+        Command::Report(args) => report(&args).map(|()| Verdict::Fine),
+    }
+}
+
+fn show(args: &ShowArgs) -> Result<()> {
+    let named = Named::find(&args.study)?;
+    if args.toml {
+        return print(&named.text()?);
+    }
+    print(&show::text(&named.name, &named.study, stdout_style().width))
+}
+
+fn report(args: &ReportArgs) -> Result<()> {
+    if args.format == html::ID {
+        let run = save::load(&args.dir)?;
+        let results = save::results(&run, &args.dir)?;
+        let page = pages::of_study(&run, &results, &args.dir);
+        return deliver(page.as_bytes(), args.output.as_deref());
+    }
+    let form = Form::find(&args.format)?;
+    let run = save::load(&args.dir)?;
+    let results = save::results(&run, &args.dir)?;
+    let text = render(&run, &results, form, &stdout_style())?;
+    deliver(text.as_bytes(), args.output.as_deref())
+}
+
+/// A study as it was named on the command line.
+struct Named {
+    name: String,
+    study: Checked,
+    file: Option<PathBuf>,
+}
+
+impl Named {
+    /// A file where it looks like one, else a study of the program.
+    fn find(typed: &str) -> Result<Named> {
+        let path = Path::new(typed);
+        if !(typed.contains('/') || path.extension().is_some_and(|ending| ending == "toml")) {
+            let study = bundled::study(typed)?;
+            return Ok(Named { name: typed.to_owned(), study, file: None });
+        }
+        let study = read::load(path)?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        if stem.is_empty() || stem != visible(&stem) {
+            return Err(Error::usage(format!("{typed}: a study is named by its file, NAME.toml")));
+        }
+        Ok(Named { name: stem.into_owned(), study, file: Some(path.to_owned()) })
+    }
+
+    /// The text of its file.
+    fn text(&self) -> Result<String> {
+        match &self.file {
+            None => bundled::text(&self.name).map(str::to_owned),
+            Some(file) => std::fs::read_to_string(file)
+                .map_err(|error| Error::setup(format!("read {}", file.display()), error)),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! `deadheat study run`.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::error::{Error, Result};
+use crate::race::date;
+use crate::race::outcome::Outcome;
+use crate::report::study::{Form, render, ruling_word, tally};
+use crate::report::{html, visible};
+use crate::study::bundled;
+use crate::study::outcome::{Setting, StudyRun};
+use crate::study::run::{End, Job, Ran, Task, run as run_study};
+use crate::trial::host::HostFacts;
+
+use super::super::staging::{Staging, Wanted, with_stage};
+use super::super::{Verdict, pages, print, stdout_style};
+use super::Named;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// Studies of the program, or files of your own
+    #[arg(value_name = "NAME|FILE.toml", required_unless_present = "all")]
+    studies: Vec<String>,
+    /// Every study of the program
+    #[arg(long, conflicts_with = "studies")]
+    all: bool,
+    /// Fewer and shorter trials, as each study says
+    #[arg(long)]
+    quick: bool,
+    /// Where results go [default: deadheat-study-NAME-DATE]; several studies get a directory each in it.
+    /// The same again goes on with what was broken off
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Fixes the order of trials and everything else that is drawn, in each race
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// A label for the results; may be given again
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Vec<String>,
+    /// Also write a page to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// How to show what came out: terminal, markdown or json
+    #[arg(long, default_value = "terminal")]
+    format: String,
+    /// No progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Do not keep raw samples beside the results
+    #[arg(long)]
+    no_samples: bool,
+}
+
+pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
+    let form = Form::find(&args.format)?;
+    let studies = named(args)?;
+    let labels = labels(&args.label)?;
+    check_page(args, studies.len())?;
+    let started = SystemTime::now();
+    let mut ended = Vec::new();
+    for (at, named) in studies.iter().enumerate() {
+        let dir = directory(args, &named.name, studies.len(), started);
+        let within = match studies.len() {
+            1 => named.name.clone(),
+            of => format!("study {} of {of}, {}", at + 1, named.name),
+        };
+        let task = Task {
+            name: &named.name,
+            study: &named.study,
+            setting: if args.quick { Setting::Quick } else { Setting::Full },
+            seed: args.seed,
+            labels: labels.clone(),
+            dir: &dir,
+            started: SystemTime::now(),
+            host: HostFacts::gather().hostname,
+        };
+        let ran = run_study(&task, &mut |job| race(args, &within, job))?;
+        print(&render(&ran.run, &ran.results, form, &stdout_style())?)?;
+        eprintln!("saved: {}", dir.display());
+        if let Some(file) = &args.html {
+            pages::write(file, &pages::of_study(&ran.run, &ran.results, &dir))?;
+            eprintln!("page: {}", file.display());
+        }
+        let end = ran.end;
+        ended.push(ran);
+        if end == End::Interrupted {
+            eprintln!(
+                "stopped; the same command with -o {} goes on",
+                went_to(args, &dir).display()
+            );
+            break;
+        }
+    }
+    if studies.len() > 1 && form != Form::Json {
+        print(&closing(ended.iter().map(|ran| &ran.run)))?;
+    }
+    verdict(&ended)
+}
+
+fn named(args: &RunArgs) -> Result<Vec<Named>> {
+    let all: Vec<String> = bundled::names().map(str::to_owned).collect();
+    let typed = if args.all { &all } else { &args.studies };
+    let studies: Vec<Named> =
+        typed.iter().map(|typed| Named::find(typed)).collect::<Result<_>>()?;
+    for (at, named) in studies.iter().enumerate() {
+        if studies[..at].iter().any(|other| other.name == named.name) {
+            return Err(Error::usage(format!("the study `{}` is given twice", named.name)));
+        }
+    }
+    Ok(studies)
+}
+
+fn labels(typed: &[String]) -> Result<BTreeMap<String, String>> {
+    let read = |label: &String| {
+        let wrong = || Error::usage(format!("label `{label}` is not of the form key=value"));
+        let (key, value) = label.split_once('=').ok_or_else(wrong)?;
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    typed.iter().map(read).collect()
+}
+
+/// A page that cannot be written is refused before anything runs.
+fn check_page(args: &RunArgs, studies: usize) -> Result<()> {
+    let Some(file) = &args.html else { return Ok(()) };
+    if studies > 1 {
+        return Err(Error::usage(format!(
+            "--html {}: a page is of one study; `deadheat report DIR --format {} -o DIR` makes pages of \
+             several, and an index",
+            file.display(),
+            html::ID
+        )));
+    }
+    pages::prepare(file)
+}
+
+/// Where a study goes: a directory of its own.
+fn directory(args: &RunArgs, name: &str, of: usize, at: SystemTime) -> PathBuf {
+    match &args.output {
+        None => PathBuf::from(format!("deadheat-study-{name}-{}", date::compact(at))),
+        Some(dir) if of == 1 => dir.clone(),
+        Some(dir) => dir.join(name),
+    }
+}
+
+/// What -o has to be to go on.
+fn went_to<'a>(args: &'a RunArgs, dir: &'a Path) -> &'a Path {
+    args.output.as_deref().unwrap_or(dir)
+}
+
+fn race(args: &RunArgs, within: &str, job: Job<'_>) -> Result<Outcome> {
+    let within = format!("{within}, race {} of {}, {}", job.place, job.of, job.plan.id);
+    if !args.quiet && !std::io::stderr().is_terminal() {
+        // Nobody watches a line that is rewritten; a study takes long enough to ask how far it is.
+        eprintln!("{}", visible(&within));
+    }
+    let wanted = |not: bool| if not { Wanted::No } else { Wanted::Yes };
+    let staging = Staging {
+        within,
+        progress: wanted(args.quiet),
+        intervals: Wanted::No,
+        samples: wanted(args.no_samples),
+        secret_file: None,
+    };
+    let (request, file) = (job.request.clone(), job.file.clone());
+    with_stage(&staging, &request, &file, |stage| job.on(stage))
+}
+
+/// Every claim of several studies, with its ruling.
+fn closing<'a>(runs: impl Iterator<Item = &'a StudyRun>) -> String {
+    let mut out = String::from("\nClaims\n");
+    for run in runs {
+        out.push_str(&format!("  {} ({})\n", visible(&run.name), tally(run)));
+        for (claim, ruling) in run.study.claims.iter().zip(&run.rulings) {
+            let word = ruling_word(ruling.ruling);
+            out.push_str(&format!("    {word:<14} {}\n", visible(&claim.says)));
+        }
+    }
+    out
+}
+
+/// Whether all that ran can be trusted.
+///
+/// # Errors
+/// Where a race failed, or none of a study ran; the rest is saved and shown.
+fn verdict(ended: &[Ran]) -> Result<Verdict> {
+    for Ran { run, end, .. } in ended {
+        let none = run.races.iter().all(|race| race.file.is_none());
+        if *end == End::Interrupted && none {
+            return Err(Error::Interrupted);
+        }
+        let wrong = run.races.iter().find_map(|race| Some((&race.id, race.why_not.as_ref()?)));
+        if let (true, Some((id, why))) = (*end == End::Failed || none, wrong) {
+            return Err(Error::peer(format!("study {}, race {id}", run.name), why.clone()));
+        }
+    }
+    let mut races = ended.iter().flat_map(|ran| &ran.run.races);
+    let doubtful = races.any(|race| race.file.is_some() && !race.trusted);
+    Ok(if doubtful { Verdict::Doubtful } else { Verdict::Fine })
+}

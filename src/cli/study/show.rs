@@ -1,0 +1,106 @@
+//! A study for people, before it is run.
+
+use crate::report::study::variant_word;
+use crate::report::{visible, wrap};
+use crate::study::check::Checked;
+use crate::study::model::{Claim, Published, RacePlan, Source};
+use crate::study::outcome::Setting;
+
+use super::super::list::at_most;
+
+/// The widest that sentences run.
+const WIDEST: usize = 100;
+
+/// What a study asks, where that comes from, what it measures, and what was claimed.
+pub(super) fn text(name: &str, checked: &Checked, width: usize) -> String {
+    let study = &checked.study;
+    let mut page = Page { out: String::new(), width: width.min(WIDEST) };
+    page.line(0, &format!("{name}: {}", study.title));
+    page.line(2, &study.question);
+    for paragraph in study.about.split("\n\n").filter(|text| !text.trim().is_empty()) {
+        page.out.push('\n');
+        page.line(2, &paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    if let Some(source) = &study.source {
+        page.source(source);
+    }
+    page.heading("Races");
+    study.races.iter().for_each(|race| page.race(race));
+    if !study.published.is_empty() {
+        page.heading("Published figures");
+        study.published.iter().for_each(|published| page.published(published));
+    }
+    if !study.claims.is_empty() {
+        page.heading("Claims");
+        study.claims.iter().for_each(|claim| page.claim(claim));
+    }
+    page.heading(&format!("To run it ({})", at_most(study)));
+    page.raw(2, &format!("deadheat study run {name}"));
+    page.raw(2, &format!("deadheat study run {name} --quick"));
+    page.out
+}
+
+struct Page {
+    out: String,
+    width: usize,
+}
+
+impl Page {
+    fn line(&mut self, indent: usize, text: &str) {
+        for line in wrap(&visible(text), self.width.saturating_sub(indent)) {
+            self.out.push_str(&format!("{:indent$}{line}\n", ""));
+        }
+    }
+
+    /// In one piece, as it would be typed.
+    fn raw(&mut self, indent: usize, text: &str) {
+        self.out.push_str(&format!("{:indent$}{}\n", "", visible(text)));
+    }
+
+    fn heading(&mut self, text: &str) {
+        self.out.push_str(&format!("\n{text}\n"));
+    }
+
+    fn source(&mut self, source: &Source) {
+        self.heading("Source");
+        self.line(2, &format!("{}, “{}”, {}", source.author, source.title, source.year));
+        self.line(2, &source.at);
+        if !source.host.is_empty() {
+            self.line(2, &format!("measured on: {}", source.host));
+        }
+    }
+
+    fn race(&mut self, race: &RacePlan) {
+        self.line(2, &format!("{} ({}): {}", race.id, variant_word(race.variant), race.about));
+        self.raw(4, &race.command());
+        let quick = race.at(Setting::Quick).command();
+        if quick != race.command() {
+            self.raw(4, &format!("{quick}    # --quick"));
+        }
+        for flaw in &race.flaws {
+            self.line(4, &format!("- {flaw}"));
+        }
+    }
+
+    fn published(&mut self, published: &Published) {
+        let Published { race, metric, cell, value, stddev, note } = published;
+        let stddev = stddev.as_ref().map_or_else(String::new, |sd| format!(" ± {sd}"));
+        let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+        self.line(2, &format!("{race}, {metric}, {}: {value}{stddev}{note}", cell.text()));
+    }
+
+    fn claim(&mut self, claim: &Claim) {
+        let by = claim.by.as_ref().map_or_else(String::new, |by| format!(" ({by})"));
+        self.line(2, &format!("{}: {}{by}", claim.id, claim.says));
+        for test in &claim.tests {
+            let given =
+                if test.given.is_empty() { String::new() } else { format!("{}: ", test.given) };
+            let what = match &test.against {
+                Some(against) => format!("{} over {}", test.of.text(), against.text()),
+                None => test.of.text(),
+            };
+            let line = format!("{given}{}, {}, {what} is {}", test.race, test.metric, test.expect);
+            self.line(4, &format!("- {line}"));
+        }
+    }
+}
