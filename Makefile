@@ -19,7 +19,7 @@ race: ## build, then race TCP, UDP and ICMP on loopback
 	./target/release/deadheat race tcp udp icmp || [ $$? = 3 ] # 3: it ran, and says why not to trust it
 
 test: ## everything that CI checks: format, lints, tests, documentation
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml
+	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium
 	scripts/lint.sh
 	cargo test --locked --lib --bins --tests
 	cargo test --locked --features io-uring --test conformance --lib -- uring pump drain datagram udp engines
@@ -43,7 +43,7 @@ fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 	scripts/fuzz.sh $(SECONDS) $(FUZZ_TARGETS)
 
 soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of ping; not part of CI
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml
+	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium
 	cargo test --locked --no-run
 	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --quiet; done
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test path nothing_is_left_behind

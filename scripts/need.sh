@@ -29,6 +29,8 @@ why() {
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
     bash) echo "a test runs it on a terminal" ;;
     tc) echo "tests shape links with it, and backend=netem is set up with it" ;;
+    asciinema | npx) echo "the demo is recorded with it and made a picture" ;;
+    chromium) echo "tests open pages in it" ;;
     linux.uml) echo "tests of netem run in it: a kernel in user mode, which has netem" ;;
     *) echo "asked for" ;;
   esac
@@ -49,6 +51,7 @@ package() {
     tc:*) echo iproute2 ;;
     # kmod reads the dependencies of its modules, which are not where the host's are.
     linux.uml:apt-get) echo user-mode-linux kmod ;;
+    chromium:*) echo chromium ;;
     setpriv:apk) echo setpriv ;;
     setpriv:* | unshare:* | taskset:*) echo util-linux ;;
     nft:*) echo nftables ;;
@@ -60,12 +63,14 @@ package() {
     iperf3:*) echo iperf3 ;;
     sockperf:apt-get | sockperf:dnf) echo sockperf ;;
     irtt:apt-get | irtt:dnf) echo irtt ;;
+    asciinema:*) echo asciinema ;;
+    npx:*) echo npm ;;
   esac
 }
 
 # A benchmark leaves out the peer that is not there, and a test says that it is skipped where there is
-# no kernel in user mode (only Debian and its kin have one); nothing else goes on without.
-optional() { case $1 in iperf3 | sockperf | irtt | linux.uml) return 0 ;; *) return 1 ;; esac }
+# no kernel in user mode (only Debian and its kin have one) or no browser; nothing else goes on without.
+optional() { case $1 in iperf3 | sockperf | irtt | linux.uml | chromium) return 0 ;; *) return 1 ;; esac }
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"

@@ -51,6 +51,10 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "-i", "tcp", "udp"], "put -i after the contenders"),
         (&["race", "tcp", "-i", "1ms"], "10.0 ms to 3600 s make sense"),
         (&["race", "tcp", "--format", "xml"], "terminal, json, csv, markdown"),
+        (
+            &["race", "tcp", "--no-samples", "--format", "hdr"],
+            "--format hlog is made from the raw samples",
+        ),
         (&["race", "tcp", "--path", "loss=120%"], "between 0% and 100%"),
         (&["race", "tcp", "--path", "delay=5ms,jitter=9ms"], "delay is at least 9ms"),
         (&["race", "tcp", "--path", "queue=64kB"], "needs `rate` or `trace`"),
@@ -59,8 +63,10 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "unix", "--to", "127.0.0.1"], "does not leave its host"),
         (&["race"], "CONTENDER"),
         (&["race", "--resume", "r.json", "--explain"], "--explain"),
-        (&["race", "tcp", "--format", "html"], "not in this version"),
-        (&["study", "list"], "not in this version"),
+        (&["race", "tcp", "--html", "/"], "--html takes the name of a file"),
+        (&["report", "."], "--format html -o DIR"),
+        (&["report", ".", "--format", "html"], "add -o DIR"),
+        (&["report", "a.json", "b.json"], "only --format html shows several"),
         (&["path", "run", "delay=1ms"], "COMMAND"),
         (&["path", "run", "dleay=1ms", "--", "true"], "did you mean `delay`?"),
         (&["frobnicate"], "unrecognized subcommand"),
@@ -119,6 +125,7 @@ fn a_race_is_saved_shown_in_every_format_compared_and_replayed() {
         ("json", "\"format\": 1"),
         ("csv", "rtt_p50_ns"),
         ("markdown", "| udp"),
+        ("hlog", "#[Histogram log format version 1.3]"),
     ] {
         let output = deadheat(&["report", "a.json", "--format", format], dir.path());
         assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));

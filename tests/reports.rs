@@ -6,16 +6,29 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use deadheat::figures::Unit;
 use deadheat::race::compare::{Change, compare};
 use deadheat::race::outcome::{Outcome, UNTRUSTED_GATE, Warning};
-use deadheat::report::{self, Colour, Style};
+use deadheat::report::study::Form;
+use deadheat::report::{self, Colour, Report, Samples, Style};
+
 use deadheat::stats;
 
 fn render(format: &str, outcome: &Outcome) -> String {
-    report::find(format).unwrap().render(outcome, &Style::default()).unwrap()
+    styled(format, outcome, &Style::default())
+}
+
+fn styled(format: &str, outcome: &Outcome, style: &Style) -> String {
+    let bytes = report::find(format).unwrap().render(&outcome.into(), style).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Every format that is made from the result alone; tests/hlog.rs has the other.
+fn without_samples() -> impl Iterator<Item = &'static dyn Report> {
+    report::ALL.iter().copied().filter(|report| report.samples() == Samples::Unused)
 }
 
 /// Holds `text` against `tests/golden/NAME.txt`.
@@ -31,15 +44,49 @@ fn golden(name: &str, text: &str) {
     assert_eq!(text.lines().count(), expected.lines().count(), "{name}: number of lines");
 }
 
+/// A page without its style, its script and its drawings, which have tests of their own; any other text
+/// as it is.
+fn words(text: &str) -> String {
+    let parts = [("<style>", "</style>"), ("<script>", "</script>"), ("<svg", "</svg>")];
+    let cut = |mut text: String, (start, end): (&str, &str)| {
+        let mut kept = String::new();
+        while let Some((before, rest)) = text.split_once(start) {
+            kept.push_str(before);
+            kept.push_str(start);
+            text = rest.split_once(end).map_or(String::new(), |(_, rest)| format!("{end}{rest}"));
+        }
+        kept + &text
+    };
+    if !text.starts_with("<!doctype html>") {
+        return text.to_owned();
+    }
+    let page = parts.into_iter().fold(text.to_owned(), cut);
+    let policy = |line: &&str| !line.contains("Content-Security-Policy");
+    page.lines().filter(policy).map(|line| format!("{line}\n")).collect()
+}
+
 #[test]
 fn every_format_is_as_its_golden_file() {
-    for report in report::ALL {
-        golden(report.id(), &render(report.id(), &common::full()));
+    for report in without_samples() {
+        golden(report.id(), &words(&render(report.id(), &common::full())));
     }
     golden("terminal-duel", &render("terminal", &common::duel()));
     golden("terminal-varied", &render("terminal", &common::varied()));
     golden("terminal-path", &render("terminal", &common::emulated()));
     golden("terminal-minimal", &render("terminal", &common::minimal()));
+}
+
+#[test]
+fn a_study_that_was_run_is_as_its_golden_files() {
+    let run = common::study::run();
+    let results = BTreeMap::from([("echoes".to_owned(), common::varied())]);
+    for (form, file) in [
+        (Form::Terminal, "study-terminal"),
+        (Form::Markdown, "study-markdown"),
+        (Form::Json, "study-json"),
+    ] {
+        golden(file, &report::study::render(&run, &results, form, &Style::default()).unwrap());
+    }
 }
 
 #[test]
@@ -63,11 +110,10 @@ fn knees_are_in_the_answer_and_in_a_table() {
 #[test]
 fn a_wide_terminal_and_colour() {
     let style = Style { colour: Colour::Always, width: 160 };
-    let terminal = report::find("terminal").unwrap();
-    let coloured = terminal.render(&common::full(), &style).unwrap();
+    let coloured = styled("terminal", &common::full(), &style);
     golden("terminal-wide-colour", &coloured);
     let plain = Style { colour: Colour::Never, ..style };
-    let plain = terminal.render(&common::full(), &plain).unwrap();
+    let plain = styled("terminal", &common::full(), &plain);
     let mut stripped = coloured;
     for sgr in ["1", "4", "1;32", "1;36", "33", "1;31", "2", "0"] {
         stripped = stripped.replace(&format!("\u{1b}[{sgr}m"), "");
@@ -83,7 +129,7 @@ fn no_line_is_wider_than_the_terminal() {
     {
         for width in [40, 60, 80, 100, 200] {
             let style = Style { colour: Colour::Never, width };
-            let text = report::find("terminal").unwrap().render(&outcome, &style).unwrap();
+            let text = styled("terminal", &outcome, &style);
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
@@ -95,8 +141,7 @@ fn no_line_is_wider_than_the_terminal() {
 fn hostile_names_do_not_reach_the_terminal() {
     for colour in [Colour::Never, Colour::Always] {
         let style = Style { colour, width: 80 };
-        let text = report::find("terminal").unwrap();
-        let text = text.render(&common::hostile(), &style).unwrap();
+        let text = styled("terminal", &common::hostile(), &style);
         let own = |c: char| c == '\n' || (c == '\u{1b}' && colour == Colour::Always);
         assert!(!text.chars().any(|c| c.is_control() && !own(c)));
         assert!(!text.contains("\u{1b}[31m<b>") && !text.contains('\u{202e}'));
@@ -207,8 +252,8 @@ fn groups_are_true_to_the_pairs() {
 fn damaged_references_do_not_panic() {
     let mut outcome = common::full();
     outcome.contenders.clear();
-    for report in report::ALL {
-        report.render(&outcome, &Style::default()).unwrap();
+    for report in without_samples() {
+        report.render(&(&outcome).into(), &Style::default()).unwrap();
     }
     outcome.metrics.clear();
     outcome.trials[0].record.cost.cpu_ns = u64::MAX;
@@ -220,8 +265,8 @@ fn damaged_references_do_not_panic() {
     for summary in &mut outcome.summary {
         summary.estimate = f64::NAN;
     }
-    for report in report::ALL {
-        report.render(&outcome, &Style { width: 0, ..Style::default() }).unwrap();
+    for report in without_samples() {
+        report.render(&(&outcome).into(), &Style { width: 0, ..Style::default() }).unwrap();
     }
 }
 

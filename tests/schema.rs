@@ -1,5 +1,5 @@
-//! `docs/result.schema.json` and `docs/output.md` against what is really written: neither may say
-//! more or less than the code.
+//! `docs/result.schema.json` and `docs/output.md`, `docs/study.schema.json` and `docs/studies.md` against
+//! what is really written: none may say more or less than the code.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
@@ -8,27 +8,70 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use deadheat::race::outcome::Outcome;
+use deadheat::study::outcome::StudyRun;
 use serde_json::Value;
 
-const SCHEMA: &str = include_str!("../docs/result.schema.json");
-const MANUAL: &str = include_str!("../docs/output.md");
+/// A kind of file, its schema and its manual.
+struct Format {
+    schema: &'static str,
+    manual: &'static str,
+    manual_file: &'static str,
+    /// One with everything in it.
+    full: fn() -> Value,
+    is_readable: fn(Value) -> bool,
+    /// How many objects and required properties the schema has at least.
+    sizes: (usize, usize),
+}
 
-fn schema() -> Value {
-    serde_json::from_str(SCHEMA).unwrap()
+const RESULT: Format = Format {
+    schema: include_str!("../docs/result.schema.json"),
+    manual: include_str!("../docs/output.md"),
+    manual_file: "docs/output.md",
+    full: || json(&common::everything()),
+    is_readable: |value| serde_json::from_value::<Outcome>(value).is_ok(),
+    sizes: (20, 100),
+};
+
+const STUDY: Format = Format {
+    schema: include_str!("../docs/study.schema.json"),
+    manual: include_str!("../docs/studies.md"),
+    manual_file: "docs/studies.md",
+    full: || serde_json::to_value(common::study::run()).unwrap(),
+    is_readable: |value| serde_json::from_value::<StudyRun>(value).is_ok(),
+    sizes: (14, 40),
+};
+
+impl Format {
+    fn schema(&self) -> Value {
+        serde_json::from_str(self.schema).unwrap()
+    }
+
+    fn validator(&self) -> jsonschema::Validator {
+        jsonschema::draft202012::new(&self.schema()).unwrap()
+    }
 }
 
 fn json(outcome: &Outcome) -> Value {
     serde_json::to_value(outcome).unwrap()
 }
 
-fn validator() -> jsonschema::Validator {
-    jsonschema::draft202012::new(&schema()).unwrap()
+#[test]
+fn a_study_that_was_run_is_valid_and_comes_back_as_it_was() {
+    assert!(jsonschema::meta::is_valid(&STUDY.schema()));
+    let run = common::study::run();
+    let value = serde_json::to_value(&run).unwrap();
+    let validator = STUDY.validator();
+    let errors = validator.iter_errors(&value);
+    let errors: Vec<String> = errors.map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let text = serde_json::to_vec(&run).unwrap();
+    assert_eq!(deadheat::study::save::parse(&text).unwrap(), run);
 }
 
 #[test]
 fn results_are_valid() {
-    assert!(jsonschema::meta::is_valid(&schema()));
-    let validator = validator();
+    assert!(jsonschema::meta::is_valid(&RESULT.schema()));
+    let validator = RESULT.validator();
     for outcome in [common::full(), common::everything(), common::minimal(), common::hostile()] {
         let errors: Vec<String> = validator
             .iter_errors(&json(&outcome))
@@ -82,7 +125,11 @@ fn walk<'a>(
 
 #[test]
 fn the_schema_has_nothing_that_is_never_written() {
-    let (schema, full) = (schema(), json(&common::everything()));
+    [RESULT, STUDY].iter().for_each(has_nothing_that_is_never_written);
+}
+
+fn has_nothing_that_is_never_written(format: &Format) {
+    let (schema, full) = (format.schema(), (format.full)());
     // A definition that stands in several places needs each property in one of them.
     let mut objects: BTreeMap<*const Value, (String, &Value, Vec<&Value>)> = BTreeMap::new();
     walk(&schema, &schema, "", &[&full], &mut |path, node, instances| {
@@ -90,7 +137,7 @@ fn the_schema_has_nothing_that_is_never_written() {
         let (_, _, all) = objects.entry(std::ptr::from_ref(node)).or_insert_with(place);
         all.extend(instances);
     });
-    assert!(objects.len() > 20, "{}", objects.len());
+    assert!(objects.len() >= format.sizes.0, "{}", objects.len());
     for (path, node, instances) in objects.values() {
         assert_eq!(node["additionalProperties"], Value::Bool(false), "{path} is not closed");
         for (name, child) in node["properties"].as_object().unwrap() {
@@ -103,14 +150,18 @@ fn the_schema_has_nothing_that_is_never_written() {
 
 #[test]
 fn what_is_required_cannot_be_left_out_or_renamed() {
-    let (schema, full, validator) = (schema(), json(&common::everything()), validator());
+    [RESULT, STUDY].iter().for_each(requires_what_it_says);
+}
+
+fn requires_what_it_says(format: &Format) {
+    let (schema, full, validator) = (format.schema(), (format.full)(), format.validator());
     let mut required = Vec::new();
     walk(&schema, &schema, "", &[&full], &mut |path, node, _| {
         for name in node["required"].as_array().unwrap() {
             required.push((path.to_owned(), name.as_str().unwrap().to_owned()));
         }
     });
-    assert!(required.len() > 100, "{}", required.len());
+    assert!(required.len() >= format.sizes.1, "{}", required.len());
     for (path, name) in required {
         let mut without = full.clone();
         let object = first_at(&mut without, &path).unwrap();
@@ -139,7 +190,11 @@ fn first_at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
 
 #[test]
 fn what_the_schema_allows_can_be_read() {
-    let (schema, full) = (schema(), json(&common::everything()));
+    [RESULT, STUDY].iter().for_each(allows_what_can_be_read);
+}
+
+fn allows_what_can_be_read(format: &Format) {
+    let (schema, full) = (format.schema(), (format.full)());
     let mut optional = Vec::new();
     walk(&schema, &schema, "", &[&full], &mut |path, node, _| {
         let required: BTreeSet<&str> = node["required"]
@@ -154,7 +209,7 @@ fn what_the_schema_allows_can_be_read() {
             }
         }
     });
-    let validator = validator();
+    let validator = format.validator();
     for path in optional {
         let (parent, name) = path.rsplit_once('/').unwrap();
         let mut without = full.clone();
@@ -163,13 +218,13 @@ fn what_the_schema_allows_can_be_read() {
         };
         object.as_object_mut().unwrap().remove(name);
         assert!(validator.is_valid(&without), "{path} is optional");
-        assert!(serde_json::from_value::<Outcome>(without).is_ok(), "unreadable without {path}");
+        assert!((format.is_readable)(without), "unreadable without {path}");
     }
 }
 
 #[test]
 fn wrong_values_are_refused() {
-    let validator = validator();
+    let validator = RESULT.validator();
     for (pointer, wrong) in [
         ("/format", Value::from(2)),
         ("/seed", Value::from(-1)),
@@ -189,14 +244,16 @@ fn wrong_values_are_refused() {
 
 #[test]
 fn the_manual_explains_every_field() {
-    let schema = schema();
-    let mut missing = BTreeSet::new();
-    walk(&schema, &schema, "", &[], &mut |path, node, _| {
-        for name in node["properties"].as_object().unwrap().keys() {
-            if !MANUAL.contains(&format!("`{name}`")) {
-                missing.insert(format!("{path}/{name}"));
+    for format in [RESULT, STUDY] {
+        let schema = format.schema();
+        let mut missing = BTreeSet::new();
+        walk(&schema, &schema, "", &[], &mut |path, node, _| {
+            for name in node["properties"].as_object().unwrap().keys() {
+                if !format.manual.contains(&format!("`{name}`")) {
+                    missing.insert(format!("{path}/{name}"));
+                }
             }
-        }
-    });
-    assert!(missing.is_empty(), "docs/output.md lacks {missing:#?}");
+        });
+        assert!(missing.is_empty(), "{} lacks {missing:#?}", format.manual_file);
+    }
 }

@@ -3,6 +3,9 @@
 
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
+pub(crate) mod large;
+pub(crate) mod study;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -15,6 +18,7 @@ use deadheat::figures::{
 };
 use deadheat::race::explain::bottleneck::Limit;
 use deadheat::race::explain::{BulkEnd, Calls, Explained, Explanation, Moving};
+use deadheat::race::imported::{Dated, Imported, ImportedFile, Over, Spread};
 use deadheat::race::outcome::{
     Asked, Cell, Control, Difference, Entrant, Factor, Fixed, KneeAt, KneePlace, LevelRatio,
     Outcome, Program, Ratio, Share, ShareKind, Status, Summary, Sweep, Trial, Verdict, Warning,
@@ -103,10 +107,45 @@ pub(crate) fn everything() -> Outcome {
         ..knee.clone()
     };
     outcome.sweeps = vec![knee, open];
+    outcome.imported = Some(imported());
     let Outcome { path, path_ways, trials, .. } = emulated();
     let trial = trials.into_iter().find(|trial| trial.record.path_invalid.is_some());
     outcome.trials.extend(trial.map(|trial| Trial { order: 99, ..trial }));
     Outcome { path, path_ways, ..outcome }
+}
+
+/// What is said of a file that was imported, all of it.
+fn imported() -> Imported {
+    let file = ImportedFile {
+        name: "udp_ms.txt".into(),
+        sha256: "435b3985b819253326e53231c35a1d298779f2c7dc40da027ee10eaff8f611e0".into(),
+        format: "plain".into(),
+        program: Some("awk 5".into()),
+        unit: "ms".into(),
+        trial: "a number".into(),
+        contenders: vec![UDP],
+        trials: 1000,
+        unknown: vec!["The order is lost: the numbers are sorted.".into()],
+    };
+    let spread = Spread {
+        contender: UDP,
+        what: "time".into(),
+        unit: Unit::Nanos,
+        over: Over::Samples,
+        n: 998,
+        lost: 2,
+        min: 412e6,
+        q1: Some(421e6),
+        median: Some(424e6),
+        q3: Some(428e6),
+        max: 511e6,
+    };
+    Imported {
+        dated: Dated::ByFiles,
+        files: vec![file],
+        spreads: vec![spread],
+        basis: "One contender: there is nothing to compare it with.".into(),
+    }
 }
 
 /// [`duel`] over an emulated path of two links, which failed its gate once.
@@ -351,6 +390,7 @@ pub(crate) fn full() -> Outcome {
             },
         ],
         explain: Some(explained()),
+        imported: None,
         status: Status::Budget,
     }
 }
@@ -366,6 +406,7 @@ pub(crate) fn minimal() -> Outcome {
             family: None,
             blocks: None,
             budget_ns: None,
+            every_ns: None,
             margin: None,
             placement: None,
             interval_ns: None,
@@ -398,6 +439,7 @@ pub(crate) fn minimal() -> Outcome {
         differences: Vec::new(),
         warnings: Vec::new(),
         explain: None,
+        imported: None,
         status: Status::Running,
         ..full()
     }
@@ -557,6 +599,7 @@ fn asked() -> Asked {
         family: Some(4),
         blocks: Some(40),
         budget_ns: Some(60_000_000_000),
+        every_ns: Some(1_000_000_000),
         margin: Some(0.05),
         confidence: 0.95,
         placement: Some("cross-core".into()),

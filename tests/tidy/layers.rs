@@ -10,6 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["transport", "workload", "path", "stats"],
     &["trial"],
     &["race"],
+    &["study", "import"],
     &["report"],
 ];
 

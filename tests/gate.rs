@@ -1,0 +1,186 @@
+//! A race held against a baseline: in virtual time, so that every figure and exit code is the same each time.
+
+#![allow(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use deadheat::race::outcome::{Outcome, Status};
+use deadheat::race::save;
+
+const RACE: &[&str] = &[
+    "race",
+    "sim-datagram",
+    "sim-arq",
+    "--path",
+    "sim:delay=5ms,jitter=2ms,rate=20mbit",
+    "-w",
+    "ping:count=200",
+    "--blocks",
+    "8",
+    "--margin",
+    "5%",
+    "-q",
+];
+
+fn deadheat(args: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_deadheat")).args(args).current_dir(dir).output().unwrap()
+}
+
+fn words(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A folder with a race in `base.json`.
+fn with_baseline() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let output = deadheat(&[RACE, &["--seed", "1", "-o", "base.json"]].concat(), dir.path());
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+    dir
+}
+
+/// `base.json` with every figure of a contender multiplied, in `NAME.json`.
+fn edited(dir: &Path, name: &str, change: impl Fn(&mut Outcome)) {
+    let mut race = save::load(&dir.join("base.json")).unwrap();
+    change(&mut race);
+    save::save(&race, &dir.join(name)).unwrap();
+}
+
+fn times(race: &mut Outcome, contender: usize, factor: f64) {
+    for trial in race.trials.iter_mut().filter(|trial| trial.contender == contender) {
+        trial.record.metrics.values_mut().for_each(|figure| *figure *= factor);
+    }
+}
+
+fn gated(dir: &Path, baseline: &str, more: &[&str]) -> (Option<i32>, String, String) {
+    let args = [RACE, &["--seed", "2", "-o", "new.json", "--gate", baseline], more].concat();
+    let output = deadheat(&args, dir);
+    (output.status.code(), words(&output.stdout), words(&output.stderr))
+}
+
+#[test]
+fn the_same_passes_and_what_is_worse_does_not() {
+    let dir = with_baseline();
+    let (code, out, said) = gated(dir.path(), "base.json", &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("gate: nothing is worse than base.json beyond the margin"), "{said}");
+    assert!(said.contains("the same within the margin: sim-datagram"), "{said}");
+    assert!(out.contains("Verdicts") && !out.contains("gate:"), "{out}");
+
+    edited(dir.path(), "faster.json", |race| times(race, 1, 1.0 / 3.0));
+    let (code, _, said) = gated(dir.path(), "faster.json", &["--format", "json"]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("gate: worse than faster.json: sim-arq "), "{said}");
+    assert!(said.contains("3.0") && said.contains("beyond the margin of ±5 %"), "{said}");
+    assert!(!said.contains("nothing is worse"), "{said}");
+    assert!(said.contains("saved: new.json"), "{said}");
+    assert!(dir.path().join("new.json").exists());
+
+    edited(dir.path(), "slower.json", |race| times(race, 1, 3.0));
+    let (code, _, said) = gated(dir.path(), "slower.json", &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("better: sim-arq"), "{said}");
+}
+
+#[test]
+fn what_is_undecided_is_said_and_is_not_worse() {
+    let dir = with_baseline();
+    // Trials that go up and down by half: no interval is narrow enough.
+    edited(dir.path(), "noisy.json", |race| {
+        for trial in race.trials.iter_mut().filter(|trial| trial.contender == 1) {
+            let factor = if trial.block % 2 == 0 { 0.5 } else { 1.6 };
+            trial.record.metrics.values_mut().for_each(|figure| *figure *= factor);
+        }
+    });
+    let (code, _, said) = gated(dir.path(), "noisy.json", &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("undecided, which is not worse; more blocks would tell: sim-arq"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_larger_margin_counts() {
+    let dir = with_baseline();
+    edited(dir.path(), "faster.json", |race| {
+        times(race, 1, 1.0 / 1.2);
+        race.plan.margin = 0.5;
+    });
+    let (code, _, said) = gated(dir.path(), "faster.json", &[]);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn a_replay_and_a_resumed_race_are_gated_too() {
+    let dir = with_baseline();
+    edited(dir.path(), "faster.json", |race| times(race, 0, 1.0 / 3.0));
+    let replay = ["race", "--replay", "base.json", "-q", "-o", "again.json", "--gate"];
+    let output = deadheat(&[&replay[..], &["faster.json"]].concat(), dir.path());
+    assert_eq!(output.status.code(), Some(3), "{}", words(&output.stderr));
+    let output = deadheat(&[&replay[..], &["base.json"]].concat(), dir.path());
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+    edited(dir.path(), "half.json", |race| {
+        race.trials.retain(|trial| trial.block < 4);
+        race.status = Status::Interrupted;
+    });
+    let resume = ["race", "--resume", "half.json", "-q", "--no-samples", "--gate", "faster.json"];
+    let output = deadheat(&resume, dir.path());
+    assert_eq!(output.status.code(), Some(3), "{}", words(&output.stderr));
+}
+
+#[test]
+fn a_baseline_that_cannot_judge_is_refused_before_anything_runs() {
+    let dir = with_baseline();
+    let base = dir.path();
+    edited(base, "others.json", |race| {
+        for (contender, label) in race.contenders.iter_mut().zip(["quick", "quack"]) {
+            contender.label = label.into();
+        }
+    });
+    edited(base, "goodput.json", |race| race.metrics[0].name = "goodput_bps".into());
+    edited(base, "silent.json", |race| race.trials.clear());
+    save::save(&common::full(), &base.join("measured.json")).unwrap();
+    std::fs::write(base.join("cut.json"), "{\"format\": 1,").unwrap();
+    for (baseline, code, wanted) in [
+        ("nowhere.json", 1, "nowhere.json"),
+        ("cut.json", 1, "ends in the middle"),
+        ("measured.json", 2, "the baseline is measured and this race is simulated"),
+        ("others.json", 2, "the baseline has quick, quack"),
+        ("goodput.json", 2, "no claimed metric in common"),
+        ("silent.json", 2, "no figures at all"),
+    ] {
+        let (found, out, said) = gated(base, baseline, &[]);
+        assert_eq!(found, Some(code), "{baseline}: {said}");
+        assert!(said.contains(wanted), "{baseline}: {said}");
+        assert!(out.is_empty() && !base.join("new.json").exists(), "{baseline} ran");
+    }
+    let output = deadheat(&[RACE, &["-o", "base.json", "--gate", "./base.json"]].concat(), base);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(words(&output.stderr).contains("replace its own baseline"));
+}
+
+/// Every command of the page about continuous integration is understood down to the last option: all that
+/// is wrong with it is the format that is added here, which is looked at before anything runs.
+#[test]
+fn the_commands_of_the_workflow_are_understood() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut fenced = false;
+    let mut commands = 0;
+    for line in page.lines() {
+        fenced ^= line.starts_with("```");
+        let Some((_, options)) = line.split_once("deadheat race ").filter(|_| fenced) else {
+            continue;
+        };
+        let typed: Vec<&str> = ["race"].into_iter().chain(options.split_whitespace()).collect();
+        let output = deadheat(&[&typed[..], &["--format", "none-such"]].concat(), dir.path());
+        let said = words(&output.stderr);
+        assert!(said.contains("unknown format `none-such`"), "{line}: {said}");
+        commands += 1;
+    }
+    assert_eq!(commands, 5);
+}
