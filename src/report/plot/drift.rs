@@ -4,7 +4,7 @@ use super::axis::{Axis, Quantity};
 use super::canvas::Size;
 use super::facets::Facets;
 use super::ink::Ink;
-use super::{drawn, numbers, order, palette, slug};
+use super::{drawn, left_out, numbers, order, palette, slug};
 use crate::figures::Metric;
 use crate::race::outcome::{Outcome, Trial};
 use crate::race::spread;
@@ -46,8 +46,10 @@ pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
         return None;
     }
     let (ids, _) = order(outcome);
-    let courses: Vec<Course<'_>> =
-        ids.into_iter().filter_map(|id| course(outcome, metric, id)).take(MOST_PANELS).collect();
+    let mut courses: Vec<Course<'_>> =
+        ids.into_iter().filter_map(|id| course(outcome, metric, id)).collect();
+    let all = courses.len();
+    courses.truncate(MOST_PANELS);
     let blocks = || courses.iter().flat_map(|c| c.trials.iter().map(|(trial, _)| trial.block));
     let (first, last) = (blocks().min()?, blocks().max()?);
     if last - first + 1 < FEWEST_BLOCKS {
@@ -64,9 +66,11 @@ pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
     Some(drawn(
         format!("time-{}", slug(&metric.name)),
         format!("{} from block to block", metric.label),
-        "Each valid trial as a multiple of its contender's median, in the order of blocks. Level \
-         rows of marks: nothing drifted; the same slope in all panels: the host did."
-            .into(),
+        format!(
+            "Each valid trial as a multiple of its contender's median, in the order of blocks. Level \
+             rows of marks: nothing drifted; the same slope in all panels: the host did.{}",
+            left_out(all, MOST_PANELS)
+        ),
         numbers(&["contender", "block", &metric.label], rows.collect()),
         |size| draw(metric, &courses, (x, y), size),
     ))

@@ -137,13 +137,13 @@ fn order(outcome: &Outcome) -> (Vec<usize>, String) {
     let mut order = results::rows(outcome);
     let all = order.len();
     order.truncate(MOST_ROWS);
-    (order, left_out(all))
+    (order, left_out(all, MOST_ROWS))
 }
 
-/// A sentence on rows that are too many.
-fn left_out(all: usize) -> String {
-    if all <= MOST_ROWS {
+/// A sentence on rows or panels that are too many.
+fn left_out(all: usize, most: usize) -> String {
+    if all <= most {
         return String::new();
     }
-    format!(" Only the first {MOST_ROWS} of {all} are drawn.")
+    format!(" Only the first {most} of {all} are drawn.")
 }

@@ -47,7 +47,7 @@ pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
          a dead heat (filled grey), one beyond 1 and past the margin puts one of the two ahead \
          (its colour); a hollow mark is undecided.{}",
         words::margin(margin),
-        left_out(all.len())
+        left_out(all.len(), MOST_ROWS)
     );
     let table = pairs.iter().map(numbers_of).collect();
     Some(drawn(

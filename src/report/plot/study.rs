@@ -67,7 +67,7 @@ pub(super) fn published(run: &StudyRun) -> Option<Figure> {
         format!(
             "Each figure as a ratio to the first of its race and metric, as machines differ: hollow \
              as published, filled as measured here, with its interval.{}",
-            left_out(all.len())
+            left_out(all.len(), MOST_ROWS)
         ),
         numbers(&headings, beside.iter().map(row).collect()),
         |size| draw(beside, x, size),

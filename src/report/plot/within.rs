@@ -4,7 +4,7 @@ use super::axis::{Axis, Quantity};
 use super::canvas::Size;
 use super::facets::Facets;
 use super::ink::Ink;
-use super::{drawn, numbers, order, palette};
+use super::{drawn, left_out, numbers, order, palette};
 use crate::figures::Unit;
 use crate::figures::series::{Series, goodput_bps};
 use crate::race::outcome::{Outcome, Trial};
@@ -36,17 +36,16 @@ struct Course {
 pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     let metric = outcome.metrics.first()?;
     let (ids, _) = order(outcome);
-    let courses: Vec<Course> = ids
-        .into_iter()
-        .filter_map(|id| course(outcome, id, &metric.name, metric.unit))
-        .take(MOST_PANELS)
-        .collect();
-    let all = || courses.iter().flat_map(|c| c.others.iter().chain([&c.typical])).flatten();
-    let end = all().map(|(at, _)| *at).fold(0.0, f64::max);
+    let mut courses: Vec<Course> =
+        ids.into_iter().filter_map(|id| course(outcome, id, &metric.name, metric.unit)).collect();
+    let all = courses.len();
+    courses.truncate(MOST_PANELS);
+    let points_of = || courses.iter().flat_map(|c| c.others.iter().chain([&c.typical])).flatten();
+    let end = points_of().map(|(at, _)| *at).fold(0.0, f64::max);
     if end <= 0.0 {
         return None;
     }
-    let values = || all().map(|(_, value)| *value);
+    let values = || points_of().map(|(_, value)| *value);
     let (unit, what, y) = match metric.unit {
         Unit::BitRate => (Unit::BitRate, "Goodput", Axis::from_zero(values())?),
         Unit::Nanos | Unit::Share => {
@@ -64,8 +63,9 @@ pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
         format!("{what} within trials"),
         format!(
             "{what} from the start of a trial to its end: of each contender's typical trial, whose \
-             {} is nearest to the median, and faintly of up to {MOST_OTHERS} others.",
-            metric.label
+             {} is nearest to the median, and faintly of up to {MOST_OTHERS} others.{}",
+            metric.label,
+            left_out(all, MOST_PANELS)
         ),
         numbers(&["contender", "time from start", what], rows.collect()),
         |size| draw(&courses, (Axis::exact(0.0, end), y), unit, size),
