@@ -95,12 +95,15 @@ impl Course {
         to.connect(&source.map_err(failed)?).map_err(failed)?;
         Buffer::Receive.ask(&to, Some(ROOM))?;
         Buffer::Receive.ask(&from, Some(ROOM))?;
+        // Before anything is sent: the kernel stamps what comes while it is asked to, and not later.
+        let mut to = Counted::new(to).map_err(failed)?;
+        to.switch_stamps_on(Counts::Datagrams).map_err(failed)?;
         // The end is known once everything is sent.
         let end = AtomicU64::new(u64::MAX);
         let (mut came, sent) = thread::scope(|scope| {
             let receiving = scope.spawn(|| {
                 self.settle();
-                self.receive(to, &end)
+                self.receive(&mut to, &end)
             });
             let sending = scope.spawn(|| {
                 self.settle();
@@ -175,13 +178,17 @@ impl Course {
         Ok(departed)
     }
 
-    fn receive(&self, socket: Socket, end: &AtomicU64) -> io::Result<Came> {
-        let mut socket = Counted::new(socket)?;
-        socket.switch_stamps_on(Counts::Datagrams)?;
+    /// Takes what comes until the end, and what is still there then.
+    fn receive(&self, socket: &mut Counted, end: &AtomicU64) -> io::Result<Came> {
         let mut came = Came { times: vec![[0; 2]; self.packets], ..Came::default() };
         let mut room = vec![0; self.size.max(8)];
-        while Monotonic.now().0 < end.load(Ordering::Acquire) {
+        loop {
+            // A thread that was kept waiting finds in its socket what came meanwhile.
+            let is_over = Monotonic.now().0 >= end.load(Ordering::Acquire);
             let Some(_) = socket.receive_datagram(&mut room, Patience::Block)? else {
+                if is_over {
+                    break;
+                }
                 continue;
             };
             let number = room.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
