@@ -9,7 +9,7 @@ SECONDS ?= 60
 RUNS ?= 20
 HOURS ?= 1
 BENCH ?=
-FUZZ_TARGETS := control hello result grammar
+FUZZ_TARGETS := control hello result grammar study import
 
 .PHONY: race test check bench fuzz soak help
 

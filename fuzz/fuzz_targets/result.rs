@@ -4,7 +4,7 @@
 
 use deadheat::race::outcome::Outcome;
 use deadheat::race::save;
-use deadheat::report::{self, Style};
+use deadheat::report::{self, Shown, Style};
 use deadheat::trial::samples::{Chunks, MAGIC};
 use libfuzzer_sys::fuzz_target;
 
@@ -25,6 +25,6 @@ fuzz_target!(|data: &[u8]| {
     let again: Outcome = serde_json::from_slice(&saved).expect("what was saved can be loaded");
     assert_eq!(again, outcome);
     for report in report::ALL {
-        let _ = report.render(&outcome, &Style::default());
+        let _ = report.render(&Shown { outcome: &outcome, samples: None }, &Style::default());
     }
 });

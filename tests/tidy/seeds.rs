@@ -6,17 +6,21 @@ use std::path::Path;
 use deadheat::path::trace::Trace;
 use deadheat::race::outcome::Outcome;
 use deadheat::spec::Spec;
+use deadheat::study::read;
 use deadheat::transport::hello::Hello;
 use deadheat::trial::control::{self, FromAgent, FromServer, Greeting, Proof, ToAgent};
 
 type Understood = fn(&[u8]) -> bool;
 
 pub(crate) fn check(root: &Path) -> Vec<String> {
-    let kinds: [(&str, Understood); 4] = [
+    let kinds: [(&str, Understood); 5] = [
         ("control", is_control),
         ("hello", is_hello),
         ("result", |seed| serde_json::from_slice::<Outcome>(seed).is_ok()),
         ("grammar", |seed| std::str::from_utf8(seed).is_ok_and(is_typed)),
+        ("study", |seed| {
+            std::str::from_utf8(seed).is_ok_and(|text| read::study(text, "seed").is_ok())
+        }),
     ];
     let mut findings = Vec::new();
     for (name, understood) in kinds {
