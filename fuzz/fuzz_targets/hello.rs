@@ -42,7 +42,8 @@ fn half(workload: &str, side: Side) -> Box<dyn Half> {
     let task = workload::parse(workload).expect("a workload");
     let guarantees = Contender::parse("udp").expect("a contender").transport.info().guarantees;
     let recorder = Box::new(Nothing);
-    task.half(Part { side, flow: 0, tag: 0, seed: 1, guarantees, recorder, store: None })
+    let transit = Nanos::ZERO;
+    task.half(Part { side, flow: 0, tag: 0, seed: 1, transit, guarantees, recorder, store: None })
 }
 
 thread_local! {

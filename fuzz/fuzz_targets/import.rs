@@ -9,9 +9,8 @@ use deadheat::race::save;
 use deadheat::report::{self, Shown, Style};
 use libfuzzer_sys::fuzz_target;
 
-static FILE: LazyLock<std::path::PathBuf> = LazyLock::new(|| {
-    std::env::temp_dir().join(format!("deadheat-fuzz-{}", std::process::id()))
-});
+static FILE: LazyLock<std::path::PathBuf> =
+    LazyLock::new(|| std::env::temp_dir().join(format!("deadheat-fuzz-{}", std::process::id())));
 
 fuzz_target!(|data: &[u8]| {
     std::fs::write(&*FILE, data).expect("a file can be written");
