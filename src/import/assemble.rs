@@ -12,6 +12,7 @@ use crate::race::imported::{Dated, Imported, ImportedFile, KIND, Over, Spread};
 use crate::race::outcome::{
     Asked, Entrant, FORMAT, Fixed, Outcome, Program, Status, Trial, Warning,
 };
+use crate::race::spread::figures;
 use crate::race::{analyse, date, independent};
 use crate::stats::{self, quantile};
 use crate::trial::PathFacts;
@@ -293,10 +294,7 @@ impl Five {
 }
 
 fn over_trials(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<Spread> {
-    let own = outcome.trials.iter().filter(|trial| trial.contender == contender);
-    let valid = own.filter(|trial| trial.record.valid);
-    let mut values: Vec<f64> =
-        valid.filter_map(|trial| trial.record.metrics.get(&metric.name).copied()).collect();
+    let mut values = figures(outcome, contender, &metric.name);
     values.sort_unstable_by(f64::total_cmp);
     Some(Spread {
         contender,

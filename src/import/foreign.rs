@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::race::save;
+use crate::race::{packed, save};
 
 /// How much of a file is looked at to tell its format, in bytes.
 const HEAD: u64 = 64 << 10;
@@ -48,8 +48,8 @@ impl Foreign {
             return Err(wrong("this is not a regular file; give one that can be read again"));
         }
         let mut raw = BufReader::with_capacity(HEAD as usize, File::open(path).map_err(failed)?);
-        let packed = raw.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]);
-        let mut reader: Box<dyn BufRead> = if packed {
+        let is_packed = raw.fill_buf().map_err(failed)?.starts_with(&packed::MAGIC);
+        let mut reader: Box<dyn BufRead> = if is_packed {
             Box::new(BufReader::with_capacity(HEAD as usize, MultiGzDecoder::new(raw)))
         } else {
             Box::new(raw)

@@ -25,7 +25,7 @@
 use std::collections::BTreeMap;
 
 use super::outcome::{Control, Outcome, Ratio, Summary, Trial, Verdict};
-use super::plan::{alpha, claimed, percent};
+use super::plan::{alpha, claimed, fewest_blocks, percent};
 use super::sentence::Pair;
 use crate::figures::{Better, Metric};
 use crate::stats::{self, Claim, Outcome as Ruled, Ruling, quantile};
@@ -228,9 +228,9 @@ fn judge(
         .iter()
         .zip(rulings)
         .map(|(question, ruling)| {
-            decided(earlier, &question.metric.name, question.a, question.b).cloned().unwrap_or_else(
-                || verdict(question, ruling, (outcome.plan.margin, confidence), stand),
-            )
+            decided(earlier, &question.metric.name, question.a, question.b)
+                .cloned()
+                .unwrap_or_else(|| verdict(outcome, question, ruling, stand))
         })
         .collect()
 }
@@ -242,14 +242,10 @@ fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Opti
         .filter(|verdict| verdict.outcome != Ruled::Undecided)
 }
 
-fn verdict(
-    question: &Question<'_>,
-    ruling: Ruling,
-    (margin, confidence): (f64, f64),
-    stand: Stand,
-) -> Verdict {
-    let blocks = question.pairs.log_ratios.len() as u64;
-    let lacking = fewest_blocks(confidence).saturating_sub(blocks);
+fn verdict(outcome: &Outcome, question: &Question<'_>, ruling: Ruling, stand: Stand) -> Verdict {
+    let margin = outcome.plan.margin;
+    let blocks = question.pairs.log_ratios.len();
+    let lacking = fewest_blocks(outcome.asked.confidence).saturating_sub(blocks) as u64;
     let (ruling, more_blocks) = admitted(ruling, question.pairs.censored, lacking, stand);
     let pair = Pair { a: question.names.0, b: &question.names.1, metric: question.metric, margin };
     let a_wins = (ruling.ratio.point < 1.0) == (question.metric.better == Better::Lower);
@@ -263,7 +259,7 @@ fn verdict(
         ratio: ratio(&ruling),
         margin,
         confidence: ruling.ratio.confidence,
-        blocks,
+        blocks: blocks as u64,
         more_blocks,
         note: pair.note(&ruling, more_blocks, question.pairs.censored),
     }
@@ -274,11 +270,6 @@ fn ratio(ruling: &Ruling) -> Option<Ratio> {
     let stats::Estimate { point, low, high, confidence } = ruling.ratio;
     let finite = [point, low, high].iter().all(|end| end.is_finite());
     (confidence > 0.0 && finite).then_some(Ratio { point, low, high })
-}
-
-/// Blocks that an interval of one claim takes.
-fn fewest_blocks(confidence: f64) -> u64 {
-    stats::Plan::fewest_blocks(1, alpha(confidence)) as u64
 }
 
 /// What of a ruling may be said now, and about how many more blocks it takes. A tie of two tests takes fewer

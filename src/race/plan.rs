@@ -40,6 +40,11 @@ pub fn alpha(confidence: f64) -> f64 {
     ((1.0 - confidence) * 1e9).round() / 1e9
 }
 
+/// Blocks that an interval of one claim takes.
+pub fn fewest_blocks(confidence: f64) -> usize {
+    Plan::fewest_blocks(1, alpha(confidence))
+}
+
 /// Pairs that race under the same conditions, times claimed metrics.
 pub fn claims(entrants: &[Entrant], metrics: &[Metric]) -> usize {
     let racing: Vec<&Entrant> = entrants.iter().filter(|entrant| entrant.is_racing()).collect();
@@ -169,8 +174,7 @@ fn expected_half_width(
         .collect();
     let spread = deviation(&logs)?;
     // Below the fewest blocks that can decide there is no interval at this level.
-    let fewest = Plan::fewest_blocks(1, alpha(confidence));
-    let n = usize::try_from(blocks).unwrap_or(usize::MAX).max(fewest);
+    let n = usize::try_from(blocks).unwrap_or(usize::MAX).max(fewest_blocks(confidence));
     // A log-ratio has the scatter of two trials.
     let half = spread * std::f64::consts::SQRT_2 * unit_half_width(n, confidence);
     Some(half.exp_m1())

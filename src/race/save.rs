@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::error::Category;
 
 use super::date;
 use super::layout;
@@ -99,6 +100,30 @@ pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
+/// The head of what this program saves. `foreign` is said of JSON that it is not; `whole` ends what is said
+/// of a text that is cut off.
+pub(crate) fn head<T: DeserializeOwned>(
+    text: &[u8],
+    foreign: &str,
+    whole: &str,
+) -> Result<T, String> {
+    // A struct may also be read from an array, which nothing that is saved is.
+    if text.trim_ascii_start().starts_with(b"[") && serde_json::from_slice::<Value>(text).is_ok() {
+        return Err(foreign.to_owned());
+    }
+    serde_json::from_slice(text).map_err(|error| match error.classify() {
+        _ if text.is_empty() => "the file is empty".to_owned(),
+        _ if is_at_end(&error, text) => {
+            let bytes = text.len();
+            format!(
+                "the file ends in the middle, after {bytes} bytes; it was cut off when copied{whole}"
+            )
+        }
+        Category::Data => foreign.to_owned(),
+        _ => format!("this is not JSON: {error}"),
+    })
+}
+
 /// Whether it is JSON at all, from this program, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
@@ -107,23 +132,7 @@ fn check_head(text: &[u8]) -> Result<(), String> {
         deadheat: Option<Value>,
     }
     let foreign = || "this is JSON, but not a race saved by deadheat".to_owned();
-    // A struct may also be read from an array, which no race is.
-    if text.trim_ascii_start().starts_with(b"[") && serde_json::from_slice::<Value>(text).is_ok() {
-        return Err(foreign());
-    }
-    let head: Head = serde_json::from_slice(text).map_err(|error| {
-        use serde_json::error::Category;
-        match error.classify() {
-            _ if text.is_empty() => "the file is empty".to_owned(),
-            _ if is_at_end(&error, text) => format!(
-                "the file ends in the middle, after {} bytes; it was cut off when copied, as \
-                 races are saved whole",
-                text.len()
-            ),
-            Category::Data => foreign(),
-            _ => format!("this is not JSON: {error}"),
-        }
-    })?;
+    let head: Head = head(text, &foreign(), ", as races are saved whole")?;
     let (Some(format), Some(_)) = (head.format, head.deadheat) else {
         return Err(foreign());
     };

@@ -22,6 +22,8 @@ use super::sentence::{self, Told};
 use crate::figures::Better;
 use crate::race::analyse::{self, Pairs};
 use crate::race::outcome::{Factor, Outcome, Summary, Trial};
+use crate::race::plan::fewest_blocks;
+use crate::race::spread::valid_trials;
 use crate::stats::{signed_rank, spread};
 
 /// The level of a ratio's interval.
@@ -241,7 +243,7 @@ fn ratio_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell) -> See
     }
     let censored = (is_censored(outcome, metric, a), is_censored(outcome, metric, b));
     let lacks = match censored {
-        (false, false) => (blocks < fewest()).then(|| too_few(blocks)),
+        (false, false) => (blocks < fewest_blocks(CONFIDENCE) as u64).then(|| too_few(blocks)),
         _ => Some("figures fall among lost messages, so that one end is not known".into()),
     };
     Seen { interval: ratio(&log_ratios, censored), blocks, lacks }
@@ -274,12 +276,11 @@ fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell) -> Se
         );
     }
     let logs = |id| -> BTreeMap<u64, f64> {
-        let own = outcome.trials.iter().filter(|t| t.contender == id && !t.control);
         let log = |trial: &Trial| {
             let figure = trial.record.metrics.get(metric)?.ln();
-            (trial.record.valid && figure.is_finite()).then_some((trial.block, figure))
+            figure.is_finite().then_some((trial.block, figure))
         };
-        own.filter_map(log).collect()
+        valid_trials(outcome, id).filter_map(log).collect()
     };
     let (above, below) = (logs(a), logs(b));
     let pairs: Vec<(f64, f64)> =
@@ -304,14 +305,9 @@ fn ratio(log_ratios: &[f64], (above, below): (bool, bool)) -> Option<Interval> {
     point.is_finite().then_some(Interval { point, low, high })
 }
 
-/// Blocks that an interval takes.
-fn fewest() -> u64 {
-    signed_rank::fewest(1.0 - CONFIDENCE).unwrap_or(usize::MAX) as u64
-}
-
 fn too_few(blocks: u64) -> String {
     let blocks_text = if blocks == 1 { "1 block".into() } else { format!("{blocks} blocks") };
-    format!("{blocks_text}, and an interval takes {}", fewest())
+    format!("{blocks_text}, and an interval takes {}", fewest_blocks(CONFIDENCE))
 }
 
 fn not_run(cell: &Cell) -> String {

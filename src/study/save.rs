@@ -87,22 +87,7 @@ fn check_head(text: &[u8]) -> Result<(), String> {
         deadheat: Option<Value>,
     }
     let foreign = "this is JSON, but not what `deadheat study run` saves".to_owned();
-    let is_array = text.trim_ascii_start().starts_with(b"[");
-    if is_array && serde_json::from_slice::<Value>(text).is_ok() {
-        return Err(foreign);
-    }
-    let head: Head = serde_json::from_slice(text).map_err(|error| {
-        if text.is_empty() {
-            "the file is empty".to_owned()
-        } else if save::is_at_end(&error, text) {
-            let bytes = text.len();
-            format!("the file ends in the middle, after {bytes} bytes; it was cut off when copied")
-        } else if error.is_data() {
-            foreign.clone()
-        } else {
-            format!("this is not JSON: {error}")
-        }
-    })?;
+    let head: Head = save::head(text, &foreign, "")?;
     match (head.study_format.as_ref().and_then(Value::as_u64), head.format, head.deadheat) {
         (Some(format), _, Some(_)) if format == u64::from(FORMAT) => Ok(()),
         (Some(format), _, Some(_)) if format > u64::from(FORMAT) => Err(format!(
