@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# uml.sh [-t SECONDS] [-m MODULE]… COMMAND…: runs a command in a Linux kernel of its own, in user
-# mode, with this machine's files read-only under it; the way to a kernel that has sch_netem where
+# uml.sh [-t SECONDS] [-m MODULE]… [-w DIR] COMMAND…: runs a command in a Linux kernel of its own, in
+# user mode, with this machine's files read-only under it; the way to a kernel that has sch_netem where
 # this one has not. Its output and status are the command's. 124 where it took longer than SECONDS
-# (120), 125 where the kernel could not run it. /run is the command's own; nothing else is written.
+# (120), 125 where the kernel could not run it. /run is the command's own, and DIR may be written to;
+# nothing else is.
 set -euo pipefail
 
 say() { printf 'uml: %s\n' "$*" >&2; }
@@ -10,15 +11,17 @@ fail() { say "$*"; exit 125; }
 
 limit=120
 modules=(sch_netem veth tun ipv6 sch_fq sch_fq_codel tcp_bbr)
-while getopts t:m: option; do
+writable=
+while getopts t:m:w: option; do
   case $option in
     t) limit=$OPTARG ;;
     m) modules+=("$OPTARG") ;;
+    w) writable=$(realpath -e -- "$OPTARG") || exit 125 ;;
     *) exit 125 ;;
   esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || fail "no command; write uml.sh [-t SECONDS] [-m MODULE]… COMMAND…"
+[ $# -gt 0 ] || fail "no command; write uml.sh [-t SECONDS] [-m MODULE]… [-w DIR] COMMAND…"
 
 PATH="$PATH:/usr/sbin:/sbin"
 command -v linux.uml >/dev/null || fail "linux.uml is not there; Debian has it as user-mode-linux"
@@ -48,6 +51,7 @@ mkdir -p /dev/shm
 mount -t tmpfs shm /dev/shm
 [ -e /dev/net/tun ] || { mkdir -p /dev/net; mknod /dev/net/tun c 10 200; }
 export TMPDIR=/run/tmp
+[ -z $(printf '%q' "$writable") ] || mount -t hostfs -o $(printf '%q' "$writable") writable $(printf '%q' "$writable")
 release=\$(uname -r)
 load() {
   local path
