@@ -10,7 +10,7 @@ say() { printf 'uml: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 125; }
 
 limit=120
-modules=(sch_netem veth tun ipv6 sch_fq sch_fq_codel tcp_bbr)
+modules=(sch_netem sch_tbf veth tun ipv6 sch_fq sch_fq_codel tcp_bbr)
 writable=
 while getopts t:m:w: option; do
   case $option in

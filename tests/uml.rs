@@ -49,7 +49,7 @@ fn can(programs: &[&str]) -> bool {
 /// Runs a command in a kernel of its own; answers what it printed, and that it succeeded.
 fn boot(command: &[&str]) -> String {
     let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/uml.sh"))
-        .args(["-t", "240", "-m", "sch_tbf", "-m", "sch_codel", "-m", "sch_pie"])
+        .args(["-t", "240", "-m", "sch_codel", "-m", "sch_pie"])
         .args(command)
         .output()
         .unwrap();

@@ -214,11 +214,17 @@ fn ask(process: &AgentProcess, word: &ToEmulator) -> Result<FromEmulator> {
     };
     control::write(&mut process.control(), word).map_err(gone)?;
     match control::read(&mut process.control()).map_err(gone)? {
-        FromEmulator::Fault(fault) => Err(match fault.kind {
-            FaultKind::Usage => Error::Usage(fault.message),
-            _ => Error::peer("the emulated path", fault.message),
-        }),
+        FromEmulator::Fault(fault) => Err(blamed(fault)),
         answer => Ok(answer),
+    }
+}
+
+/// What went wrong in the emulator, as an error here: what this host lacks is no fault of a peer.
+fn blamed(fault: Fault) -> Error {
+    match fault.kind {
+        FaultKind::Usage => Error::Usage(fault.message),
+        FaultKind::Unsupported => Error::unsupported("the emulated path", fault.message),
+        _ => Error::peer("the emulated path", fault.message),
     }
 }
 
@@ -353,5 +359,19 @@ fn leave_the_terminal() {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_lacks_stays_apart_from_what_the_emulator_did() {
+        let lacking = blamed(Error::unsupported("backend=netem", "no sch_netem").to_fault());
+        assert!(matches!(lacking, Error::Unsupported { .. }), "{lacking:?}");
+        assert_eq!(lacking.to_string(), "the emulated path: backend=netem: no sch_netem");
+        let wrong = blamed(Error::peer("a thread", "ended").to_fault());
+        assert!(matches!(wrong, Error::Peer { .. }), "{wrong:?}");
     }
 }

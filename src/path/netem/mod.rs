@@ -32,6 +32,9 @@ pub mod translate;
 use account::Counters;
 use inside::{input, within};
 
+/// Queueing disciplines that a kernel may be without; each has a module `sch_NAME`.
+const MODULES: [&str; 5] = ["netem", "tbf", "codel", "fq_codel", "pie"];
+
 /// The three network namespaces, by descriptors.
 #[derive(Debug, Clone, Copy)]
 pub struct Spaces<'a> {
@@ -128,7 +131,7 @@ impl Middle {
         }
         // From here on there may be qdiscs to take away.
         self.began = Some(Vec::new());
-        inside::batch("tc", &self.spaces[1], &batch, &[])?;
+        inside::batch("tc", &self.spaces[1], &batch, &[]).map_err(|e| lacking(e, &batch))?;
         self.began = Some(self.counters()?);
         Ok(())
     }
@@ -239,6 +242,26 @@ pub fn is_asked(network: &Network) -> bool {
     network.backend == Some(Backend::Netem)
 }
 
+/// What tc said of a batch; a kernel without one of its queueing disciplines is said to lack them.
+fn lacking(error: Error, batch: &str) -> Error {
+    match error {
+        Error::Setup { source, .. } if source.to_string().contains("qdisc kind is unknown") => {
+            let asked = |kind: &&&str| batch.split_whitespace().any(|word| word == **kind);
+            let modules: Vec<String> =
+                MODULES.iter().filter(asked).map(|kind| format!("sch_{kind}")).collect();
+            Error::unsupported(
+                "backend=netem",
+                format!(
+                    "kernel has not all of {} (tc: {source}); load these modules, or leave \
+                     `backend` out: backend=tun does all of it and more",
+                    modules.join(", ")
+                ),
+            )
+        }
+        other => other,
+    }
+}
+
 /// Whether there is a netem, and one with a seed.
 fn probe(middle: &OwnedFd) -> Result<Seeded> {
     let lo = ["dev", "lo", "root"];
@@ -283,4 +306,22 @@ fn forward() -> Result<()> {
         set("ipv6/conf/all/forwarding", "1")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_a_queueing_discipline_is_told_which_modules_to_load() {
+        let batch = "qdisc add dev n0 root handle 1: stab overhead -14 netem limit 9\n\
+                     qdisc add dev n0 parent 1:1 handle 2: tbf rate 5bit\n\
+                     qdisc add dev n0 parent 2:1 handle 3: bfifo limit 9\n";
+        let said = |words: &str| Error::setup("run `tc`", std::io::Error::other(words.to_owned()));
+        let unknown = lacking(said("Error: Specified qdisc kind is unknown."), batch);
+        assert!(matches!(unknown, Error::Unsupported { .. }), "{unknown:?}");
+        assert!(unknown.to_string().contains("not all of sch_netem, sch_tbf (tc: "), "{unknown}");
+        let other = lacking(said("Error: Exclusivity flag on."), batch);
+        assert_eq!(other.to_string(), said("Error: Exclusivity flag on.").to_string());
+    }
 }
