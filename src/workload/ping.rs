@@ -67,7 +67,8 @@ const KEYS: &[Key] = &[
         name: "claim",
         kind: Kind::Choice(&["p50", "p90", "p99", "p999"]),
         default: "p50",
-        doc: "the percentile that verdicts are given for; the others are described",
+        doc: "the percentile that verdicts are given for, beyond which ten messages have to lie; the \
+              others are described",
     },
 ];
 
@@ -165,7 +166,28 @@ impl PingTask {
                 self.most_open()
             )));
         }
-        Ok(())
+        self.check_claim()
+    }
+
+    /// A percentile of the tail has no figure where too few messages lie beyond it.
+    fn check_claim(&self) -> Result<()> {
+        let Some((_, fewest)) = TAIL.iter().find(|(name, _)| *name == self.claimed()) else {
+            return Ok(());
+        };
+        let messages = match (self.stop, self.pace) {
+            (Stop::After { count }, _) => count,
+            (Stop::At { time }, Pace::Open { interval }) => time.0 / interval.0,
+            // How many a closed loop makes of its time is what it measures.
+            (Stop::At { .. }, Pace::Closed { .. }) => return Ok(()),
+        };
+        if messages >= *fewest {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "ping: claim={} takes at least {fewest} messages, so that ten lie beyond it, and these are \
+             {messages}; send more of them, or claim a lower percentile",
+            self.claimed()
+        )))
     }
 
     /// How many questions can be open at once: those of one timeout, at the shortest dithered gap.
@@ -196,6 +218,9 @@ impl PingTask {
 }
 
 const PERCENTILES: [&str; 4] = ["p50", "p90", "p99", "p999"];
+
+/// Percentiles of the tail, and the fewest messages of which ten lie beyond each.
+const TAIL: [(&str, u64); 3] = [("p90", 100), ("p99", 1000), ("p999", 10_000)];
 
 impl Task for PingTask {
     fn metrics(&self) -> Vec<Metric> {
@@ -408,10 +433,28 @@ mod tests {
         assert!(say("ping:window=1,interval=1ms").contains("give one of them"));
         assert!(say("ping:count=5,time=1s").contains("not both"));
         assert!(say("ping:think=3s").contains("raise timeout"));
+        assert_eq!(
+            say("ping:claim=p99,count=999"),
+            "ping: claim=p99 takes at least 1000 messages, so that ten lie beyond it, and these are \
+             999; send more of them, or claim a lower percentile"
+        );
+        assert!(say("ping:claim=p90,interval=10ms,time=990ms").contains("and these are 99;"));
+        assert!(say("ping:claim=p999").contains("at least 10000"));
         assert!(say("ping:interval=1us").contains("raise interval"));
         assert!(say("ping:size=4").contains("outside"));
         assert!(say("ping:size=0").contains("outside"));
         assert!(say("ping:sise=64").contains("did you mean `size`?"));
+    }
+
+    #[test]
+    fn the_tail_is_claimed_where_its_figure_can_be_had() {
+        for (name, fewest) in TAIL {
+            let share: f64 = format!("0.{}", &name[1..]).parse().unwrap();
+            assert!(crate::stats::quantile::printable(fewest, share), "{name}");
+            assert!(!crate::stats::quantile::printable(fewest - 1, share), "{name}");
+            task(&format!("ping:claim={name},count={fewest}")).unwrap();
+        }
+        task("ping:claim=p99,window=1,time=10ms").unwrap();
     }
 
     #[test]
