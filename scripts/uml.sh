@@ -11,12 +11,15 @@ fail() { say "$*"; exit 125; }
 
 limit=120
 modules=(sch_netem sch_tbf veth tun ipv6 sch_fq sch_fq_codel tcp_bbr)
-writable=
+mount_writable=
 while getopts t:m:w: option; do
   case $option in
     t) limit=$OPTARG ;;
     m) modules+=("$OPTARG") ;;
-    w) writable=$(realpath -e -- "$OPTARG") || exit 125 ;;
+    w)
+      writable=$(realpath -e -- "$OPTARG") || exit 125
+      printf -v mount_writable 'mount -t hostfs -o %q writable %q' "$writable" "$writable"
+      ;;
     *) exit 125 ;;
   esac
 done
@@ -51,7 +54,7 @@ mkdir -p /dev/shm
 mount -t tmpfs shm /dev/shm
 [ -e /dev/net/tun ] || { mkdir -p /dev/net; mknod /dev/net/tun c 10 200; }
 export TMPDIR=/run/tmp
-[ -z $(printf '%q' "$writable") ] || mount -t hostfs -o $(printf '%q' "$writable") writable $(printf '%q' "$writable")
+$mount_writable
 release=\$(uname -r)
 load() {
   local path

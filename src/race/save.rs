@@ -131,10 +131,10 @@ fn check_head(text: &[u8]) -> Result<(), String> {
         format: Option<Value>,
         deadheat: Option<Value>,
     }
-    let foreign = || "this is JSON, but not a race saved by deadheat".to_owned();
-    let head: Head = head(text, &foreign(), ", as races are saved whole")?;
+    let foreign = "this is JSON, but not a race saved by deadheat";
+    let head: Head = head(text, foreign, ", as races are saved whole")?;
     let (Some(format), Some(_)) = (head.format, head.deadheat) else {
-        return Err(foreign());
+        return Err(foreign.to_owned());
     };
     match format.as_u64() {
         Some(format) if format == u64::from(FORMAT) => Ok(()),
@@ -142,7 +142,7 @@ fn check_head(text: &[u8]) -> Result<(), String> {
             Err(format!("written by a newer deadheat, format {newer}; this one reads {FORMAT}"))
         }
         Some(other) => Err(format!("format {other} does not exist; this one reads {FORMAT}")),
-        None => Err(foreign()),
+        None => Err(foreign.to_owned()),
     }
 }
 

@@ -249,17 +249,21 @@ fn lacking(error: Error, batch: &str) -> Error {
             let asked = |kind: &&&str| batch.split_whitespace().any(|word| word == **kind);
             let modules: Vec<String> =
                 MODULES.iter().filter(asked).map(|kind| format!("sch_{kind}")).collect();
-            Error::unsupported(
-                "backend=netem",
-                format!(
-                    "kernel has not all of {} (tc: {source}); load these modules, or leave \
-                     `backend` out: backend=tun does all of it and more",
-                    modules.join(", ")
-                ),
-            )
+            without(&format!("not all of {}", modules.join(", ")), "these modules", &source)
         }
         other => other,
     }
+}
+
+/// What a kernel is told that has not what this backend takes.
+fn without(what: &str, load: &str, source: &std::io::Error) -> Error {
+    Error::unsupported(
+        "backend=netem",
+        format!(
+            "kernel has {what} (tc: {source}); load {load}, or leave `backend` out: backend=tun \
+             does all of it and more"
+        ),
+    )
 }
 
 /// Whether there is a netem, and one with a seed.
@@ -272,13 +276,7 @@ fn probe(middle: &OwnedFd) -> Result<Seeded> {
     add(&[]).map_err(|error| match error {
         // Whatever it says: nothing but a netem could be wrong with this.
         Error::Setup { source, .. } if source.kind() == std::io::ErrorKind::Other => {
-            Error::unsupported(
-                "backend=netem",
-                format!(
-                    "kernel has no sch_netem (tc: {source}); load that module, or leave \
-                     `backend` out: backend=tun does all of it and more"
-                ),
-            )
+            without("no sch_netem", "that module", &source)
         }
         other => other,
     })?;
