@@ -10,6 +10,7 @@
 //! | [`bundled`] | the studies that are in the program |
 //! | [`plan`] | a race of a study as what is asked of a race, and as a command |
 //! | [`run`] | race after race into a directory, and going on with what was broken off |
+//! | `hold` | a directory that one study at a time is run into |
 //! | [`judge`], `sentence` | published figures beside measured ones, and claims; pure |
 //! | [`outcome`] | what came of one, as it is saved |
 //! | [`save`] | that to disk and back |
@@ -17,6 +18,7 @@
 pub mod bundled;
 pub mod check;
 pub mod expect;
+mod hold;
 pub mod judge;
 pub mod model;
 pub mod outcome;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::check::Checked;
+use super::hold::Hold;
 use super::judge::judge;
 use super::model::RacePlan;
 use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
@@ -118,6 +119,7 @@ struct Course<'a> {
     run: StudyRun,
     results: BTreeMap<String, Outcome>,
     end: End,
+    _hold: Hold,
 }
 
 impl<'a> Course<'a> {
@@ -137,11 +139,14 @@ impl<'a> Course<'a> {
             beside: Vec::new(),
             rulings: Vec::new(),
         };
+        let there = task.dir.is_dir().then(|| Hold::take(task.dir)).transpose()?;
         let run = match earlier(task.dir)? {
             Some(earlier) => same(earlier, &blank, task.dir)?,
             None => empty(task.dir, study.races.iter().map(|plan| &plan.id)).map(|()| blank)?,
         };
-        let mut course = Course { task, run, results: BTreeMap::new(), end: End::Whole };
+        let hold = there.map_or_else(|| Hold::take(task.dir), Ok)?;
+        let mut course =
+            Course { task, run, results: BTreeMap::new(), end: End::Whole, _hold: hold };
         course.gather()?;
         Ok(course)
     }

@@ -218,6 +218,20 @@ fn a_directory_that_holds_something_else_is_left_as_it_is() {
 }
 
 #[test]
+fn two_at_once_do_not_share_a_directory() {
+    let place = Place::new();
+    let said = Cell::new(String::new());
+    let refused = |_: &Order| {
+        said.set(place.refusal(|_| {}));
+        None
+    };
+    assert!(place.run(|_| {}, refused).0.is_ok());
+    let said = said.into_inner();
+    assert!(said.contains("a study is being run into") && said.contains("-o"), "{said}");
+    assert!(place.run(|_| {}, |_| None).0.is_ok(), "it is free again");
+}
+
+#[test]
 fn results_without_their_study_and_places_that_are_no_directory_are_refused() {
     let place = Place::new();
     place.whole();
