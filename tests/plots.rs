@@ -350,6 +350,7 @@ fn study() -> StudyRun {
         deadheat: common::full().deadheat,
         name: "echoes".into(),
         setting: Setting::Quick,
+        full: Vec::new(),
         started: "2026-03-14T15:09:26Z".into(),
         host: "alpha".into(),
         races: Vec::new(),

@@ -128,10 +128,10 @@ fn document(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Document {
     Document {
         title: run.study.title.clone(),
         subtitle: format!(
-            "deadheat {} · study {}, {} setting · {} on {}",
+            "deadheat {} · study {}, {} · {} on {}",
             run.deadheat.version,
             run.name,
-            run.setting.word(),
+            run.thoroughness(),
             run.started,
             run.host
         ),

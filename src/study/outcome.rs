@@ -21,6 +21,9 @@ pub struct StudyRun {
     pub study: Study,
     /// At which setting.
     pub setting: Setting,
+    /// Races that ran in full although the others were quick.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub full: Vec<String>,
     /// When it began: RFC 3339, UTC.
     pub started: String,
     /// The host's name.
@@ -31,6 +34,17 @@ pub struct StudyRun {
     pub beside: Vec<Beside>,
     /// What can be said of each claim, in the order of the study.
     pub rulings: Vec<ClaimRuling>,
+}
+
+impl StudyRun {
+    /// How thoroughly it is run, in words: `quick setting (in full: by-placement)`.
+    pub fn thoroughness(&self) -> String {
+        let word = self.setting.word();
+        match &self.full[..] {
+            [] => format!("{word} setting"),
+            full => format!("{word} setting (in full: {})", full.join(", ")),
+        }
+    }
 }
 
 /// How thoroughly a study is run.

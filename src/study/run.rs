@@ -14,7 +14,7 @@ use super::judge::judge;
 use super::model::RacePlan;
 use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
 use super::save;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown};
 use crate::race::outcome::{Outcome, Program, Status};
 use crate::race::resume::is_unfinished;
 use crate::race::{Request, Stage, date, resume, save as race_save};
@@ -28,6 +28,8 @@ pub struct Task<'a> {
     pub study: &'a Checked,
     /// How thoroughly.
     pub setting: Setting,
+    /// Ids of races that are run in full whatever the setting.
+    pub full: Vec<String>,
     /// The seed of each race; random where none is given.
     pub seed: Option<u64>,
     /// Labels that each result carries.
@@ -38,6 +40,23 @@ pub struct Task<'a> {
     pub started: SystemTime,
     /// This host's name.
     pub host: String,
+}
+
+impl Task<'_> {
+    /// A race as it is to be run.
+    fn plan(&self, race: &RacePlan) -> RacePlan {
+        race.at(if self.full.contains(&race.id) { Setting::Full } else { self.setting })
+    }
+
+    /// # Errors
+    /// [`Error::Usage`] where the study has no race of a name.
+    fn check(&self) -> Result<()> {
+        let ids: Vec<&str> = self.study.study.races.iter().map(|race| race.id.as_str()).collect();
+        match self.full.iter().find(|id| !ids.contains(&id.as_str())) {
+            Some(id) => Err(unknown("race", id, &ids)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// One race to be run, or to go on with.
@@ -98,10 +117,10 @@ pub enum End {
 /// [`Error::Usage`] where the directory holds something else; [`Error::Setup`] where it cannot be written
 /// to. What happens to a race is in its place in the result.
 pub fn run(task: &Task<'_>, race: &mut dyn FnMut(Job<'_>) -> Result<Outcome>) -> Result<Ran> {
+    task.check()?;
     let mut course = Course::begin(task)?;
     course.save()?;
-    let plans: Vec<RacePlan> =
-        task.study.study.races.iter().map(|plan| plan.at(task.setting)).collect();
+    let plans: Vec<RacePlan> = task.study.study.races.iter().map(|race| task.plan(race)).collect();
     for (at, plan) in plans.iter().enumerate() {
         let Some(job) = course.job(at, plan, plans.len())? else { continue };
         let result = race(job);
@@ -133,6 +152,7 @@ impl<'a> Course<'a> {
             name: task.name.to_owned(),
             study: study.clone(),
             setting: task.setting,
+            full: task.full.clone(),
             started: date::rfc3339(task.started),
             host: task.host.clone(),
             races: plans.map(|plan| RaceRun::pending(&plan.id)).collect(),
@@ -158,8 +178,7 @@ impl<'a> Course<'a> {
             if !file.exists() {
                 continue;
             }
-            let (found, request) =
-                (race_save::load(&file)?, self.request(&plan.at(self.task.setting))?);
+            let (found, request) = (race_save::load(&file)?, self.request(&self.task.plan(plan))?);
             if found.asked != request.asked() {
                 return Err(Error::usage(format!(
                     "{} is the result of another race than `{}` of this study; give another \
@@ -317,8 +336,8 @@ fn same(earlier: StudyRun, now: &StudyRun, dir: &Path) -> Result<StudyRun> {
     if earlier.name != now.name {
         return refuse(format!("the study `{}`", earlier.name));
     }
-    if earlier.setting != now.setting {
-        return refuse(format!("this study at the {} setting", earlier.setting.word()));
+    if (earlier.setting, &earlier.full) != (now.setting, &now.full) {
+        return refuse(format!("this study at the {}", earlier.thoroughness()));
     }
     if earlier.study != now.study {
         return refuse(format!("an earlier version of the study `{}`", earlier.name));

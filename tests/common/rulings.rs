@@ -46,6 +46,7 @@ pub(crate) fn ran() -> (StudyRun, Outcome) {
         beside: study.published.iter().zip([310_000.0, 253_000.0]).map(beside).collect(),
         study,
         setting: Setting::Quick,
+        full: vec!["right".into()],
         started: "2026-05-01T10:00:00Z".into(),
         host: "alpha".into(),
         races: vec![race("published"), race("right")],

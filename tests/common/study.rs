@@ -130,7 +130,8 @@ pub(crate) fn run() -> StudyRun {
         deadheat: Program { version: "0.1.0".into() },
         name: "echoes".into(),
         study: checked.study,
-        setting: Setting::Full,
+        setting: Setting::Quick,
+        full: vec!["slowly".into()],
         started: "2026-01-01T00:00:00Z".into(),
         host: "quiet".into(),
         races: vec![

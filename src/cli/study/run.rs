@@ -30,6 +30,15 @@ pub(super) struct RunArgs {
     /// Fewer and shorter trials, as each study says
     #[arg(long)]
     quick: bool,
+    /// Races of the study to run in full although the others are quick, with commas between
+    #[arg(
+        long,
+        value_name = "RACE",
+        value_delimiter = ',',
+        requires = "quick",
+        conflicts_with = "all"
+    )]
+    full: Vec<String>,
     /// Where results go [default: deadheat-study-NAME-DATE]; several studies get a directory each in it.
     /// The same again goes on with what was broken off
     #[arg(short, long, value_name = "DIR")]
@@ -58,6 +67,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
     let form = Form::find(&args.format)?;
     let studies = named(args)?;
     let labels = labels(&args.label)?;
+    check_full(args, studies.len())?;
     check_page(args, studies.len())?;
     let started = SystemTime::now();
     let mut ended = Vec::new();
@@ -71,6 +81,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
             name: &named.name,
             study: &named.study,
             setting: if args.quick { Setting::Quick } else { Setting::Full },
+            full: args.full.clone(),
             seed: args.seed,
             labels: labels.clone(),
             dir: &dir,
@@ -120,6 +131,14 @@ fn labels(typed: &[String]) -> Result<BTreeMap<String, String>> {
         Ok((key.to_owned(), value.to_owned()))
     };
     typed.iter().map(read).collect()
+}
+
+/// Races are named within one study.
+fn check_full(args: &RunArgs, studies: usize) -> Result<()> {
+    if studies > 1 && !args.full.is_empty() {
+        return Err(Error::usage("--full names races of one study; run that study by itself"));
+    }
+    Ok(())
 }
 
 /// A page that cannot be written is refused before anything runs.

@@ -10,9 +10,7 @@ use crate::report::document::{Cell, Column, Line, Table, Tone};
 use crate::report::study::{ruling_word, variant_word};
 use crate::report::{plot, words};
 use crate::study::model::{Claim, RacePlan, Source, Test};
-use crate::study::outcome::{
-    Answer, Beside, ClaimRuling, Interval, Ruling, Setting, StudyRun, TestAnswer,
-};
+use crate::study::outcome::{Answer, Beside, ClaimRuling, Interval, Ruling, StudyRun, TestAnswer};
 
 /// The name of the study's own part.
 const PART: &str = "study";
@@ -22,13 +20,10 @@ pub(super) fn top(html: &mut Html, run: &StudyRun) -> Vec<Link> {
     let study = &run.study;
     html.open("article", &[("class", "part"), ("id", PART)]);
     html.leaf("h1", &[], &study.title);
-    let setting = match run.setting {
-        Setting::Full => "in full",
-        Setting::Quick => "in the quick setting",
-    };
     let how = format!(
-        "study {} · run {setting} on {} · {} UTC · deadheat {}",
+        "study {} · {} · run on {} · {} UTC · deadheat {}",
         run.name,
+        run.thoroughness(),
         run.host,
         day(&run.started),
         run.deadheat.version

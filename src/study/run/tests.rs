@@ -81,6 +81,7 @@ impl Place {
             name: "echoes",
             study: &self.study,
             setting: Setting::Full,
+            full: Vec::new(),
             seed: Some(7),
             labels: BTreeMap::from([("where".to_owned(), "here".to_owned())]),
             dir: &out,
@@ -176,6 +177,31 @@ fn what_was_broken_off_goes_on_with_the_same_figures_as_if_it_had_not_been() {
     let (third, jobs) = place.run(|_| {}, |_| None);
     assert_eq!(jobs, ["3 of 3: three"], "what could not run is tried again, and nothing else");
     assert_eq!(third.unwrap().run, again.run);
+}
+
+#[test]
+fn races_that_are_named_run_in_full_although_the_others_are_quick() {
+    let place = Place::new();
+    let named = |ids: &[&str]| ids.iter().map(|&id| id.to_owned()).collect::<Vec<String>>();
+    let (none, full, misspelt) = (named(&[]), named(&["one"]), named(&["one", "tow"]));
+    let said = place.refusal(|task| task.full = misspelt);
+    assert!(said.contains("unknown race `tow`; did you mean `two`?"), "{said}");
+    assert!(!place.out().exists());
+    let blocks = |full: &[String]| {
+        let change = |task: &mut Task<'_>| {
+            (task.setting, task.full) = (Setting::Quick, full.to_vec());
+        };
+        let ran = place.run(change, |_| None).0.unwrap();
+        (ran.results["one"].asked.blocks, ran.run)
+    };
+    let (asked, run) = blocks(&full);
+    assert_eq!((asked, run.thoroughness()), (Some(12), "quick setting (in full: one)".to_owned()));
+    assert_eq!(save::load(&place.out()).unwrap(), run);
+    assert_eq!(blocks(&full), (Some(12), run), "the same again goes on");
+    let said = place.refusal(|task| task.setting = Setting::Quick);
+    assert!(said.contains("at the quick setting (in full: one)"), "{said}");
+    fs::remove_dir_all(place.out()).unwrap();
+    assert_eq!(blocks(&none).0, Some(8));
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn run() -> StudyRun {
         name: "echoes".into(),
         study: read::study(STUDY, "x.toml").unwrap().study,
         setting: Setting::Quick,
+        full: Vec::new(),
         started: "2026-01-01T00:00:00Z".into(),
         host: "fake".into(),
         races: vec![RaceRun {
