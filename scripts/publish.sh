@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # publish.sh RUNS INTO: takes studies that were run (`deadheat study run … -o RUNS/NAME`) into the
-# repository: results packed, raw samples left out, and each study's report as Markdown.
+# repository: results packed, raw samples left out, each study's report as Markdown, and RESULTS.md of
+# all that is in INTO, claim by claim.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${1:?RUNS: a directory of studies that were run}
@@ -17,4 +18,5 @@ for study in "$runs"/*/study.json; do
   done
   "$deadheat" study report "$to" --format markdown >"$to/README.md"
 done
+"$deadheat" study report "$into" --format markdown >"$into/RESULTS.md"
 du -sh "$into"

@@ -90,6 +90,21 @@ fn a_study_that_was_run_is_as_its_golden_files() {
 }
 
 #[test]
+fn what_came_of_several_studies_is_as_its_golden_files() {
+    let first = common::study::run();
+    let mut second = first.clone();
+    second.name = "echoes-again".into();
+    second.full = vec!["echoes".into()];
+    (second.host, second.started) = ("busy".into(), "2026-01-03T00:00:00Z".into());
+    second.races[0].trusted = false;
+    let runs = [first, second];
+    for (form, file) in [(Form::Terminal, "studies-terminal"), (Form::Markdown, "studies-markdown")]
+    {
+        golden(file, &report::studies::render(&runs, form, &Style::default()).unwrap());
+    }
+}
+
+#[test]
 fn knees_are_in_the_answer_and_in_a_table() {
     let mut outcome = common::varied();
     outcome.sweeps = common::everything().sweeps;

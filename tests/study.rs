@@ -143,6 +143,17 @@ fn several_studies_go_into_a_directory_each_and_end_with_their_claims() {
         assert!(dir.path().join(file).exists(), "{file}");
     }
     assert!(!dir.path().join("all/a/pipes.samples").exists());
+    let shown = deadheat(&["study", "report", "all"], dir.path());
+    let said = words(&shown.stdout);
+    assert_eq!(shown.status.code(), Some(0), "{}", words(&shown.stderr));
+    assert!(said.starts_with("What came of 2 studies\n"), "{said}");
+    for (format, wanted) in
+        [("html", "`deadheat report all --format html"), ("json", "of one study")]
+    {
+        let refused = deadheat(&["study", "report", "all", "--format", format], dir.path());
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(words(&refused.stderr).contains(wanted), "{}", words(&refused.stderr));
+    }
 }
 
 #[test]

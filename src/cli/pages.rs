@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::race::outcome::Outcome;
 use crate::race::save;
 use crate::report::Shown;
-use crate::report::html::{Entry, Found, Page, Part, index, page};
+use crate::report::html::{self, Entry, Found, Page, Part, index, page};
 use crate::study::outcome::StudyRun;
 use crate::study::save as studies;
 
@@ -27,6 +27,16 @@ pub(super) fn prepare(file: &Path) -> Result<()> {
         )));
     }
     save::prepare(file)
+}
+
+/// A page was asked of the several studies that are, or will be, in `dir`.
+pub(super) fn of_one_study(dir: &Path) -> Error {
+    Error::usage(format!(
+        "a page is of one study; `deadheat report {} --format {} -o DIR` makes pages of several, and an \
+         index",
+        dir.display(),
+        html::ID
+    ))
 }
 
 /// The page of one result, which is in `file`.

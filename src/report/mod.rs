@@ -26,7 +26,7 @@
 //! | `history.rs` | the same race over time, in the same document form |
 //! | `spark.rs` | a series as a line of bars |
 //! | `compare.rs` | two races, in the same document form |
-//! | `study.rs` | a study that was run, likewise |
+//! | `study.rs` `studies.rs` | a study that was run, and what came of several, likewise |
 
 use std::path::Path;
 
@@ -56,6 +56,7 @@ mod path;
 pub mod plot;
 mod results;
 mod spark;
+pub mod studies;
 pub mod study;
 mod sweeps;
 mod terminal;

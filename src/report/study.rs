@@ -81,25 +81,32 @@ pub fn variant_word(variant: Variant) -> &'static str {
     }
 }
 
-/// How many claims came out how: `3 claims: 2 hold, 1 depends`.
-pub fn tally(run: &StudyRun) -> String {
-    if run.rulings.is_empty() {
+/// Every ruling, in the order in which they are counted.
+pub(super) const RULINGS: [Ruling; 4] =
+    [Ruling::Holds, Ruling::DoesNotHold, Ruling::Depends, Ruling::Open];
+
+/// How many claims of studies came out how: `3 claims: 2 hold, 1 depends`.
+pub fn tally(runs: &[StudyRun]) -> String {
+    let found: Vec<Ruling> =
+        runs.iter().flat_map(|run| &run.rulings).map(|found| found.ruling).collect();
+    if found.is_empty() {
         return "No claims to judge".into();
     }
     let mut parts = Vec::new();
-    for (ruling, one, several) in [
-        (Ruling::Holds, "holds", "hold"),
-        (Ruling::DoesNotHold, "does not hold", "do not hold"),
-        (Ruling::Depends, "depends", "depend"),
-        (Ruling::Open, "is open", "are open"),
-    ] {
-        match run.rulings.iter().filter(|found| found.ruling == ruling).count() {
+    for ruling in RULINGS {
+        let (one, several) = match ruling {
+            Ruling::Holds => ("holds", "hold"),
+            Ruling::DoesNotHold => ("does not hold", "do not hold"),
+            Ruling::Depends => ("depends", "depend"),
+            Ruling::Open => ("is open", "are open"),
+        };
+        match found.iter().filter(|one| **one == ruling).count() {
             0 => {}
             1 => parts.push(format!("1 {one}")),
             n => parts.push(format!("{n} {several}")),
         }
     }
-    format!("{}: {}", words::count(run.rulings.len() as u64, "claim"), parts.join(", "))
+    format!("{}: {}", words::count(found.len() as u64, "claim"), parts.join(", "))
 }
 
 /// What a table of published figures shares.
@@ -141,7 +148,7 @@ fn document(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Document {
 
 fn answer(run: &StudyRun) -> Vec<Line> {
     let mut lines = vec![Line::new(run.study.question.clone(), Tone::Aside)];
-    lines.push(Line::new(format!("{}.", tally(run)), Tone::Plain));
+    lines.push(Line::new(format!("{}.", tally(std::slice::from_ref(run))), Tone::Plain));
     let without = run.races.iter().filter(|race| race.file.is_none()).count();
     if without > 0 {
         let all = words::count(run.races.len() as u64, "race");
@@ -157,11 +164,11 @@ fn answer(run: &StudyRun) -> Vec<Line> {
     lines
 }
 
-fn is_doubtful(race: &&RaceRun) -> bool {
+pub(super) fn is_doubtful(race: &&RaceRun) -> bool {
     race.file.is_some() && !race.trusted
 }
 
-fn claims(run: &StudyRun) -> Vec<Point> {
+pub(super) fn claims(run: &StudyRun) -> Vec<Point> {
     let pairs = run.study.claims.iter().zip(&run.rulings);
     let point = |(claim, ruling): (&Claim, &ClaimRuling)| {
         let by = claim.by.as_ref().map_or_else(String::new, |by| format!(" ({by})"));

@@ -1,6 +1,7 @@
 //! What came of a study on disk: `study.json` in a directory, beside the results of its races.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -33,6 +34,18 @@ pub fn file_of(place: &Path) -> PathBuf {
 fn there(file: &Path) -> PathBuf {
     let packed = PathBuf::from(format!("{}.gz", file.display()));
     if !file.exists() && packed.exists() { packed } else { file.to_owned() }
+}
+
+/// The directories in `place` that a study was run into, by name; none where `place` is one itself.
+pub fn within(place: &Path) -> Vec<PathBuf> {
+    let was_run = |dir: &PathBuf| dir.is_dir() && file_of(dir).exists();
+    if was_run(&place.to_owned()) {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(was_run).collect();
+    found.sort();
+    found
 }
 
 /// Reads what came of a study, from its directory or its file.

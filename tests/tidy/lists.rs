@@ -60,6 +60,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("plot", "the figures of a result, drawn"),
             ("explain", "where the time goes"),
             ("results", "the table of figures"),
+            ("studies", "what came of several studies"),
             ("study", "a study that was run"),
             ("spark", "a series as a line of bars"),
             ("sweeps", "the knees under rising load"),

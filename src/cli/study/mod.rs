@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use crate::error::{Error, Result};
 use crate::report::study::{Form, render};
-use crate::report::{html, visible};
+use crate::report::{html, studies, visible};
 use crate::study::check::Checked;
 use crate::study::{bundled, read, save};
 
@@ -29,7 +29,7 @@ enum Command {
     Show(ShowArgs),
     /// Run studies, each into a directory of its own
     Run(run::RunArgs),
-    /// Show a study that was run again, in any format
+    /// Show a study that was run again, in any format, or what came of all in a directory
     Report(ReportArgs),
 }
 
@@ -45,7 +45,7 @@ struct ShowArgs {
 
 #[derive(Debug, clap::Args)]
 struct ReportArgs {
-    /// The directory that it was run into, or its study.json
+    /// The directory that it was run into, or its study.json; or one with several of them in it
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// terminal, markdown, json or html
@@ -75,15 +75,24 @@ fn show(args: &ShowArgs) -> Result<()> {
 
 fn report(args: &ReportArgs) -> Result<()> {
     if args.format == html::ID {
+        if !save::within(&args.dir).is_empty() {
+            return Err(pages::of_one_study(&args.dir));
+        }
         let run = save::load(&args.dir)?;
         let results = save::results(&run, &args.dir)?;
         let page = pages::of_study(&run, &results, &args.dir);
         return deliver(page.as_bytes(), args.output.as_deref());
     }
     let form = Form::find(&args.format)?;
-    let run = save::load(&args.dir)?;
-    let results = save::results(&run, &args.dir)?;
-    let text = render(&run, &results, form, &stdout_style())?;
+    let within = save::within(&args.dir);
+    let text = if within.is_empty() {
+        let run = save::load(&args.dir)?;
+        let results = save::results(&run, &args.dir)?;
+        render(&run, &results, form, &stdout_style())?
+    } else {
+        let runs = within.iter().map(|dir| save::load(dir)).collect::<Result<Vec<_>>>()?;
+        studies::render(&runs, form, &stdout_style())?
+    };
     deliver(text.as_bytes(), args.output.as_deref())
 }
 

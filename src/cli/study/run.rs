@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::race::date;
 use crate::race::outcome::Outcome;
 use crate::report::study::{Form, render, ruling_word, tally};
-use crate::report::{html, visible};
+use crate::report::visible;
 use crate::study::bundled;
 use crate::study::outcome::{Setting, StudyRun};
 use crate::study::run::{End, Job, Ran, Task, run as run_study};
@@ -145,12 +145,7 @@ fn check_full(args: &RunArgs, studies: usize) -> Result<()> {
 fn check_page(args: &RunArgs, studies: usize) -> Result<()> {
     let Some(file) = &args.html else { return Ok(()) };
     if studies > 1 {
-        return Err(Error::usage(format!(
-            "--html {}: a page is of one study; `deadheat report DIR --format {} -o DIR` makes pages of \
-             several, and an index",
-            file.display(),
-            html::ID
-        )));
+        return Err(pages::of_one_study(Path::new("DIR")));
     }
     pages::prepare(file)
 }
@@ -191,7 +186,7 @@ fn race(args: &RunArgs, within: &str, job: Job<'_>) -> Result<Outcome> {
 fn closing<'a>(runs: impl Iterator<Item = &'a StudyRun>) -> String {
     let mut out = String::from("\nClaims\n");
     for run in runs {
-        out.push_str(&format!("  {} ({})\n", visible(&run.name), tally(run)));
+        out.push_str(&format!("  {} ({})\n", visible(&run.name), tally(std::slice::from_ref(run))));
         for (claim, ruling) in run.study.claims.iter().zip(&run.rulings) {
             let word = ruling_word(ruling.ruling);
             out.push_str(&format!("    {word:<14} {}\n", visible(&claim.says)));

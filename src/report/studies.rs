@@ -1,0 +1,93 @@
+//! What came of several studies, claim by claim, as one document.
+
+use std::collections::BTreeSet;
+
+use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
+use super::study::{Form, RULINGS, claims, is_doubtful, ruling_word, tally};
+use super::{Style, markdown, terminal, words};
+use crate::error::{Error, Result};
+use crate::study::outcome::{Ruling, StudyRun};
+
+/// What came of studies in `form`, in their order; text has a newline at its end.
+///
+/// # Errors
+/// [`Error::Usage`] for JSON, which is of one study.
+pub fn render(runs: &[StudyRun], form: Form, style: &Style) -> Result<String> {
+    match form {
+        Form::Terminal => Ok(terminal::render(&document(runs), style)),
+        Form::Markdown => Ok(markdown::render(&document(runs))),
+        Form::Json => Err(Error::usage(
+            "--format json is of one study; name the directory of that one, or its study.json",
+        )),
+    }
+}
+
+fn document(runs: &[StudyRun]) -> Document {
+    let top = vec![
+        Block::Sentences(vec![Line::new(format!("{}.", tally(runs)), Tone::Plain)]),
+        Block::Table(table(runs)),
+    ];
+    let studies = runs.iter().map(|run| Section::new(&run.study.title, section(run)));
+    Document {
+        title: match runs.len() {
+            1 => "What came of 1 study".into(),
+            n => format!("What came of {n} studies"),
+        },
+        subtitle: subtitle(runs),
+        sections: std::iter::once(Section::new("", top)).chain(studies).flatten().collect(),
+    }
+}
+
+/// Where and when: `on quiet, 2026-01-01 to 2026-01-02`.
+fn subtitle(runs: &[StudyRun]) -> String {
+    let hosts: BTreeSet<&str> = runs.iter().map(|run| run.host.as_str()).collect();
+    let hosts: Vec<&str> = hosts.into_iter().collect();
+    let days: BTreeSet<&str> = runs.iter().map(day).collect();
+    let days = match (days.first(), days.last()) {
+        (Some(first), Some(last)) if first != last => format!(", {first} to {last}"),
+        (Some(only), _) => format!(", {only}"),
+        (None, _) => String::new(),
+    };
+    format!("on {}{days}", words::list(&hosts))
+}
+
+fn day(run: &StudyRun) -> &str {
+    run.started.get(..10).unwrap_or(&run.started)
+}
+
+/// How many claims of each study came out how.
+fn table(runs: &[StudyRun]) -> Table {
+    let column = |heading: &str, cell: &dyn Fn(&StudyRun) -> String| {
+        Column::new(heading, runs.iter().map(|run| Cell::text(cell(run))).collect())
+    };
+    let of = |run: &StudyRun, ruling: Ruling| match run
+        .rulings
+        .iter()
+        .filter(|found| found.ruling == ruling)
+        .count()
+    {
+        0 => words::NOTHING.into(),
+        n => n.to_string(),
+    };
+    let mut columns = vec![
+        column("study", &|run| run.name.clone()),
+        column("claims", &|run| run.rulings.len().to_string()),
+    ];
+    columns.extend(RULINGS.map(|ruling| column(ruling_word(ruling), &|run| of(run, ruling))));
+    Table { columns, legend: String::new() }
+}
+
+fn section(run: &StudyRun) -> Vec<Block> {
+    let how = format!("{}, {}, {}.", run.name, run.thoroughness(), day(run));
+    let mut lines =
+        vec![Line::new(run.study.question.clone(), Tone::Plain), Line::new(how, Tone::Aside)];
+    for race in &run.races {
+        if let Some(why) = race.why_not.as_ref().filter(|_| race.file.is_none()) {
+            lines.push(Line::new(format!("{} did not run: {why}", race.id), Tone::Open));
+        }
+        if is_doubtful(&race) {
+            lines.push(Line::new(format!("{} is not trusted.", race.id), Tone::Bad));
+        }
+    }
+    vec![Block::Sentences(lines), Block::Points(claims(run))]
+}
