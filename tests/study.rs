@@ -6,6 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use deadheat::report::Style;
+use deadheat::report::studies::render;
+use deadheat::report::study::Form;
+
 fn deadheat(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_deadheat"))
         .args(args)
@@ -348,6 +352,15 @@ fn kept_runs_say_what_their_figures_say() {
         entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
     };
     let mut studies = 0;
+    for run in folders(&kept) {
+        let runs: Vec<_> = deadheat::study::save::within(&run)
+            .iter()
+            .map(|place| deadheat::study::save::load(place).unwrap())
+            .collect();
+        let said = render(&runs, Form::Markdown, &Style::default()).unwrap();
+        let results = run.join("RESULTS.md");
+        assert_eq!(fs::read_to_string(&results).unwrap(), said, "{}", results.display());
+    }
     for place in folders(&kept).iter().flat_map(|run| folders(run)) {
         let run = deadheat::study::save::load(&place).unwrap();
         let results = deadheat::study::save::results(&run, &place).unwrap();
