@@ -352,23 +352,23 @@ fn kept_runs_say_what_their_figures_say() {
         entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
     };
     let mut studies = 0;
-    for run in folders(&kept) {
-        let runs: Vec<_> = deadheat::study::save::within(&run)
-            .iter()
-            .map(|place| deadheat::study::save::load(place).unwrap())
-            .collect();
+    for folder in folders(&kept) {
+        let places = deadheat::study::save::within(&folder);
+        assert_eq!(places.len(), folders(&folder).len(), "{}", folder.display());
+        let mut runs = Vec::new();
+        for place in places {
+            let run = deadheat::study::save::load(&place).unwrap();
+            let results = deadheat::study::save::results(&run, &place).unwrap();
+            let checked = deadheat::study::check::check(run.study.clone()).unwrap();
+            let judged = deadheat::study::judge::judge(&checked, &results);
+            assert_eq!(judged.rulings, run.rulings, "{}", place.display());
+            assert_eq!(judged.beside, run.beside, "{}", place.display());
+            runs.push(run);
+        }
         let said = render(&runs, Form::Markdown, &Style::default()).unwrap();
-        let results = run.join("RESULTS.md");
+        let results = folder.join("RESULTS.md");
         assert_eq!(fs::read_to_string(&results).unwrap(), said, "{}", results.display());
-    }
-    for place in folders(&kept).iter().flat_map(|run| folders(run)) {
-        let run = deadheat::study::save::load(&place).unwrap();
-        let results = deadheat::study::save::results(&run, &place).unwrap();
-        let checked = deadheat::study::check::check(run.study.clone()).unwrap();
-        let judged = deadheat::study::judge::judge(&checked, &results);
-        assert_eq!(judged.rulings, run.rulings, "{}", place.display());
-        assert_eq!(judged.beside, run.beside, "{}", place.display());
-        studies += 1;
+        studies += runs.len();
     }
     assert!(studies >= 11, "{studies} studies in {}", kept.display());
 }

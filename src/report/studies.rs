@@ -1,12 +1,13 @@
 //! What came of several studies, claim by claim, as one document.
 
 use std::collections::BTreeSet;
+use std::slice;
 
 use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
-use super::study::{Form, RULINGS, claims, is_doubtful, ruling_word, tally};
+use super::study::{Form, RULINGS, claims, how_many, is_doubtful, ruling_word, tally};
 use super::{Style, markdown, terminal, words};
 use crate::error::{Error, Result};
-use crate::study::outcome::{Ruling, StudyRun};
+use crate::study::outcome::StudyRun;
 
 /// What came of studies in `form`, in their order; text has a newline at its end.
 ///
@@ -60,12 +61,7 @@ fn table(runs: &[StudyRun]) -> Table {
     let column = |heading: &str, cell: &dyn Fn(&StudyRun) -> String| {
         Column::new(heading, runs.iter().map(|run| Cell::text(cell(run))).collect())
     };
-    let of = |run: &StudyRun, ruling: Ruling| match run
-        .rulings
-        .iter()
-        .filter(|found| found.ruling == ruling)
-        .count()
-    {
+    let of = |run: &StudyRun, ruling| match how_many(slice::from_ref(run), ruling) {
         0 => words::NOTHING.into(),
         n => n.to_string(),
     };

@@ -87,9 +87,8 @@ pub(super) const RULINGS: [Ruling; 4] =
 
 /// How many claims of studies came out how: `3 claims: 2 hold, 1 depends`.
 pub fn tally(runs: &[StudyRun]) -> String {
-    let found: Vec<Ruling> =
-        runs.iter().flat_map(|run| &run.rulings).map(|found| found.ruling).collect();
-    if found.is_empty() {
+    let claims: usize = runs.iter().map(|run| run.rulings.len()).sum();
+    if claims == 0 {
         return "No claims to judge".into();
     }
     let mut parts = Vec::new();
@@ -100,13 +99,18 @@ pub fn tally(runs: &[StudyRun]) -> String {
             Ruling::Depends => ("depends", "depend"),
             Ruling::Open => ("is open", "are open"),
         };
-        match found.iter().filter(|one| **one == ruling).count() {
+        match how_many(runs, ruling) {
             0 => {}
             1 => parts.push(format!("1 {one}")),
             n => parts.push(format!("{n} {several}")),
         }
     }
-    format!("{}: {}", words::count(found.len() as u64, "claim"), parts.join(", "))
+    format!("{}: {}", words::count(claims as u64, "claim"), parts.join(", "))
+}
+
+/// How many claims of studies came out so.
+pub(super) fn how_many(runs: &[StudyRun], ruling: Ruling) -> usize {
+    runs.iter().flat_map(|run| &run.rulings).filter(|found| found.ruling == ruling).count()
 }
 
 /// What a table of published figures shares.

@@ -159,6 +159,7 @@ impl<'a> Course<'a> {
             beside: Vec::new(),
             rulings: Vec::new(),
         };
+        // What is there is held before it is read, and what is not as soon as it is made.
         let there = task.dir.is_dir().then(|| Hold::take(task.dir)).transpose()?;
         let run = match earlier(task.dir)? {
             Some(earlier) => same(earlier, &blank, task.dir)?,

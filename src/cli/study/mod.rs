@@ -74,22 +74,18 @@ fn show(args: &ShowArgs) -> Result<()> {
 }
 
 fn report(args: &ReportArgs) -> Result<()> {
-    if args.format == html::ID {
-        if !save::within(&args.dir).is_empty() {
-            return Err(pages::of_one_study(&args.dir));
-        }
-        let run = save::load(&args.dir)?;
-        let results = save::results(&run, &args.dir)?;
-        let page = pages::of_study(&run, &results, &args.dir);
-        return deliver(page.as_bytes(), args.output.as_deref());
-    }
-    let form = Form::find(&args.format)?;
+    // A page is no form of text; any other name is looked up before anything is read.
+    let form = (args.format != html::ID).then(|| Form::find(&args.format)).transpose()?;
     let within = save::within(&args.dir);
     let text = if within.is_empty() {
         let run = save::load(&args.dir)?;
         let results = save::results(&run, &args.dir)?;
-        render(&run, &results, form, &stdout_style())?
+        match form {
+            Some(form) => render(&run, &results, form, &stdout_style())?,
+            None => pages::of_study(&run, &results, &args.dir),
+        }
     } else {
+        let form = form.ok_or_else(|| pages::of_one_study(&args.dir))?;
         let runs = within.iter().map(|dir| save::load(dir)).collect::<Result<Vec<_>>>()?;
         studies::render(&runs, form, &stdout_style())?
     };
