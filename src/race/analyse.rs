@@ -261,6 +261,10 @@ fn verdict(outcome: &Outcome, question: &Question<'_>, ruling: Ruling, stand: St
         confidence: ruling.ratio.confidence,
         blocks: blocks as u64,
         more_blocks,
+        more_ns: None,
+        direction: None,
+        resolution: None,
+        effect: None,
         note: pair.note(&ruling, more_blocks, question.pairs.censored),
     }
 }

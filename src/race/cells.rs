@@ -366,6 +366,7 @@ fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) 
         asked: asked.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
         effective: Effective::new(),
         far_effective: Effective::new(),
+        floor: false,
         blocked: None,
         cell,
     }

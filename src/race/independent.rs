@@ -170,6 +170,10 @@ fn verdict(metric: &Metric, [a, b]: [&Entrant; 2], samples: &Samples, court: &Co
         confidence: 1.0 - finding.error,
         blocks: samples.a.trials.min(samples.b.trials),
         more_blocks: None,
+        more_ns: None,
+        direction: None,
+        resolution: None,
+        effect: None,
         note: match seen {
             Some(seen) => pair.of_independent(finding.outcome, &seen),
             None if !samples.has_ratio() => {

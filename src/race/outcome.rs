@@ -68,6 +68,10 @@ pub struct Outcome {
     pub sweeps: Vec<Sweep>,
     /// One verdict per claim.
     pub verdicts: Vec<Verdict>,
+    /// The same claims on all trials that ran, where one contender lost more of them to gates than
+    /// another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfiltered: Vec<Verdict>,
     /// The first contender against its hidden copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
@@ -121,6 +125,12 @@ pub struct Asked {
     /// The margin as a fraction, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
+    /// The resolution asked for, as a fraction, where one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve: Option<f64>,
+    /// Whether contenders that the far kernel answers take part in claims, where that was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claims_all: bool,
     /// The confidence as a fraction.
     pub confidence: f64,
     /// The placement, where one was given.
@@ -154,8 +164,30 @@ pub struct Fixed {
     pub looks: Vec<crate::stats::Look>,
     /// Verdicts to give.
     pub claims: u64,
+    /// The workload as each trial ran it, where the length of a trial was left to the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Why its trials are as long as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload_reason: Option<String>,
+    /// The number of blocks as it was estimated anew on the way, from the scatter alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replans: Vec<Replan>,
     /// How quantiles are defined.
     pub quantile_definition: String,
+}
+
+/// A new number of blocks, found half-way without a look at who leads.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Replan {
+    /// After how many blocks.
+    pub after: u64,
+    /// Blocks at most before.
+    pub from: u64,
+    /// Blocks at most since.
+    pub to: u64,
+    /// The scatter that it was estimated from: the standard deviation of the log-ratios of a block.
+    pub scatter: f64,
 }
 
 /// One contender of the race.
@@ -180,6 +212,9 @@ pub struct Entrant {
     /// Options as read back, far end.
     #[serde(default, skip_serializing_if = "Effective::is_empty")]
     pub far_effective: Effective,
+    /// Whether it is a reference row that takes no part in claims: the far kernel answers it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub floor: bool,
     /// Why it dropped out, with the evidence, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
@@ -408,9 +443,22 @@ pub struct Verdict {
     pub confidence: f64,
     /// Blocks it stands on.
     pub blocks: u64,
-    /// About how many more it would take; only for `undecided`.
+    /// About how many more it would take; only for `undecided`. Absent there: no number would do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more_blocks: Option<u64>,
+    /// About how much longer that takes on this machine, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_ns: Option<u64>,
+    /// The id of the better one where the interval leaves out equality, whatever the margin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<usize>,
+    /// The difference that these blocks would have found with 80 % power, as a fraction. Absent with
+    /// too few blocks, and in files of before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<f64>,
+    /// a less b, in the metric's unit, at the level of the ratio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
     /// The verdict in a sentence.
     pub note: String,
 }
@@ -418,6 +466,17 @@ pub struct Verdict {
 /// A ratio with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
+    /// The estimate (Hodges–Lehmann).
+    pub point: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// A difference with its interval, in the unit of its metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
     /// The estimate (Hodges–Lehmann).
     pub point: f64,
     /// The lower end.
@@ -478,6 +537,12 @@ pub enum Status {
 }
 
 impl Outcome {
+    /// Whether the margin grew with the noise, as the rule was until 2026-11: it asks another
+    /// question than its user did.
+    pub fn margin_widened(&self) -> bool {
+        self.asked.margin.is_none() && self.plan.margin > super::plan::LEAST_MARGIN
+    }
+
     /// The contender at `row` of those asked for, as typed, with a number from the second of the
     /// same on. Unlike a label it names no conditions.
     pub fn contender(&self, row: usize) -> String {

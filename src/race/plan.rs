@@ -97,6 +97,9 @@ pub fn fix(
         // A single contender makes no claim, but its control is looked at as one.
         looks: Plan::new(whole, claims.max(1), alpha).looks,
         claims: claims as u64,
+        workload: None,
+        workload_reason: None,
+        replans: Vec::new(),
         quantile_definition: quantile::DEFINITION.to_owned(),
     }
 }

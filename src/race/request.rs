@@ -246,6 +246,8 @@ impl Request {
             budget_ns: self.time_limit().map(|budget| budget.0),
             every_ns: self.every.map(|every| every.0),
             margin: self.margin,
+            resolve: None,
+            claims_all: false,
             confidence: self.confidence,
             placement: self.placement.clone(),
             vary: self.vary.clone(),

@@ -87,6 +87,7 @@ impl Request {
             shares: Vec::new(),
             sweeps: Vec::new(),
             verdicts: Vec::new(),
+            unfiltered: Vec::new(),
             control: None,
             differences: Vec::new(),
             warnings: Vec::new(),
