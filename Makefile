@@ -8,6 +8,8 @@ SHELL := /bin/bash
 SECONDS ?= 60
 RUNS ?= 20
 HOURS ?= 1
+RACES ?= 10
+TWINS ?= 100
 BENCH ?=
 FUZZ_TARGETS := control hello result grammar study import
 
@@ -31,12 +33,13 @@ check: ## the quick half of `test`: format, lints, house rules
 	scripts/lint.sh
 	cargo test --locked --test tidy
 
-bench: ## figures beside the floor and beside peers; BENCH="ping bulk" selects
+bench: ## figures beside the floor and beside peers (BENCH="ping bulk" selects), and what RACES=10 default races decide
 	scripts/need.sh cargo cc taskset iperf3 sockperf irtt
 	cargo build --release --locked
 	cargo bench --locked --bench floor
 	cargo bench --locked --bench ratios -- $(BENCH)
 	cargo bench --locked --bench overhead
+	cargo bench --locked --bench verdicts -- $(RACES) $(TWINS)
 
 fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 	scripts/need.sh cargo cc g++ cargo-fuzz

@@ -8,7 +8,7 @@ use super::foreign::Foreign;
 use super::{Means, Reader, find, ids, sniff};
 use crate::error::{Error, Result};
 use crate::race::outcome::Outcome;
-use crate::race::plan::LEAST_MARGIN;
+use crate::race::plan::DEFAULT_MARGIN;
 
 use super::unit::Scale;
 
@@ -158,7 +158,7 @@ impl Import {
         }
         self.check_used(&read)?;
         let settings = assemble::Settings {
-            margin: self.margin.unwrap_or(LEAST_MARGIN),
+            margin: self.margin.unwrap_or(DEFAULT_MARGIN),
             margin_reason: match self.margin {
                 Some(_) => "asked for",
                 None => "what hardly anybody would change transports for",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::outcome::{Entrant, Trial};
+use super::outcome::{Entrant, Fixed, Trial};
 use super::schedule::{Block, Role, Slot};
 use super::stage::{Event, Place, Stage};
 use crate::error::{Error, Result};
@@ -23,6 +23,13 @@ pub(super) struct Common {
 }
 
 impl Common {
+    /// With the length of trials that a plan has chosen, if it has.
+    pub(super) fn run_as(&mut self, fixed: &Fixed) {
+        if let Some(workload) = &fixed.workload {
+            self.workload.clone_from(workload);
+        }
+    }
+
     /// The order for one trial without samples, under the entrant's own conditions if it has any.
     pub(super) fn order(&self, entrant: &Entrant, seed: u64) -> Order {
         let cell = entrant.cell.as_ref();

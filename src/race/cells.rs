@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::files;
 use super::outcome::{Cell, Entrant, Factor};
+use super::plan;
 use super::request::{Checked, Request};
 use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
@@ -235,6 +236,11 @@ impl Grid<'_> {
             entrants.push(entrant(id, label, &contender, cell));
             parsed.push(contender);
         }
+        let by_kernel = |contender: &Contender| {
+            contender.transport.info().peer == crate::contract::PeerKind::Kernel
+        };
+        let answered: Vec<bool> = parsed.iter().map(by_kernel).collect();
+        plan::mark_floors(&mut entrants, &answered, self.request.claims);
         let factors = self.factors;
         Ok(Checked { load, entrants, contenders: parsed, metrics, placement, factors })
     }

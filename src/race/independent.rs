@@ -156,10 +156,9 @@ fn verdict(metric: &Metric, [a, b]: [&Entrant; 2], samples: &Samples, court: &Co
     let finding = court.rule(samples);
     let a_wins = finding.is_lower == (metric.better == Better::Lower);
     let ratio = samples.ratio(finding.error);
-    let pair = sentence::Pair { a: &a.label, b: &b.label, metric, margin: court.margin };
-    let seen =
-        ratio.as_ref().map(|ratio| sentence::Seen { ratio, censored: samples.is_censored() });
-    Verdict {
+    let pair = sentence::Pair { a: &a.label, b: &b.label, metric };
+    let seen = sentence::Seen { censored: samples.is_censored(), both_censored: 0 };
+    let mut verdict = Verdict {
         metric: metric.name.clone(),
         a: a.id,
         b: b.id,
@@ -174,22 +173,24 @@ fn verdict(metric: &Metric, [a, b]: [&Entrant; 2], samples: &Samples, court: &Co
         direction: None,
         resolution: None,
         effect: None,
-        note: match seen {
-            Some(seen) => pair.of_independent(finding.outcome, &seen),
-            None if !samples.has_ratio() => {
-                format!(
-                    "{} and {}: undecided: a {} that is not above 0 has no ratio",
-                    a.label, b.label, metric.label
-                )
-            }
-            None => format!(
-                "{} and {}: undecided: {} and {} trials are too few for an interval of {}",
-                a.label,
-                b.label,
-                samples.a.trials,
-                samples.b.trials,
-                super::plan::percent(1.0 - finding.error)
-            ),
-        },
-    }
+        note: String::new(),
+    };
+    verdict.note = match verdict.ratio {
+        Some(_) => pair.of_independent(&verdict, &seen),
+        None if !samples.has_ratio() => {
+            format!(
+                "{} and {}: undecided: a {} that is not above 0 has no ratio",
+                a.label, b.label, metric.label
+            )
+        }
+        None => format!(
+            "{} and {}: undecided: {} and {} trials are too few for an interval of {}",
+            a.label,
+            b.label,
+            samples.a.trials,
+            samples.b.trials,
+            super::plan::percent(1.0 - finding.error)
+        ),
+    };
+    verdict
 }

@@ -11,7 +11,10 @@
 //! | `every` | blocks that begin at their times |
 //! | `run` | the loop: blocks, looks, saving, the end |
 //! | `block` | one block: repeats, blocked and failed trials |
-//! | [`analyse`] | from trials to summary, verdicts and control; pure |
+//! | [`analyse`] | from trials to summary and verdicts; pure |
+//! | `table` | figures by contender and block, and the log-ratios that they make; pure |
+//! | `control` | a contender against its hidden copy; pure |
+//! | `exclusions` | whether gates took more trials from one than from another; pure |
 //! | [`shares`] | what each condition accounts for, in a race over conditions; pure |
 //! | [`pooled`] | round trips of each contender in one pot, from raw samples |
 //! | [`spread`] | how figures spread, for drawings; pure |
@@ -52,10 +55,12 @@ mod block;
 mod cells;
 pub mod command;
 pub mod compare;
+mod control;
 pub mod date;
 pub mod differences;
 mod ends;
 mod every;
+pub mod exclusions;
 pub mod explain;
 mod files;
 pub mod gate;
@@ -84,6 +89,7 @@ pub mod shares;
 pub mod spread;
 pub mod stage;
 pub mod sweep;
+mod table;
 pub mod warnings;
 
 #[cfg(test)]
@@ -93,6 +99,6 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use request::{Request, Request as Race};
+pub use request::{Claims, Request, Request as Race};
 pub use resume::{replay, resume};
 pub use stage::{Event, Keep, Observer, Place, Stage, Unobserved};

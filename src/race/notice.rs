@@ -1,7 +1,8 @@
 //! The warnings in words. Each says what was seen and what to do, under a code that stays the same.
 
+use super::exclusions::Differing;
 use super::losses::Losses;
-use super::outcome::{UNTRUSTED_GATE, Warning};
+use super::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Warning};
 use super::plan::percent;
 
 /// Share of trials that may fail their gate before the race is not trusted.
@@ -38,6 +39,13 @@ pub enum Notice {
         why: String,
         /// Those of them in which the path was at fault, and not an end.
         of_path: usize,
+    },
+    /// Gates took more trials from one contender than from another.
+    ExclusionsDiffer {
+        /// From whom.
+        who: Differing,
+        /// Whether a verdict hangs on it.
+        decides: Decides,
     },
     /// More messages were lost on the way than the emulated path has lost packets.
     LostOutsidePath {
@@ -154,6 +162,15 @@ pub enum Notice {
     },
 }
 
+/// Whether a verdict would be another one without something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decides {
+    /// It would.
+    Yes,
+    /// All verdicts are the same.
+    No,
+}
+
 impl Notice {
     /// The stable word for it.
     pub fn code(&self) -> &'static str {
@@ -167,6 +184,8 @@ impl Notice {
                     "gate_failed"
                 }
             }
+            Notice::ExclusionsDiffer { decides: Decides::Yes, .. } => UNTRUSTED_EXCLUSIONS,
+            Notice::ExclusionsDiffer { decides: Decides::No, .. } => "exclusions_differ",
             Notice::LostOutsidePath { .. } => "lost_outside_path",
             Notice::PathOverrun { .. } => "path_overrun",
             Notice::Fragmented(_) => "fragmented",
@@ -224,6 +243,16 @@ impl Notice {
             Notice::Fragmented(losses) => fragmented(losses),
             Notice::ReceiveBuffer(losses) => receive_buffer(losses),
             Notice::SendQueue(losses) => send_queue(losses),
+            Notice::ExclusionsDiffer { who: Differing { more, less }, decides } => {
+                let then = match decides {
+                    Decides::Yes => "counted with them, a verdict is another one",
+                    Decides::No => "counted with them, the verdicts are the same",
+                };
+                format!(
+                    "gates excluded {} of {} trials of {} and {} of {} of {}; {then}",
+                    more.failed, more.trials, more.label, less.failed, less.trials, less.label
+                )
+            }
             Notice::LoopbackLoss { labels, lost } => format!(
                 "{lost} messages of {} were lost on loopback, where only full buffers lose any",
                 labels.join(", ")
@@ -233,13 +262,15 @@ impl Notice {
                  claims, so some must stay undecided"
             ),
             Notice::SingleContender { label } => {
-                format!("{label} is described and checked against its own copy; no verdicts")
+                format!(
+                    "{label} raced alone, so there is no verdict; its hidden copy ran beside it"
+                )
             }
             Notice::HostPlacement => {
                 "the host's scheduler placed the two ends, perhaps differently in each trial".into()
             }
             Notice::MarginWidened { margin, reason } => {
-                format!("the margin is {}: {reason}", percent(*margin))
+                format!("margin widened: {} ({reason}), by the rule of its time", percent(*margin))
             }
             Notice::Censored { label, metric } => format!(
                 "{metric} of {label} falls among messages that were lost: it is at least the timeout"
@@ -274,6 +305,10 @@ impl Notice {
             Notice::TwoRegimes { .. } => {
                 "pin both ends with --placement same-core or cross-core, and look at the trials \
                  one by one"
+            }
+            Notice::ExclusionsDiffer { .. } => {
+                "race again when the host is quieter; with --details the verdicts on all trials stand \
+                 beside the others"
             }
             Notice::Steal { .. } => "race on a host of its own, or at a quieter time",
             Notice::GateFailures { of_path: 1.., .. } => {

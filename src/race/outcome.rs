@@ -255,6 +255,11 @@ impl Entrant {
         self.blocked.is_none() && self.infeasible().is_none()
     }
 
+    /// Whether a claim is made about it and another: both compete, under the same conditions.
+    pub fn competes_with(&self, other: &Entrant) -> bool {
+        !self.floor && !other.floor && self.meets(other)
+    }
+
     /// Why its conditions are not possible here, if they are not.
     pub fn infeasible(&self) -> Option<&str> {
         self.cell.as_ref()?.infeasible.as_deref()
@@ -474,6 +479,13 @@ pub struct Ratio {
     pub high: f64,
 }
 
+impl Ratio {
+    /// b over a.
+    pub fn inverse(self) -> Ratio {
+        Ratio { point: 1.0 / self.point, low: 1.0 / self.high, high: 1.0 / self.low }
+    }
+}
+
 /// A difference with its interval, in the unit of its metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
@@ -540,7 +552,7 @@ impl Outcome {
     /// Whether the margin grew with the noise, as the rule was until 2026-11: it asks another
     /// question than its user did.
     pub fn margin_widened(&self) -> bool {
-        self.asked.margin.is_none() && self.plan.margin > super::plan::LEAST_MARGIN
+        self.asked.margin.is_none() && self.plan.margin > super::plan::DEFAULT_MARGIN
     }
 
     /// The contender at `row` of those asked for, as typed, with a number from the second of the
@@ -557,7 +569,9 @@ impl Outcome {
     /// Whether the race ran and its control and gates let it be trusted.
     pub fn trusted(&self) -> bool {
         self.control.as_ref().is_none_or(|control| control.trusted)
-            && !self.warnings.iter().any(|warning| warning.code == UNTRUSTED_GATE)
+            && !self.warnings.iter().any(|warning| {
+                [UNTRUSTED_GATE, UNTRUSTED_EXCLUSIONS].contains(&warning.code.as_str())
+            })
     }
 
     /// Why a race that failed could not go on.
@@ -572,3 +586,6 @@ impl Outcome {
 
 /// The code of the warning that too many trials failed their gate.
 pub const UNTRUSTED_GATE: &str = "gate_failed_too_often";
+
+/// The code of the warning that a verdict hangs on the trials that gates excluded.
+pub const UNTRUSTED_EXCLUSIONS: &str = "exclusions_decide";

@@ -1,16 +1,44 @@
-//! The trials before block 0: one contender against itself.
+//! The trials before block 0: one contender against itself. They warm the environment up, and tell how
+//! long a trial takes, how much trials scatter, and how long each should be.
 
 use super::block::{self, Common};
 use super::outcome::Entrant;
-use super::plan::{self, Pilot};
+use super::plan::{PILOT_TRIALS, Pilot};
 use super::request::Request;
 use super::schedule;
 use super::stage::{Event, Stage};
 use crate::error::{Error, Result};
+use crate::stats;
+use crate::time::Nanos;
 use crate::trial::End;
+use crate::workload::{self, Lengths};
 
-/// Runs the trials before block 0 with the first contender whose packets get through; those that
+/// A trial longer than this is as short as its claim allows: no time is left to find a better length.
+const SHORT: Nanos = Nanos::from_millis(500);
+
+/// A trial of the pilot longer than this is too dear to be run often.
+const DEAR: Nanos = Nanos::from_millis(1_000);
+
+/// The time in which a set-up has to pass its gates once.
+const PATIENCE: Nanos = Nanos::from_secs(8);
+
+/// Trials in a row that fail their gates before the set-up is given up.
+const MOST_FAILED: usize = 3;
+
+/// Trials of the pilot where each is long: one to warm up, and two for the time they take.
+const FEW_TRIALS: u64 = 2;
+
+/// The longest trial, in times of the shortest.
+const LONGEST: u64 = 20;
+
+/// Parts of a trial of the pilot for which its figure is known, in the shortest trial.
+const PARTS_OF_FEWEST: u64 = 2;
+
+/// Runs the trials before block 0 with the first competitor whose packets get through; those that
 /// do not are marked.
+///
+/// # Errors
+/// Where nobody gets through, or no trial passes its gate: with what would help.
 pub(super) fn run(
     request: &Request,
     stage: &mut Stage<'_>,
@@ -18,14 +46,79 @@ pub(super) fn run(
     entrants: &mut [Entrant],
     seed: u64,
 ) -> Result<Pilot> {
-    let of = plan::pilot_trials(request);
-    for entrant in entrants.iter_mut().filter(|entrant| entrant.is_racing()) {
-        match pilot_with(stage, common, entrant, seed, of)? {
-            Piloted::Through(pilot) => return Ok(pilot),
+    let length = Length::open(request, common);
+    // One warms up where nothing is left to be found.
+    let is_open = request.plan.is_none() && (length.is_some() || request.leaves_blocks_open());
+    let of = if is_open { PILOT_TRIALS } else { 1 };
+    let workload = length.as_ref().map(|length| length.spec(2 * length.lengths.fewest));
+    let common =
+        &Common { workload: workload.unwrap_or(common.workload.clone()), ..common.clone() };
+    for entrant in entrants.iter_mut().filter(|entrant| entrant.is_racing() && !entrant.floor) {
+        match pilot_with(request, stage, common, entrant, seed, of)? {
+            Piloted::Through(mut pilot) => {
+                if let Some(length) = &length {
+                    length.choose(&mut pilot);
+                }
+                return Ok(pilot);
+            }
             Piloted::Blocked(evidence) => entrant.blocked = Some(evidence),
         }
     }
     Err(super::run::all_blocked(entrants))
+}
+
+/// The length of a trial, where that is left to the plan.
+struct Length {
+    spec: crate::spec::Spec,
+    lengths: Lengths,
+}
+
+impl Length {
+    /// `None` where the user or an earlier race has said, where conditions vary, or where trials are so
+    /// long that the shortest will do.
+    fn open(request: &Request, common: &Common) -> Option<Length> {
+        if request.plan.is_some() || !request.vary.is_empty() {
+            return None;
+        }
+        let task = workload::parse(&common.workload).ok()?;
+        let lengths = task.lengths()?;
+        let shortest = Nanos(lengths.fewest.saturating_mul(lengths.unit_ns));
+        (shortest <= SHORT).then(|| Length { spec: task.spec(), lengths })
+    }
+
+    fn spec(&self, units: u64) -> String {
+        self.lengths.apply(self.spec.clone(), units).to_string()
+    }
+
+    /// Chooses the length with the least variance of the mean per second (Kalibera & Jones 2013), from
+    /// trials of twice the fewest units.
+    fn choose(&self, pilot: &mut Pilot) {
+        let fewest = self.lengths.fewest;
+        let part = fewest / PARTS_OF_FEWEST;
+        let part_ns = part.saturating_mul(self.lengths.unit_ns);
+        let took: Vec<f64> = pilot.took.iter().map(|took| took.0 as f64).collect();
+        let took = stats::quantile::median(&took).unwrap_or(0.0);
+        let overhead = (took - (2 * PARTS_OF_FEWEST * part_ns) as f64).max(0.0) as u64;
+        // The first trial meets cold caches.
+        let warm = pilot.segments.get(1..).unwrap_or_default();
+        let parts = stats::components(warm).map_or(PARTS_OF_FEWEST, |components| {
+            let allowed = PARTS_OF_FEWEST..=LONGEST * PARTS_OF_FEWEST;
+            stats::best_length(&components, part_ns, overhead, allowed)
+        });
+        let units = parts * part;
+        let reason = match parts {
+            PARTS_OF_FEWEST => {
+                "the fewest that the claim takes; longer trials would scatter as much"
+            }
+            _ => "the least scatter per second, by the trials before the first block",
+        };
+        pilot.took.iter_mut().for_each(|one| {
+            let shorter =
+                one.0 as f64 + (parts as f64 - 2.0 * PARTS_OF_FEWEST as f64) * part_ns as f64;
+            *one = Nanos(shorter.max(1.0) as u64);
+        });
+        pilot.workload = Some((self.spec(units), reason.to_owned()));
+    }
 }
 
 enum Piloted {
@@ -34,6 +127,7 @@ enum Piloted {
 }
 
 fn pilot_with(
+    request: &Request,
     stage: &mut Stage<'_>,
     common: &Common,
     entrant: &Entrant,
@@ -41,9 +135,14 @@ fn pilot_with(
     of: u64,
 ) -> Result<Piloted> {
     let mut pilot = Pilot { label: entrant.label.clone(), ..Pilot::default() };
-    for trial in 0..of {
+    let mut failed = Vec::new();
+    let began = stage.clock.now();
+    let mut of = of;
+    let mut trial = 0;
+    while trial < of {
         let order = common.order(entrant, schedule::pilot_seed(seed, trial));
-        stage.observer.on(Event::Pilot { trial: trial + 1, of });
+        trial += 1;
+        stage.observer.on(Event::Pilot { trial, of });
         let mut attempt = || {
             let began = stage.clock.now();
             let end = stage.runner.run(&order);
@@ -67,11 +166,36 @@ fn pilot_with(
                 pilot.took.push(took);
                 if record.valid {
                     pilot.figures.push(record.metrics);
+                    pilot.segments.push(record.parts);
+                } else {
+                    failed.push(record.why_invalid.unwrap_or_default());
                 }
             }
             End::Blocked(evidence) => return Ok(Piloted::Blocked(evidence)),
             End::Failed(error) => return Err(error),
         }
+        let elapsed = stage.clock.now() - began;
+        let hopeless = failed.len() >= MOST_FAILED || elapsed > PATIENCE;
+        if hopeless && pilot.figures.is_empty() && !failed.is_empty() && request.plan.is_none() {
+            return Err(no_gate_passed(&entrant.label, &failed));
+        }
+        if took > DEAR && !request.is_simulated() {
+            of = of.min(FEW_TRIALS);
+        }
     }
     Ok(Piloted::Through(pilot))
+}
+
+/// A set-up whose every trial fails its gate measures nothing, however long it goes on.
+fn no_gate_passed(label: &str, failed: &[String]) -> Error {
+    let why = failed.last().map_or("", String::as_str);
+    Error::setup_advice(
+        format!(
+            "race: {} of {} trials of {label} before the first block failed their gate",
+            failed.len(),
+            failed.len()
+        ),
+        std::io::Error::other(why.to_owned()),
+        "close other programs, or ask for less: a longer interval, a lower rate, a path with more delay",
+    )
 }

@@ -24,7 +24,7 @@ pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(50);
 pub const LONGEST_BUDGET: Nanos = Nanos::from_secs(600);
 
 /// Blocks at most where none are asked for. More resolve differences that nobody would feel.
-pub const DEFAULT_BLOCKS: u64 = 200;
+pub const DEFAULT_BLOCKS: u64 = 1_000;
 
 /// Blocks at most where each begins at its time and none are asked for: time is the limit.
 pub const MOST_BLOCKS: u64 = 10_000;
@@ -57,6 +57,8 @@ pub struct Request {
     pub(super) budget: Option<Nanos>,
     pub(super) every: Option<Nanos>,
     pub(super) margin: Option<f64>,
+    pub(super) resolve: Option<f64>,
+    pub(super) claims: Claims,
     pub(super) confidence: f64,
     pub(super) seed: Option<u64>,
     pub(super) placement: Option<String>,
@@ -88,6 +90,8 @@ impl Request {
             budget: None,
             every: None,
             margin: None,
+            resolve: None,
+            claims: Claims::Competitors,
             confidence: DEFAULT_CONFIDENCE,
             seed: None,
             placement: None,
@@ -147,6 +151,19 @@ impl Request {
     /// Differences up to this fraction (0.05 for 5 %) do not matter.
     pub fn margin(mut self, fraction: f64) -> Request {
         self.margin = Some(fraction);
+        self
+    }
+
+    /// The resolution to reach, as a fraction: a difference beyond it would be found with 80 % power.
+    /// Extends the time, and never the margin.
+    pub fn resolve(mut self, fraction: f64) -> Request {
+        self.resolve = Some(fraction);
+        self
+    }
+
+    /// Which contenders claims are made about.
+    pub fn claims(mut self, claims: Claims) -> Request {
+        self.claims = claims;
         self
     }
 
@@ -246,8 +263,8 @@ impl Request {
             budget_ns: self.time_limit().map(|budget| budget.0),
             every_ns: self.every.map(|every| every.0),
             margin: self.margin,
-            resolve: None,
-            claims_all: false,
+            resolve: self.resolve,
+            claims_all: self.claims == Claims::All,
             confidence: self.confidence,
             placement: self.placement.clone(),
             vary: self.vary.clone(),
@@ -268,7 +285,18 @@ impl Request {
         let factors = cells::factors(self).map_or_else(|_| self.vary.clone(), |(_, all)| all);
         let combinations = factors.iter().map(|factor| factor.levels.len() as u64).product();
         let default = Nanos(DEFAULT_BUDGET.0.saturating_mul(combinations)).min(LONGEST_BUDGET);
-        self.budget.or_else(|| self.blocks.is_none().then_some(default))
+        // Virtual time costs nothing: as many seeds as decide.
+        let is_open = self.blocks.is_none() && !self.is_simulated();
+        self.budget.or_else(|| is_open.then_some(default))
+    }
+
+    pub(super) fn is_simulated(&self) -> bool {
+        self.to.is_none() && matches!(Path::parse(&self.path), Ok(Path::Simulated(_)))
+    }
+
+    /// Whether the plan says how many blocks there are.
+    pub(super) fn leaves_blocks_open(&self) -> bool {
+        self.blocks.is_none() && self.every.is_none()
     }
 
     fn check_numbers(&self) -> Result<()> {
@@ -296,15 +324,8 @@ impl Request {
                 intervals::LONGEST
             ));
         }
-        // Written so that NaN is refused too.
-        if let Some(margin) = self.margin
-            && !(margin > 0.0 && margin < 1.0)
-        {
-            return refuse(format!(
-                "a margin of {} %; it must lie above 0 % and below 100 %, such as 5%",
-                100.0 * margin
-            ));
-        }
+        check_share("margin", self.margin, "5%")?;
+        check_share("resolution", self.resolve, "2%")?;
         if !CONFIDENCES.contains(&self.confidence) {
             return refuse(format!(
                 "a confidence of {} %; 50 % to 99.99 % make sense, such as 95%",
@@ -394,6 +415,28 @@ impl Request {
     }
 }
 
+/// Refuses a share that is nothing, or everything.
+fn check_share(what: &str, share: Option<f64>, example: &str) -> Result<()> {
+    match share {
+        // Written so that NaN is refused too.
+        Some(share) if !(share > 0.0 && share < 1.0) => Err(Error::usage(format!(
+            "a {what} of {} %: it must lie above 0 % and below 100 %, such as {example}",
+            100.0 * share
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Which contenders claims are made about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Claims {
+    /// Those that compete. One that the far kernel answers is a floor to compare them with.
+    #[default]
+    Competitors,
+    /// All of them, the floor included.
+    All,
+}
+
 /// What comes after the last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
@@ -439,6 +482,7 @@ mod tests {
         assert!(refusal(ask().budget(Nanos::ZERO)).contains("budget"));
         for margin in [0.0, -0.1, 1.0, f64::NAN, f64::INFINITY] {
             assert!(refusal(ask().margin(margin)).contains("margin"), "{margin}");
+            assert!(refusal(ask().resolve(margin)).contains("resolution"), "{margin}");
         }
         for confidence in [0.4, 1.0, f64::NAN] {
             assert!(refusal(ask().confidence(confidence)).contains("confidence"));

@@ -4,7 +4,7 @@ use super::cells;
 use super::notice::Notice;
 use super::outcome::{Outcome, Status};
 use super::plan;
-use super::request::{Checked, Request};
+use super::request::{Checked, Claims, Request};
 use super::run::{Course, blocks_done};
 use super::schedule;
 use super::stage::{Event, Stage};
@@ -57,7 +57,8 @@ pub fn resume(
     }
     let began = stage.clock.now();
     let placement = Placement::parse(&before.plan.placement)?;
-    let common = request.common(placement);
+    let mut common = request.common(placement);
+    common.run_as(&before.plan);
     let (host, _) = stage.runner.hosts()?;
     stage.runner.placement(Some(placement), load)?;
     let mut notices = Vec::new();
@@ -78,6 +79,9 @@ pub fn resume(
         let _: End = stage.runner.run(&order);
     }
     let mut course = Course::new(stage, contenders, common, before).within(limit, began);
+    if request.leaves_blocks_open() {
+        course = course.replanning();
+    }
     for notice in &notices {
         course.add(notice);
     }
@@ -117,6 +121,10 @@ fn request(outcome: &Outcome) -> Request {
     request.budget = asked.budget_ns.map(Nanos);
     request.every = asked.every_ns.map(Nanos);
     request.margin = asked.margin;
+    request.resolve = asked.resolve;
+    if asked.claims_all {
+        request = request.claims(Claims::All);
+    }
     request.confidence = asked.confidence;
     request.seed = Some(outcome.seed);
     request.placement.clone_from(&asked.placement);

@@ -15,10 +15,10 @@ use super::notice::Notice;
 use super::outcome::{Entrant, FORMAT, Outcome, Program, Status};
 use super::path_ways;
 use super::pilot;
-use super::plan;
+use super::plan::{self, Planned};
 use super::request::{Checked, Request};
 use super::save;
-use super::schedule;
+use super::schedule::{self, Role, Slot};
 use super::shares;
 use super::stage::{Event, Stage, Unobserved};
 use super::sweep;
@@ -57,13 +57,15 @@ impl Request {
         };
         let (host, peer_host) = stage.runner.hosts()?;
         let placement = stage.runner.placement(checked.placement, checked.load)?;
-        let common = self.common(placement.0);
+        let mut common = self.common(placement.0);
         let mut entrants = checked.entrants.clone();
         rule_out(&mut entrants, &mut stage, checked.load)?;
         let pilot = pilot::run(self, &mut stage, &common, &mut entrants, seed)?;
         let elapsed = stage.clock.now() - began;
-        let fixed = plan::fix(self, &checked.metrics, &entrants, placement, &pilot, elapsed);
-        let active = active(&entrants).count();
+        let Planned { fixed, limit } =
+            plan::fix(self, &checked.metrics, &entrants, placement, &pilot, elapsed)?;
+        common.run_as(&fixed);
+        let block = plan::block_time(plan::per_block(&entrants), &pilot);
         let Checked { contenders, metrics, factors, .. } = checked;
         remove_stale_samples(&stage)?;
         let outcome = Outcome {
@@ -95,8 +97,11 @@ impl Request {
             imported: None,
             status: Status::Running,
         };
-        let course = Course::new(stage, contenders, common, outcome);
-        course.within(self.time_limit(), began).expecting(plan::block_time(active, &pilot)).drive()
+        let mut course = Course::new(stage, contenders, common, outcome);
+        if self.plan.is_none() && self.leaves_blocks_open() {
+            course = course.replanning();
+        }
+        course.within(limit, began).expecting(block).drive()
     }
 
     /// Runs the race with real agents: on this machine, or against the server it names, whose
@@ -138,6 +143,8 @@ pub(super) struct Course<'a> {
     /// The path, if it is emulated or simulated.
     network: Option<Network>,
     looks: Plan,
+    /// After how many blocks their number is estimated anew.
+    replan_at: Option<u64>,
     began: Nanos,
     limit: Option<Nanos>,
     /// Whole blocks in the outcome.
@@ -165,6 +172,7 @@ impl<'a> Course<'a> {
     ) -> Course<'a> {
         Course {
             looks: plan::looks(&outcome.plan, outcome.asked.confidence),
+            replan_at: None,
             done: blocks_done(&outcome),
             began: stage.clock.now(),
             limit: None,
@@ -178,6 +186,14 @@ impl<'a> Course<'a> {
             network: network(&outcome),
             outcome,
         }
+    }
+
+    /// The number of blocks is left open, and estimated anew half-way.
+    pub(super) fn replanning(mut self) -> Course<'a> {
+        if self.outcome.plan.replans.is_empty() {
+            self.replan_at = self.looks.replan_at().map(|at| at as u64);
+        }
+        self
     }
 
     /// At most this time since `began`.
@@ -287,12 +303,19 @@ impl<'a> Course<'a> {
 
     /// One block and what follows from it.
     fn block(&mut self) -> Result<()> {
-        let active: Vec<usize> = active(&self.outcome.contenders).map(|e| e.id).collect();
+        let (floors, active): (Vec<&Entrant>, Vec<&Entrant>) =
+            active(&self.outcome.contenders).partition(|entrant| entrant.floor);
+        let active: Vec<usize> = active.iter().map(|entrant| entrant.id).collect();
+        let floors: Vec<Slot> = floors
+            .iter()
+            .filter(|_| plan::has_floors(self.done))
+            .map(|entrant| Slot { contender: entrant.id, role: Role::Contender })
+            .collect();
         if active.is_empty() {
             return Err(all_blocked(&self.outcome.contenders));
         }
         let began = self.stage.clock.now();
-        let block = schedule::block(self.outcome.seed, self.done, &active);
+        let block = schedule::block(self.outcome.seed, self.done, &active, &floors);
         let entrants = self.outcome.contenders.clone();
         let ran = block::run(&mut self.stage, &block, &self.common, &entrants)?;
         self.outcome.trials.extend(ran.trials);
@@ -304,6 +327,9 @@ impl<'a> Course<'a> {
         self.done += 1;
         self.blocks_here += 1;
         self.spent_here += self.stage.clock.now() - began;
+        if self.replan_at == Some(self.done) {
+            self.replan();
+        }
         self.refresh(self.stand());
         self.stage.observer.on(Event::BlockDone {
             outcome: &self.outcome,
@@ -311,6 +337,19 @@ impl<'a> Course<'a> {
             remaining: self.remaining(),
         });
         Ok(())
+    }
+
+    /// Estimates the number of blocks anew, without a look at who leads.
+    fn replan(&mut self) {
+        let room = self.limit.map_or(u64::MAX, |limit| {
+            let elapsed = self.stage.clock.now() - self.began;
+            (limit - elapsed).0 / self.pace.of_block(self.block_time()).0.max(1)
+        });
+        if let Some(scatter) = analyse::scatter(&self.outcome) {
+            let Outcome { plan: fixed, asked, .. } = &mut self.outcome;
+            plan::again(fixed, asked, scatter, self.done, room);
+            self.looks = plan::looks(fixed, asked.confidence);
+        }
     }
 
     /// What may be decided after the blocks done.

@@ -1,113 +1,166 @@
 //! Verdicts in words. A verdict is read before it is computed with, so it is a sentence that can
 //! stand alone in a chat or a commit message.
 
+use super::outcome::{Effect, Ratio, Verdict};
 use super::plan::{in_percent, percent};
-use crate::figures::{Better, Metric};
-use crate::stats::{Outcome, Ruling};
-
-use super::outcome::Ratio;
+use crate::figures::{Better, Metric, Unit};
+use crate::stats::Outcome;
+use crate::time::Nanos;
 
 /// A pair of contenders under one metric.
 pub(super) struct Pair<'a> {
     pub a: &'a str,
     pub b: &'a str,
     pub metric: &'a Metric,
-    pub margin: f64,
 }
 
-/// What independent samples show of a pair.
-pub(super) struct Seen<'a> {
-    pub ratio: &'a Ratio,
+/// Losses behind a pair's figures.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seen {
     pub censored: bool,
+    /// Blocks in which both figures fall among lost messages.
+    pub both_censored: u64,
 }
 
-/// A range of ratios: point, low, high.
-#[derive(Clone, Copy)]
-struct Range(f64, f64, f64);
+/// Whether more blocks were planned, so that it can be said how many would decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Planned {
+    Blocks,
+    Nothing,
+}
 
 impl Pair<'_> {
-    /// The verdict in a sentence. `more_blocks` is what the verdict says, `has_ratio` whether any
-    /// block has figures of both.
-    pub(super) fn note(&self, ruling: &Ruling, more_blocks: Option<u64>, censored: bool) -> String {
-        let ratio = Range(ruling.ratio.point, ruling.ratio.low, ruling.ratio.high);
-        match ruling.outcome {
-            Outcome::Ahead => self.ahead(ratio, censored),
-            Outcome::DeadHeat => self.dead_heat(ratio, ruling.detectable_but_small),
-            Outcome::Undecided => self.undecided(ratio, more_blocks, ruling, censored),
-        }
+    /// The verdict in a sentence or two.
+    pub(super) fn note(&self, verdict: &Verdict, seen: &Seen) -> String {
+        self.say(verdict, seen, Planned::Blocks)
     }
 
     /// The verdict on independent samples, of which no planned block tells how many more it takes.
-    pub(super) fn of_independent(&self, outcome: Outcome, seen: &Seen<'_>) -> String {
-        let ratio = Range(seen.ratio.point, seen.ratio.low, seen.ratio.high);
-        let (a, b, label) = (self.a, self.b, &self.metric.label);
-        match outcome {
-            Outcome::Ahead => self.ahead(ratio, seen.censored),
-            Outcome::DeadHeat => self.dead_heat(ratio, ratio.1 > 1.0 || ratio.2 < 1.0),
-            Outcome::Undecided => format!("{a} and {b}: undecided: {label} {}", ratio.bare()),
+    pub(super) fn of_independent(&self, verdict: &Verdict, seen: &Seen) -> String {
+        self.say(verdict, seen, Planned::Nothing)
+    }
+
+    fn say(&self, verdict: &Verdict, seen: &Seen, planned: Planned) -> String {
+        let Some(range) = verdict.ratio else {
+            return self.without_ratio(seen);
+        };
+        match (verdict.outcome, verdict.direction) {
+            (Outcome::Ahead, _) => format!("{}.", self.lead(range, verdict, seen)),
+            (Outcome::DeadHeat, _) => self.dead_heat(range, verdict),
+            (Outcome::Undecided, Some(_)) => {
+                let margin = percent(verdict.margin);
+                let open = format!(
+                    "{}; whether by more than the {margin} that matter is open",
+                    self.lead(range, verdict, seen)
+                );
+                format!("{open}.{}", self.outlook(verdict, seen, planned))
+            }
+            (Outcome::Undecided, None) => format!(
+                "{} and {}: undecided, {} {}.{}",
+                self.a,
+                self.b,
+                self.metric.label,
+                range.bare(seen),
+                self.outlook(verdict, seen, planned)
+            ),
         }
     }
 
-    fn ahead(&self, ratio: Range, censored: bool) -> String {
-        let a_wins = (ratio.0 < 1.0) == (self.metric.better == Better::Lower);
+    fn without_ratio(&self, seen: &Seen) -> String {
+        let Pair { a, b, metric } = self;
+        match seen.both_censored {
+            0 => format!(
+                "{a} and {b}: undecided, too few blocks have a valid {} of both.",
+                metric.label
+            ),
+            1 => format!(
+                "{a} and {b}: undecided, the {} of both falls among lost messages.",
+                metric.label
+            ),
+            n => format!(
+                "{a} and {b}: undecided, the {} of both falls among lost messages in {n} blocks.",
+                metric.label
+            ),
+        }
+    }
+
+    /// `udp is ahead of tcp: RTT p50 is 20 % lower (17 to 23 %), by 12.3 µs`.
+    fn lead(&self, ratio: Ratio, verdict: &Verdict, seen: &Seen) -> String {
+        let a_wins = (ratio.point < 1.0) == (self.metric.better == Better::Lower);
         let (winner, loser, r) =
             if a_wins { (self.a, self.b, ratio) } else { (self.b, self.a, ratio.inverse()) };
-        let least = if censored { "at least " } else { "" };
-        format!("{winner} is ahead of {loser}: {} is {least}{}", self.metric.label, r.in_words())
-    }
-
-    fn dead_heat(&self, ratio: Range, measurable: bool) -> String {
-        let (a, b, label) = (self.a, self.b, &self.metric.label);
-        let within = percent(self.margin);
-        if !measurable {
-            return format!("{a} and {b}: dead heat, {label} within {within} ({})", ratio.bare());
-        }
-        // The same from the side that is lower, so that the difference is positive.
-        let (lower, r) = if ratio.0 < 1.0 { (a, ratio) } else { (b, ratio.inverse()) };
-        let (low, high) = (in_percent((1.0 - r.2).max(0.0)), percent(1.0 - r.1));
+        let by = verdict.effect.and_then(|effect| self.amount(&effect));
+        let by = by.map_or_else(String::new, |by| format!(", by {by}"));
+        let least = if seen.censored { "at least " } else { "" };
         format!(
-            "{a} and {b}: dead heat although a difference of {} ({low} to {high}) is measurable, \
-             {label} within {within} and {lower} lower",
-            percent(1.0 - r.0)
+            "{winner} is ahead of {loser}: {} is {least}{}{by}",
+            self.metric.label,
+            r.in_words()
         )
     }
 
-    fn undecided(
-        &self,
-        ratio: Range,
-        more_blocks: Option<u64>,
-        ruling: &Ruling,
-        censored: bool,
-    ) -> String {
-        let (a, b, label) = (self.a, self.b, &self.metric.label);
-        if ruling.ratio.confidence <= 0.0 {
-            return format!("{a} and {b}: undecided: too few blocks have a {label} of both");
+    fn dead_heat(&self, ratio: Ratio, verdict: &Verdict) -> String {
+        let Pair { a, b, metric } = self;
+        let (label, within) = (&metric.label, percent(verdict.margin));
+        let is_measurable = ratio.low > 1.0 || ratio.high < 1.0;
+        if !is_measurable {
+            return format!("{a} and {b}: dead heat, {label} within {within} ({}).", ratio.plain());
         }
-        let more = match more_blocks {
-            _ if censored => {
-                "it falls among lost messages, so no number of blocks would show a tie".to_owned()
+        // The same from the side that is lower, so that the difference is positive.
+        let (lower, higher, r) =
+            if ratio.point < 1.0 { (a, b, ratio) } else { (b, a, ratio.inverse()) };
+        format!(
+            "{a} and {b}: dead heat, {label} within {within}: that of {lower} is {} than that of {higher}, \
+             which is too little to matter.",
+            r.in_words()
+        )
+    }
+
+    /// What would decide it, as a sentence of its own with a space in front; nothing where nobody can know.
+    fn outlook(&self, verdict: &Verdict, seen: &Seen, planned: Planned) -> String {
+        if planned == Planned::Nothing {
+            return String::new();
+        }
+        let outlook = match (verdict.more_blocks, verdict.more_ns) {
+            _ if seen.censored => {
+                "No time will: the figure falls among lost messages, which cannot show a tie".into()
             }
-            None => "no number of blocks would tell, the ratio is at the margin".to_owned(),
-            Some(1) => "about 1 more block".to_owned(),
-            Some(n) => format!("about {n} more blocks"),
+            (None, _) => "No time will: the estimate lies on the margin".into(),
+            (Some(1), None) => "About 1 more block should decide it".into(),
+            (Some(blocks), None) => format!("About {blocks} more blocks should decide it"),
+            (Some(_), Some(ns)) => {
+                format!("About {} more should decide it on this machine", time_in_words(Nanos(ns)))
+            }
         };
-        format!("{a} and {b}: undecided: {label} {}; {more}", ratio.bare())
+        format!(" {outlook}.")
+    }
+
+    /// A difference without its sign, in the unit of the metric.
+    fn amount(&self, effect: &Effect) -> Option<String> {
+        let size = effect.point.abs();
+        match self.metric.unit {
+            Unit::Nanos => Some(Nanos(size as u64).to_string()),
+            Unit::BitRate => Some(rate_in_words(size)),
+            Unit::Share => None,
+        }
     }
 }
 
-impl Range {
-    fn inverse(self) -> Range {
-        Range(1.0 / self.0, 1.0 / self.2, 1.0 / self.1)
+impl Ratio {
+    /// `ratio 0.99, 0.97 to 1.02`.
+    fn plain(self) -> String {
+        format!("ratio {}, {} to {}", times(self.point), times(self.low), times(self.high))
     }
 
-    /// `ratio 0.99, 0.97 to 1.02`.
-    fn bare(self) -> String {
-        format!("ratio {}, {} to {}", times(self.0), times(self.1), times(self.2))
+    /// As [`Ratio::plain`]; the ratio of figures that are bounds is a bound.
+    fn bare(self, seen: &Seen) -> String {
+        let bound = if seen.censored { "bound of the " } else { "" };
+        format!("{bound}{}", self.plain())
     }
 
     /// `23 % lower (19 to 27 %)`, `3.4 times as high (3.1 to 3.8)`.
     fn in_words(self) -> String {
-        let Range(point, low, high) = self;
+        let Ratio { point, low, high } = self;
         if point < 1.0 {
             let from = in_percent(1.0 - high);
             return format!("{} lower ({from} to {})", percent(1.0 - point), percent(1.0 - low));
@@ -130,95 +183,148 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.digits$}")
 }
 
+/// A rate in bits per second: `12.3 Mbit/s`.
+fn rate_in_words(bps: f64) -> String {
+    let (value, unit) = match bps {
+        r if r >= 1e9 => (r / 1e9, "Gbit/s"),
+        r if r >= 1e6 => (r / 1e6, "Mbit/s"),
+        r => (r / 1e3, "kbit/s"),
+    };
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$} {unit}")
+}
+
+/// A time to wait, in one unit: `40 s`, `4 min`, `2 h`, `9 days`.
+pub fn time_in_words(span: Nanos) -> String {
+    let seconds = span.as_secs_f64();
+    let (value, unit) = match seconds {
+        s if s < 90.0 => (s, "s"),
+        s if s < 90.0 * 60.0 => (s / 60.0, "min"),
+        s if s < 48.0 * 3_600.0 => (s / 3_600.0, "h"),
+        s => (s / 86_400.0, "days"),
+    };
+    format!("{} {unit}", value.ceil().max(1.0))
+}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Role, Unit};
-    use crate::stats::Estimate;
+    use crate::figures::Role;
 
-    fn say(outcome: Outcome, better: Better, ratio: [f64; 3], small: bool) -> String {
-        let (name, label) = match better {
-            Better::Lower => ("rtt_p50_ns", "RTT p50"),
-            Better::Higher => ("goodput_bps", "goodput"),
+    fn say(
+        better: Better,
+        outcome: Outcome,
+        ratio: [f64; 3],
+        change: impl FnOnce(&mut Verdict),
+        seen: Seen,
+    ) -> String {
+        let (name, label, unit) = match better {
+            Better::Lower => ("rtt_p50_ns", "RTT p50", Unit::Nanos),
+            Better::Higher => ("goodput_bps", "goodput", Unit::BitRate),
         };
-        let metric = Metric {
-            name: name.into(),
-            label: label.into(),
-            unit: Unit::Nanos,
-            better,
-            role: Role::Claim,
-        };
+        let metric =
+            Metric { name: name.into(), label: label.into(), unit, better, role: Role::Claim };
         let [point, low, high] = ratio;
-        let ruling = Ruling {
+        let mut verdict = Verdict {
+            metric: name.into(),
+            a: 0,
+            b: 1,
             outcome,
-            winner: None,
-            ratio: Estimate { point, low, high, confidence: 0.95 },
-            p_difference: 0.5,
-            p_equivalence: 0.5,
+            ahead: None,
+            ratio: Some(Ratio { point, low, high }),
+            margin: 0.05,
+            confidence: 0.95,
+            blocks: 40,
             more_blocks: None,
-            detectable_but_small: small,
+            more_ns: None,
+            direction: None,
+            resolution: None,
+            effect: None,
+            note: String::new(),
         };
-        let pair = Pair { a: "tcp", b: "udp", metric: &metric, margin: 0.05 };
-        pair.note(&ruling, Some(14), false)
+        change(&mut verdict);
+        Pair { a: "tcp", b: "udp", metric: &metric }.note(&verdict, &seen)
+    }
+
+    const NONE: Seen = Seen { censored: false, both_censored: 0 };
+
+    #[test]
+    fn who_is_ahead_is_named_with_the_better_figure() {
+        use Better::{Higher, Lower};
+        for (better, ratio, want) in [
+            (
+                Lower,
+                [0.77, 0.73, 0.81],
+                "tcp is ahead of udp: RTT p50 is 23 % lower (19 to 27 %), by 12.3 µs.",
+            ),
+            (
+                Lower,
+                [1.25, 1.2, 1.3],
+                "udp is ahead of tcp: RTT p50 is 20 % lower (17 to 23 %), by 12.3 µs.",
+            ),
+            (
+                Higher,
+                [1.25, 1.2, 1.3],
+                "tcp is ahead of udp: goodput is 25 % higher (20 to 30 %), by 12.3 kbit/s.",
+            ),
+            (
+                Higher,
+                [0.25, 0.2, 0.3],
+                "udp is ahead of tcp: goodput is 4.0 times as high (3.3 to 5.0), by 12.3 kbit/s.",
+            ),
+        ] {
+            let effect = Effect { point: -12_300.0, low: -13_000.0, high: -11_000.0 };
+            let said = say(better, Outcome::Ahead, ratio, |v| v.effect = Some(effect), NONE);
+            assert_eq!(said, want);
+        }
     }
 
     #[test]
-    fn each_verdict_is_a_sentence() {
-        use Better::{Higher, Lower};
-        use Outcome::{Ahead, DeadHeat, Undecided};
-        for (outcome, better, ratio, small, want) in [
-            (
-                Ahead,
-                Lower,
-                [0.77, 0.73, 0.81],
-                false,
-                "tcp is ahead of udp: RTT p50 is 23 % lower (19 to 27 %)",
-            ),
-            (
-                Ahead,
-                Lower,
-                [1.25, 1.2, 1.3],
-                false,
-                "udp is ahead of tcp: RTT p50 is 20 % lower (17 to 23 %)",
-            ),
-            (
-                Ahead,
-                Higher,
-                [1.25, 1.2, 1.3],
-                false,
-                "tcp is ahead of udp: goodput is 25 % higher (20 to 30 %)",
-            ),
-            (
-                Ahead,
-                Higher,
-                [0.25, 0.2, 0.3],
-                false,
-                "udp is ahead of tcp: goodput is 4.0 times as high (3.3 to 5.0)",
-            ),
-            (
-                DeadHeat,
-                Lower,
-                [0.99, 0.97, 1.02],
-                false,
-                "tcp and udp: dead heat, RTT p50 within 5 % (ratio 0.99, 0.97 to 1.02)",
-            ),
-            (
-                DeadHeat,
-                Lower,
-                [0.98, 0.97, 0.99],
-                true,
-                "tcp and udp: dead heat although a difference of 2 % (1 to 3 %) is measurable, \
-                 RTT p50 within 5 % and tcp lower",
-            ),
-            (
-                Undecided,
-                Lower,
-                [0.91, 0.80, 1.05],
-                false,
-                "tcp and udp: undecided: RTT p50 ratio 0.91, 0.80 to 1.05; about 14 more blocks",
-            ),
-        ] {
-            assert_eq!(say(outcome, better, ratio, small), want);
-        }
+    fn a_tie_says_what_was_measurable() {
+        let tie = |ratio| say(Better::Lower, Outcome::DeadHeat, ratio, |_| (), NONE);
+        assert_eq!(
+            tie([0.99, 0.97, 1.02]),
+            "tcp and udp: dead heat, RTT p50 within 5 % (ratio 0.99, 0.97 to 1.02)."
+        );
+        assert_eq!(
+            tie([0.98, 0.97, 0.99]),
+            "tcp and udp: dead heat, RTT p50 within 5 %: that of tcp is 2 % lower (1 to 3 %) than that \
+             of udp, which is too little to matter."
+        );
+    }
+
+    #[test]
+    fn what_is_open_says_the_direction_and_what_would_decide() {
+        let open = |ratio, change: fn(&mut Verdict), seen| {
+            say(Better::Lower, Outcome::Undecided, ratio, change, seen)
+        };
+        assert_eq!(
+            open([0.91, 0.80, 1.05], |v| v.more_blocks = Some(14), NONE),
+            "tcp and udp: undecided, RTT p50 ratio 0.91, 0.80 to 1.05. About 14 more blocks should \
+             decide it."
+        );
+        let minutes = |v: &mut Verdict| {
+            (v.more_blocks, v.more_ns) = (Some(600), Some(230_000_000_000));
+            v.direction = Some(1);
+        };
+        assert_eq!(
+            open([1.05, 1.007, 1.1], minutes, NONE),
+            "udp is ahead of tcp: RTT p50 is 4.8 % lower (0.7 to 9.1 %); whether by more than the 5 % \
+             that matter is open. About 4 min more should decide it on this machine."
+        );
+        assert_eq!(
+            open([1.05, 0.99, 1.1], |_| (), NONE),
+            "tcp and udp: undecided, RTT p50 ratio 1.05, 0.99 to 1.10. No time will: the estimate lies \
+             on the margin."
+        );
+        let lost = Seen { censored: true, both_censored: 3 };
+        assert!(open([1.05, 0.99, 1.1], |_| (), lost).contains("bound of the ratio 1.05"));
+        let none = say(Better::Lower, Outcome::Undecided, [1.0; 3], |v| v.ratio = None, lost);
+        assert!(none.ends_with("falls among lost messages in 3 blocks."), "{none}");
+    }
+
+    #[test]
+    fn waiting_times_have_one_unit() {
+        let said = [1, 50, 200, 7_000, 800_000].map(|s| time_in_words(Nanos::from_secs(s)));
+        assert_eq!(said, ["1 s", "50 s", "4 min", "2 h", "10 days"]);
     }
 }

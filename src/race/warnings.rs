@@ -1,10 +1,11 @@
 //! What to know before believing a race, found in its trials and its plan.
 
+use super::exclusions;
 use super::losses::Losses;
-use super::notice::Notice;
+use super::notice::{Decides, Notice};
 use super::outcome::{Outcome, Trial};
 use super::path_account;
-use super::plan::{LEAST_MARGIN, alpha};
+use super::plan::alpha;
 use crate::stats::Plan;
 
 /// Share of CPU time that the hypervisor may take from a trial before it is worth a word.
@@ -40,6 +41,10 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(of_contenders(outcome));
     all.extend(of_host(outcome));
     all.extend(of_gates(outcome));
+    all.extend(exclusions::differ(outcome).map(|who| {
+        let decides = if exclusions::decide(outcome) { Decides::Yes } else { Decides::No };
+        Notice::ExclusionsDiffer { who, decides }
+    }));
     all.extend(path_account::notices(outcome));
     all.extend(of_ledgers(outcome));
     all.extend(of_losses(outcome));
@@ -55,7 +60,7 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
     if claims > 0 && plan.blocks_max < fewest {
         all.push(Notice::BudgetTooSmall { blocks: plan.blocks_max, fewest });
     }
-    if outcome.asked.margin.is_none() && plan.margin > LEAST_MARGIN {
+    if outcome.margin_widened() {
         all.push(Notice::MarginWidened { margin: plan.margin, reason: plan.margin_reason.clone() });
     }
     let varied =
@@ -68,7 +73,7 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
 
 fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
-    let mut racing = outcome.contenders.iter().filter(|e| e.is_racing());
+    let mut racing = outcome.contenders.iter().filter(|e| e.is_racing() && !e.floor);
     if let (Some(only), None) = (racing.next(), racing.next()) {
         all.push(Notice::SingleContender { label: only.label.clone() });
     }

@@ -404,6 +404,8 @@ pub(super) fn conclude(
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
     let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);
     let record = Record {
+        late_effect: None,
+        parts: Vec::new(),
         valid: why_invalid.is_none(),
         why_invalid,
         implementation: String::new(),

@@ -164,6 +164,12 @@ pub struct Record {
     /// How late the generator was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
+    /// What late sends did to the claimed figure at most, as the logarithm of a ratio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_effect: Option<f64>,
+    /// The claimed figure of consecutive parts of the trial, where they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<f64>,
     /// What became of the schedule of each paced flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paced: Vec<PacedFlow>,
@@ -239,6 +245,8 @@ impl Record {
             censored: Vec::new(),
             rtt_ns: None,
             send_lateness_ns: None,
+            late_effect: None,
+            parts: Vec::new(),
             paced: Vec::new(),
             clock: None,
             ledger: Ledger::default(),

@@ -18,6 +18,9 @@ mod cbr;
 mod clock_offset;
 mod header;
 mod ping;
+mod setting;
+
+pub use setting::{Lengths, PathKind, Setting};
 
 /// Every workload, in the order in which lists show them. The first is the default.
 pub const ALL: &[&dyn Workload] = &[&ping::Ping, &bulk::Bulk, &cbr::Cbr];
@@ -49,6 +52,11 @@ pub trait Workload: Sync {
 
 /// A workload with its settings: what one trial does.
 pub trait Task: Send + Sync {
+    /// How long a trial has to be; `None` where the settings say how long it is.
+    fn lengths(&self) -> Option<Lengths> {
+        None
+    }
+
     /// The figures that contenders are compared by.
     fn metrics(&self) -> Vec<Metric>;
 

@@ -1,0 +1,113 @@
+//! Whether default races decide, and how finely, on the machine at hand: races of `tcp udp`, and races of
+//! `udp` against itself, one after the other, as a new user would run them.
+//!
+//! `cargo bench --bench verdicts -- RACES TWINS` runs so many of each; 10 and 100 where nothing is said.
+#![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
+
+use std::error::Error;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::Value;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// A resolution that a default race is to reach.
+const RESOLUTION: f64 = 0.05;
+
+/// What came of one race.
+struct Race {
+    outcome: String,
+    has_direction: bool,
+    ratio: Option<[f64; 3]>,
+    resolution: Option<f64>,
+    blocks: u64,
+    trusted: bool,
+    seconds: f64,
+}
+
+fn main() -> Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if !words.iter().any(|word| word == "--bench") {
+        println!("verdicts: races only under `cargo bench`");
+        return Ok(());
+    }
+    let mut numbers = words.iter().filter_map(|word| word.parse::<usize>().ok());
+    let (races, twins) = (numbers.next().unwrap_or(10), numbers.next().unwrap_or(100));
+    let different = series("tcp udp", &["tcp", "udp"], races)?;
+    let fine = |race: &&Race| race.resolution.is_some_and(|found| found <= RESOLUTION);
+    let told = |race: &&Race| race.outcome != "undecided" || race.has_direction;
+    let count = |all: &[Race], is: &dyn Fn(&&Race) -> bool| all.iter().filter(|r| is(r)).count();
+    println!("| figure | seen | target |\n|---|---|---|");
+    println!(
+        "| default races that resolve ±5 % | {} of {races} | 9 of 10 |",
+        count(&different, &fine)
+    );
+    println!(
+        "| of them, decided or with a direction | {} of {races} | |",
+        count(&different, &told)
+    );
+    let same = series("udp udp", &["udp", "udp"], twins)?;
+    let ahead = count(&same, &|race| race.outcome == "ahead");
+    let doubted = count(&same, &|race| !race.trusted);
+    println!("| races of twins with one ahead | {ahead} of {twins} | at most 5 of 100 |");
+    println!("| races of twins that are not trusted | {doubted} of {twins} | at most 1 of 100 |");
+    Ok(())
+}
+
+fn series(title: &str, contenders: &[&str], races: usize) -> Outcome<Vec<Race>> {
+    println!(
+        "\n{title}\n| race | verdict | ratio | resolution | blocks | trusted | s |\n|---|---|---|---|---|---|---|"
+    );
+    let mut all = Vec::new();
+    for number in 1..=races {
+        let race = run(contenders)?;
+        let ratio = race.ratio.map_or_else(String::new, |[point, low, high]| {
+            format!("{point:.3} [{low:.3}, {high:.3}]")
+        });
+        let resolution =
+            race.resolution.map_or_else(String::new, |found| format!("±{:.1} %", 100.0 * found));
+        println!(
+            "| {number} | {}{} | {ratio} | {resolution} | {} | {} | {:.0} |",
+            race.outcome,
+            if race.has_direction { ", direction known" } else { "" },
+            race.blocks,
+            if race.trusted { "yes" } else { "no" },
+            race.seconds
+        );
+        all.push(race);
+    }
+    println!();
+    Ok(all)
+}
+
+/// A race in a directory of its own, which goes with it.
+fn run(contenders: &[&str]) -> Outcome<Race> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("race.json");
+    let began = Instant::now();
+    let ended = Command::new(env!("CARGO_BIN_EXE_deadheat"))
+        .arg("race")
+        .args(contenders)
+        .arg("-q")
+        .arg("-o")
+        .arg(&file)
+        .output()?;
+    let seconds = began.elapsed().as_secs_f64();
+    let read = std::fs::read(&file).map_err(|error| {
+        format!("{error}; the race said: {}", String::from_utf8_lossy(&ended.stderr))
+    })?;
+    let race: Value = serde_json::from_slice(&read)?;
+    let verdict = &race["verdicts"][0];
+    let ratio = &verdict["ratio"];
+    let end = |name: &str| ratio[name].as_f64();
+    Ok(Race {
+        outcome: verdict["outcome"].as_str().unwrap_or("none").to_owned(),
+        has_direction: verdict["outcome"] == "undecided" && verdict["direction"].is_u64(),
+        ratio: end("point").zip(end("low")).zip(end("high")).map(|((p, l), h)| [p, l, h]),
+        resolution: verdict["resolution"].as_f64(),
+        blocks: verdict["blocks"].as_u64().unwrap_or(0),
+        trusted: ended.status.code() == Some(0),
+        seconds,
+    })
+}
