@@ -219,11 +219,15 @@ fn judge(
         Stand::Look { alpha } => alpha,
         Stand::Between { .. } => alpha(confidence),
     };
-    let claims: Vec<Claim<'_>> =
-        questions.iter().map(|question| Claim { log_ratios: &question.pairs.log_ratios }).collect();
+    let claims: Vec<Claim<'_>> = questions
+        .iter()
+        .map(|question| Claim {
+            log_ratios: &question.pairs.log_ratios,
+            slack: stats::Slack::default(),
+        })
+        .collect();
     // Which end of the scale wins is asked of each metric below; a race may have both kinds.
-    let rulings =
-        stats::rule(&claims, stats::Better::Lower, outcome.plan.margin, level, confidence);
+    let rulings = stats::rule(&claims, stats::Better::Lower, outcome.plan.margin, level);
     questions
         .iter()
         .zip(rulings)
@@ -277,10 +281,12 @@ fn ratio(ruling: &Ruling) -> Option<Ratio> {
 fn admitted(ruling: Ruling, censored: bool, lacking: u64, stand: Stand) -> (Ruling, Option<u64>) {
     let undecided = Ruling { outcome: Ruled::Undecided, winner: None, ..ruling };
     match stand {
-        Stand::Between { next } => (undecided, ruling.more_blocks.max(next)),
+        Stand::Between { next } => (undecided, ruling.missing.blocks().max(next)),
         Stand::Look { .. } if censored && ruling.outcome == Ruled::DeadHeat => (undecided, None),
-        Stand::Look { .. } if lacking > 0 => (undecided, ruling.more_blocks.max(Some(lacking))),
-        Stand::Look { .. } => (ruling, ruling.more_blocks),
+        Stand::Look { .. } if lacking > 0 => {
+            (undecided, ruling.missing.blocks().max(Some(lacking)))
+        }
+        Stand::Look { .. } => (ruling, ruling.missing.blocks()),
     }
 }
 

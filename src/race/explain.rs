@@ -83,7 +83,7 @@ pub(super) fn run(stage: &mut Stage<'_>, common: &Common, outcome: &Outcome) -> 
     let of = (ROUNDS + 1) * active.len() as u64;
     let mut trial = 0;
     for round in 0..=ROUNDS {
-        let block = schedule::block(outcome.seed, FIRST + round, &active);
+        let block = schedule::block(outcome.seed, FIRST + round, &active, &[]);
         for slot in block.slots.iter().filter(|slot| slot.role == Role::Contender) {
             let (Some(entrant), Some(found)) =
                 (outcome.contenders.get(slot.contender), found.get_mut(slot.contender))

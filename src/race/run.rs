@@ -291,7 +291,7 @@ impl<'a> Course<'a> {
             return Err(all_blocked(&self.outcome.contenders));
         }
         let began = self.stage.clock.now();
-        let block = schedule::block(self.outcome.seed, self.done, &active);
+        let block = schedule::block(self.outcome.seed, self.done, &active, &[]);
         let entrants = self.outcome.contenders.clone();
         let ran = block::run(&mut self.stage, &block, &self.common, &entrants)?;
         self.outcome.trials.extend(ran.trials);

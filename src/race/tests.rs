@@ -126,7 +126,7 @@ fn a_control_that_is_no_tie_takes_the_trust_away() {
     // A runner cannot tell the copy; this one has looked into the schedule.
     let copies: Vec<(u64, usize)> = (0..12)
         .map(|n| {
-            let block = super::schedule::block(7, n, &[0, 1]);
+            let block = super::schedule::block(7, n, &[0, 1], &[]);
             let at = |slot: &super::schedule::Slot| slot.role == super::schedule::Role::Control;
             (block.seed, block.slots.iter().position(at).unwrap())
         })

@@ -37,6 +37,13 @@ impl Estimate {
         self.low > low && self.high < high
     }
 
+    /// The same point with both ends `factor` times as far from it.
+    pub(super) fn widened(self, factor: f64) -> Estimate {
+        let low = self.point - factor * (self.point - self.low);
+        let high = self.point + factor * (self.high - self.point);
+        Estimate { low, high, ..self }
+    }
+
     /// The interval between two symmetric order statistics, the `rank`-th smallest and the
     /// `rank`-th largest (from 1), around the median: the shape of both Hodges–Lehmann intervals.
     pub(super) fn from_order(sorted: &[f64], rank: usize, confidence: f64) -> Option<Estimate> {

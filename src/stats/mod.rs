@@ -6,7 +6,10 @@
 //! |---|---|
 //! | [`sequential`] | after which blocks may we look, and how much error does each look spend? |
 //! | [`verdict`] | given the log-ratios so far, is it `ahead`, `dead_heat` or `undecided`? |
-//! | [`holm`] | how do several claims of one race share that error? |
+//! | [`planning`] | which difference do so many blocks find, and how many blocks find one? |
+//! | [`mod@components`] | how long should a trial be? |
+//! | [`serial`] | how much wider is an interval because neighbouring blocks are alike? |
+//! | [`holm`] | how do several comparisons of saved races share their error? |
 //! | [`signed_rank`] | paired blocks: estimate, interval and p-value |
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
 //! | [`mod@changes`] | a race run again and again: where does its level change? |
@@ -25,15 +28,18 @@
 //! not finite gives `None`, never a panic and never a NaN.
 
 pub mod changes;
+pub mod components;
 mod estimate;
 mod factorial;
 pub mod holm;
 pub mod knee;
 pub mod mann_whitney;
 mod normal;
+pub mod planning;
 pub mod quantile;
 pub mod regimes;
 pub mod sequential;
+pub mod serial;
 pub mod signed_rank;
 pub mod spread;
 mod student;
@@ -41,9 +47,11 @@ pub mod variance;
 pub mod verdict;
 
 pub use crate::figures::Better;
+pub use components::{Components, best_length, components};
 pub use estimate::Estimate;
 pub use knee::{Knee, knee};
+pub use planning::{REASONABLE_BLOCKS, blocks_for, resolution, scatter};
 pub use regimes::{Regime, regimes};
 pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;
-pub use verdict::{Claim, Outcome, Ruling, Winner, rule};
+pub use verdict::{Claim, Missing, Outcome, Ruling, Slack, Winner, rule};

@@ -14,12 +14,19 @@
 //! Exponent 3 is close to O'Brien & Fleming's boundary: little is spent early, and half is left
 //! for the last look. A difference large enough to end a race early has a tiny p-value anyway;
 //! one that is not needs the last look's power.
+//!
+//! Half-way the number of blocks may be changed once, by their scatter alone ([`Plan::replanned`]). Scatter does
+//! not see who leads: given how far the log-ratios lie from their centre, their signs are as random as before, so
+//! what it decides spends no error. Looks that are past keep their level, and the new ones share what is left.
 
 use super::signed_rank;
 use serde::{Deserialize, Serialize};
 
 /// Shares of the blocks after which the race is looked at.
 const SHARES: [f64; 4] = [0.4, 0.6, 0.8, 1.0];
+
+/// Fewer blocks are too few to tell a scatter from half of them.
+const FEWEST_TO_REPLAN: usize = 10;
 
 /// Exponent of the spending function.
 const EXPONENT: i32 = 3;
@@ -48,27 +55,55 @@ pub struct Plan {
 impl Plan {
     /// Looks after about 40, 60, 80 and 100 % of `max_blocks`.
     ///
-    /// A look so early that not even blocks all on one side could pass Holm's first step is left
-    /// out, and its share goes to the next. The last look is always there.
+    /// A look so early that not even blocks all on one side could decide a claim is left out, and its share goes to the next. The last look is always there.
     pub fn new(max_blocks: usize, claims: usize, alpha: f64) -> Plan {
-        let mut plan = Plan { looks: Vec::new(), alpha, claims };
-        for share in SHARES {
-            let blocks = blocks_at(share, max_blocks);
-            if blocks == 0 || plan.looks.last().is_some_and(|look| look.blocks >= blocks) {
+        Plan { looks: Vec::new(), alpha, claims }.with_looks(0, max_blocks)
+    }
+
+    /// The plan for another number of blocks, decided after `done` of them. Looks up to then stay; the error that
+    /// they left is spent over new ones, in proportion to what the spending function adds. The same plan if
+    /// `max_blocks` are done already.
+    ///
+    /// Valid as long as nothing but the scatter chose the number.
+    pub fn replanned(&self, done: usize, max_blocks: usize) -> Plan {
+        if max_blocks <= done {
+            return self.clone();
+        }
+        let mut past = self.clone();
+        past.looks.retain(|look| look.blocks <= done);
+        past.with_looks(done, max_blocks)
+    }
+
+    /// After how many blocks to think again about their number: half of them, which lies between two
+    /// looks. `None` for races of fewer than ten.
+    pub fn replan_at(&self) -> Option<usize> {
+        let whole = self.looks.last()?.blocks;
+        (whole >= FEWEST_TO_REPLAN).then(|| whole.div_ceil(2))
+    }
+
+    /// Adds the looks after more than `done` of `max_blocks` blocks.
+    fn with_looks(mut self, done: usize, max_blocks: usize) -> Plan {
+        let left = self.last(usize::MAX);
+        let (before, all) = (share(done, max_blocks), share(max_blocks, max_blocks));
+        for at in SHARES {
+            let blocks = blocks_at(at, max_blocks);
+            if blocks <= done || self.looks.last().is_some_and(|look| look.blocks >= blocks) {
                 continue;
             }
+            let unspent = self.last(blocks);
             // The last look takes the rest as it is, so that the sum is alpha to the last digit.
             let level = if blocks == max_blocks {
-                plan.last(blocks)
+                unspent
             } else {
-                spent_by(blocks, max_blocks, alpha) - (alpha - plan.last(blocks))
+                let gone = left * (share(blocks, max_blocks) - before) / (all - before);
+                gone - (left - unspent)
             };
-            let decides = Plan::fewest_blocks(claims, level) <= blocks;
+            let decides = Plan::fewest_blocks(self.claims, level) <= blocks;
             if decides || blocks == max_blocks {
-                plan.looks.push(Look { blocks, alpha: level });
+                self.looks.push(Look { blocks, alpha: level });
             }
         }
-        plan
+        self
     }
 
     /// The look planned after exactly `blocks` blocks.
@@ -99,8 +134,9 @@ fn blocks_at(share: f64, max_blocks: usize) -> usize {
     (share * max_blocks as f64 - 1e-9).ceil() as usize
 }
 
-fn spent_by(blocks: usize, max_blocks: usize, alpha: f64) -> f64 {
-    alpha * (blocks as f64 / max_blocks as f64).powi(EXPONENT)
+/// Of the error that may be spent after `blocks` of `max_blocks`.
+fn share(blocks: usize, max_blocks: usize) -> f64 {
+    (blocks as f64 / max_blocks as f64).powi(EXPONENT)
 }
 
 #[cfg(test)]
@@ -133,6 +169,49 @@ mod tests {
         for (look, level) in plan.looks.iter().zip(levels) {
             assert!((look.alpha - level).abs() < 1e-15);
         }
+    }
+
+    #[test]
+    fn a_new_number_of_blocks_spends_what_is_left() {
+        for planned in 10..120 {
+            for claims in [1, 3] {
+                let plan = Plan::new(planned, claims, 0.05);
+                let at = plan.replan_at().unwrap();
+                assert!(plan.at(at).is_none() && at < planned, "{planned}");
+                for more in [at + 1, planned, 2 * planned, 10 * planned] {
+                    let new = plan.replanned(at, more);
+                    let sum: f64 = new.looks.iter().map(|look| look.alpha).sum();
+                    assert!((sum - 0.05).abs() < 1e-15, "{new:?}");
+                    assert_eq!(new.looks.last().map(|look| look.blocks), Some(more));
+                    assert!(new.looks.is_sorted_by(|a, b| a.blocks < b.blocks), "{new:?}");
+                    assert!(new.looks.iter().all(|look| look.alpha > 0.0), "{new:?}");
+                    let past = |plan: &Plan| plan.looks.iter().filter(|l| l.blocks <= at).count();
+                    assert_eq!(past(&new), past(&plan));
+                    assert_eq!(new.looks[..past(&new)], plan.looks[..past(&plan)]);
+                }
+            }
+        }
+    }
+
+    /// Planned for 30 and looked at after 12; decided after 15 to run 60: looks after 24, 36, 48 and 60
+    /// share the 0.936 that are left by 0.4³, 0.6³ … less 0.25³.
+    #[test]
+    fn replanned_by_hand() {
+        let plan = Plan::new(30, 1, 0.05).replanned(15, 60);
+        let blocks: Vec<usize> = plan.looks.iter().map(|look| look.blocks).collect();
+        assert_eq!(blocks, [12, 24, 36, 48, 60]);
+        let left = 0.936 / (1.0 - 0.015625);
+        let levels = [0.064, left * 0.048375, left * 0.152, left * 0.296, left * 0.488];
+        for (look, level) in plan.looks.iter().zip(levels) {
+            assert!((look.alpha - 0.05 * level).abs() < 1e-15, "{plan:?}");
+        }
+        assert_eq!(plan.replanned(60, 60), plan);
+        // The same number again, before anything was looked at, changes nothing.
+        let plan = Plan::new(30, 1, 0.05);
+        assert_eq!(plan.replanned(0, 30), plan);
+        assert_eq!(Plan::new(9, 1, 0.05).replan_at(), None);
+        assert_eq!(Plan::new(30, 1, 0.05).replan_at(), Some(15));
+        assert_eq!(Plan::new(0, 1, 0.05).replan_at(), None);
     }
 
     /// Six blocks are one look at the full level; with fewer no difference can be shown at 95 %.

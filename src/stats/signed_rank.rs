@@ -44,25 +44,69 @@ pub fn hodges_lehmann(diffs: &[f64]) -> Option<f64> {
 /// `None` where no interval from so few differences has that confidence: five allow 93.75 % at
 /// most, six 96.9 %.
 pub fn interval(diffs: &[f64], confidence: f64) -> Option<Estimate> {
-    let tail = 0.5 * (1.0 - confidence);
-    if !(tail > 0.0 && tail < 0.5) {
-        return None;
-    }
-    let averages = walsh_averages(diffs)?;
-    let rank = if diffs.len() <= EXACT_UP_TO {
-        let ranks: Vec<usize> = (1..=diffs.len()).collect();
-        order_rank(&null_distribution(&ranks), tail)?
-    } else {
-        normal_rank(diffs.len(), tail)?
-    };
-    Estimate::from_order(&averages, rank, confidence)
+    Walsh::of(diffs)?.interval(confidence)
 }
 
-/// The whole span of the differences, with the confidence that it has: `1 - 2 / 2^n`. The widest
-/// interval there is, for when [`interval`] has none at the level wished for.
+/// The Walsh averages of some differences in ascending order, with the null distribution of their number
+/// above the centre: made once for intervals at several levels.
+#[derive(Debug, Clone)]
+pub struct Walsh {
+    averages: Vec<f64>,
+    count: usize,
+    /// Empty beyond [`EXACT_UP_TO`].
+    null: Vec<f64>,
+}
+
+impl Walsh {
+    /// The averages of all pairs, each difference with itself too. `None` without data or with
+    /// values that are not finite.
+    pub fn of(diffs: &[f64]) -> Option<Walsh> {
+        let (averages, count) = (walsh_averages(diffs)?, diffs.len());
+        let ranks: Vec<usize> = (1..=count).collect();
+        let null = if count <= EXACT_UP_TO { null_distribution(&ranks) } else { Vec::new() };
+        Some(Walsh { averages, count, null })
+    }
+
+    /// Number of differences.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// As [`interval`].
+    pub fn interval(&self, confidence: f64) -> Option<Estimate> {
+        let rank = self.rank(0.5 * (1.0 - confidence))?;
+        Estimate::from_order(&self.averages, rank, confidence)
+    }
+
+    /// The tail that an interval with at most `tail` on each side really has.
+    pub(super) fn tail(&self, tail: f64) -> Option<f64> {
+        let rank = self.rank(tail)?;
+        Some(if self.null.is_empty() { tail } else { self.null.iter().take(rank).sum() })
+    }
+
+    /// The whole span of the differences, with the confidence that it has: `1 - 2 / 2^n`. The widest
+    /// interval there is, for when [`Walsh::interval`] has none at the level wished for.
+    pub fn widest(&self) -> Option<Estimate> {
+        let confidence = (1.0 - smallest_p(self.count)).max(0.0);
+        Estimate::from_order(&self.averages, 1, confidence)
+    }
+
+    /// Which of the averages, from either end, bounds an interval with at most `tail` beyond it.
+    fn rank(&self, tail: f64) -> Option<usize> {
+        if !(tail > 0.0 && tail < 0.5) {
+            return None;
+        }
+        if self.null.is_empty() {
+            normal_rank(self.count, tail)
+        } else {
+            order_rank(&self.null, tail)
+        }
+    }
+}
+
+/// As [`Walsh::widest`].
 pub fn widest_interval(diffs: &[f64]) -> Option<Estimate> {
-    let confidence = (1.0 - smallest_p(diffs.len())).max(0.0);
-    Estimate::from_order(&walsh_averages(diffs)?, 1, confidence)
+    Walsh::of(diffs)?.widest()
 }
 
 /// p-value of "the centre of the differences is `shift`" against `tail`.
