@@ -47,19 +47,24 @@ pub fn interval(diffs: &[f64], confidence: f64) -> Option<Estimate> {
     Walsh::of(diffs)?.interval(confidence)
 }
 
-/// The Walsh averages of some differences in ascending order: one sort for intervals at several levels.
+/// The Walsh averages of some differences in ascending order, with the null distribution of their number
+/// above the centre: made once for intervals at several levels.
 #[derive(Debug, Clone)]
 pub struct Walsh {
     averages: Vec<f64>,
     count: usize,
+    /// Empty beyond [`EXACT_UP_TO`].
+    null: Vec<f64>,
 }
 
 impl Walsh {
     /// The averages of all pairs, each difference with itself too. `None` without data or with
     /// values that are not finite.
     pub fn of(diffs: &[f64]) -> Option<Walsh> {
-        let averages = walsh_averages(diffs).filter(|averages| !averages.is_empty())?;
-        Some(Walsh { averages, count: diffs.len() })
+        let (averages, count) = (walsh_averages(diffs)?, diffs.len());
+        let ranks: Vec<usize> = (1..=count).collect();
+        let null = if count <= EXACT_UP_TO { null_distribution(&ranks) } else { Vec::new() };
+        Some(Walsh { averages, count, null })
     }
 
     /// Number of differences.
@@ -69,18 +74,14 @@ impl Walsh {
 
     /// As [`interval`].
     pub fn interval(&self, confidence: f64) -> Option<Estimate> {
-        let tail = 0.5 * (1.0 - confidence);
-        Estimate::from_order(&self.averages, rank(self.count, tail)?, confidence)
+        let rank = self.rank(0.5 * (1.0 - confidence))?;
+        Estimate::from_order(&self.averages, rank, confidence)
     }
 
     /// The tail that an interval with at most `tail` on each side really has.
     pub(super) fn tail(&self, tail: f64) -> Option<f64> {
-        let rank = rank(self.count, tail)?;
-        if self.count > EXACT_UP_TO {
-            return Some(tail);
-        }
-        let ranks: Vec<usize> = (1..=self.count).collect();
-        Some(null_distribution(&ranks).iter().take(rank).sum())
+        let rank = self.rank(tail)?;
+        Some(if self.null.is_empty() { tail } else { self.null.iter().take(rank).sum() })
     }
 
     /// The whole span of the differences, with the confidence that it has: `1 - 2 / 2^n`. The widest
@@ -89,18 +90,18 @@ impl Walsh {
         let confidence = (1.0 - smallest_p(self.count)).max(0.0);
         Estimate::from_order(&self.averages, 1, confidence)
     }
-}
 
-/// Which of the sorted averages, from either end, bounds an interval with at most `tail` beyond it.
-fn rank(n: usize, tail: f64) -> Option<usize> {
-    if !(tail > 0.0 && tail < 0.5) {
-        return None;
+    /// Which of the averages, from either end, bounds an interval with at most `tail` beyond it.
+    fn rank(&self, tail: f64) -> Option<usize> {
+        if !(tail > 0.0 && tail < 0.5) {
+            return None;
+        }
+        if self.null.is_empty() {
+            normal_rank(self.count, tail)
+        } else {
+            order_rank(&self.null, tail)
+        }
     }
-    if n > EXACT_UP_TO {
-        return normal_rank(n, tail);
-    }
-    let ranks: Vec<usize> = (1..=n).collect();
-    order_rank(&null_distribution(&ranks), tail)
 }
 
 /// As [`Walsh::widest`].
