@@ -1,0 +1,156 @@
+//! What defaults depend on: where a race runs, and how long a trial has to be there.
+
+use crate::contract::Direction;
+use crate::spec::Spec;
+use crate::time::Nanos;
+use crate::units::BitRate;
+
+/// What lies between the two ends, as far as a workload's defaults depend on it. The same for every
+/// contender of a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// The kind of path.
+    pub kind: PathKind,
+    /// A round trip of an empty path; `None` where nobody has said.
+    pub rtt: Option<Nanos>,
+    /// The lowest rate on the way; `None` where nothing limits it, or nobody has said.
+    pub rate: Option<BitRate>,
+}
+
+/// The kind of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathKind {
+    /// This machine's loopback.
+    Loopback,
+    /// A network that is emulated in real time.
+    Emulated,
+    /// A network in virtual time.
+    Simulated,
+    /// The way to a server elsewhere.
+    Remote,
+}
+
+impl Setting {
+    /// This machine's loopback.
+    pub const LOOPBACK: Setting =
+        Setting { kind: PathKind::Loopback, rtt: Some(Nanos::ZERO), rate: None };
+
+    /// The way to a server elsewhere, of which nothing is known before the first trial.
+    pub const REMOTE: Setting = Setting { kind: PathKind::Remote, rtt: None, rate: None };
+
+    /// The round trip, or what a long way on Earth takes where it is not known.
+    pub(super) fn rtt_or_long(&self) -> Nanos {
+        self.rtt.unwrap_or(Nanos::from_millis(50))
+    }
+
+    /// How long a connection takes to reach its steady state: twenty round trips. Slow start doubles
+    /// the window from ten segments with each round trip, so that seven fill a path of 1 Gbit/s and
+    /// 10 ms; then comes the first loss or the end of slow start, its recovery, and what CUBIC takes to
+    /// come back to where it was.
+    pub(super) fn start_up(&self) -> Nanos {
+        Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_START_UP, MOST_START_UP)
+    }
+
+    /// The shortest steady time that has a rate worth the name: twice the start-up.
+    pub(super) fn steady(&self) -> Nanos {
+        Nanos(self.rtt_or_long().0.saturating_mul(40)).clamp(LEAST_STEADY, MOST_STEADY)
+    }
+}
+
+/// A start-up at least: on loopback, windows and buffers have grown within 50 ms.
+const LEAST_START_UP: Nanos = Nanos::from_millis(50);
+const MOST_START_UP: Nanos = Nanos::from_millis(1_300);
+/// A steady time at least: a few ticks of the scheduler (4 to 10 ms), many times over.
+const LEAST_STEADY: Nanos = Nanos::from_millis(300);
+/// With the longest start-up a trial takes less than 4 s.
+const MOST_STEADY: Nanos = Nanos::from_millis(2_600);
+
+/// How long a trial has to be, where its settings leave that open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// The fewest units with which the claimed figure can be had.
+    pub fewest: u64,
+    /// How long one takes, in nanoseconds; for a closed loop an estimate.
+    pub unit_ns: u64,
+    /// The key of the workload that says how many.
+    pub key: &'static str,
+}
+
+impl Lengths {
+    /// Of work that lasts for a time.
+    pub(super) fn steady(setting: &Setting) -> Lengths {
+        Lengths { fewest: setting.steady().0 / 1_000_000, unit_ns: 1_000_000, key: "time" }
+    }
+
+    /// The same, with room for what takes `span` altogether, up to the longest steady time.
+    pub(super) fn at_least(self, span: Nanos) -> Lengths {
+        let units = span.min(MOST_STEADY).0.div_ceil(self.unit_ns);
+        Lengths { fewest: self.fewest.max(units), ..self }
+    }
+
+    /// The same work, so many units long.
+    pub fn apply(&self, mut spec: Spec, units: u64) -> Spec {
+        let value = if self.key == "time" { format!("{units}ms") } else { units.to_string() };
+        spec.options.retain(|(key, _)| key != self.key);
+        spec.options.push((self.key.to_owned(), value));
+        spec.options.sort();
+        spec
+    }
+}
+
+/// A duration as it is said: `20 ms`.
+pub(super) fn spoken(span: Nanos) -> String {
+    match span.0 {
+        ns if ns % 1_000_000_000 == 0 => format!("{} s", ns / 1_000_000_000),
+        ns if ns % 1_000_000 == 0 => format!("{} ms", ns / 1_000_000),
+        _ => span.to_string(),
+    }
+}
+
+/// The directions of work as they are said.
+pub(super) fn ways(directions: &[Direction]) -> &'static str {
+    match directions {
+        [Direction::Up] => "up",
+        [Direction::Down] => "down",
+        _ => "both ways",
+    }
+}
+
+/// A duration as it would be typed.
+pub(super) fn typed(span: Nanos) -> String {
+    match span.0 {
+        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        ns if ns % 1_000 == 0 => format!("{}us", ns / 1_000),
+        ns => format!("{ns}ns"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(rtt_ms: u64) -> Setting {
+        let rtt = Some(Nanos::from_millis(rtt_ms));
+        Setting { kind: PathKind::Emulated, rtt, rate: None }
+    }
+
+    #[test]
+    fn a_trial_takes_less_than_four_seconds_on_any_path() {
+        let times = |setting: Setting| (setting.start_up(), setting.steady());
+        let ms = Nanos::from_millis;
+        assert_eq!(times(Setting::LOOPBACK), (ms(50), ms(300)));
+        assert_eq!(times(path(50)), (ms(1_000), ms(2_000)));
+        assert_eq!(times(path(600)), (ms(1_300), ms(2_600)));
+        assert_eq!(times(Setting::REMOTE), times(path(50)));
+    }
+
+    #[test]
+    fn a_length_takes_the_place_of_the_one_before() {
+        let lengths = Lengths { fewest: 100, unit_ns: 1, key: "count" };
+        let spec = Spec::parse("ping:count=100,size=64").unwrap();
+        assert_eq!(lengths.apply(spec, 250).to_string(), "ping:count=250,size=64");
+        let lengths = Lengths { fewest: 300, unit_ns: 1_000_000, key: "time" };
+        let spec = Spec::parse("bulk:warmup=50ms").unwrap();
+        assert_eq!(lengths.apply(spec, 500).to_string(), "bulk:time=500ms,warmup=50ms");
+    }
+}
