@@ -485,6 +485,15 @@ pub struct ClockEstimate {
     pub n: u64,
 }
 
+/// The first messages of a trial, which warm up both ends and count nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// Messages that were sent.
+    pub sent: u64,
+    /// Those of them that were answered.
+    pub answered: u64,
+}
+
 /// One round trip as it was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
@@ -498,8 +507,14 @@ pub struct Sample {
     pub rtt_ns: Option<u64>,
 }
 
+/// Consecutive parts of a trial whose figures tell how much it varies within.
+pub const SEGMENTS: usize = 4;
+
 /// Where a workload puts its samples as they come.
 pub trait Recorder: Send {
+    /// So many samples are to come, as far as that is known: memory for them is to be there before the
+    /// first.
+    fn expect(&mut self, _samples: u64) {}
     /// One sample. Called inside the measuring loop, so it is quick: no allocation once warm, and at
     /// most a write to a file's cache every few thousand samples.
     fn record(&mut self, sample: Sample);
@@ -507,6 +522,17 @@ pub trait Recorder: Send {
     fn rtt(&self, timeout_ns: u64) -> Distribution;
     /// How late the generator was, summed up.
     fn lateness(&self) -> Distribution;
+    /// What late sends did to this quantile (in thousandths) of the round trips: the logarithm of the
+    /// quantile from the intended times over that from the times of sending. `None` where either is
+    /// not known.
+    fn late_effect(&self, _per_mille: u64) -> Option<f64> {
+        None
+    }
+    /// This quantile (in thousandths) of each of [`SEGMENTS`] equal consecutive parts of the round trips;
+    /// empty where one of them is not known.
+    fn segments(&self, _per_mille: u64) -> Vec<f64> {
+        Vec::new()
+    }
     /// RFC 3550 interarrival jitter of the round trips, in nanoseconds, for familiarity.
     fn jitter_rfc3550_ns(&self) -> Option<u64>;
     /// One paced send: how late it was, and how far its distance from the one before was from the

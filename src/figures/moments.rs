@@ -57,6 +57,16 @@ impl Moments {
 
     /// Sums up, with `censored` more samples known only to exceed `timeout_ns`.
     pub(crate) fn distribution(&self, censored: u64, timeout_ns: u64) -> Distribution {
+        self.distribution_by(censored, timeout_ns, |rank| self.at_rank(rank))
+    }
+
+    /// The same, with the value at each rank (from 1) from `at_rank`.
+    pub(crate) fn distribution_by(
+        &self,
+        censored: u64,
+        timeout_ns: u64,
+        at_rank: impl Fn(u64) -> u64,
+    ) -> Distribution {
         let seen = self.histogram.len();
         let n = seen + censored;
         let whole = censored == 0 && seen > 0;
@@ -65,7 +75,7 @@ impl Moments {
             Some(if rank > seen {
                 Quantile::Beyond(timeout_ns)
             } else {
-                Quantile::Ns(self.at_rank(rank))
+                Quantile::Ns(at_rank(rank))
             })
         };
         Distribution {
@@ -82,15 +92,20 @@ impl Moments {
         }
     }
 
-    fn at_rank(&self, rank: u64) -> u64 {
+    pub(crate) fn at_rank(&self, rank: u64) -> u64 {
         let share = (rank as f64 - 0.5) / self.histogram.len() as f64;
         self.histogram.value_at_quantile(share).clamp(self.min, self.max)
     }
 }
 
-/// The nearest rank, ceil(q n), given at least ten samples beyond it.
+/// The nearest rank, ceil(q n), from 1.
+pub(crate) fn nearest_rank(n: u64, per_mille: u64) -> u64 {
+    (n * per_mille).div_ceil(1000).max(1)
+}
+
+/// The nearest rank, given at least ten samples beyond it.
 fn printable_rank(n: u64, per_mille: u64) -> Option<u64> {
-    let rank = (n * per_mille).div_ceil(1000).max(1);
+    let rank = nearest_rank(n, per_mille);
     (n.saturating_sub(rank) >= 10).then_some(rank)
 }
 

@@ -19,7 +19,7 @@ use crate::transport::{Contender, Effective, Info};
 use crate::trial::placement::{Load, Placement};
 use crate::trial::sim::{self, Simulation};
 use crate::units::range;
-use crate::workload::{self, Task};
+use crate::workload::{self, Setting, Task};
 
 /// More would not fit a race that anybody waits for.
 const MOST_CELLS: usize = 256;
@@ -66,7 +66,8 @@ pub(super) fn check(request: &Request) -> Result<Checked> {
         .collect::<Result<Vec<Changes>>>()?;
     check_sizes(request, &factors)?;
     let (simulation, least_rtt) = (request.simulation()?, request.least_rtt()?);
-    Grid { request, simulation, workload, factors, changes, contenders, least_rtt }.check()
+    let setting = request.setting()?;
+    Grid { request, simulation, workload, factors, changes, contenders, least_rtt, setting }.check()
 }
 
 /// What is varied: what was asked to be, and every offered rate of the workload that is a range. With
@@ -197,6 +198,8 @@ struct Grid<'a> {
     contenders: Vec<Contender>,
     /// How long a round trip takes at the least, where the path says it.
     least_rtt: Option<Nanos>,
+    /// What the workload's defaults depend on.
+    setting: Setting,
 }
 
 impl Grid<'_> {
@@ -262,7 +265,10 @@ impl Grid<'_> {
         }
         let workload = workload.to_string();
         let to = self.request.to.as_deref();
-        let task = files::check(workload::parse(&workload)?, to, self.request.overwrite)?;
+        let task = workload::parse_on(&workload, &self.setting)?;
+        // With its defaults, so that agents need not know the path.
+        let workload = task.spec().to_string();
+        let task = files::check(task, to, self.request.overwrite)?;
         if let Some(least) = self.least_rtt.filter(|least| *least >= task.timeout())
             && task.timeout() > Nanos::ZERO
         {
@@ -431,7 +437,7 @@ mod tests {
         let last = checked.entrants[7].cell.as_ref().unwrap();
         assert_eq!((last.contender, last.levels.as_slice()), (1, &[1, 1][..]));
         assert_eq!(last.placement, Some(Placement::Busy));
-        assert_eq!(last.workload, "ping:size=1kB");
+        assert!(last.workload.starts_with("ping:") && last.workload.contains("size=1kB"));
     }
 
     #[test]
@@ -461,7 +467,7 @@ mod tests {
         assert_eq!(found, ["udp · rate=1mbit", "udp · rate=10mbit", "udp · rate=100mbit"]);
         let checked = request.check().unwrap();
         let last = checked.entrants[2].cell.as_ref().unwrap();
-        assert_eq!(last.workload, "cbr:size=200,rate=100mbit");
+        assert!(last.workload.contains("rate=100mbit,size=200,time=300ms"), "{}", last.workload);
         assert_eq!(request.asked().workload, "cbr:rate=1mbit..100mbit/3,size=200");
         let odd = Request::new(["udp"]).workload("cbr:rate=1mbit..100mbit");
         assert!(refusal(&odd).contains("LOW..HIGH/STEPS"));

@@ -46,7 +46,7 @@ pub(super) fn run(
     entrants: &mut [Entrant],
     seed: u64,
 ) -> Result<Pilot> {
-    let length = Length::open(request, common);
+    let length = Length::open(request);
     // One warms up where nothing is left to be found.
     let is_open = request.plan.is_none() && (length.is_some() || request.leaves_blocks_open());
     let of = if is_open { PILOT_TRIALS } else { 1 };
@@ -76,11 +76,11 @@ struct Length {
 impl Length {
     /// `None` where the user or an earlier race has said, where conditions vary, or where trials are so
     /// long that the shortest will do.
-    fn open(request: &Request, common: &Common) -> Option<Length> {
+    fn open(request: &Request) -> Option<Length> {
         if request.plan.is_some() || !request.vary.is_empty() {
             return None;
         }
-        let task = workload::parse(&common.workload).ok()?;
+        let task = workload::parse_on(&request.workload, &request.setting().ok()?).ok()?;
         let lengths = task.lengths()?;
         let shortest = Nanos(lengths.fewest.saturating_mul(lengths.unit_ns));
         (shortest <= SHORT).then(|| Length { spec: task.spec(), lengths })
@@ -166,7 +166,7 @@ fn pilot_with(
                 pilot.took.push(took);
                 if record.valid {
                     pilot.figures.push(record.metrics);
-                    pilot.segments.push(record.parts);
+                    pilot.segments.push(record.segments);
                 } else {
                     failed.push(record.why_invalid.unwrap_or_default());
                 }

@@ -14,8 +14,9 @@ use crate::transport::Contender;
 use crate::trial::files::Overwrite;
 use crate::trial::intervals;
 use crate::trial::path_gate;
+use crate::trial::path_time;
 use crate::trial::placement::{Load, Placement};
-use crate::workload;
+use crate::workload::{self, Setting};
 
 /// Time a race may take where neither blocks nor a budget are asked for.
 pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(50);
@@ -274,8 +275,9 @@ impl Request {
     }
 
     /// With defaults filled in, but for what varies.
-    fn asked_workload(&self) -> String {
-        let Ok(task) = workload::parse(&self.workload) else { return self.workload.clone() };
+    pub(super) fn asked_workload(&self) -> String {
+        let parsed = self.setting().and_then(|at| workload::parse_on(&self.workload, &at));
+        let Ok(task) = parsed else { return self.workload.clone() };
         cells::without_varied(&task.spec().to_string(), &self.vary)
     }
 
@@ -354,6 +356,17 @@ impl Request {
                 Path::Loopback | Path::Emulated(_) => self.check_texts(),
                 Path::Simulated(_) => self.check_simulated().and_then(|()| self.check_texts()),
             },
+        }
+    }
+
+    /// What the workload's defaults depend on.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the path cannot be read.
+    pub(super) fn setting(&self) -> Result<Setting> {
+        match self.to {
+            Some(_) => Ok(Setting::REMOTE),
+            None => Ok(path_time::setting(&Path::parse(&self.path)?)),
         }
     }
 

@@ -9,6 +9,7 @@ use super::run::{Course, blocks_done};
 use super::schedule;
 use super::stage::{Event, Stage};
 use crate::error::{Error, Result};
+use crate::workload;
 use crate::time::Nanos;
 use crate::trial::End;
 use crate::trial::files::Overwrite;
@@ -110,7 +111,8 @@ fn varies_placement(outcome: &Outcome) -> bool {
 fn request(outcome: &Outcome) -> Request {
     let asked = &outcome.asked;
     // Results of earlier versions name a default of what varies.
-    let workload = cells::without_varied(&asked.workload, &asked.vary);
+    let saved = workload::saved(&asked.workload);
+    let workload = cells::without_varied(&saved, &asked.vary);
     let mut request = Request::new(asked.contenders.clone()).workload(workload);
     request.to.clone_from(&asked.to);
     if !asked.path.is_empty() {

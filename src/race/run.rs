@@ -127,7 +127,7 @@ impl Request {
     /// What all trials of this race have in common.
     pub(super) fn common(&self, placement: Placement) -> Common {
         Common {
-            workload: self.workload.clone(),
+            workload: self.asked_workload(),
             placement,
             interval: self.interval.unwrap_or(intervals::DEFAULT),
         }

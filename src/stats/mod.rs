@@ -18,6 +18,7 @@
 //! | [`spread`] | does one scatter more from block to block than another? |
 //! | [`mod@knee`] | up to which load does what is delivered follow what is offered? |
 //! | [`quantile`] | percentiles, their definition, and when one may be printed |
+//! | [`fn@pooled_quantile`] | a percentile of all trials together, too rare for one of them |
 //!
 //! The replicate is the block, never the packet: everything here works on one figure per trial
 //! or one log-ratio per block. Ranks are used throughout because trials have outliers that must
@@ -37,6 +38,7 @@ pub mod knee;
 pub mod mann_whitney;
 mod normal;
 pub mod planning;
+mod pooled_quantile;
 pub mod quantile;
 pub mod regimes;
 pub mod sequential;
@@ -53,6 +55,7 @@ pub use estimate::Estimate;
 pub use exact::fisher;
 pub use knee::{Knee, knee};
 pub use planning::{REASONABLE_BLOCKS, blocks_for, resolution, scatter};
+pub use pooled_quantile::pooled_quantile;
 pub use regimes::{Regime, regimes};
 pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;

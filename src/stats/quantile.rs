@@ -70,7 +70,7 @@ pub(super) fn median_sorted(sorted: &[f64]) -> Option<f64> {
 }
 
 /// `max(1, ⌈q n⌉)`, from 1.
-fn nearest_rank(n: u64, q: f64) -> Option<u64> {
+pub(super) fn nearest_rank(n: u64, q: f64) -> Option<u64> {
     if n == 0 || !(0.0..=1.0).contains(&q) {
         return None;
     }

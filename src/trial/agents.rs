@@ -404,8 +404,6 @@ pub(super) fn conclude(
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
     let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);
     let record = Record {
-        late_effect: None,
-        parts: Vec::new(),
         valid: why_invalid.is_none(),
         why_invalid,
         implementation: String::new(),
@@ -413,6 +411,9 @@ pub(super) fn conclude(
         censored: findings.censored,
         rtt_ns: findings.rtt_ns,
         send_lateness_ns: findings.send_lateness_ns,
+        late_effect: findings.late_effect,
+        segments: findings.segments,
+        warmup: findings.warmup,
         paced: findings.paced,
         clock: findings.clock,
         ledger: findings.ledger,

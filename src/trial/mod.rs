@@ -12,7 +12,7 @@ use crate::figures::path::PathFigures;
 use crate::figures::series::Series;
 use crate::figures::{
     ClockEstimate, ConnStats, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow,
-    Packets, Verified,
+    Packets, Verified, WarmUp,
 };
 use crate::time::Nanos;
 use crate::transport::Effective;
@@ -41,7 +41,7 @@ mod parting;
 pub mod path_check;
 pub mod path_facts;
 pub mod path_gate;
-mod path_time;
+pub mod path_time;
 pub mod placement;
 pub mod probe;
 pub mod process;
@@ -164,12 +164,16 @@ pub struct Record {
     /// How late the generator was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
-    /// What late sends did to the claimed figure at most, as the logarithm of a ratio.
+    /// What that did to the claimed figure at most: the logarithm of the ratio by which it was made
+    /// worse. 0 where nothing was late; absent where there is no schedule, or the figure is censored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_effect: Option<f64>,
-    /// The claimed figure of consecutive parts of the trial, where they are known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<f64>,
+    /// The claimed figure of consecutive parts of the trial, where they are known; not in the file.
+    #[serde(skip)]
+    pub segments: Vec<f64>,
+    /// The messages that warmed it up, which are in no other figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<WarmUp>,
     /// What became of the schedule of each paced flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paced: Vec<PacedFlow>,
@@ -246,7 +250,8 @@ impl Record {
             rtt_ns: None,
             send_lateness_ns: None,
             late_effect: None,
-            parts: Vec::new(),
+            segments: Vec::new(),
+            warmup: None,
             paced: Vec::new(),
             clock: None,
             ledger: Ledger::default(),

@@ -19,11 +19,12 @@ use crate::units::BitRate;
 const LATE_P50: Nanos = Nanos::from_micros(20);
 /// The same of the 99th percentile.
 const LATE_P99: Nanos = Nanos::from_micros(100);
-/// How late the median may be as a part of the path's own time scale: 0.2 %.
-const LATE_P50_PART: u64 = 500;
-/// The same of the 99th percentile: 1 %. A fifth of the least margin that a race chooses by itself, so
-/// that what the emulator adds cannot make a verdict.
-const LATE_P99_PART: u64 = 100;
+/// How late the median may be as a part of the path's own time scale: 1 %, a fifth of the usual
+/// margin. A median of round trips, or the round trip that a congestion control sees, moves by no more.
+const LATE_P50_PART: u64 = 100;
+/// The same of the 99th percentile: 5 %, the usual margin. A median feels nothing of it, and the tail of
+/// round trips moves by no more.
+const LATE_P99_PART: u64 = 20;
 
 /// How far the achieved rate may be from the one asked for, as a part of it: 0.1 %.
 const RATE_PART: u128 = 1_000;
@@ -299,22 +300,22 @@ mod tests {
     fn limits_grow_with_the_time_scale_of_the_path() {
         let limits = |way| LatenessLimits::of(&network(way));
         assert_eq!(limits(delay(0)), LatenessLimits { p50_ns: 20_000, p99_ns: 100_000 });
-        assert_eq!(limits(delay(25)), LatenessLimits { p50_ns: 50_000, p99_ns: 250_000 });
+        assert_eq!(limits(delay(25)), LatenessLimits { p50_ns: 250_000, p99_ns: 1_250_000 });
         // A packet of 1500 bytes takes 120 ms at 100 kbit/s.
         let slow = Impairments { rate: Rate::Fixed(BitRate(100_000)), ..delay(1) };
-        assert_eq!(limits(slow), LatenessLimits { p50_ns: 240_000, p99_ns: 1_200_000 });
+        assert_eq!(limits(slow), LatenessLimits { p50_ns: 1_200_000, p99_ns: 6_000_000 });
     }
 
     #[test]
     fn late_releases_are_named_with_figure_limit_and_remedy() {
-        let said = why(delay(25), |way| way.lateness_ns = Some(late(2_000, 251_000))).unwrap();
+        let said = why(delay(25), |way| way.lateness_ns = Some(late(2_000, 1_260_000))).unwrap();
         assert!(
-            said.starts_with("the path released packets down too late: 99th percentile 251 µs"),
+            said.starts_with("the path released packets down too late: 99th percentile 1.26 ms"),
             "{said}"
         );
-        assert!(said.contains("at most 250 µs may be; leave the path's threads a CPU"), "{said}");
-        let said = why(delay(5), |way| way.lateness_ns = Some(late(20_001, 30_000))).unwrap();
-        assert!(said.contains("median 20.0 µs"), "{said}");
+        assert!(said.contains("at most 1.25 ms may be; leave the path's threads a CPU"), "{said}");
+        let said = why(delay(5), |way| way.lateness_ns = Some(late(50_500, 60_000))).unwrap();
+        assert!(said.contains("median 50.5 µs"), "{said}");
         let few = Distribution { n: 9, p50: None, p99: None, ..late(0, 0) };
         assert_eq!(why(delay(5), |way| way.lateness_ns = Some(few)), None);
     }

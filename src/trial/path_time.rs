@@ -1,10 +1,12 @@
 //! How much time a network takes by its own model: what to wait for, and when to give up. Pure.
 
 use super::control::Emulated;
+use crate::path::Path;
 use crate::path::network::{Impairments, Limit, Network, Rate, Shape};
 use crate::path::trace::{Content, Trace};
 use crate::time::Nanos;
 use crate::units::BitRate;
+use crate::workload::{PathKind, Setting};
 
 /// What a sender's kernel may have taken from it and not yet sent: the usual end of tcp_wmem.
 const SEND_BUFFER: u64 = 8 << 20;
@@ -31,6 +33,24 @@ pub(super) fn dial_timeout(emulated: Option<Emulated>) -> Nanos {
 /// which knows more, speaks first.
 pub(super) fn accept_timeout(dial: Nanos) -> Nanos {
     dial + Nanos(dial.0 / 3 * 2)
+}
+
+/// What a workload's defaults depend on: the empty path's round trip on its first link, and its lowest
+/// rate, in the long run where it is recorded.
+pub fn setting(path: &Path) -> Setting {
+    let (kind, network) = match path {
+        Path::Loopback => return Setting::LOOPBACK,
+        Path::Emulated(network) => (PathKind::Emulated, network),
+        Path::Simulated(network) => (PathKind::Simulated, network),
+    };
+    let ways = || network.links.iter().take(1).flat_map(|link| [&link.up, &link.down]);
+    let rates = ways().filter_map(|way| match &way.rate {
+        Rate::Unlimited => None,
+        Rate::Fixed(rate) => Some(*rate),
+        Rate::Trace(trace) => Some(BitRate(mean_rate(trace))),
+    });
+    let rtt = ways().fold(Nanos::ZERO, |sum, way| sum + delay(way));
+    Setting { kind, rtt: Some(rtt), rate: rates.min() }
 }
 
 /// How long the path may hold on to a packet that is not waiting behind others.
@@ -167,6 +187,20 @@ mod tests {
 
     fn step(from_s: u64, bps: u64) -> Step {
         Step { from: Nanos::from_secs(from_s), rate: BitRate(bps), delay: None, loss: None }
+    }
+
+    #[test]
+    fn defaults_follow_from_delay_and_rate() {
+        let of = |typed: &str| setting(&Path::parse(typed).unwrap());
+        assert_eq!(of("loopback"), Setting::LOOPBACK);
+        let ms = Nanos::from_millis;
+        let kind = PathKind::Emulated;
+        assert_eq!(of("delay=25ms,loss=1%"), Setting { kind, rtt: Some(ms(50)), rate: None });
+        let rate = Some(BitRate(5_000_000));
+        let lopsided = "up.delay=5ms,down.delay=15ms,up.rate=5mbit,down.rate=20mbit";
+        assert_eq!(of(lopsided), Setting { kind, rtt: Some(ms(20)), rate });
+        let kind = PathKind::Simulated;
+        assert_eq!(of("sim:delay=1ms"), Setting { kind, rtt: Some(ms(2)), rate: None });
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Where round trips go as they are measured: into histograms of fixed size, and, if they are kept,
-//! compactly into a file. A day of pings takes no more memory than a second of them.
+//! Where round trips go as they are measured: into histograms of fixed size, the first of them also
+//! as they are, and, if they are kept, compactly into a file. A day of pings takes no more memory than
+//! a minute of them.
 //!
 //! The file, version 1: the magic `DHSAMP1\n`, then one chunk per trial, all little-endian:
 //!
@@ -16,22 +17,39 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::figures::moments::{Delays, Moments};
-use crate::figures::{Distribution, Recorder, Sample};
+use crate::figures::moments::{Delays, Moments, nearest_rank};
+use crate::figures::{Distribution, SEGMENTS, Recorder, Sample};
 
 /// What a samples file starts with.
 pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";
 
 const CHUNK_HEADER: usize = 4 + 8 + 4 + 4 + 1 + 8 + 8;
 const SPILL_AT: usize = 64 << 10;
-/// Significant decimal digits: a round trip's quantile is right to one part in ten thousand, a send's
+/// Significant decimal digits of histograms: a round trip's quantile is right to one part in ten thousand, a send's
 /// lateness, which nobody compares that finely, to one in a thousand.
 const RTT_DIGITS: u8 = 4;
 const LATENESS_DIGITS: u8 = 3;
 
+/// How many round trips are kept as they are, at most: 1 MiB. Percentiles of no more than these are
+/// ranks of what was measured; those of more come from the histogram.
+const MOST_KEPT: u64 = 1 << 16;
+
+/// A round trip as it was measured, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct RoundTrip {
+    /// From the intended time; [`LOST`] where no answer came.
+    rtt: u64,
+    late: u64,
+}
+
+/// Longer than any round trip, so that lost ones are sorted last.
+const LOST: u64 = u64::MAX;
+
 /// Samples of one trial.
 pub struct Samples {
     rtt: Moments,
+    /// The first samples; no more than were expected.
+    first: Vec<RoundTrip>,
     lateness: Moments,
     gap_error: Moments,
     delays: Delays,
@@ -60,6 +78,7 @@ impl Samples {
         });
         Ok(Samples {
             rtt: Moments::new(RTT_DIGITS)?,
+            first: Vec::new(),
             lateness: Moments::new(LATENESS_DIGITS)?,
             gap_error: Moments::new(LATENESS_DIGITS)?,
             delays: Delays::new()?,
@@ -71,6 +90,18 @@ impl Samples {
             keep_error: None,
             timeout_ns,
         })
+    }
+
+    /// The first samples in order of size; with those that are lost behind the others.
+    fn sorted(&self, of: impl Fn(&RoundTrip) -> u64) -> Vec<u64> {
+        let mut sorted: Vec<u64> = self.first.iter().map(of).collect();
+        sorted.sort_unstable();
+        sorted
+    }
+
+    /// Whether all samples are there as they were measured.
+    fn is_whole(&self) -> bool {
+        self.first.len() as u64 == self.rtt.len() + self.censored
     }
 
     fn spill(&mut self) {
@@ -114,8 +145,18 @@ impl Drop for Samples {
 }
 
 impl Recorder for Samples {
+    fn expect(&mut self, samples: u64) {
+        // Written once, so that the pages are there.
+        self.first = vec![RoundTrip { rtt: LOST, late: 0 }; samples.min(MOST_KEPT) as usize];
+        self.first.clear();
+    }
+
     fn record(&mut self, sample: Sample) {
         self.lateness.add(sample.lateness_ns);
+        if self.first.len() < self.first.capacity() {
+            let rtt = sample.rtt_ns.unwrap_or(LOST);
+            self.first.push(RoundTrip { rtt, late: sample.lateness_ns });
+        }
         match sample.rtt_ns {
             Some(rtt) => {
                 self.rtt.add(rtt);
@@ -135,7 +176,36 @@ impl Recorder for Samples {
     }
 
     fn rtt(&self, timeout_ns: u64) -> Distribution {
-        self.rtt.distribution(self.censored, timeout_ns)
+        if !self.is_whole() {
+            return self.rtt.distribution(self.censored, timeout_ns);
+        }
+        let sorted = self.sorted(|trip| trip.rtt);
+        let at_rank = |rank: u64| sorted.get(rank as usize - 1).copied().unwrap_or(LOST);
+        self.rtt.distribution_by(self.censored, timeout_ns, at_rank)
+    }
+
+    fn late_effect(&self, per_mille: u64) -> Option<f64> {
+        let intended = known_at(&self.sorted(|trip| trip.rtt), per_mille)?;
+        let sending = |trip: &RoundTrip| match trip.rtt {
+            LOST => LOST,
+            rtt => rtt.saturating_sub(trip.late),
+        };
+        let sending = known_at(&self.sorted(sending), per_mille)?;
+        Some((intended as f64 / sending as f64).ln().max(0.0))
+    }
+
+    fn segments(&self, per_mille: u64) -> Vec<f64> {
+        let len = self.first.len() / SEGMENTS;
+        if len == 0 || !self.is_whole() {
+            return Vec::new();
+        }
+        let part = |part: &[RoundTrip]| {
+            let mut sorted: Vec<u64> = part.iter().map(|trip| trip.rtt).collect();
+            sorted.sort_unstable();
+            known_at(&sorted, per_mille).map(|ns| ns as f64)
+        };
+        let parts = self.first.chunks_exact(len).take(SEGMENTS).map(part);
+        parts.collect::<Option<Vec<f64>>>().unwrap_or_default()
     }
 
     fn lateness(&self) -> Distribution {
@@ -164,6 +234,12 @@ impl Recorder for Samples {
     fn delay_variation(&self) -> Distribution {
         self.delays.above_least()
     }
+}
+
+/// The value at the nearest rank; `None` where it is lost, or nothing is there. Never 0.
+fn known_at(sorted: &[u64], per_mille: u64) -> Option<u64> {
+    let rank = nearest_rank(sorted.len() as u64, per_mille) as usize;
+    sorted.get(rank - 1).copied().filter(|ns| *ns != LOST).map(|ns| ns.max(1))
 }
 
 #[derive(Default)]
@@ -433,6 +509,63 @@ mod tests {
         assert!((rtt.stddev.unwrap() - 288.8194).abs() < 1e-3);
         assert_eq!(filled((1..=19).map(Some)).rtt(1).p50, None);
         assert_eq!(filled((1..=20).map(Some)).rtt(1).p50, Some(Quantile::Ns(10)));
+    }
+
+    #[test]
+    fn percentiles_are_ranks_of_what_was_measured_where_all_of_it_is_kept() {
+        // Beyond 20 µs the histogram tells only 2 ns apart, and further up less.
+        let rtts = || (0..1000u64).map(|i| Some(7_000_001 + 1_000_003 * i));
+        let p50 = |expected| {
+            let mut samples = Samples::new(None, 9).unwrap();
+            samples.expect(expected);
+            for (seq, rtt) in rtts().enumerate() {
+                samples.record(sample(seq as u64, rtt));
+            }
+            samples.rtt(9).p50.map(|quantile| quantile.at_least_ns())
+        };
+        let exact = 7_000_001 + 1_000_003 * 499;
+        assert_eq!(p50(1000), Some(exact));
+        let binned = p50(999).unwrap();
+        assert!(binned != exact && binned.abs_diff(exact) < exact / 10_000, "{binned}");
+    }
+
+    #[test]
+    fn what_lateness_does_to_a_percentile_is_the_ratio_from_both_times() {
+        let run = |late: fn(u64) -> u64| {
+            let mut samples = Samples::new(None, 9).unwrap();
+            samples.expect(100);
+            for seq in 0..100 {
+                let lateness_ns = late(seq);
+                let rtt_ns = (seq != 7).then_some(1_000 + seq + lateness_ns);
+                samples.record(Sample { seq, intended_ns: 0, lateness_ns, rtt_ns });
+            }
+            samples
+        };
+        assert_eq!(run(|_| 0).late_effect(500), Some(0.0));
+        // All late by a tenth: the median is, too.
+        let all = run(|_| 105).late_effect(500).unwrap();
+        assert!((all - (1_155.0f64 / 1_050.0).ln()).abs() < 1e-3, "{all}");
+        // Ten of a hundred late by ten times the round trip: hardly a thing at the median.
+        let some = run(|seq| if seq % 10 == 3 { 10_000 } else { 0 });
+        assert!(some.late_effect(500).unwrap() < 0.006);
+        assert!(some.late_effect(950).unwrap() > 2.0);
+        assert_eq!(some.late_effect(999), None, "lost");
+    }
+
+    #[test]
+    fn the_parts_of_a_trial_have_their_own_percentiles() {
+        let run = |expected, lost: Option<u64>| {
+            let mut samples = Samples::new(None, 9).unwrap();
+            samples.expect(expected);
+            for seq in 0..101 {
+                samples.record(sample(seq, (lost != Some(seq)).then_some(100 * (seq / 25 + 1))));
+            }
+            samples.segments(500)
+        };
+        assert_eq!(run(101, None), [100.0, 200.0, 300.0, 400.0]);
+        assert_eq!(run(101, Some(3)).len(), 4, "one lost of 25 is not the median");
+        assert!(run(100, None).is_empty(), "not all is kept");
+        assert!(filled([Some(1); 3]).segments(500).is_empty());
     }
 
     #[test]

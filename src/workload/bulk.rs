@@ -18,18 +18,21 @@ use crate::time::Nanos;
 use crate::units::Bytes;
 
 use super::header;
+use super::setting::{spoken, typed, ways};
 use super::{
-    Content, ContentReport, Findings, Half, Info, NamedFile, Origin, Part, Piece, Reports, Task,
-    Workload,
+    Content, ContentReport, Findings, Half, Info, Lengths, NamedFile, Origin, Part, Piece, Reports, Setting,
+    Task, Workload,
 };
 use keeper::Keeper;
 use sender::Freight;
 use settings::{Check, Connect, Extent, KEYS, Memory, Terms};
 use way::OneWay;
 
-pub(super) use way::Rate;
+pub(super) use marks::{Marks, Timing};
+pub(super) use way::{Rate, segments};
 
 mod keeper;
+mod marks;
 mod receiver;
 mod sender;
 mod settings;
@@ -50,8 +53,8 @@ impl Workload for Bulk {
         &INFO
     }
 
-    fn task(&self, spec: &Spec) -> Result<Box<dyn Task>> {
-        Ok(Box::new(BulkTask::new(Settings::check(spec, KEYS)?)?))
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        Ok(Box::new(BulkTask::new(Settings::check(spec, KEYS)?, setting)?))
     }
 }
 
@@ -69,6 +72,8 @@ pub(super) enum Stop {
 struct BulkTask {
     settings: Settings,
     terms: Terms,
+    /// How long a trial has to be, where the settings leave it open.
+    lengths: Option<Lengths>,
 }
 
 /// A half that sends as fast as the transport takes it.
@@ -77,8 +82,13 @@ pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn 
 }
 
 /// A half that receives what [`sender`] sends over a path that may hold on to it for `transit`.
-pub(super) fn receiver(framing: Framing, tag: u32, transit: Nanos) -> Box<dyn Half> {
-    Box::new(receiver::Receiver::new(framing, tag, None).over(transit))
+pub(super) fn receiver(
+    framing: Framing,
+    tag: u32,
+    transit: Nanos,
+    timing: Timing,
+) -> Box<dyn Half> {
+    Box::new(receiver::Receiver::new(framing, tag, None).over(transit).timed(timing))
 }
 
 /// All flows of one direction, summed up; connecting is apart.
@@ -97,9 +107,29 @@ const LONGEST_FOR_BYTES: Nanos = Nanos::from_secs(600);
 const MOST_KEPT: u64 = 1 << 27;
 
 impl BulkTask {
-    fn new(settings: Settings) -> Result<BulkTask> {
-        let terms = Terms::read(&settings)?;
-        Ok(BulkTask { settings, terms })
+    fn new(settings: Settings, setting: &Setting) -> Result<BulkTask> {
+        let terms = Terms::read(&settings, setting)?;
+        let lengths = match terms.extent {
+            Extent::Time(_) if !settings.given("time") => Some(Lengths::steady(setting)),
+            _ => None,
+        };
+        Ok(BulkTask { settings, terms, lengths })
+    }
+
+    /// How long to send, the warm-up included; `None` where bytes decide.
+    fn sending_time(&self) -> Option<Nanos> {
+        match self.terms.extent {
+            Extent::Time(time) => Some(self.terms.warmup + time),
+            _ => None,
+        }
+    }
+
+    fn timing(&self) -> Timing {
+        let measured = match self.terms.extent {
+            Extent::Time(time) => time,
+            _ => Nanos::ZERO,
+        };
+        Timing { warmup: self.terms.warmup, measured }
     }
 
     /// Start and length of what one flow carries, in the whole of its direction; without an end
@@ -120,7 +150,7 @@ impl BulkTask {
     /// The bytes of one flow: whole messages where the transport keeps boundaries.
     fn stop(&self, flow: u16, framing: Framing) -> Stop {
         let bytes = match (self.terms.extent, self.piece(flow)) {
-            (Extent::Time(time), _) => return Stop::At { time },
+            (Extent::Time(time), _) => return Stop::At { time: self.terms.warmup + time },
             (_, (_, bytes)) => bytes,
         };
         let size = self.terms.size as u64;
@@ -225,6 +255,25 @@ impl BulkTask {
 }
 
 impl Task for BulkTask {
+    fn headline(&self) -> String {
+        let what = match (&self.terms.cargo.source, self.terms.extent) {
+            (_, Extent::Time(time)) => spoken(time),
+            (Some(_), Extent::WholeFile) => "a file".to_owned(),
+            (Some(_), Extent::Bytes(bytes)) => format!("{} of a file", Bytes(bytes)),
+            (None, Extent::Bytes(bytes)) => Bytes(bytes).to_string(),
+            (None, Extent::WholeFile) => "a file".to_owned(),
+        };
+        let streams = match self.terms.streams {
+            1 => String::new(),
+            streams => format!(", {streams} streams"),
+        };
+        format!("bulk, {what} {}{streams}", ways(&self.terms.directions))
+    }
+
+    fn lengths(&self) -> Option<Lengths> {
+        self.lengths
+    }
+
     fn metrics(&self) -> Vec<Metric> {
         let metric = |name: &str, label: &str, unit, better, role| Metric {
             name: name.to_owned(),
@@ -277,17 +326,11 @@ impl Task for BulkTask {
     }
 
     fn longest(&self) -> Nanos {
-        match self.terms.extent {
-            Extent::Time(time) => time + Nanos::from_secs(2),
-            _ => LONGEST_FOR_BYTES,
-        }
+        self.sending_time().map_or(LONGEST_FOR_BYTES, |time| time + Nanos::from_secs(2))
     }
 
     fn planned(&self) -> Option<Nanos> {
-        match self.terms.extent {
-            Extent::Time(time) => Some(time),
-            _ => None,
-        }
+        self.sending_time()
     }
 
     fn most_bytes(&self) -> Option<u64> {
@@ -326,7 +369,8 @@ impl Task for BulkTask {
         let Terms { size, call, cargo, .. } = &self.terms;
         if !sends {
             let (tag, transit, keeper) = (part.tag, part.transit, self.keeper(part));
-            return Box::new(receiver::Receiver::new(framing, tag, keeper).over(transit));
+            let receiver = receiver::Receiver::new(framing, tag, keeper).over(transit);
+            return Box::new(receiver.timed(self.timing()));
         }
         let sender = sender::Sender::new(self.stop(part.flow, framing), *size, *call, part.tag);
         let (start, bytes) = self.piece(part.flow);
@@ -382,6 +426,7 @@ impl Task for BulkTask {
         if lost.1 > 0 {
             findings.metrics.insert("loss_share".into(), lost.0 as f64 / lost.1 as f64);
         }
+        findings.segments = way::segments(reports, &flows);
         findings.content = self.content(reports);
         findings
     }
@@ -389,8 +434,10 @@ impl Task for BulkTask {
     fn spec(&self) -> Spec {
         let mut options: Vec<(String, String)> =
             self.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        if let (Extent::Time(time), false) = (self.terms.extent, self.settings.given("time")) {
-            options.push(("time".into(), format!("{}ms", time.0 / 1_000_000)));
+        if let Extent::Time(time) = self.terms.extent {
+            let spans = [("time", time), ("warmup", self.terms.warmup)];
+            let open = spans.into_iter().filter(|(key, _)| !self.settings.given(key));
+            options.extend(open.map(|(key, span)| (key.to_owned(), typed(span))));
         }
         options.sort();
         Spec { name: INFO.id.to_owned(), options }
@@ -415,7 +462,7 @@ mod tests {
 
     fn receiver(messages: u64, bytes: u64, first_ns: u64, last_ns: u64) -> HalfReport {
         let received = Tally { messages, bytes, ..Tally::default() };
-        let span = ReceiveSpan { first_ns, last_ns, first_bytes: 0 };
+        let span = ReceiveSpan { first_ns, last_ns, first_bytes: 0, warmup_bytes: 0 };
         HalfReport { received, receive_span: Some(span), ..HalfReport::default() }
     }
 
@@ -481,8 +528,7 @@ mod tests {
 
     #[test]
     fn messages_are_whole_and_streams_share_the_bytes() {
-        let spec = Spec::parse("bulk:bytes=3000,streams=2,size=1000").unwrap();
-        let task = BulkTask::new(Settings::check(&spec, KEYS).unwrap()).unwrap();
+        let task = bulk("bulk:bytes=3000,streams=2,size=1000,call=64");
         assert_eq!(task.stop(1, Framing::Messages), Stop::After { bytes: 2000 });
         assert_eq!(task.stop(0, Framing::ByteStream), Stop::After { bytes: 1500 });
     }
@@ -498,19 +544,57 @@ mod tests {
     fn defaults_are_spelled_out() {
         assert_eq!(
             task("bulk").spec().to_string(),
-            "bulk:alloc=ready,call=128KiB,connect=apart,direction=up,size=1400,streams=1,time=1000ms,\
-             verify=off"
+            "bulk:alloc=ready,call=128KiB,connect=apart,direction=up,size=1400,streams=1,time=300ms,\
+             verify=off,warmup=50ms"
         );
+        let setting = Setting { rtt: Some(Nanos::from_millis(50)), ..Setting::REMOTE };
+        let on_path = super::super::parse_on("bulk:size=9000", &setting).unwrap();
+        let spec = on_path.spec().to_string();
+        assert!(spec.ends_with("time=2000ms,verify=off,warmup=1000ms"), "{spec}");
+        assert_eq!(on_path.planned(), Some(Nanos::from_secs(3)));
+        assert_eq!(task(&spec).spec().to_string(), spec, "the same anywhere");
+        let bytes = task("bulk:bytes=1MB").spec().to_string();
+        assert!(!bytes.contains("warmup") && !bytes.contains("time="), "{bytes}");
+        assert!(task("bulk:connect=timed").spec().to_string().ends_with("warmup=0ms"));
+    }
+
+    #[test]
+    fn headlines_and_lengths() {
+        assert_eq!(task("bulk").headline(), "bulk, 300 ms up");
+        let say = task("bulk:bytes=1GB,direction=both,streams=4").headline();
+        assert_eq!(say, "bulk, 1.00 GB both ways, 4 streams");
+        assert_eq!(task("bulk:file=x,direction=down").headline(), "bulk, a file down");
+        let lengths = Lengths { fewest: 300, unit_ns: 1_000_000, key: "time" };
+        assert_eq!(task("bulk").lengths(), Some(lengths));
+        assert_eq!(task("bulk:time=1s").lengths(), None);
+        assert_eq!(task("bulk:bytes=1GB").lengths(), None);
+    }
+
+    #[test]
+    fn what_warmed_up_is_no_goodput() {
+        let mut receivers = [receiver(0, 1000, 100, 200), receiver(0, 1000, 100, 200)];
+        for receiver in &mut receivers {
+            receiver.receive_span.as_mut().unwrap().warmup_bytes = 400;
+            receiver.segments = vec![1.0, 2.0, 3.0, 4.0];
+        }
+        let near = [sender(0, 1000, 10), sender(0, 1000, 10)];
+        let found = conclude("bulk:streams=2", &BYTE_STREAM, &near, &receivers);
+        assert_eq!(found.metrics["goodput_bps"], 1200.0 * 8e9 / 100.0);
+        assert_eq!(found.segments, [2.0, 4.0, 6.0, 8.0]);
+        assert!(found.ledger.up.unwrap().closes());
+        receivers[1].segments.clear();
+        assert!(conclude("bulk:streams=2", &BYTE_STREAM, &near, &receivers).segments.is_empty());
     }
 
     fn bulk(typed: &str) -> BulkTask {
-        BulkTask::new(Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()).unwrap()
+        let settings = Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
+        BulkTask::new(settings, &Setting::LOOPBACK).unwrap()
     }
 
     #[test]
     fn parts_of_a_file_meet_and_leave_nothing_out() {
         for (bytes, streams) in [(1, 1), (10, 3), (1_000_003, 128), (1 << 50, 127)] {
-            let task = bulk(&format!("bulk:bytes={bytes},streams={streams}"));
+            let task = bulk(&format!("bulk:verify=on,bytes={bytes},streams={streams}"));
             let mut end = 0;
             for flow in 0..streams {
                 let (start, len) = task.piece(flow);
@@ -520,7 +604,7 @@ mod tests {
             }
             assert_eq!(end, bytes);
         }
-        let both = bulk("bulk:bytes=10,streams=3,direction=both");
+        let both = bulk("bulk:verify=on,bytes=10,streams=3,direction=both");
         assert_eq!(both.piece(4), both.piece(1), "each direction carries all of it");
     }
 
@@ -545,7 +629,7 @@ mod tests {
                 guarantees: &BYTE_STREAM,
             })
         };
-        let apart = of("bulk:bytes=1000").metrics;
+        let apart = of("bulk:bytes=1000,call=64").metrics;
         assert_eq!((apart["goodput_bps"], apart["transfer_ns"]), (600.0 * 8e9 / 100.0, 100.0));
         let timed = of("bulk:bytes=1000,connect=timed").metrics;
         assert_eq!((timed["goodput_bps"], timed["transfer_ns"]), (1000.0 * 8e9 / 400.0, 400.0));
@@ -583,6 +667,9 @@ mod tests {
             ("bulk:alloc=fresh,bytes=20GB", "at most"),
             ("bulk:alloc=fresh,bytes=1MB,sink=x", "give one of them"),
             ("bulk:bytes=3,streams=4", "too few for 4 streams"),
+            ("bulk:bytes=5", "which has no duration and so no rate; give bytes=131 kB or more, or time"),
+            ("bulk:bytes=1MB,warmup=1s", "warmup goes with time"),
+            ("bulk:time=1s,connect=timed,warmup=1s", "give one of them"),
         ] {
             assert!(say(typed).contains(wanted), "{typed}: {}", say(typed));
         }
@@ -621,6 +708,6 @@ mod tests {
         assert_eq!(content.pieces[1].report.arrived, 499);
         let timed = conclude("bulk:verify=on,streams=2", &BYTE_STREAM, &near, &receivers);
         assert_eq!(timed.content.unwrap().pieces[1].bytes, 501);
-        assert!(conclude("bulk:bytes=1001", &BYTE_STREAM, &near, &receivers).content.is_none());
+        assert!(conclude("bulk:bytes=1001,call=64", &BYTE_STREAM, &near, &receivers).content.is_none());
     }
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, unknown};
 use crate::figures::series::RoundTrips;
 use crate::figures::{
     ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, PacedFlow, Pacing, Recorder,
-    Tally,
+    Tally, WarmUp,
 };
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
@@ -43,19 +43,20 @@ pub trait Workload: Sync {
     /// What it is.
     fn info(&self) -> &'static Info;
 
-    /// The work with its settings.
+    /// The work with its settings; what is not given follows from where it is done.
     ///
     /// # Errors
     /// [`crate::Error::Usage`] naming what is wrong and what would be right.
-    fn task(&self, spec: &Spec) -> Result<Box<dyn Task>>;
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>>;
 }
 
 /// A workload with its settings: what one trial does.
 pub trait Task: Send + Sync {
+    /// The work in a few words: `64-byte ping, 1000/s`.
+    fn headline(&self) -> String;
+
     /// How long a trial has to be; `None` where the settings say how long it is.
-    fn lengths(&self) -> Option<Lengths> {
-        None
-    }
+    fn lengths(&self) -> Option<Lengths>;
 
     /// The figures that contenders are compared by.
     fn metrics(&self) -> Vec<Metric>;
@@ -255,15 +256,24 @@ pub struct HalfReport {
     /// Bulk data only: what arrived of content that is kept or checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentReport>,
+    /// The messages that warmed it up, which are in none of the other figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<WarmUp>,
+    /// The claimed figure of consecutive parts of the trial, where they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<f64>,
     /// Round-trip times, if it measured any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Distribution>,
     /// How late the generator was, if it has a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
-    /// Share of sends that were later than a tenth of the interval.
+    /// Share of sends that were late by more than the longer of interval and path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_send_share: Option<f64>,
+    /// What late sends did to the claimed figure, as the logarithm of a ratio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_effect: Option<f64>,
     /// RFC 3550 jitter of the round trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_rfc3550_ns: Option<u64>,
@@ -302,6 +312,13 @@ pub struct ReceiveSpan {
     pub last_ns: u64,
     /// Bytes that the first receive brought; they arrived before the span began.
     pub first_bytes: u64,
+    /// Bytes that arrived in the warm-up, which is over where the span begins.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup_bytes: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What both ends of a trial report, by flow.
@@ -329,6 +346,13 @@ pub struct Findings {
     pub rtt_ns: Option<Distribution>,
     /// How late the generator was.
     pub send_lateness_ns: Option<Distribution>,
+    /// What the generator's lateness did to the claimed figure at most, as the logarithm of a ratio; 0
+    /// where it was never late, and `None` where there is no schedule, or the figure is censored.
+    pub late_effect: Option<f64>,
+    /// The claimed figure of consecutive parts of the trial, where they are known.
+    pub segments: Vec<f64>,
+    /// The messages that warmed it up.
+    pub warmup: Option<WarmUp>,
     /// What became of the schedule of each paced flow.
     pub paced: Vec<PacedFlow>,
     /// The far clock against the near one.
@@ -370,13 +394,43 @@ pub struct Piece {
     pub report: ContentReport,
 }
 
-/// Reads a workload such as `ping:size=64,interval=1ms`.
+/// The most that lateness may do to a claimed figure in a trial that counts, as a ratio: twice the
+/// usual margin. What is less is part of the figure, and is carried into the intervals.
+const MOST_LATE_EFFECT: f64 = 1.10;
+
+/// The largest share of sends that may be late in a trial that counts.
+const MOST_LATE: f64 = 0.25;
+
+/// Reads a workload such as `ping:size=64,interval=1ms`, as on loopback.
+///
+/// # Errors
+/// As of [`parse_on`].
+pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
+    parse_on(typed, &Setting::LOOPBACK)
+}
+
+/// Reads a workload whose keys, where they are not given, follow from where it is done. What
+/// [`Task::spec`] then says stands for the same work anywhere.
 ///
 /// # Errors
 /// [`crate::Error::Usage`] naming what is wrong and what would be right.
-pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
+pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
     let spec = Spec::parse(typed)?;
-    find(&spec.name)?.task(&spec)
+    find(&spec.name)?.task(&spec, setting)
+}
+
+/// A workload as a result carries it, with all defaults. One that knows of no warm-up is of a version
+/// that had none, and means the same with `warmup=0`. What cannot be read is left as it is.
+pub fn saved(typed: &str) -> String {
+    let Ok(mut spec) = Spec::parse(typed) else { return typed.to_owned() };
+    let Ok(keys) = keys(&spec.name) else { return typed.to_owned() };
+    let given = |key: &Key| spec.options.iter().any(|(name, _)| name == key.name);
+    let (warmup, others): (Vec<&Key>, Vec<&Key>) = keys.iter().partition(|k| k.name == "warmup");
+    let is_whole = others.into_iter().all(|key| key.default.is_empty() || given(key));
+    if is_whole && warmup.iter().any(|key| !given(key)) {
+        spec.options.push(("warmup".to_owned(), "0".to_owned()));
+    }
+    spec.to_string()
 }
 
 /// The keys of the workload with this name.
@@ -393,4 +447,24 @@ fn find(name: &str) -> Result<&'static dyn Workload> {
         let ids: Vec<&str> = ALL.iter().map(|workload| workload.info().id).collect();
         unknown("workload", name, &ids)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_of_before_there_was_a_warm_up_has_none() {
+        let old = "ping:claim=p50,count=1000,interval=1ms,size=64,think=0,timeout=3s";
+        assert_eq!(saved(old), format!("{old},warmup=0"));
+        for workload in ALL {
+            let now = parse(workload.info().id).unwrap().spec().to_string();
+            assert_eq!(saved(&now), now, "what has a warm-up keeps it");
+        }
+        for typed in ["ping:size=64", "pong:a=b", "", "bulk:bytes=1MB"] {
+            assert_eq!(saved(typed), typed);
+        }
+        let bytes = parse("bulk:bytes=1MB").unwrap().spec().to_string();
+        assert!(parse(&saved(&bytes)).is_ok());
+    }
 }

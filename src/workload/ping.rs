@@ -12,7 +12,11 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::{self, account};
-use super::{Findings, Half, HalfReport, Info, Numbering, Part, Reports, Task, Workload};
+use super::setting::{spoken, typed};
+use super::{
+    Findings, Half, HalfReport, Info, Lengths, MOST_LATE, MOST_LATE_EFFECT, Numbering, Part, Reports, Setting,
+    Task, Workload,
+};
 
 mod asker;
 mod echoer;
@@ -31,7 +35,7 @@ const KEYS: &[Key] = &[
         name: "interval",
         kind: Kind::Span(1_000, 3_600_000_000_000),
         default: "",
-        doc: "time between sends of the open loop (1ms where no window is given), dithered by a tenth",
+        doc: "time between sends of the open loop, dithered by a tenth (where no window is given: 1ms, or two fifths of the path's round trip up to 20ms)",
     },
     Key {
         name: "window",
@@ -43,13 +47,19 @@ const KEYS: &[Key] = &[
         name: "count",
         kind: Kind::Count(1, 1_000_000_000_000),
         default: "",
-        doc: "how many questions (1000, or 10000 with a window, where no time is given)",
+        doc: "how many questions are measured (where no time is given: as many as the claim needs, 100 for p50; 2000 with a window on loopback)",
     },
     Key {
         name: "time",
         kind: Kind::Span(1_000_000, 31 * 86_400 * 1_000_000_000),
         default: "",
-        doc: "how long to ask, instead of count",
+        doc: "how long to ask after the warm-up, instead of count",
+    },
+    Key {
+        name: "warmup",
+        kind: Kind::Count(0, 1_000_000),
+        default: "",
+        doc: "how many questions come first and are counted apart (20, or 100 with a window on loopback)",
     },
     Key {
         name: "think",
@@ -60,8 +70,8 @@ const KEYS: &[Key] = &[
     Key {
         name: "timeout",
         kind: Kind::Span(1_000_000, 3_600_000_000_000),
-        default: "3s",
-        doc: "after this an answer counts as lost",
+        default: "",
+        doc: "after this an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; think is added)",
     },
     Key {
         name: "claim",
@@ -84,8 +94,10 @@ impl Workload for Ping {
         &INFO
     }
 
-    fn task(&self, spec: &Spec) -> Result<Box<dyn Task>> {
-        Ok(Box::new(PingTask::new(Settings::check(spec, KEYS)?)?))
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        let task = PingTask::new(Settings::check(spec, KEYS)?, setting)?;
+        task.check()?;
+        Ok(Box::new(task))
     }
 }
 
@@ -112,15 +124,71 @@ struct PingTask {
     size: usize,
     pace: Pace,
     stop: Stop,
+    /// Questions that come first and are counted apart.
+    warmup: u64,
     think: Nanos,
     timeout: Nanos,
+    /// How long a trial has to be, where the settings leave it open.
+    lengths: Option<Lengths>,
 }
 
 /// The most questions that may be open at once, as each keeps 24 bytes.
 const MOST_OPEN: u64 = 1 << 20;
 
+/// The interval on loopback, and the least that a path's round trip makes of it.
+const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
+
+/// The longest interval by default: a trial of 120 messages takes 2.4 s.
+const LONGEST_INTERVAL: Nanos = Nanos::from_millis(20);
+
+/// Bytes of headers that a message takes on the way at most, about.
+const HEADERS: u64 = 60;
+
+/// Questions that warm up by default: Linux acknowledges a connection's first 16 segments at once
+/// (TCP_MAX_QUICKACKS), and caches, page tables and the CPU's clock have then seen the way there and
+/// back.
+const WARMUP: u64 = 20;
+
+/// The same of a closed loop on loopback, which is through with them within a few milliseconds.
+const WARMUP_CLOSED: u64 = 100;
+
+/// Questions of a closed loop on loopback by default: about as long as a trial's processes take to
+/// start.
+const COUNT_CLOSED: u64 = 2_000;
+
+/// A round trip of a closed loop on loopback, about.
+const ROUND_TRIP: Nanos = Nanos::from_micros(50);
+
+/// Time between sends where none is given. A stream that waits for a lost segment holds back all
+/// messages behind it for about two round trips. With two fifths of one between sends, 1 % of loss
+/// each way holds back one in ten of them, and the median is the path's; with a message each
+/// millisecond it would hold back most, and the question would be another. No message is to wait for
+/// the one before it at the path's rate, either.
+fn default_interval(setting: &Setting, size: usize) -> Nanos {
+    let fifths = Nanos(setting.rtt_or_long().0 / 5 * 2);
+    let by_path = fifths.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
+    let packet = setting.rate.map_or(0, |rate| {
+        (size as u64 + HEADERS).saturating_mul(8_000_000_000) / rate.0.max(1)
+    });
+    let whole = by_path.max(Nanos(packet.saturating_mul(2))).0.div_ceil(1_000_000);
+    Nanos::from_millis(whole)
+}
+
+/// After this an answer counts as lost, where nothing else is said: eight round trips are time for a
+/// stream to send a lost segment again three times over. A trial with a loss near its end waits this
+/// long for it, so more would cost time and nothing else. Of the way to a server elsewhere little is
+/// known.
+fn default_timeout(setting: &Setting) -> Nanos {
+    match setting.rtt {
+        Some(rtt) => Nanos(rtt.0.saturating_mul(8)).max(Nanos::from_secs(1)),
+        None => Nanos::from_secs(3),
+    }
+}
+
 impl PingTask {
-    fn new(settings: Settings) -> Result<PingTask> {
+    fn new(settings: Settings, setting: &Setting) -> Result<PingTask> {
+        let size = settings.size("size").map_or(64, |size| size.0 as usize);
+        let think = settings.span("think").unwrap_or_default();
         let interval = settings.span("interval");
         let pace = match (settings.count("window"), interval) {
             (Some(_), Some(_)) => {
@@ -129,27 +197,46 @@ impl PingTask {
                 ));
             }
             (Some(window), None) => Pace::Closed { window },
-            (None, interval) => Pace::Open { interval: interval.unwrap_or(Nanos::from_millis(1)) },
+            (None, interval) => Pace::Open {
+                interval: interval.unwrap_or_else(|| default_interval(setting, size)),
+            },
         };
+        let closed_at_hand =
+            matches!(pace, Pace::Closed { .. }) && setting.rtt_or_long() < SHORTEST_INTERVAL;
+        let claimed = settings.text("claim").unwrap_or("p50");
+        let enough = CLAIMS.iter().find(|claim| claim.name == claimed);
+        let enough = enough.map_or(0, |claim| claim.enough);
+        let fewest = if closed_at_hand { enough.max(COUNT_CLOSED) } else { enough };
+        let unit = match pace {
+            Pace::Open { interval } => interval,
+            Pace::Closed { window } => {
+                Nanos((setting.rtt_or_long().max(ROUND_TRIP) + think).0 / window)
+            }
+        };
+        let open = settings.count("count").is_none() && settings.span("time").is_none();
         let stop = match (settings.count("count"), settings.span("time")) {
             (Some(_), Some(_)) => {
                 return Err(Error::usage("ping: give count or time, not both"));
             }
             (Some(count), None) => Stop::After { count },
             (None, Some(time)) => Stop::At { time },
-            (None, None) if matches!(pace, Pace::Closed { .. }) => Stop::After { count: 10_000 },
-            (None, None) => Stop::After { count: 1000 },
+            (None, None) => Stop::After { count: fewest },
         };
-        let task = PingTask {
-            size: settings.size("size").map_or(64, |size| size.0 as usize),
-            think: settings.span("think").unwrap_or_default(),
-            timeout: settings.span("timeout").unwrap_or(Nanos::from_secs(3)),
+        Ok(PingTask {
+            size,
+            think,
+            timeout: settings
+                .span("timeout")
+                .unwrap_or_else(|| default_timeout(setting) + think),
+            warmup: settings.count("warmup").unwrap_or(match closed_at_hand {
+                true => WARMUP_CLOSED,
+                false => WARMUP,
+            }),
+            lengths: open.then_some(Lengths { fewest, unit_ns: unit.0, key: "count" }),
             pace,
             stop,
             settings,
-        };
-        task.check()?;
-        Ok(task)
+        })
     }
 
     fn check(&self) -> Result<()> {
@@ -169,11 +256,9 @@ impl PingTask {
         self.check_claim()
     }
 
-    /// A percentile of the tail has no figure where too few messages lie beyond it.
+    /// A percentile has no figure where too few messages lie beyond it.
     fn check_claim(&self) -> Result<()> {
-        let Some((_, fewest)) = TAIL.iter().find(|(name, _)| *name == self.claimed()) else {
-            return Ok(());
-        };
+        let Claim { name, fewest, .. } = self.claim();
         let messages = match (self.stop, self.pace) {
             (Stop::After { count }, _) => count,
             (Stop::At { time }, Pace::Open { interval }) => time.0 / interval.0,
@@ -183,10 +268,11 @@ impl PingTask {
         if messages >= *fewest {
             return Ok(());
         }
+        let lower = if *name == CLAIMS[0].name { "" } else { ", or claim a lower percentile" };
         Err(Error::usage(format!(
-            "ping: claim={} takes at least {fewest} messages, so that ten lie beyond it, and these are \
-             {messages}; send more of them, or claim a lower percentile",
-            self.claimed()
+            "ping: claim={name} takes at least {fewest} messages, so that ten lie beyond it, and these are \
+             {messages}; raise {}{lower}",
+            if matches!(self.stop, Stop::At { .. }) { "time" } else { "count" }
         )))
     }
 
@@ -198,38 +284,70 @@ impl PingTask {
         }
     }
 
-    fn asking_time(&self) -> Nanos {
-        match (self.stop, self.pace) {
-            (Stop::At { time }, _) => time,
-            (Stop::After { count }, Pace::Open { interval }) => {
-                Nanos(count.saturating_mul(interval.0))
-            }
+    /// How long so many questions take at most.
+    fn time_of(&self, count: u64) -> Nanos {
+        match self.pace {
+            Pace::Open { interval } => Nanos(count.saturating_mul(interval.0)),
             // A closed loop is as slow as its answers; each takes at most the timeout.
-            (Stop::After { count }, Pace::Closed { window }) => {
-                Nanos((count / window + 1).saturating_mul(self.timeout.0))
-                    .min(Nanos::from_secs(600))
-            }
+            Pace::Closed { window } => Nanos((count / window + 1).saturating_mul(self.timeout.0))
+                .min(Nanos::from_secs(600)),
         }
     }
 
-    fn claimed(&self) -> &str {
-        self.settings.text("claim").unwrap_or("p50")
+    fn asking_time(&self) -> Nanos {
+        match self.stop {
+            Stop::At { time } => time + self.time_of(self.warmup),
+            Stop::After { count } => self.time_of(count.saturating_add(self.warmup)),
+        }
+    }
+
+    fn claim(&self) -> &'static Claim {
+        let claimed = self.settings.text("claim");
+        CLAIMS.iter().find(|claim| Some(claim.name) == claimed).unwrap_or(&CLAIMS[0])
     }
 }
 
-const PERCENTILES: [&str; 4] = ["p50", "p90", "p99", "p999"];
+/// A percentile that can be claimed.
+struct Claim {
+    name: &'static str,
+    per_mille: u64,
+    /// The fewest messages of which ten lie beyond it.
+    fewest: u64,
+    /// As many as are sent where nothing else is said.
+    enough: u64,
+}
 
-/// Percentiles of the tail, and the fewest messages of which ten lie beyond each.
-const TAIL: [(&str, u64); 3] = [("p90", 100), ("p99", 1000), ("p999", 10_000)];
+const CLAIMS: [Claim; 4] = [
+    Claim { name: "p50", per_mille: 500, fewest: 20, enough: 100 },
+    Claim { name: "p90", per_mille: 900, fewest: 100, enough: 100 },
+    Claim { name: "p99", per_mille: 990, fewest: 1000, enough: 1000 },
+    Claim { name: "p999", per_mille: 999, fewest: 10_000, enough: 10_000 },
+];
 
 impl Task for PingTask {
+    fn headline(&self) -> String {
+        let size = self.size;
+        match self.pace {
+            Pace::Open { interval } if interval <= SHORTEST_INTERVAL => {
+                format!("{size}-byte ping, {}/s", 1_000_000_000 / interval.0.max(1))
+            }
+            Pace::Open { interval } => format!("{size}-byte ping every {}", spoken(interval)),
+            Pace::Closed { window: 1 } => format!("{size}-byte ping, one at a time"),
+            Pace::Closed { window } => format!("{size}-byte ping, {window} at a time"),
+        }
+    }
+
+    fn lengths(&self) -> Option<Lengths> {
+        self.lengths
+    }
+
     fn metrics(&self) -> Vec<Metric> {
-        let percentile = |name: &&str| Metric {
+        let percentile = |Claim { name, .. }: &Claim| Metric {
             name: format!("rtt_{name}_ns"),
             label: format!("RTT {}", if *name == "p999" { "p99.9" } else { name }),
             unit: Unit::Nanos,
             better: Better::Lower,
-            role: if *name == self.claimed() { Role::Claim } else { Role::Descriptive },
+            role: if *name == self.claim().name { Role::Claim } else { Role::Descriptive },
         };
         let descriptive = |name: &str, label: &str, unit| Metric {
             name: name.to_owned(),
@@ -238,9 +356,9 @@ impl Task for PingTask {
             better: Better::Lower,
             role: Role::Descriptive,
         };
-        let mut metrics: Vec<Metric> = PERCENTILES.iter().map(percentile).collect();
-        metrics.push(descriptive("rtt_pdv_p99_ns", "PDV p99", Unit::Nanos));
-        metrics.push(descriptive("rtt_jitter_rfc3550_ns", "RFC 3550 jitter", Unit::Nanos));
+        let mut metrics: Vec<Metric> = CLAIMS.iter().map(percentile).collect();
+        metrics.push(descriptive("rtt_pdv_p99_ns", "RTT PDV p99", Unit::Nanos));
+        metrics.push(descriptive("rtt_jitter_rfc3550_ns", "RTT jitter (RFC 3550)", Unit::Nanos));
         metrics.push(descriptive("loss_share", "lost", Unit::Share));
         metrics.sort_by_key(|metric| metric.role != Role::Claim);
         metrics
@@ -286,7 +404,7 @@ impl Task for PingTask {
             (Stop::At { time }, Pace::Open { interval }) => time.0 / interval.0 + 1,
             (Stop::At { .. }, Pace::Closed { .. }) => return None,
         };
-        Some(messages.saturating_mul(self.size as u64))
+        Some(messages.saturating_add(self.warmup).saturating_mul(self.size as u64))
     }
 
     fn is_paced(&self) -> bool {
@@ -300,7 +418,7 @@ impl Task for PingTask {
     fn half(&self, part: Part) -> Box<dyn Half> {
         match part.side {
             Side::Near => Box::new(asker::Asker::new(self, part)),
-            Side::Far => Box::new(echoer::Echoer::new(self.size, self.think, part.tag)),
+            Side::Far => Box::new(echoer::Echoer::new(self, part.tag)),
         }
     }
 
@@ -314,6 +432,9 @@ impl Task for PingTask {
         let mut findings = Findings {
             rtt_ns: near.rtt_ns.clone(),
             send_lateness_ns: near.send_lateness_ns.clone(),
+            late_effect: near.late_effect,
+            segments: near.segments.clone(),
+            warmup: near.warmup,
             clock: near.clock.clone(),
             why_invalid: self.why_invalid(near),
             ..Findings::default()
@@ -348,6 +469,12 @@ impl Task for PingTask {
         if let (Pace::Open { interval }, false) = (self.pace, given("interval")) {
             filled.push(("interval".to_owned(), typed(interval)));
         }
+        if !given("warmup") {
+            filled.push(("warmup".to_owned(), self.warmup.to_string()));
+        }
+        if !given("timeout") {
+            filled.push(("timeout".to_owned(), typed(self.timeout)));
+        }
         if let (Stop::After { count }, false) = (self.stop, given("count")) {
             filled.push(("count".to_owned(), count.to_string()));
         }
@@ -358,28 +485,40 @@ impl Task for PingTask {
 }
 
 impl PingTask {
-    /// The gate: says nothing about how good the answers were, only whether the questions were
-    /// asked when they should have been.
-    fn why_invalid(&self, near: &HalfReport) -> Option<String> {
-        let late = near.late_send_share.filter(|share| *share > 0.01)?;
-        Some(format!(
-            "the generator was late: {:.1} % of sends more than a tenth of the interval after their time (1 % allowed)",
-            late * 100.0
-        ))
+    /// How late a send may be before it counts as late: as long as the interval, because messages
+    /// then meet that are to be apart, or as the path, on which less is nothing that anybody feels.
+    fn late_from(&self, transit: Nanos) -> Nanos {
+        match self.pace {
+            Pace::Open { interval } => interval.max(Nanos(transit.0.saturating_mul(2))),
+            Pace::Closed { .. } => Nanos(u64::MAX),
+        }
     }
-}
 
-/// A duration as it would be typed.
-fn typed(span: Nanos) -> String {
-    match span.0 {
-        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
-        ns => format!("{}us", ns / 1_000),
+    /// The gate: whether the questions were asked. It cannot favour: a late send is in the round trip,
+    /// which runs from the intended time, and what it does to the figure is known. Only a trial that is
+    /// made of the generator's lateness does not count.
+    fn why_invalid(&self, near: &HalfReport) -> Option<String> {
+        if let Some(effect) = near.late_effect.filter(|effect| effect.exp() > MOST_LATE_EFFECT) {
+            return Some(format!(
+                "the generator was late: without it {} would be {:.0} % less ({:.0} % allowed)",
+                self.claim().name,
+                100.0 * (1.0 - (-effect).exp()),
+                100.0 * (1.0 - 1.0 / MOST_LATE_EFFECT)
+            ));
+        }
+        let late = near.late_send_share.filter(|share| *share > MOST_LATE)?;
+        Some(format!(
+            "the generator was late: {:.0} % of messages left more than an interval after their time ({:.0} % \
+             allowed)",
+            late * 100.0,
+            MOST_LATE * 100.0
+        ))
     }
 }
 
 fn put_percentiles(findings: &mut Findings, rtt: &Distribution) {
     let percentiles = [rtt.p50, rtt.p90, rtt.p99, rtt.p999];
-    for (name, value) in PERCENTILES.iter().zip(percentiles) {
+    for (Claim { name, .. }, value) in CLAIMS.iter().zip(percentiles) {
         let Some(value) = value else { continue };
         let metric = format!("rtt_{name}_ns");
         findings.metrics.insert(metric.clone(), value.at_least_ns() as f64);
@@ -419,12 +558,61 @@ mod tests {
     fn defaults_are_spelled_out() {
         assert_eq!(
             task("ping").unwrap().spec().to_string(),
-            "ping:claim=p50,count=1000,interval=1ms,size=64,think=0,timeout=3s"
+            "ping:claim=p50,count=100,interval=1ms,size=64,think=0,timeout=1000ms,warmup=20"
         );
         assert_eq!(
             task("ping:window=1").unwrap().spec().to_string(),
-            "ping:claim=p50,count=10000,size=64,think=0,timeout=3s,window=1"
+            "ping:claim=p50,count=2000,size=64,think=0,timeout=1000ms,warmup=100,window=1"
         );
+    }
+
+    fn on(typed: &str, rtt_ms: Option<u64>) -> Box<dyn Task> {
+        let rtt = rtt_ms.map(Nanos::from_millis);
+        let setting = Setting { rtt, ..Setting::REMOTE };
+        super::super::parse_on(typed, &setting).unwrap()
+    }
+
+    #[test]
+    fn defaults_fit_the_path_and_mean_the_same_elsewhere() {
+        let on_path = |typed, rtt| on(typed, rtt).spec().to_string();
+        assert_eq!(
+            on_path("ping", Some(50)),
+            "ping:claim=p50,count=100,interval=20ms,size=64,think=0,timeout=1000ms,warmup=20"
+        );
+        assert!(on_path("ping", None).contains("interval=20ms,size=64,think=0,timeout=3000ms"));
+        assert!(on_path("ping", Some(10)).contains("interval=4ms"));
+        assert!(on_path("ping", Some(1)).contains("interval=1ms"));
+        assert!(on_path("ping:think=2s", Some(250)).contains("interval=20ms,size=64,think=2s,timeout=4000ms"));
+        assert!(on_path("ping:window=1", Some(50)).contains("count=100,size=64,think=0,timeout=1000ms,warmup=20"));
+        for typed in ["ping", "ping:window=4", "ping:claim=p99,time=30s", "ping:interval=1500ns,timeout=1ms"] {
+            let there = on_path(typed, Some(80));
+            assert_eq!(task(&there).unwrap().spec().to_string(), there);
+        }
+        // 1400 bytes take 112 ms at 100 kbit/s.
+        let rate = Some(crate::units::BitRate(100_000));
+        let slow = Setting { rate, ..Setting::REMOTE };
+        let spec = super::super::parse_on("ping:size=1400", &slow).unwrap().spec();
+        assert!(spec.to_string().contains("interval=234ms"), "{spec}");
+    }
+
+    #[test]
+    fn headlines_say_what_is_done() {
+        let say = |typed, rtt| on(typed, rtt).headline();
+        assert_eq!(task("ping").unwrap().headline(), "64-byte ping, 1000/s");
+        assert_eq!(say("ping:size=1kB", Some(50)), "1000-byte ping every 20 ms");
+        assert_eq!(say("ping:interval=1500us", None), "64-byte ping every 1.50 ms");
+        assert_eq!(say("ping:window=1", None), "64-byte ping, one at a time");
+        assert_eq!(say("ping:window=4", None), "64-byte ping, 4 at a time");
+    }
+
+    #[test]
+    fn a_length_is_open_until_it_is_given() {
+        let lengths = task("ping:claim=p99").unwrap().lengths();
+        assert_eq!(lengths, Some(Lengths { fewest: 1000, unit_ns: 1_000_000, key: "count" }));
+        let closed = on("ping:window=2", Some(50)).lengths();
+        assert_eq!(closed, Some(Lengths { fewest: 100, unit_ns: 25_000_000, key: "count" }));
+        assert_eq!(task("ping:count=100").unwrap().lengths(), None);
+        assert_eq!(task("ping:time=1s").unwrap().lengths(), None);
     }
 
     #[test]
@@ -432,14 +620,20 @@ mod tests {
         let say = |typed: &str| task(typed).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(say("ping:window=1,interval=1ms").contains("give one of them"));
         assert!(say("ping:count=5,time=1s").contains("not both"));
-        assert!(say("ping:think=3s").contains("raise timeout"));
+        assert!(say("ping:think=3s,timeout=3s").contains("raise timeout"));
         assert_eq!(
             say("ping:claim=p99,count=999"),
             "ping: claim=p99 takes at least 1000 messages, so that ten lie beyond it, and these are \
-             999; send more of them, or claim a lower percentile"
+             999; raise count, or claim a lower percentile"
         );
+        assert_eq!(
+            say("ping:count=10"),
+            "ping: claim=p50 takes at least 20 messages, so that ten lie beyond it, and these are 10; raise \
+             count"
+        );
+        assert!(say("ping:time=19ms").ends_with("these are 19; raise time"));
         assert!(say("ping:claim=p90,interval=10ms,time=990ms").contains("and these are 99;"));
-        assert!(say("ping:claim=p999").contains("at least 10000"));
+        assert!(say("ping:claim=p999,count=9999").contains("at least 10000"));
         assert!(say("ping:interval=1us").contains("raise interval"));
         assert!(say("ping:size=4").contains("outside"));
         assert!(say("ping:size=0").contains("outside"));
@@ -448,8 +642,9 @@ mod tests {
 
     #[test]
     fn the_tail_is_claimed_where_its_figure_can_be_had() {
-        for (name, fewest) in TAIL {
-            let share: f64 = format!("0.{}", &name[1..]).parse().unwrap();
+        for Claim { name, fewest, per_mille, enough } in CLAIMS {
+            let share = per_mille as f64 / 1000.0;
+            assert!(enough >= fewest);
             assert!(crate::stats::quantile::printable(fewest, share), "{name}");
             assert!(!crate::stats::quantile::printable(fewest - 1, share), "{name}");
             task(&format!("ping:claim={name},count={fewest}")).unwrap();
@@ -465,9 +660,13 @@ mod tests {
     }
 
     #[test]
-    fn a_late_generator_makes_the_trial_invalid_whatever_it_measured() {
-        let conclude = |share| {
-            let near = [HalfReport { late_send_share: Some(share), ..HalfReport::default() }];
+    fn only_what_a_generator_did_to_the_figure_makes_a_trial_invalid() {
+        let conclude = |share, ratio: f64| {
+            let near = [HalfReport {
+                late_send_share: Some(share),
+                late_effect: Some(ratio.ln()),
+                ..HalfReport::default()
+            }];
             let reports = Reports {
                 near: &near,
                 far: &[],
@@ -475,9 +674,15 @@ mod tests {
                 far_conns: &[],
                 guarantees: &crate::contract::promises::DATAGRAMS,
             };
-            task("ping").unwrap().conclude(&reports).why_invalid
+            let findings = task("ping").unwrap().conclude(&reports);
+            assert_eq!(findings.late_effect, Some(ratio.ln()));
+            findings.why_invalid
         };
-        assert!(conclude(0.02).unwrap().contains("2.0 % of sends"));
-        assert_eq!(conclude(0.01), None);
+        assert_eq!(conclude(0.25, 1.0999), None);
+        assert!(conclude(0.26, 1.0).unwrap().contains("26 % of messages left more than an interval"));
+        assert_eq!(
+            conclude(0.0, 1.25).unwrap(),
+            "the generator was late: without it p50 would be 20 % less (9 % allowed)"
+        );
     }
 }

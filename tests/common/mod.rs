@@ -746,6 +746,9 @@ fn record(contender: usize, block: u64) -> Record {
         censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),
         send_lateness_ns: Some(rtt(900, 0, false)),
+        late_effect: None,
+        segments: Vec::new(),
+        warmup: None,
         paced: if block == 0 && contender == UDP { vec![paced()] } else { Vec::new() },
         clock: Some(ClockEstimate {
             offset_ns: -1_734_221,

@@ -9,15 +9,16 @@ use crate::figures::Tally;
 use crate::time::Nanos;
 
 use super::super::header::{self, Header, SeqWindow, count};
-use super::super::{Half, HalfReport, ReceiveSpan, Standing};
+use super::super::{Half, HalfReport, Standing};
 use super::keeper::{Fit, Keeper};
+use super::marks::{Marks, Timing};
 
 pub(super) struct Receiver {
     framing: Framing,
     tag: u32,
     seen: SeqWindow,
     received: Tally,
-    span: Option<ReceiveSpan>,
+    marks: Marks,
     closed: bool,
     /// What the sender sent, and when this end learned it.
     peer_finished: Option<(Tally, Nanos)>,
@@ -37,7 +38,7 @@ impl Receiver {
             tag,
             seen: SeqWindow::new(),
             received: Tally::default(),
-            span: None,
+            marks: Marks::default(),
             closed: false,
             peer_finished: None,
             keeper: keeper.map(Box::new),
@@ -50,6 +51,11 @@ impl Receiver {
         Receiver { quiet: QUIET + transit, ..self }
     }
 
+    /// What is left out at the start, and how long the rest is.
+    pub(super) fn timed(self, timing: Timing) -> Receiver {
+        Receiver { marks: Marks::new(timing), ..self }
+    }
+
     fn is_done(&self, now: Nanos) -> bool {
         if self.closed {
             return true;
@@ -57,7 +63,7 @@ impl Receiver {
         let (Some((sent, told)), Framing::Messages) = (self.peer_finished, self.framing) else {
             return false;
         };
-        let last = self.span.map_or(Nanos::ZERO, |span| Nanos(span.last_ns));
+        let last = self.marks.last().unwrap_or_default();
         self.received.messages >= sent.messages || now - last.max(told) >= self.quiet
     }
 }
@@ -83,16 +89,10 @@ impl Half for Receiver {
     fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
 
     fn on_drained(&mut self, now: Nanos) {
-        match &mut self.span {
-            Some(span) => span.last_ns = now.0,
-            None => {
-                let first_bytes = self.received.bytes;
-                self.span = Some(ReceiveSpan { first_ns: now.0, last_ns: now.0, first_bytes });
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.begun();
-                }
-            }
+        if let (true, Some(keeper)) = (self.marks.is_empty(), &mut self.keeper) {
+            keeper.begun();
         }
+        self.marks.note(now, self.received.bytes);
     }
 
     fn on_closed(&mut self, _now: Nanos) {
@@ -116,7 +116,8 @@ impl Half for Receiver {
     fn report(&mut self, _now: Nanos) -> HalfReport {
         HalfReport {
             received: self.received,
-            receive_span: self.span,
+            receive_span: self.marks.span(),
+            segments: self.marks.segments(self.received.bytes),
             content: self.keeper.as_ref().map(|keeper| keeper.report()),
             ..HalfReport::default()
         }

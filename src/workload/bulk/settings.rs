@@ -7,7 +7,7 @@ use crate::time::Nanos;
 use crate::units::Bytes;
 
 use super::super::header;
-use super::super::{ELSEWHERE, NamedFile, Purpose};
+use super::super::{ELSEWHERE, NamedFile, Purpose, Setting};
 
 pub(super) const KEYS: &[Key] = &[
     Key {
@@ -20,7 +20,13 @@ pub(super) const KEYS: &[Key] = &[
         name: "time",
         kind: Kind::Span(10_000_000, 86_400 * 1_000_000_000),
         default: "",
-        doc: "how long to send, instead of bytes (1s where neither is given)",
+        doc: "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
+    },
+    Key {
+        name: "warmup",
+        kind: Kind::Span(0, 60 * 1_000_000_000),
+        default: "",
+        doc: "how long to send before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
     },
     Key {
         name: "direction",
@@ -157,6 +163,8 @@ pub(super) struct Terms {
     pub(super) directions: Vec<Direction>,
     pub(super) streams: u64,
     pub(super) extent: Extent,
+    /// Sent before what counts.
+    pub(super) warmup: Nanos,
     pub(super) size: usize,
     pub(super) call: usize,
     pub(super) cargo: Cargo,
@@ -164,7 +172,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    pub(super) fn read(settings: &Settings) -> Result<Terms> {
+    pub(super) fn read(settings: &Settings, setting: &Setting) -> Result<Terms> {
         let cargo = Cargo::read(settings);
         let extent = match (settings.size("bytes"), settings.span("time"), &cargo.source) {
             (Some(_), Some(_), _) => {
@@ -180,7 +188,12 @@ impl Terms {
                 return Err(Error::usage("bulk: file=- is the other end's file and takes bytes"));
             }
             (None, None, Some(_)) => Extent::WholeFile,
-            (None, time, None) => Extent::Time(time.unwrap_or(Nanos::from_secs(1))),
+            (None, time, None) => Extent::Time(time.unwrap_or_else(|| setting.steady())),
+        };
+        let is_timed_whole = settings.text("connect") == Some("timed");
+        let start_up = match extent {
+            Extent::Time(_) if !is_timed_whole => setting.start_up(),
+            _ => Nanos::ZERO,
         };
         let terms = Terms {
             directions: match settings.text("direction") {
@@ -190,6 +203,7 @@ impl Terms {
             },
             streams: settings.count("streams").unwrap_or(1),
             extent,
+            warmup: settings.span("warmup").unwrap_or(start_up),
             size: settings.size("size").map_or(1400, |size| size.0 as usize),
             call: settings.size("call").map_or(128 << 10, |call| call.0 as usize),
             connect: match settings.text("connect") {
@@ -220,6 +234,7 @@ impl Terms {
         {
             return refuse(format!("{bytes} bytes are too few for {} streams", self.streams));
         }
+        self.check_span()?;
         match (memory, self.extent) {
             (Memory::Ready, _) => Ok(()),
             (Memory::Fresh, _) if sink.is_some() => refuse(
@@ -234,6 +249,37 @@ impl Terms {
                 Bytes(MOST_MEMORY)
             )),
             (Memory::Fresh, _) => Ok(()),
+        }
+    }
+
+    /// What would have no rate is refused here, and not after it has run.
+    fn check_span(&self) -> Result<()> {
+        let refuse = |why: String| Err(Error::usage(format!("bulk: {why}")));
+        let is_warm = self.warmup > Nanos::ZERO;
+        if is_warm && self.connect == Connect::Timed {
+            return refuse(
+                "connect=timed counts the start and warmup leaves it out; give one of them".into(),
+            );
+        }
+        match self.extent {
+            Extent::Bytes(_) | Extent::WholeFile if is_warm => refuse(
+                "warmup goes with time: of so many bytes all count; leave it out, or give time"
+                    .into(),
+            ),
+            Extent::Bytes(bytes)
+                if bytes < self.streams * self.call as u64
+                    && self.connect == Connect::Apart
+                    && !self.cargo.is_content() =>
+            {
+                refuse(format!(
+                    "{} fit into one call of {} on each stream, which has no duration and so no rate; give \
+                     bytes={} or more, or time",
+                    Bytes(bytes),
+                    Bytes(self.call as u64),
+                    Bytes(self.streams * self.call as u64)
+                ))
+            }
+            _ => Ok(()),
         }
     }
 

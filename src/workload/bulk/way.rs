@@ -1,7 +1,7 @@
 //! All flows of one direction, summed up.
 
 use crate::contract::{Direction, Framing};
-use crate::figures::{Account, ConnStats, Tally};
+use crate::figures::{Account, ConnStats, SEGMENTS, Tally};
 
 use super::super::header::{account, add};
 use super::super::{HalfReport, Reports};
@@ -33,6 +33,7 @@ pub(in crate::workload) struct OneWay {
     first_ns: Option<u64>,
     last_ns: u64,
     first_bytes: u64,
+    warmup_bytes: u64,
     /// The longest connection set-up, where it counts.
     connect_ns: u64,
 }
@@ -59,6 +60,25 @@ pub(super) fn gather(
     sum
 }
 
+/// The goodput of all flows together in each part of the trial; empty where one of them has none.
+pub(in crate::workload) fn segments(
+    reports: &Reports<'_>,
+    flows: &[Option<Direction>],
+) -> Vec<f64> {
+    let mut sum = vec![0.0; SEGMENTS];
+    for (flow, direction) in flows.iter().enumerate() {
+        let receivers = match direction {
+            Some(Direction::Down) => reports.near,
+            _ => reports.far,
+        };
+        let Some(receiver) = receivers.get(flow).filter(|half| half.segments.len() == SEGMENTS) else {
+            return Vec::new();
+        };
+        sum.iter_mut().zip(&receiver.segments).for_each(|(sum, part)| *sum += part);
+    }
+    sum
+}
+
 impl OneWay {
     fn add(
         &mut self,
@@ -77,6 +97,7 @@ impl OneWay {
                     self.first_ns = Some(span.first_ns);
                     self.first_bytes = span.first_bytes;
                 }
+                self.warmup_bytes += span.warmup_bytes;
                 self.last_ns = self.last_ns.max(span.last_ns);
             }
         }
@@ -92,10 +113,11 @@ impl OneWay {
         Some(received.saturating_add(self.connect_ns)).filter(|span| *span > 0)
     }
 
-    /// Bits that arrived in the span, over the span. What the first receive brought arrived before
-    /// the first receive, so it counts only where the span begins with the connection set-up.
+    /// Bits that arrived in the span, over the span. What the warm-up and the first receive brought
+    /// arrived before it; the first receive counts where the span begins with the connection set-up.
     pub(in crate::workload) fn goodput_bps(&self) -> Option<f64> {
-        let before = if self.connect_ns > 0 { 0 } else { self.first_bytes };
+        let first = if self.connect_ns > 0 { 0 } else { self.first_bytes };
+        let before = first.saturating_add(self.warmup_bytes);
         Some(self.received.bytes.saturating_sub(before) as f64 * 8e9 / self.span_ns()? as f64)
     }
 

@@ -5,7 +5,8 @@ use crate::figures::{Recorder, Tally};
 use crate::time::Nanos;
 
 use super::super::header::{Arrival, Header, SeqWindow, count};
-use super::super::{Half, HalfReport, Part, ReceiveSpan};
+use super::super::bulk::{Marks, Timing};
+use super::super::{Half, HalfReport, Part};
 use super::{STAMPED_LEN, read_stamp};
 
 pub(super) struct Receiver {
@@ -15,7 +16,7 @@ pub(super) struct Receiver {
     recorder: Box<dyn Recorder>,
     seen: SeqWindow,
     received: Tally,
-    span: Option<ReceiveSpan>,
+    marks: Marks,
     closed: bool,
     /// What the sender sent, and when this end learned it.
     peer_finished: Option<(Tally, Nanos)>,
@@ -27,7 +28,7 @@ pub(super) struct Receiver {
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Receiver {
-    pub(super) fn new(size: usize, part: Part) -> Receiver {
+    pub(super) fn new(size: usize, part: Part, timing: Timing) -> Receiver {
         Receiver {
             size,
             tag: part.tag,
@@ -35,7 +36,7 @@ impl Receiver {
             recorder: part.recorder,
             seen: SeqWindow::new(),
             received: Tally::default(),
-            span: None,
+            marks: Marks::new(timing),
             closed: false,
             peer_finished: None,
             quiet: QUIET + part.transit,
@@ -52,7 +53,7 @@ impl Receiver {
     /// When to give up on what has not come; `None` as long as it may.
     fn give_up_at(&self) -> Option<Nanos> {
         let (_, told) = self.peer_finished.filter(|_| self.delivery == Delivery::BestEffort)?;
-        let last = self.span.map_or(Nanos::ZERO, |span| Nanos(span.last_ns));
+        let last = self.marks.last().unwrap_or_default();
         Some(last.max(told) + self.quiet)
     }
 }
@@ -86,15 +87,9 @@ impl Half for Receiver {
         if bytes.len() != self.size {
             self.received.corrupted += 1;
         }
-        if let Some(stamp) = read_stamp(bytes) {
+        self.marks.note(now, self.received.bytes);
+        if let Some(stamp) = read_stamp(bytes).filter(|_| self.marks.measures()) {
             self.recorder.record_delay(now.signed_since(stamp));
-        }
-        match &mut self.span {
-            Some(span) => span.last_ns = now.0,
-            None => {
-                let first_bytes = bytes.len() as u64;
-                self.span = Some(ReceiveSpan { first_ns: now.0, last_ns: now.0, first_bytes });
-            }
         }
     }
 
@@ -116,7 +111,8 @@ impl Half for Receiver {
         let stamped = self.size >= STAMPED_LEN;
         HalfReport {
             received: self.received,
-            receive_span: self.span,
+            receive_span: self.marks.span(),
+            segments: self.marks.segments(self.received.bytes),
             delay_variation_ns: (ended && stamped).then(|| self.recorder.delay_variation()),
             ..HalfReport::default()
         }

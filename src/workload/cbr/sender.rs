@@ -22,6 +22,7 @@ pub(super) struct Sender {
     missed_no_room: u64,
     missed_no_time: u64,
     late: u64,
+    late_from: Nanos,
     last: Option<Nanos>,
     /// The transport had no room for the message that is due.
     waits_for_room: bool,
@@ -33,9 +34,10 @@ pub(super) struct Sender {
 /// tick (1 to 10 ms) is random.
 const PHASE: Nanos = Nanos::from_millis(4);
 
-/// A message is late if it goes later than a tenth of the period after its time, or than this where
-/// the period is short: there the tenth is less than what a system call takes, and a message that
-/// is late by a whole period is missed anyway.
+/// A message is late if it goes later than a tenth of the period after its time, or than a hundredth
+/// of the path's round trip, which nobody feels there, or than this where both are short: the tenth is
+/// then less than what a system call takes, and a message that is late by a whole period is missed
+/// anyway.
 const LATE: Nanos = Nanos::from_micros(50);
 
 impl Sender {
@@ -52,6 +54,7 @@ impl Sender {
             missed_no_room: 0,
             missed_no_time: 0,
             late: 0,
+            late_from: LATE.max(Nanos(part.transit.0 / 50)),
             last: None,
             waits_for_room: false,
             had_no_room_until: Nanos::ZERO,
@@ -133,7 +136,7 @@ impl Half for Sender {
             self.had_no_room_until = now;
         }
         let lateness = now - due;
-        if lateness > LATE.max(Nanos(step.0 / 10)) && due >= self.had_no_room_until {
+        if lateness > self.late_from.max(Nanos(step.0 / 10)) && due >= self.had_no_room_until {
             self.late += 1;
         }
         let gap_error = self.last.map(|last| (now - last).0.abs_diff(step.0));

@@ -120,13 +120,18 @@ fn on_time(typed: &str) -> Run {
 fn defaults_are_spelled_out() {
     assert_eq!(
         task("cbr").spec().to_string(),
-        "cbr:direction=up,flows=1,rate=1mbit,size=1400,time=1s"
+        "cbr:direction=up,flows=1,rate=1mbit,size=1400,time=1120ms,warmup=50ms"
     );
+    let fast = task("cbr:rate=100mbit");
+    assert!(fast.spec().to_string().ends_with("time=300ms,warmup=50ms"));
+    assert_eq!(fast.lengths().unwrap().fewest, 300);
+    assert_eq!(fast.headline(), "1400-byte messages, 100 Mbit/s up");
+    assert_eq!(task("cbr:time=1s").lengths(), None);
     assert_eq!(
         task("cbr:rate=2kpps,count=50").spec().to_string(),
         "cbr:count=50,direction=up,flows=1,rate=2kpps,size=1400"
     );
-    for typed in ["cbr", "cbr:rate=max", "cbr:count=9,rate=3pps,size=12"] {
+    for typed in ["cbr", "cbr:rate=max", "cbr:count=10,rate=3pps,size=12"] {
         let spec = task(typed).spec();
         assert_eq!(task(&spec.to_string()).spec(), spec);
     }
@@ -141,6 +146,8 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("cbr:count=5,time=1s").contains("not both"));
     assert!(say("cbr:rate=1pps,time=1s").contains("raise time or rate"));
     assert!(say("cbr:rate=1kpps,count=3,flows=2").contains("raise count"));
+    assert!(say("cbr:rate=1kpps,time=9ms").contains("only 9 messages are due"));
+    assert!(say("cbr:count=50,warmup=1s").contains("warmup goes with time"));
     assert!(say("cbr:rate=20").contains("write 20mbit"));
     assert!(say("cbr:rate=0bit").contains("outside"));
     assert!(say("cbr:rate=1Gpps").contains("did you mean"));
@@ -155,9 +162,9 @@ fn what_cannot_be_meant_is_refused() {
 #[test]
 fn the_rate_is_what_was_asked_to_the_nanosecond() {
     for (typed, slots) in [
-        ("cbr:rate=3kpps,size=64", 3_000),
-        ("cbr:rate=50kpps,size=64,time=2s", 100_000),
-        ("cbr:rate=7770001bit,time=10s", 6_938),
+        ("cbr:rate=3kpps,size=64,time=900ms,warmup=100ms", 3_000),
+        ("cbr:rate=50kpps,size=64,time=2s,warmup=0", 100_000),
+        ("cbr:rate=7770001bit,time=10s,warmup=0", 6_938),
     ] {
         let run = on_time(typed);
         assert_eq!(run.sends.len(), slots, "{typed}");
@@ -184,7 +191,7 @@ fn a_stall_is_missed_and_never_made_up_for() {
             due
         }
     };
-    let run = run("cbr:rate=1kpps,size=64", 0, stall, |_| true);
+    let run = run("cbr:rate=1kpps,size=64,time=1s,warmup=0", 0, stall, |_| true);
     let pacing = run.pacing();
     assert_eq!((pacing.slots, pacing.sent, pacing.missed_no_time), (1_000, 975, 25));
     assert_eq!((pacing.missed_no_room, pacing.late), (0, 1));
@@ -204,7 +211,7 @@ fn without_room_a_message_waits_and_those_after_it_are_missed() {
         let since = (at - START).0;
         !(300_000_000..320_000_000).contains(&since)
     };
-    let run = run("cbr:rate=1kpps,size=64", 0, |due| due, full);
+    let run = run("cbr:rate=1kpps,size=64,time=1s,warmup=0", 0, |due| due, full);
     let pacing = run.pacing();
     assert_eq!(pacing.slots, pacing.sent + pacing.missed_no_room);
     assert!((18..=20).contains(&pacing.missed_no_room), "{pacing:?}");
@@ -226,7 +233,7 @@ fn every_slot_is_sent_or_missed_whatever_happens() {
             "cbr:rate={}pps,size={},count={},flows=3",
             1 + rng.below(40_000),
             12 + rng.below(60),
-            6 + rng.below(3_000)
+            30 + rng.below(3_000)
         );
         let mut wakes = SplitMix64::new(round);
         let mut rooms = SplitMix64::new(!round);
@@ -253,7 +260,7 @@ fn every_slot_is_sent_or_missed_whatever_happens() {
 
 #[test]
 fn a_peer_that_ends_leaves_the_rest_missed() {
-    let (mut sender, _) = half(&*task("cbr:rate=1kpps,size=64"), Side::Near, 0, DATAGRAMS);
+    let (mut sender, _) = half(&*task("cbr:rate=1kpps,size=64,time=1s,warmup=0"), Side::Near, 0, DATAGRAMS);
     let mut out = vec![0; 64];
     let Action::Wait(Some(due)) = sender.poll(START, &mut out) else { panic!("due at once") };
     assert!(matches!(sender.poll(due, &mut out), Action::Send { .. }));
@@ -266,7 +273,7 @@ fn a_peer_that_ends_leaves_the_rest_missed() {
 
 #[test]
 fn flows_take_turns_and_share_the_rate() {
-    let typed = "cbr:rate=9kpps,size=64,flows=3";
+    let typed = "cbr:rate=9kpps,size=64,flows=3,time=1s,warmup=0";
     let mut all: Vec<Nanos> =
         (0..3).flat_map(|flow| run(typed, flow, |d| d, |_| true).sends).collect();
     all.sort_unstable();
@@ -320,14 +327,30 @@ fn the_receiver_counts_once_and_measures_delay_against_the_intended_time() {
 }
 
 #[test]
+fn what_warms_up_is_in_neither_goodput_nor_delays() {
+    let typed = "cbr:rate=1kpps,size=64,time=80ms,warmup=20ms";
+    let sent = on_time(typed);
+    assert_eq!(sent.messages.len(), 100);
+    let (mut receiver, kept) = half(&*task(typed), Side::Far, 0, DATAGRAMS);
+    for (at, message) in sent.sends.iter().zip(&sent.messages) {
+        receiver.on_message(*at, Lane(0), message);
+    }
+    let report = receiver.report(START);
+    let span = report.receive_span.unwrap();
+    assert_eq!((span.last_ns - span.first_ns, span.warmup_bytes), (79_000_000, 21 * 64));
+    assert_eq!(kept.0.lock().unwrap().delays.len(), 80);
+    assert_eq!((report.received.messages, report.segments.len()), (100, 4));
+}
+
+#[test]
 fn a_reliable_receiver_waits_for_all_and_only_for_all() {
-    let task = task("cbr:rate=1kpps,size=64,count=2");
-    let sent = on_time("cbr:rate=1kpps,size=64,count=2");
+    let task = task("cbr:rate=1kpps,size=64,count=10");
+    let sent = on_time("cbr:rate=1kpps,size=64,count=10");
     let (mut receiver, _) = half(&*task, Side::Far, 0, BYTE_STREAM);
-    receiver.on_message(START, Lane(0), &sent.messages[0]);
+    sent.messages[..9].iter().for_each(|sent| receiver.on_message(START, Lane(0), sent));
     receiver.on_peer_finished(START, sent.report.sent);
     assert_eq!(receiver.poll(START + Nanos::from_secs(9), &mut []), Action::Wait(None));
-    receiver.on_message(START + Nanos::from_secs(10), Lane(0), &sent.messages[1]);
+    receiver.on_message(START + Nanos::from_secs(10), Lane(0), &sent.messages[9]);
     assert_eq!(receiver.poll(START + Nanos::from_secs(10), &mut []), Action::Done);
 }
 
@@ -365,7 +388,7 @@ fn sender(messages: u64, span_ns: u64, pacing: Pacing) -> HalfReport {
 
 fn receiver(messages: u64, last_ns: u64, pdv: u64) -> HalfReport {
     let received = Tally { messages, bytes: messages * 1400, ..Tally::default() };
-    let span = super::super::ReceiveSpan { first_ns: 0, last_ns, first_bytes: 1400 };
+    let span = super::super::ReceiveSpan { first_ns: 0, last_ns, first_bytes: 1400, warmup_bytes: 0 };
     let delays = Distribution { p50: Some(Quantile::Ns(pdv)), ..Distribution::default() };
     HalfReport {
         received,
@@ -402,6 +425,7 @@ fn figures_of_one_direction() {
     assert!(up.closes());
     assert_eq!((up.sent, up.delivered, up.lost_on_path), (1_000, 801, 199));
     assert_eq!(found.why_invalid, None);
+    assert_eq!(found.late_effect, Some(0.0));
     assert_eq!(found.paced[0].direction, Direction::Up);
 }
 
@@ -453,8 +477,10 @@ fn the_gate_looks_at_the_generator_and_not_at_the_transport() {
         conclude("cbr:rate=1kpps", &DATAGRAMS, &near, &far, None).why_invalid
     };
     assert_eq!(why(pacing(1_000, 900, 0, 0)), None);
-    assert_eq!(why(pacing(1_000, 0, 5, 5)), None);
-    assert!(why(pacing(1_000, 0, 6, 5)).unwrap().contains("1.1 % of 1000 messages"));
+    assert_eq!(why(pacing(1_000, 0, 90, 250)), None);
+    let said = why(pacing(1_000, 0, 91, 5)).unwrap();
+    assert!(said.contains("of 1000 messages 91 were due while it did not run"), "{said}");
+    assert!(why(pacing(1_000, 0, 0, 251)).unwrap().contains("251 left late (9 and 25 % allowed)"));
     let near = [sender(2, 1_000_000_000, pacing(2, 0, 0, 0))];
     let found = conclude("cbr:rate=1kpps", &DATAGRAMS, &near, &[receiver(1, 0, 0)], None);
     assert!(found.why_invalid.unwrap().contains("raise time"));

@@ -3,12 +3,12 @@
 
 use crate::contract::{Action, Lane};
 use crate::figures::series::RoundTrips;
-use crate::figures::{Recorder, Sample, Tally};
+use crate::figures::{Recorder, Sample, Tally, WarmUp};
 use crate::rng::SplitMix64;
 use crate::time::Nanos;
 
 use super::super::clock_offset::{ClockOffset, Echo};
-use super::super::header::{Arrival, FarStamps, Header, SeqWindow};
+use super::super::header::{Arrival, FarStamps, Header, SeqWindow, count};
 use super::super::{Half, HalfReport, Part, Standing};
 use super::{Pace, PingTask, Stop, fill, fill_from};
 
@@ -31,6 +31,13 @@ pub(super) struct Asker {
     size: usize,
     pace: Pace,
     stop: Stop,
+    /// Questions before this one warm up, and are counted apart.
+    warmup: u64,
+    warmed: WarmUp,
+    /// The claimed quantile, in thousandths.
+    claimed: u64,
+    /// A send that is later than this is late.
+    late_from: Nanos,
     timeout: Nanos,
     tag: u32,
     dither: SplitMix64,
@@ -41,6 +48,8 @@ pub(super) struct Asker {
     oldest: u64,
     next: u64,
     start: Option<Nanos>,
+    /// When the first question after the warm-up was due.
+    measures_from: Nanos,
     /// When the next question is due: its slot on the grid, and with dither.
     slot: Nanos,
     due: Nanos,
@@ -66,18 +75,28 @@ impl Asker {
         let blank = Question { intended: Nanos::ZERO, sent: Nanos::ZERO, fate: Fate::Lost };
         let mut pattern = vec![0; task.size];
         fill(&mut pattern);
+        let mut recorder = part.recorder;
+        recorder.expect(match task.stop {
+            Stop::After { count } => count,
+            Stop::At { .. } => u64::MAX,
+        });
         Asker {
             size: task.size,
             pace: task.pace,
             stop: task.stop,
+            warmup: task.warmup,
+            warmed: WarmUp::default(),
+            claimed: task.claim().per_mille,
+            late_from: task.late_from(part.transit),
             timeout: task.timeout,
             tag: part.tag,
             dither: SplitMix64::new(part.seed),
-            recorder: part.recorder,
+            recorder,
             ring: vec![blank; open],
             oldest: 0,
             next: 0,
             start: None,
+            measures_from: Nanos::ZERO,
             slot: Nanos::ZERO,
             due: Nanos::ZERO,
             pattern,
@@ -99,6 +118,7 @@ impl Asker {
             Pace::Closed { .. } => now,
         };
         self.due = self.slot;
+        self.measures_from = now;
     }
 
     fn place(&self, seq: u64) -> usize {
@@ -107,14 +127,13 @@ impl Asker {
 
     /// Whether another question is to be asked at all.
     fn goes_on(&self, now: Nanos) -> bool {
+        if self.next < self.warmup {
+            return true;
+        }
         match (self.stop, self.pace) {
-            (Stop::After { count }, _) => self.next < count,
-            (Stop::At { time }, Pace::Open { .. }) => {
-                self.start.is_some_and(|start| self.slot - start < time)
-            }
-            (Stop::At { time }, Pace::Closed { .. }) => {
-                self.start.is_some_and(|start| now - start < time)
-            }
+            (Stop::After { count }, _) => self.next - self.warmup < count,
+            (Stop::At { time }, Pace::Open { .. }) => self.slot - self.measures_from < time,
+            (Stop::At { time }, Pace::Closed { .. }) => now - self.measures_from < time,
         }
     }
 
@@ -129,13 +148,15 @@ impl Asker {
             let rtt_ns = match question.fate {
                 Fate::Open => return,
                 Fate::Answered(rtt_ns) => Some(rtt_ns),
-                Fate::Lost => {
-                    self.lost += 1;
-                    None
-                }
+                Fate::Lost => None,
             };
+            let Some(seq) = self.oldest.checked_sub(self.warmup) else {
+                self.oldest += 1;
+                continue;
+            };
+            self.lost += u64::from(rtt_ns.is_none());
             self.recorder.record(Sample {
-                seq: self.oldest,
+                seq,
                 intended_ns: question.intended.0,
                 lateness_ns: (question.sent - question.intended).0,
                 rtt_ns,
@@ -160,33 +181,33 @@ impl Asker {
     }
 
     fn answer(&mut self, now: Nanos, seq: u64, bytes: &[u8]) {
-        match self.seen.note(seq) {
-            Arrival::Duplicate => {
-                self.received.duplicates += 1;
-                return;
-            }
-            Arrival::Reordered | Arrival::Ancient => self.received.reordered += 1,
-            Arrival::InOrder => {}
+        let arrival = self.seen.note(seq);
+        let measures = seq >= self.warmup;
+        if measures {
+            count(&mut self.received, arrival, bytes.len());
         }
-        self.received.messages += 1;
-        self.received.bytes += bytes.len() as u64;
+        if arrival == Arrival::Duplicate {
+            return;
+        }
+        self.warmed.answered += u64::from(!measures);
         let from = fill_from(self.size);
-        if bytes.len() != self.size || bytes[from..] != self.pattern[from..] {
+        if measures && (bytes.len() != self.size || bytes[from..] != self.pattern[from..]) {
             self.received.corrupted += 1;
         }
         let place = self.place(seq);
-        if seq < self.oldest || self.ring[place].fate != Fate::Open {
-            self.received.late += 1;
-            return;
-        }
         let question = &mut self.ring[place];
-        if now - question.intended >= self.timeout {
-            self.received.late += 1;
+        if seq < self.oldest
+            || question.fate != Fate::Open
+            || now - question.intended >= self.timeout
+        {
+            self.received.late += u64::from(measures);
             return;
         }
         let rtt_ns = (now - question.intended).0;
         question.fate = Fate::Answered(rtt_ns);
-        self.round_trips.add(rtt_ns);
+        if measures {
+            self.round_trips.add(rtt_ns);
+        }
         if let Some(stamps) = FarStamps::read(bytes) {
             self.clock.note(&Echo {
                 near_sent: question.sent.0,
@@ -225,19 +246,22 @@ impl Half for Asker {
     }
 
     fn on_sent(&mut self, now: Nanos) {
-        let intended = match self.pace {
-            Pace::Open { .. } => self.due,
-            Pace::Closed { .. } => now,
-        };
-        if let Pace::Open { interval } = self.pace {
-            self.late_sends += u64::from((now - intended).0 > interval.0 / 10);
-        }
+        let paced = matches!(self.pace, Pace::Open { .. });
+        let intended = if paced { self.due } else { now };
         let place = self.place(self.next);
         self.ring[place] = Question { intended, sent: now, fate: Fate::Open };
+        if self.next < self.warmup {
+            self.warmed.sent += 1;
+        } else {
+            self.late_sends += u64::from(now - intended > self.late_from);
+            self.sent.messages += 1;
+            self.sent.bytes += self.size as u64;
+        }
         self.next += 1;
-        self.sent.messages += 1;
-        self.sent.bytes += self.size as u64;
         self.advance_schedule();
+        if self.next == self.warmup {
+            self.measures_from = if paced { self.slot } else { now };
+        }
     }
 
     fn on_message(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) {
@@ -291,6 +315,9 @@ impl Half for Asker {
             rtt_ns: Some(self.recorder.rtt(self.timeout.0)),
             send_lateness_ns: paced.then(|| self.recorder.lateness()),
             late_send_share: paced.then_some(share),
+            late_effect: paced.then(|| self.recorder.late_effect(self.claimed)).flatten(),
+            segments: self.recorder.segments(self.claimed),
+            warmup: (self.warmup > 0).then_some(self.warmed),
             jitter_rfc3550_ns: self.recorder.jitter_rfc3550_ns(),
             clock: self.clock.estimate(),
             ..HalfReport::default()
@@ -305,7 +332,8 @@ mod tests {
     use super::*;
     use crate::contract::Side;
     use crate::figures::Distribution;
-    use crate::workload::parse;
+    use crate::spec::{Settings, Spec};
+    use crate::workload::Setting;
 
     /// Keeps every sample, for tests to look at.
     #[derive(Clone, Default)]
@@ -334,7 +362,14 @@ mod tests {
         }
     }
 
+    /// An asker without a warm-up, unless that is asked for.
     fn asker(typed: &str) -> (Box<dyn Half>, Kept) {
+        asker_over(typed, Nanos::ZERO)
+    }
+
+    fn asker_over(typed: &str, transit: Nanos) -> (Box<dyn Half>, Kept) {
+        let warmup = if typed.contains("warmup") { "" } else { ",warmup=0" };
+        let typed = &format!("{typed}{warmup}");
         let kept = Kept::default();
         let guarantees = crate::contract::promises::DATAGRAMS;
         let recorder = Box::new(kept.clone());
@@ -344,12 +379,14 @@ mod tests {
             flow: 0,
             tag: 7,
             seed: 1,
-            transit: Nanos::ZERO,
+            transit,
             guarantees,
             recorder,
             store,
         };
-        (parse(typed).unwrap().half(part), kept)
+        let settings = Settings::check(&Spec::parse(typed).unwrap(), super::super::KEYS).unwrap();
+        let task = PingTask::new(settings, &Setting::LOOPBACK).unwrap();
+        (Box::new(Asker::new(&task, part)), kept)
     }
 
     /// Runs the asker in virtual time against a network that answers message `seq` after
@@ -465,7 +502,7 @@ mod tests {
         half.on_message(late + Nanos(1_000), Lane(0), &out);
         let sample = kept.0.lock().unwrap()[0];
         assert_eq!((sample.lateness_ns, sample.rtt_ns), (300_000, Some(301_000)));
-        assert_eq!(half.report(late).late_send_share, Some(1.0));
+        assert_eq!(half.report(late).late_send_share, Some(0.0), "less than an interval");
     }
 
     #[test]
@@ -501,7 +538,42 @@ mod tests {
 
     #[test]
     fn time_ends_a_ping_too() {
-        let (samples, _) = run("ping:interval=1ms,time=50ms", |_| Some(10_000));
-        assert!((49..=51).contains(&samples.len()), "{}", samples.len());
+        for warmup in [0, 10] {
+            let typed = format!("ping:interval=1ms,time=50ms,warmup={warmup}");
+            let (samples, report) = run(&typed, |_| Some(10_000));
+            assert!((49..=51).contains(&samples.len()), "{}", samples.len());
+            assert_eq!(report.warmup.unwrap_or_default().sent, warmup);
+        }
+    }
+
+    #[test]
+    fn what_warms_up_is_counted_apart() {
+        for typed in ["ping:interval=1ms,count=30,warmup=5", "ping:window=2,count=30,warmup=5"] {
+            // The second is lost, and the fourth slow; of the measured ones the last is lost.
+            let (samples, report) = run(typed, |seq| match seq {
+                1 | 34 => None,
+                3 => Some(9_000_000),
+                _ => Some(100_000),
+            });
+            assert_eq!(samples.len(), 30, "{typed}");
+            assert!(samples.iter().enumerate().all(|(at, sample)| sample.seq == at as u64));
+            assert_eq!(samples.iter().filter(|s| s.rtt_ns == Some(100_000)).count(), 29);
+            assert_eq!((report.sent.messages, report.received.messages), (30, 29), "{typed}");
+            assert_eq!(report.received.reordered, 0, "{typed}");
+            assert_eq!(report.warmup, Some(WarmUp { sent: 5, answered: 4 }), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_send_is_late_after_an_interval_or_the_paths_time() {
+        for (ms, transit, late) in [(2, 0, 1.0), (2, 5, 0.0), (11, 5, 1.0)] {
+            let (mut half, _) = asker_over("ping:interval=1ms,count=1", Nanos::from_millis(transit));
+            let mut out = vec![0; 64];
+            let Action::Wait(Some(due)) = half.poll(Nanos(0), &mut out) else { panic!("not due") };
+            let now = due + Nanos::from_millis(ms);
+            assert!(matches!(half.poll(now, &mut out), Action::Send { .. }));
+            half.on_sent(now);
+            assert_eq!(half.report(now).late_send_share, Some(late), "{ms} ms, {transit} ms");
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::time::Nanos;
 
 use super::super::header::{Arrival, FarStamps, Header, SeqWindow, count};
 use super::super::{Half, HalfReport, Standing};
+use super::PingTask;
 
 /// An answer that waits for its time.
 struct Answer {
@@ -22,6 +23,8 @@ pub(super) struct Echoer {
     size: usize,
     think: Nanos,
     tag: u32,
+    /// Questions before this one warm up, and are not counted.
+    warmup: u64,
     queue: VecDeque<Answer>,
     /// Buffers of answers that are gone, so that a warm echoer allocates nothing.
     spare: Vec<Vec<u8>>,
@@ -36,11 +39,13 @@ pub(super) struct Echoer {
 const MOST_WAITING: usize = 64 << 20;
 
 impl Echoer {
-    pub(super) fn new(size: usize, think: Nanos, tag: u32) -> Echoer {
+    pub(super) fn new(task: &PingTask, tag: u32) -> Echoer {
+        let size = task.size;
         Echoer {
             size,
-            think,
+            think: task.think,
             tag,
+            warmup: task.warmup,
             queue: VecDeque::with_capacity(64),
             spare: (0..64).map(|_| Vec::with_capacity(size)).collect(),
             seen: SeqWindow::new(),
@@ -68,8 +73,10 @@ impl Half for Echoer {
 
     fn on_sent(&mut self, _now: Nanos) {
         if let Some(mut answer) = self.queue.pop_front() {
-            self.sent.messages += 1;
-            self.sent.bytes += answer.bytes.len() as u64;
+            if Header::read(&answer.bytes).is_some_and(|header| header.seq >= self.warmup) {
+                self.sent.messages += 1;
+                self.sent.bytes += answer.bytes.len() as u64;
+            }
             answer.bytes.clear();
             self.spare.push(answer.bytes);
         }
@@ -85,7 +92,9 @@ impl Half for Echoer {
             return;
         }
         let arrival = self.seen.note(seq);
-        count(&mut self.received, arrival, bytes.len());
+        if seq >= self.warmup {
+            count(&mut self.received, arrival, bytes.len());
+        }
         let full = self.queue.len().saturating_mul(self.size) > MOST_WAITING;
         // A copy gets no second answer: the path's duplicates must not be multiplied here.
         if arrival == Arrival::Duplicate || full {
@@ -120,7 +129,29 @@ impl Half for Echoer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::Setting;
     use super::*;
+    use crate::spec::{Settings, Spec};
+
+    fn echoer(think: u64, warmup: u64) -> Echoer {
+        let spec = Spec::parse(&format!("ping:warmup={warmup}")).unwrap();
+        let settings = Settings::check(&spec, super::super::KEYS).unwrap();
+        let task = PingTask::new(settings, &Setting::LOOPBACK).unwrap();
+        Echoer { think: Nanos(think), ..Echoer::new(&task, 7) }
+    }
+
+    #[test]
+    fn the_first_questions_are_answered_and_not_counted() {
+        let mut echoer = echoer(0, 2);
+        let mut out = [0; 64];
+        for seq in 0..5 {
+            echoer.on_message(Nanos(seq), Lane(0), &question(seq));
+            assert!(matches!(echoer.poll(Nanos(seq), &mut out), Action::Send { .. }));
+            echoer.on_sent(Nanos(seq));
+        }
+        let report = echoer.report(Nanos(9));
+        assert_eq!((report.received.messages, report.sent.messages), (3, 3));
+    }
 
     fn question(seq: u64) -> [u8; 64] {
         let mut message = [0; 64];
@@ -130,7 +161,7 @@ mod tests {
 
     #[test]
     fn an_answer_carries_both_stamps_and_waits_for_its_time() {
-        let mut echoer = Echoer::new(64, Nanos(500), 7);
+        let mut echoer = echoer(500, 0);
         let mut out = [0; 64];
         assert_eq!(echoer.poll(Nanos(1), &mut out), Action::Wait(None));
         echoer.on_message(Nanos(100), Lane(0), &question(0));
@@ -143,7 +174,7 @@ mod tests {
 
     #[test]
     fn copies_and_strangers_get_no_answer() {
-        let mut echoer = Echoer::new(64, Nanos::ZERO, 7);
+        let mut echoer = echoer(0, 0);
         for message in [&question(0)[..], &question(0), b"x", &[0; 64], &[7; 100]] {
             echoer.on_message(Nanos(1), Lane(0), message);
         }
@@ -154,7 +185,7 @@ mod tests {
 
     #[test]
     fn it_is_done_when_the_near_end_is_and_nothing_waits() {
-        let mut echoer = Echoer::new(64, Nanos(10), 7);
+        let mut echoer = echoer(10, 0);
         let mut out = [0; 64];
         echoer.on_message(Nanos(0), Lane(0), &question(0));
         echoer.on_peer_finished(Nanos(1), Tally::default());

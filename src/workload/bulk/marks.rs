@@ -1,0 +1,135 @@
+//! How far a receiver was at the ends of a flow's warm-up and of the parts of its measured time.
+
+use crate::figures::SEGMENTS;
+use crate::time::Nanos;
+
+use super::super::ReceiveSpan;
+
+/// What is left out at the start of a flow, and how long its measured time is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::workload) struct Timing {
+    /// Left out, from the first receive on.
+    pub(in crate::workload) warmup: Nanos,
+    /// What is sent in after that; nothing where bytes decide and not time.
+    pub(in crate::workload) measured: Nanos,
+}
+
+/// Notes the span of a flow as bytes arrive.
+#[derive(Debug, Default)]
+pub(in crate::workload) struct Marks {
+    timing: Timing,
+    /// The first receive of all, and the last.
+    heard: Option<(Nanos, Nanos)>,
+    span: Option<ReceiveSpan>,
+    /// Time and bytes at the ends of all parts but the last.
+    ends: [(u64, u64); SEGMENTS - 1],
+    passed: usize,
+}
+
+impl Marks {
+    pub(in crate::workload) fn new(timing: Timing) -> Marks {
+        Marks { timing, ..Marks::default() }
+    }
+
+    /// Something arrived, with which `bytes` have in all.
+    #[inline]
+    pub(in crate::workload) fn note(&mut self, now: Nanos, bytes: u64) {
+        let (first, last) = self.heard.get_or_insert((now, now));
+        *last = now;
+        let Some(span) = &mut self.span else {
+            if now - *first >= self.timing.warmup {
+                let warmed = self.timing.warmup > Nanos::ZERO;
+                let (first_bytes, warmup_bytes) = if warmed { (0, bytes) } else { (bytes, 0) };
+                let (first_ns, last_ns) = (now.0, now.0);
+                self.span = Some(ReceiveSpan { first_ns, last_ns, first_bytes, warmup_bytes });
+            }
+            return;
+        };
+        span.last_ns = now.0;
+        if self.passed < self.ends.len() {
+            let part = self.timing.measured.0 / SEGMENTS as u64;
+            if now.0 - span.first_ns >= part * (self.passed as u64 + 1) {
+                self.ends[self.passed] = (now.0, bytes);
+                self.passed += 1;
+            }
+        }
+    }
+
+    /// Whether nothing has arrived so far.
+    pub(in crate::workload) fn is_empty(&self) -> bool {
+        self.heard.is_none()
+    }
+
+    /// Whether the warm-up is over.
+    pub(in crate::workload) fn measures(&self) -> bool {
+        self.span.is_some()
+    }
+
+    /// When something arrived last.
+    pub(in crate::workload) fn last(&self) -> Option<Nanos> {
+        self.heard.map(|(_, last)| last)
+    }
+
+    /// From the first receive that counts to the last.
+    pub(in crate::workload) fn span(&self) -> Option<ReceiveSpan> {
+        self.span
+    }
+
+    /// The goodput of each part in bits per second, with `bytes` in all; empty where there are none.
+    pub(in crate::workload) fn segments(&self, bytes: u64) -> Vec<f64> {
+        let Some(span) = self.span.filter(|_| self.passed == self.ends.len()) else {
+            return Vec::new();
+        };
+        if self.timing.measured == Nanos::ZERO {
+            return Vec::new();
+        }
+        let begin = (span.first_ns, span.first_bytes + span.warmup_bytes);
+        let ends = self.ends.iter().copied().chain([(span.last_ns, bytes)]);
+        let mut from = begin;
+        let mut parts = Vec::with_capacity(SEGMENTS);
+        for (ns, bytes) in ends {
+            if ns <= from.0 {
+                return Vec::new();
+            }
+            parts.push(bytes.saturating_sub(from.1) as f64 * 8e9 / (ns - from.0) as f64);
+            from = (ns, bytes);
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A byte each microsecond for `time_us` after 100 µs, noted every 10 µs.
+    fn run(warmup_us: u64, measured_us: u64, time_us: u64) -> Marks {
+        let us = Nanos::from_micros;
+        let mut marks =
+            Marks::new(Timing { warmup: us(warmup_us), measured: us(measured_us) });
+        for at in (0..=time_us).step_by(10) {
+            marks.note(us(100 + at), at + 10);
+        }
+        marks
+    }
+
+    #[test]
+    fn the_warm_up_is_left_out_of_the_span() {
+        let span = run(50, 400, 500).span().unwrap();
+        assert_eq!((span.first_ns, span.last_ns), (150_000, 600_000));
+        assert_eq!((span.first_bytes, span.warmup_bytes), (0, 60));
+        let whole = run(0, 400, 500).span().unwrap();
+        assert_eq!((whole.first_ns, whole.first_bytes, whole.warmup_bytes), (100_000, 10, 0));
+        let short = run(50, 400, 40);
+        assert_eq!((short.span(), short.measures()), (None, false));
+        assert_eq!(short.last(), Some(Nanos::from_micros(140)));
+    }
+
+    #[test]
+    fn each_part_has_its_rate() {
+        let parts = run(50, 400, 450).segments(460);
+        assert_eq!(parts, [8e6; SEGMENTS]);
+        assert!(run(50, 0, 450).segments(460).is_empty(), "bytes decide");
+        assert!(run(50, 400, 200).segments(210).is_empty(), "it ended early");
+    }
+}
