@@ -25,7 +25,7 @@ use super::live::{Live, Row};
 use super::means::NO_FILES;
 use super::pair::{BothReports, Pair, SLACK, await_ready};
 use super::path_time::accept_timeout;
-use super::placement::{Assigned, Ends, Load, Placement};
+use super::placement::{Assigned, Ends, Load, Placement, choose};
 use super::remote::RemoteServer;
 use super::topology::Topology;
 use super::{End, Noted, Order, PathFacts, Record, Runner};
@@ -274,7 +274,7 @@ impl Runner for Agents {
 
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)> {
         let Some(placement) = asked else {
-            return Ok(super::probe::default_placement(self.ends(), load));
+            return Ok(choose(Topology::here(), self.ends(), load));
         };
         placement.assign(self.ends(), Topology::here())?;
         Ok((placement, "asked for".into()))

@@ -1,5 +1,5 @@
 //! Quick measurements of the machine itself, with bare sockets and none of our transports: what a
-//! round trip costs before any protocol, per placement, and how steady it is.
+//! round trip costs before any protocol, and how steady it is.
 //!
 //! Each probe is bounded in messages and in time, and stays on the loopback interface.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::placement::{Assigned, Ends, Load, Placement, choose};
+use super::placement::{Assigned, Ends, Placement};
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
@@ -29,41 +29,6 @@ const GIVE_UP: u64 = 4;
 /// The size of an echo in bytes.
 const SIZE: usize = 64;
 
-/// The facts from which a default placement is chosen.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Probe {
-    /// The CPUs there are.
-    pub topology: Topology,
-    /// Echoes by placement; none where they decide nothing.
-    pub echoes: Vec<Echo>,
-}
-
-impl Probe {
-    /// Measures what the choice of a placement needs: for paced work on one machine an echo on one
-    /// core and one across, with the pauses of paced work; takes about 0.4 s. Otherwise nothing.
-    /// A placement that this host cannot do, or whose echo fails, is left out.
-    pub fn take(ends: Ends, load: Load) -> Probe {
-        let topology = Topology::here();
-        let candidates: &[Placement] = match (ends, load) {
-            (Ends::OneMachine, Load::Paced) if topology.cores() > 1 => {
-                &[Placement::SameCore, Placement::CrossCore]
-            }
-            _ => &[],
-        };
-        Probe { topology: topology.clone(), echoes: paced_echoes(candidates, topology) }
-    }
-
-    /// The echo under `placement`.
-    pub fn echo(&self, placement: Placement) -> Option<&Echo> {
-        self.echoes.iter().find(|echo| echo.placement == placement)
-    }
-}
-
-/// Measures what it needs to, and picks the placement of a race whose user asked for none.
-pub fn default_placement(ends: Ends, load: Load) -> (Placement, String) {
-    choose(&Probe::take(ends, load), ends, load)
-}
-
 /// Round trips of a 64 byte datagram through the loopback interface, under one placement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Echo {
@@ -79,10 +44,6 @@ pub struct Echo {
     pub p50_ns: u64,
     /// The 90th percentile.
     pub p90_ns: u64,
-    /// How far the medians of short runs lie apart (interquartile range), in nanoseconds: what
-    /// one trial differs from the next by. Absent where there was a single run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wander_ns: Option<u64>,
 }
 
 impl Echo {
@@ -95,7 +56,6 @@ impl Echo {
             p10_ns: at(0.1)?,
             p50_ns: at(0.5)?,
             p90_ns: at(0.9)?,
-            wander_ns: None,
         })
     }
 
@@ -104,40 +64,6 @@ impl Echo {
         let width = self.p90_ns.saturating_sub(self.p10_ns) as f64;
         (self.p50_ns > 0).then(|| width / self.p50_ns as f64)
     }
-}
-
-/// Short runs of paced echoes per placement.
-const RUNS: usize = 8;
-
-/// Echoes with the pauses of paced work: short runs in the order A B B A …, so that a disturbance
-/// or drift does not fall on one placement alone.
-fn paced_echoes(placements: &[Placement], topology: &Topology) -> Vec<Echo> {
-    let mut runs: Vec<Run> = vec![Run::default(); placements.len()];
-    let mut medians: Vec<Vec<u64>> = vec![Vec::new(); placements.len()];
-    let there = 0..placements.len();
-    let turns = (0..RUNS / 2).flat_map(|_| there.clone().chain(there.clone().rev()));
-    for i in turns {
-        let again = placements[i].assign(Ends::OneMachine, topology).and_then(|at| {
-            let course = Course { at, rhythm: Rhythm::Every(PAUSE), warmup: 10, count: 30 };
-            course.run()
-        });
-        if let Ok(again) = again {
-            medians[i].extend(nearest_rank(&again.rtt_ns, 0.5));
-            runs[i].add(&again);
-        }
-    }
-    let echoes = placements.iter().zip(runs.iter().zip(medians));
-    let echo = |(placement, (run, medians)): (&Placement, (&Run, Vec<u64>))| {
-        Some(Echo { wander_ns: wander(medians), ..Echo::of(*placement, run)? })
-    };
-    echoes.filter_map(echo).collect()
-}
-
-/// The interquartile range of the medians of short runs.
-fn wander(mut medians: Vec<u64>) -> Option<u64> {
-    medians.sort_unstable();
-    let (low, high) = (nearest_rank(&medians, 0.25)?, nearest_rank(&medians, 0.75)?);
-    (medians.len() > 1).then_some(high - low)
 }
 
 /// An echo without pauses, each sent when the last one is back: the floor that no protocol gets
@@ -189,16 +115,6 @@ pub(super) struct Run {
     pub(super) lateness_ns: Vec<u64>,
     /// Echoes without an answer.
     pub(super) unanswered: u64,
-}
-
-impl Run {
-    fn add(&mut self, other: &Run) {
-        self.rtt_ns.extend(&other.rtt_ns);
-        self.rtt_ns.sort_unstable();
-        self.lateness_ns.extend(&other.lateness_ns);
-        self.lateness_ns.sort_unstable();
-        self.unanswered += other.unanswered;
-    }
 }
 
 impl Course {
@@ -432,18 +348,6 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_measures_only_what_the_choice_needs() {
-        assert!(Probe::take(Ends::OneMachine, Load::Bulk).echoes.is_empty());
-        assert!(Probe::take(Ends::TwoMachines, Load::Paced).echoes.is_empty());
-        let probe = Probe::take(Ends::OneMachine, Load::Paced);
-        for echo in &probe.echoes {
-            assert_eq!(echo.n + echo.unanswered, 240);
-            assert!(echo.wander_ns.is_some());
-            assert!(echo.p10_ns <= echo.p50_ns && echo.p50_ns <= echo.p90_ns);
-        }
-    }
-
-    #[test]
     fn nearest_rank_is_an_order_statistic() {
         let sorted: Vec<u64> = (1..=10).collect();
         assert_eq!(nearest_rank(&sorted, 0.5), Some(5));
@@ -462,7 +366,6 @@ mod tests {
             p10_ns: 9,
             p50_ns: 10,
             p90_ns: 14,
-            wander_ns: None,
         };
         assert_eq!(echo.spread(), Some(0.5));
         echo.p50_ns = 0;
