@@ -22,7 +22,7 @@ use crate::workload::{Half, HalfReport, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use super::counters;
-use super::driver::{Flow, Meter, Signal, Watch};
+use super::driver::{Flow, Meter, Signal, Waiting, Watch};
 use super::explain::probed::Probe;
 use super::explain::{Before, FlowNotes, Pass};
 use super::intervals::Sampler;
@@ -75,6 +75,7 @@ struct FlowEnd {
     stats: ConnStats,
     effective: Effective,
     wait_calls: u64,
+    waiting: Nanos,
     notes: Option<FlowNotes>,
     conn: Box<dyn Conn>,
 }
@@ -118,6 +119,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
             meter,
             largest_message,
             wait_calls: 0,
+            waiting: Waiting::default(),
             probe,
         });
     }
@@ -389,8 +391,10 @@ impl Session {
             ..AgentReport::default()
         };
         let (mut notes, mut conns) = (Vec::new(), Vec::new());
+        let mut waiting = Nanos::ZERO;
         for end in self.ended.into_iter().flatten() {
             report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
+            waiting += end.waiting;
             if report.effective.is_empty() {
                 report.effective = end.effective;
             }
@@ -400,6 +404,8 @@ impl Session {
             notes.extend(end.notes);
             conns.push(end.conn);
         }
+        // Looks are timed by the clock, and whoever had the CPU meanwhile is not in the CPU time.
+        report.cost.waiting_ns = Some(waiting.0.min(report.cost.cpu_ns));
         report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
         (report, conns)
     }
@@ -415,6 +421,7 @@ fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Tel
             stats: flow.conn.stats(),
             effective: flow.conn.effective(),
             wait_calls: flow.wait_calls,
+            waiting: flow.waiting.total(),
             notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
             conn: flow.conn,
         })

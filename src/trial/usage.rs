@@ -79,8 +79,8 @@ impl ProcessCost {
         }
     }
 
-    /// What was spent since an `earlier` reading. System calls are for the caller to fill in: the
-    /// kernel does not count them.
+    /// What was spent since an `earlier` reading. System calls and waiting are for the caller to fill
+    /// in: the kernel does not count them.
     pub fn since(&self, earlier: &ProcessCost) -> Cost {
         let user_ns = self.user_ns.saturating_sub(earlier.user_ns);
         let system_ns = self.system_ns.saturating_sub(earlier.system_ns);
@@ -89,6 +89,7 @@ impl ProcessCost {
             cpu_ns: user_ns.saturating_add(system_ns),
             user_ns,
             system_ns,
+            waiting_ns: None,
             syscalls: 0,
             voluntary_switches: switches(self.voluntary_switches, earlier.voluntary_switches),
             involuntary_switches: switches(self.involuntary_switches, earlier.involuntary_switches),

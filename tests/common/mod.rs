@@ -934,6 +934,7 @@ fn cost(contender: usize, scale: u64) -> Cost {
         cpu_ns,
         user_ns: cpu_ns / 4,
         system_ns: cpu_ns - cpu_ns / 4,
+        waiting_ns: Some(cpu_ns / 5),
         syscalls: 4 * MESSAGES,
         voluntary_switches: MESSAGES,
         involuntary_switches: 3,
