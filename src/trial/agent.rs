@@ -391,13 +391,11 @@ impl Session {
             ..AgentReport::default()
         };
         let (mut notes, mut conns) = (Vec::new(), Vec::new());
-        let mut waiting = Nanos::ZERO;
+        let (mut waiting, mut effective) = (Nanos::ZERO, Vec::new());
         for end in self.ended.into_iter().flatten() {
             report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
             waiting += end.waiting;
-            if report.effective.is_empty() {
-                report.effective = end.effective;
-            }
+            effective.push(end.effective);
             report.halves.push(end.report);
             report.series.push(end.series);
             report.conns.push(end.stats);
@@ -406,9 +404,23 @@ impl Session {
         }
         // Looks are timed by the clock, and whoever had the CPU meanwhile is not in the CPU time.
         report.cost.waiting_ns = Some(waiting.0.min(report.cost.cpu_ns));
+        (report.effective, report.effective_by_flow) = by_flow(effective);
         report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
         (report, conns)
     }
+}
+
+/// The options of the first flow, and by flow those that it has otherwise.
+fn by_flow(all: Vec<Effective>) -> (Effective, Vec<Effective>) {
+    let first = all.first().cloned().unwrap_or_default();
+    let otherwise = |own: Effective| -> Effective {
+        own.into_iter().filter(|(name, value)| first.get(name) != Some(value)).collect()
+    };
+    let mut each: Vec<Effective> = all.into_iter().map(otherwise).collect();
+    if each.iter().all(Effective::is_empty) {
+        each.clear();
+    }
+    (first, each)
 }
 
 fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {

@@ -331,9 +331,8 @@ impl<C: Conn + ?Sized> Flow<C> {
             Plan::Sleep(_) | Plan::Poll | Plan::ClockOnly | Plan::Due => {}
         }
         let interest = if self.conn.has_backlog() { Interest::ReadWrite } else { Interest::Read };
-        let woke = waiter
-            .wait(clock, self.conn.fd(), until, interest)
-            .map_err(|e| failed("wait", e))?;
+        let woke =
+            waiter.wait(clock, self.conn.fd(), until, interest).map_err(|e| failed("wait", e))?;
         let spent = match woke {
             Woke::Readable | Woke::Near => {
                 Spent::looking(self.receive_once(Patience::None, clock)?)

@@ -272,7 +272,6 @@ fn listed(cpus: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::probe::Echo;
 
     /// CPUs given as (core, package), all equally fast; interrupts fall with the number.
     fn topology(cpus: &[(usize, i64)]) -> Topology {
@@ -351,7 +350,7 @@ mod tests {
 
     #[test]
     fn each_end_has_a_core_of_its_own_wherever_there_are_two() {
-        use Placement::{CrossCore, Cpus, SameCore};
+        use Placement::{Cpus, CrossCore, SameCore};
         let pick = |cpus, load| choose(&topology(cpus), Ends::OneMachine, load).0;
         let two_packages: &[(usize, i64)] = &[(0, 0), (1, 1)];
         let two_threaded: &[(usize, i64)] = &[(0, 0), (1, 0), (0, 0), (1, 0)];

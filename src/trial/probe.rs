@@ -5,7 +5,8 @@
 
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -74,6 +75,7 @@ impl Echo {
 pub fn floor(placement: Placement, topology: &Topology) -> Result<Echo> {
     let course = Course {
         at: placement.assign(Ends::OneMachine, topology)?,
+        over: Sockets::Loopback,
         rhythm: Rhythm::BackToBack,
         warmup: 200,
         count: 2000,
@@ -93,11 +95,57 @@ pub(super) enum Rhythm {
     Every(Nanos),
 }
 
+/// What echoes travel over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sockets {
+    /// UDP through the loopback interface.
+    Loopback,
+    /// A pair of Unix datagram sockets: no network, no protocol.
+    Pair,
+}
+
+impl Sockets {
+    fn open(self) -> io::Result<(UdpSocket, UdpSocket)> {
+        match self {
+            Sockets::Loopback => {
+                let near = UdpSocket::bind("127.0.0.1:0")?;
+                let far = UdpSocket::bind("127.0.0.1:0")?;
+                near.connect(far.local_addr()?)?;
+                far.connect(near.local_addr()?)?;
+                Ok((near, far))
+            }
+            Sockets::Pair => {
+                // An echo calls nothing on them that differs between connected datagram sockets.
+                let (near, far) = UnixDatagram::pair()?;
+                Ok((OwnedFd::from(near).into(), OwnedFd::from(far).into()))
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Sockets::Loopback => "UDP echo over 127.0.0.1",
+            Sockets::Pair => "echo over a pair of sockets",
+        }
+    }
+
+    fn broken(self, source: io::Error) -> Error {
+        match self {
+            Sockets::Loopback => {
+                Error::setup_advice(self.name(), source, "loopback must be up: ip link set lo up")
+            }
+            Sockets::Pair => Error::setup(self.name(), source),
+        }
+    }
+}
+
 /// One run of echoes between two fresh threads over fresh sockets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Course {
     /// The CPUs, and how both ends wait.
     pub(super) at: Assigned,
+    /// What echoes travel over.
+    pub(super) over: Sockets,
     /// When echoes are sent.
     pub(super) rhythm: Rhythm,
     /// First echoes that are not counted.
@@ -123,15 +171,9 @@ impl Course {
     /// # Errors
     /// The failed operation: no loopback interface, a CPU that cannot be pinned to.
     pub(super) fn run(&self) -> Result<Run> {
-        let (near, far) = pair().map_err(|source| {
-            Error::setup_advice(
-                "UDP echo over 127.0.0.1",
-                source,
-                "loopback must be up: ip link set lo up",
-            )
-        })?;
+        let (near, far) = self.over.open().map_err(|source| self.over.broken(source))?;
         let over = AtomicBool::new(false);
-        let broken = |source| Error::setup("UDP echo over 127.0.0.1", source);
+        let broken = |source| Error::setup(self.over.name(), source);
         let (measured, answered) = thread::scope(|scope| {
             let answering = scope.spawn(|| -> Result<()> {
                 placed(self.at.far)?;
@@ -284,14 +326,6 @@ fn prepare(socket: &UdpSocket, wait: WaitMode) -> io::Result<()> {
     }
 }
 
-fn pair() -> io::Result<(UdpSocket, UdpSocket)> {
-    let near = UdpSocket::bind("127.0.0.1:0")?;
-    let far = UdpSocket::bind("127.0.0.1:0")?;
-    near.connect(far.local_addr()?)?;
-    far.connect(near.local_addr()?)?;
-    Ok((near, far))
-}
-
 fn placed(cpu: Option<usize>) -> Result<()> {
     cpu.map_or(Ok(()), pin)
 }
@@ -321,7 +355,7 @@ mod tests {
 
     fn course(rhythm: Rhythm, wait: WaitMode) -> Course {
         let anywhere = Assigned { near: None, far: None, wait };
-        Course { at: anywhere, rhythm, warmup: 3, count: 20 }
+        Course { at: anywhere, over: Sockets::Loopback, rhythm, warmup: 3, count: 20 }
     }
 
     #[test]

@@ -360,6 +360,7 @@ pub(crate) fn full() -> Outcome {
         plan: plan(),
         host: host("alpha"),
         peer_host: Some(host("beta")),
+        probe: None,
         path: PathFacts {
             spec: "beta.example:5210".into(),
             kind: "remote".into(),
@@ -414,6 +415,7 @@ pub(crate) fn minimal() -> Outcome {
         },
         host: HostFacts::default(),
         peer_host: None,
+        probe: None,
         path: PathFacts {
             spec: "loopback".into(),
             kind: "loopback".into(),
@@ -759,6 +761,8 @@ fn record(contender: usize, block: u64) -> Record {
         far_cost: (contender != BBR).then(|| cost(contender, 18_000_000)),
         effective: map(&[("nodelay", "on")]),
         far_effective: map(&[("nodelay", "on")]),
+        effective_by_flow: Vec::new(),
+        far_effective_by_flow: Vec::new(),
         connect_ns: 181_000,
         network_errors: 3,
         retransmits: Some(0),

@@ -83,7 +83,10 @@ mod tests {
 
     #[test]
     fn only_vain_looks_and_the_clock_are_waiting() {
-        assert_eq!(total(&[(Spent::Well, Some(50_000)), (Spent::looking(Progress::Moved), None)]), 0);
+        assert_eq!(
+            total(&[(Spent::Well, Some(50_000)), (Spent::looking(Progress::Moved), None)]),
+            0
+        );
         let turns = [
             (Spent::looking(Progress::Idle), Some(900)),
             (Spent::looking(Progress::Idle), Some(1_100)),
@@ -101,7 +104,10 @@ mod tests {
 
     #[test]
     fn looks_before_a_message_take_as_long_as_the_others() {
-        assert_eq!(total(&[(Spent::Vain(64), Some(12_800)), (Spent::Found(10), Some(9_000))]), 14_800);
+        assert_eq!(
+            total(&[(Spent::Vain(64), Some(12_800)), (Spent::Found(10), Some(9_000))]),
+            14_800
+        );
         // Right after a send its time is in the turn, so only the look is counted.
         assert_eq!(total(&[(Spent::Vain(2), Some(800)), (Spent::Vain(1), None)]), 1_200);
         assert_eq!(total(&[(Spent::Found(10), None)]), 10 * USUAL_LOOK.0);
