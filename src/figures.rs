@@ -463,12 +463,23 @@ pub struct Cost {
     pub user_ns: u64,
     /// The part of it in the kernel.
     pub system_ns: u64,
+    /// The part of it that was waiting: watching the clock before a send, and looks at a socket that had
+    /// nothing. The instrument's own; absent where nobody counted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_ns: Option<u64>,
     /// System calls the datapath made.
     pub syscalls: u64,
     /// Context switches the process chose.
     pub voluntary_switches: u64,
     /// Context switches it suffered.
     pub involuntary_switches: u64,
+}
+
+impl Cost {
+    /// CPU time without waiting.
+    pub fn working_ns(&self) -> u64 {
+        self.cpu_ns.saturating_sub(self.waiting_ns.unwrap_or(0))
+    }
 }
 
 /// An estimate of the far clock against the near clock, from echoes that carry far timestamps.

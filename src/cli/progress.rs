@@ -72,6 +72,9 @@ impl Observer for Progress {
             Event::Pilot { trial, of } => {
                 self.line.show(&format!("finding out what this machine can tell: {trial} of {of}"));
             }
+            Event::Settling { why } => {
+                self.line.show(&format!("waiting for the host to settle: {}", why.words()));
+            }
             Event::Planned { outcome, takes } => {
                 self.blocks_max = outcome.plan.blocks_max;
                 self.remaining = takes;

@@ -241,6 +241,7 @@ impl Gathered {
             },
             host: HostFacts::default(),
             peer_host: None,
+            probe: None,
             path: PathFacts {
                 spec: KIND.to_owned(),
                 kind: KIND.to_owned(),

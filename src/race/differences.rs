@@ -116,7 +116,7 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
                 })
                 .collect();
             // An option that only some have is a difference of kind, and told above.
-            let found = difference(format!("{name} ({kind})"), values, why(name));
+            let found = difference(format!("{name} ({kind})"), values, why(racing, name));
             if found.is_some() && told.insert(name.clone()) {
                 all.push(found);
             }
@@ -127,19 +127,13 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
 
 type Source = fn(&Entrant) -> &BTreeMap<String, String>;
 
-/// Why an option matters, by its name. The names are the words of the field, shared by transports.
-fn why(option: &str) -> &'static str {
-    match option {
-        "cc" => {
-            "the congestion control decides throughput and queueing delay more than the transport \
-             does"
-        }
-        "sndbuf" | "rcvbuf" => {
-            "a buffer bounds what can be in flight, and a small receive buffer drops datagrams"
-        }
-        "nodelay" => "without it, small messages may wait for acknowledgements (Nagle, RFC 896)",
-        _ => "the contenders ran with different settings, so the verdict is about these settings",
-    }
+/// Why an option matters, as the first transport that has it says.
+fn why(racing: &[(&Entrant, &Contender)], option: &str) -> &'static str {
+    let said = racing.iter().find_map(|(_, c)| c.transport.info().meaning(option));
+    said.map_or(
+        "the contenders ran with different settings, so the verdict is about these settings",
+        |meaning| meaning.matters,
+    )
 }
 
 /// `None` where all are equal, or only one has it.
@@ -201,6 +195,16 @@ mod tests {
         });
         assert_eq!(what(&found), ["rcvbuf (effective)"]);
         assert!(found[0].matters.contains("buffer"));
+    }
+
+    #[test]
+    fn every_knob_says_why_it_matters() {
+        for info in crate::transport::ALL.iter().map(|transport| transport.info()) {
+            for key in info.keys {
+                let meaning = info.meaning(key.name);
+                assert!(meaning.is_some(), "{}: {} does not say why it matters", info.id, key.name);
+            }
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@
 //! | [`spread`] | how figures spread, for drawings; pure |
 //! | [`sweep`] | the knee of each contender, in a race over offered loads; pure |
 //! | [`mod@highs`] | highs and lows of a race over hours or days; pure |
+//! | `quiet` | the host between blocks: settling, probing |
+//! | `settings` | settings that changed during the race |
 //! | `sentence` | verdicts in words |
 //! | [`differences`] | what was not equal, and why it matters |
 //! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
@@ -79,12 +81,14 @@ pub mod path_ways;
 mod pilot;
 pub mod plan;
 pub mod pooled;
+mod quiet;
 pub mod request;
 pub mod resume;
 mod run;
 pub mod save;
 pub mod schedule;
 mod sentence;
+mod settings;
 pub mod shares;
 pub mod spread;
 pub mod stage;

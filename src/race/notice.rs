@@ -4,6 +4,7 @@ use super::exclusions::Differing;
 use super::losses::Losses;
 use super::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Warning};
 use super::plan::percent;
+use crate::time::Nanos;
 
 /// Share of trials that may fail their gate before the race is not trusted.
 const MOST_GATE_FAILURES: f64 = 0.2;
@@ -104,12 +105,17 @@ pub enum Notice {
         /// The metric's label.
         metric: String,
     },
-    /// Other work ran on this host.
-    Load {
-        /// The load average at the first trial.
-        load: f64,
-        /// CPUs.
-        cpus: usize,
+    /// Other programs were busy when the race began.
+    BusyHost {
+        /// The share of the CPUs that they used.
+        share: f64,
+        /// How long it waited for them.
+        waited: Nanos,
+    },
+    /// The host itself was unsteady between blocks.
+    NoisyHost {
+        /// What an echo varied by from one block to the next, as a share.
+        scatter: f64,
     },
     /// An option is not what was asked.
     NotAsAsked {
@@ -121,6 +127,19 @@ pub enum Notice {
         asked: String,
         /// In force.
         effective: String,
+    },
+    /// An option was not the same in all trials and flows of a contender.
+    SettingChanged {
+        /// The contender's label.
+        label: String,
+        /// The option.
+        option: String,
+        /// At which end: `near` or `far`.
+        end: &'static str,
+        /// What it was at first.
+        from: String,
+        /// What it was in another trial or flow.
+        to: String,
     },
     /// Accounts of messages do not close.
     LedgerOpen {
@@ -197,8 +216,10 @@ impl Notice {
             Notice::HostPlacement => "host_placement",
             Notice::MarginWidened { .. } => "margin_widened",
             Notice::Censored { .. } => "censored_percentile",
-            Notice::Load { .. } => "load",
+            Notice::BusyHost { .. } => "busy_host",
+            Notice::NoisyHost { .. } => "noisy_host",
             Notice::NotAsAsked { .. } => "not_as_asked",
+            Notice::SettingChanged { .. } => "setting_changed",
             Notice::LedgerOpen { .. } => "ledger_open",
             Notice::Blocked { .. } => "blocked",
             Notice::TrialFailed { .. } => "trial_failed",
@@ -275,14 +296,24 @@ impl Notice {
             Notice::Censored { label, metric } => format!(
                 "{metric} of {label} falls among messages that were lost: it is at least the timeout"
             ),
-            Notice::Load { load, cpus } => {
-                format!(
-                    "the load was {load:.2} on {cpus} CPUs before the first block's first trial"
-                )
-            }
+            Notice::BusyHost { share, waited } => format!(
+                "other programs used {} of this host's CPUs before the first block, and still did \
+                 after {:.0} s of waiting",
+                percent(*share),
+                waited.0 as f64 / 1e9
+            ),
+            Notice::NoisyHost { scatter } => format!(
+                "this host is unsteady: an echo between blocks, with no contender in it, varied by {} \
+                 from one block to the next",
+                percent(*scatter)
+            ),
             Notice::NotAsAsked { label, option, asked, effective } => {
                 format!("{label} asked for {option}={asked} and has {effective}")
             }
+            Notice::SettingChanged { label, option, end, from, to } => format!(
+                "{option} of {label} changed during the race: at the {end} end it was {from} at first \
+                 and {to} later"
+            ),
             Notice::LedgerOpen { trials, why } => {
                 format!("the ledger does not close in {trials} trials; the first: {why}")
             }
@@ -352,9 +383,15 @@ impl Notice {
             Notice::Censored { .. } => {
                 "read the loss in the ledger first; a longer timeout shows the tail"
             }
-            Notice::Load { .. } => "stop other work on this host and race again",
+            Notice::BusyHost { .. } => "stop them and race again",
+            Notice::NoisyHost { .. } => {
+                "stop other programs, or raise --budget: more blocks make up for noise"
+            }
             Notice::NotAsAsked { .. } => {
                 "load the kernel module or allow the setting, or ask for what the host has"
+            }
+            Notice::SettingChanged { .. } => {
+                "find what changes it on that host (sysctl, a route, a tuning daemon), and race again"
             }
             Notice::LedgerOpen { .. } => {
                 "do not rely on the loss figures of these trials; the ledger says why"

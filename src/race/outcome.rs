@@ -12,6 +12,7 @@ use crate::figures::Metric;
 use crate::transport::Effective;
 use crate::trial::host::HostFacts;
 use crate::trial::placement::Placement;
+use crate::trial::quiet::HostQuiet;
 use crate::trial::{PathFacts, Record};
 
 /// The format that this version writes and reads.
@@ -43,6 +44,10 @@ pub struct Outcome {
     /// The far host, where it is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_host: Option<HostFacts>,
+    /// What a probe of the near host found between blocks; absent in virtual time, and in results of before
+    /// there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<HostQuiet>,
     /// The path.
     pub path: PathFacts,
     /// The metrics compared, claims first.

@@ -4,6 +4,7 @@ use super::cells;
 use super::notice::Notice;
 use super::outcome::{Outcome, Status};
 use super::plan;
+use super::quiet;
 use super::request::{Checked, Claims, Request};
 use super::run::{Course, blocks_done};
 use super::schedule;
@@ -42,10 +43,10 @@ pub fn check_measured(outcome: &Outcome) -> Result<()> {
 /// [`Error::Usage`] where nothing is left to do, saying what works instead; otherwise as
 /// [`Request::run_with`].
 pub fn resume(
-    before: Outcome,
+    mut before: Outcome,
     budget: Option<Nanos>,
     overwrite: Overwrite,
-    stage: Stage<'_>,
+    mut stage: Stage<'_>,
 ) -> Result<Outcome> {
     check_measured(&before)?;
     let done = blocks_done(&before);
@@ -56,12 +57,13 @@ pub fn resume(
     for contender in &contenders {
         contender.check()?;
     }
-    let began = stage.clock.now();
     let placement = Placement::parse(&before.plan.placement)?;
     let mut common = request.common(placement);
     common.run_as(&before.plan);
     let (host, _) = stage.runner.hosts()?;
     stage.runner.placement(Some(placement), load)?;
+    quiet::settle_again(&mut stage, &mut before);
+    let began = stage.clock.now();
     let mut notices = Vec::new();
     if (&host.hostname, &host.cpu_model) != (&before.host.hostname, &before.host.cpu_model) {
         notices.push(Notice::ResumedElsewhere {

@@ -16,6 +16,7 @@ use super::outcome::{Entrant, FORMAT, Outcome, Program, Status};
 use super::path_ways;
 use super::pilot;
 use super::plan::{self, Planned};
+use super::quiet;
 use super::request::{Checked, Request};
 use super::save;
 use super::schedule::{self, Role, Slot};
@@ -50,13 +51,15 @@ impl Request {
         for contender in &checked.contenders {
             contender.check()?;
         }
-        let began = stage.clock.now();
         let seed = match self.seed {
             Some(seed) => seed,
             None => fresh_seed()?,
         };
         let (host, peer_host) = stage.runner.hosts()?;
         let placement = stage.runner.placement(checked.placement, checked.load)?;
+        let probe = quiet::settle(&mut stage);
+        // What the host took to settle is not the race's time.
+        let began = stage.clock.now();
         let mut common = self.common(placement.0);
         let mut entrants = checked.entrants.clone();
         rule_out(&mut entrants, &mut stage, checked.load)?;
@@ -79,6 +82,7 @@ impl Request {
             plan: fixed,
             host,
             peer_host,
+            probe,
             path: stage.runner.path(),
             metrics,
             factors,
@@ -235,6 +239,7 @@ impl<'a> Course<'a> {
         let ended = ended.and_then(|status| self.explain(status).map_err(Halt::Trial));
         self.outcome.shares = shares::shares(&self.outcome);
         self.outcome.sweeps = sweep::sweeps(&self.outcome);
+        quiet::conclude(&mut self.outcome);
         self.outcome.status = match &ended {
             Ok(status) => *status,
             Err(_) => Status::Failed,
@@ -324,6 +329,7 @@ impl<'a> Course<'a> {
                 entrant.blocked = Some(evidence);
             }
         }
+        quiet::probe(&mut self.stage, &mut self.outcome);
         self.done += 1;
         self.blocks_here += 1;
         self.spent_here += self.stage.clock.now() - began;

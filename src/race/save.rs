@@ -23,6 +23,7 @@ use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics, PacedFlow};
 use crate::transport::Effective;
 use crate::trial::PathFacts;
 use crate::trial::host::HostFacts;
+use crate::trial::quiet::HostQuiet;
 
 /// The largest file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
 pub const LARGEST: u64 = 512 << 20;
@@ -206,12 +207,13 @@ fn blame(text: &[u8]) -> Option<String> {
         let items = race.get(name)?.as_array()?.iter().enumerate();
         items.into_iter().find_map(|(i, item)| Some(format!("{name}[{i}]{}", misfit(item)?)))
     };
-    let fields: [(&str, Misfit); 9] = [
+    let fields: [(&str, Misfit); 10] = [
         ("deadheat", misfit::<Program>),
         ("asked", misfit::<Asked>),
         ("plan", misfit::<Fixed>),
         ("host", misfit::<HostFacts>),
         ("peer_host", misfit::<Option<HostFacts>>),
+        ("probe", misfit::<Option<HostQuiet>>),
         ("path", misfit::<PathFacts>),
         ("control", misfit::<Option<Control>>),
         ("seed", misfit::<u64>),

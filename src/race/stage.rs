@@ -11,6 +11,7 @@ use super::save;
 use crate::error::Result;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::Runner;
+use crate::trial::quiet::Disturbance;
 
 /// What happens in a race, as it happens.
 #[derive(Debug)]
@@ -22,6 +23,11 @@ pub enum Event<'a> {
         trial: u64,
         /// Of how many.
         of: u64,
+    },
+    /// The race waits for the host to settle.
+    Settling {
+        /// Because of this.
+        why: &'a Disturbance,
     },
     /// The plan is fixed; no block has run, or, on resuming, some have.
     Planned {

@@ -50,6 +50,7 @@ pub(crate) fn outcome(contenders: usize) -> Outcome {
         },
         host: Default::default(),
         peer_host: None,
+        probe: None,
         path: runner.path(),
         metrics: checked.metrics,
         factors: checked.factors,
@@ -115,6 +116,7 @@ impl Observer for Diary {
     fn on(&mut self, event: Event<'_>) {
         let line = match event {
             Event::Pilot { trial, of } => format!("pilot {trial}/{of}"),
+            Event::Settling { why } => format!("settling: {}", why.words()),
             Event::Planned { .. } => "planned".into(),
             Event::TrialStarted(place) => {
                 let copy = if place.control { "'" } else { "" };

@@ -6,13 +6,13 @@ use super::notice::{Decides, Notice};
 use super::outcome::{Outcome, Trial};
 use super::path_account;
 use super::plan::alpha;
+use super::settings;
 use crate::stats::Plan;
+use crate::time::Nanos;
+use crate::trial::quiet::{Disturbance, NOISY};
 
 /// Share of CPU time that the hypervisor may take from a trial before it is worth a word.
 const NOTABLE_STEAL: f64 = 0.01;
-
-/// Load per CPU before the first trial above which other work disturbs.
-const NOTABLE_LOAD: f64 = 0.5;
 
 /// Brings the warnings that follow from trials and plan up to date; those of events stay.
 pub fn refresh(outcome: &mut Outcome) {
@@ -39,6 +39,7 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     all.extend(of_plan(outcome));
     all.extend(of_contenders(outcome));
+    all.extend(settings::changed(outcome));
     all.extend(of_host(outcome));
     all.extend(of_gates(outcome));
     all.extend(exclusions::differ(outcome).map(|who| {
@@ -109,12 +110,12 @@ fn of_host(outcome: &Outcome) -> Vec<Notice> {
     if touched().count() > 0 {
         all.push(Notice::Steal { trials: touched().count(), most: touched().fold(0.0, f64::max) });
     }
-    // Later trials find the load that earlier ones made.
-    let cpus = outcome.host.cpus.len().max(1);
-    if let Some(first) = outcome.trials.first()
-        && first.record.load > NOTABLE_LOAD * cpus as f64
-    {
-        all.push(Notice::Load { load: first.record.load, cpus });
+    let Some(quiet) = &outcome.probe else { return all };
+    if let Some(Disturbance::Programs { share }) = quiet.disturbed {
+        all.push(Notice::BusyHost { share, waited: Nanos(quiet.waited_ns) });
+    }
+    if let Some(scatter) = quiet.scatter.filter(|scatter| *scatter > NOISY) {
+        all.push(Notice::NoisyHost { scatter });
     }
     all
 }
@@ -222,6 +223,7 @@ mod tests {
     use crate::figures::{Account, HostCounters, Metrics, Packets};
     use crate::race::{analyse, testing};
     use crate::trial::fake;
+    use crate::trial::quiet::HostQuiet;
 
     /// A race of two with ten trials each, which have nothing to be warned of.
     fn calm() -> Outcome {
@@ -270,7 +272,19 @@ mod tests {
         type Change<'a> = Box<dyn FnOnce(&mut Outcome) + 'a>;
         let cases: Vec<(&str, Change<'_>)> = vec![
             ("steal", Box::new(|o| o.trials[3].record.steal_share = 0.2)),
-            ("load", Box::new(|o| o.trials[0].record.load = 1.5)),
+            (
+                "busy_host",
+                Box::new(|o| {
+                    let disturbed = Some(Disturbance::Programs { share: 0.43 });
+                    o.probe = Some(HostQuiet { disturbed, ..HostQuiet::default() });
+                }),
+            ),
+            (
+                "noisy_host",
+                Box::new(|o| {
+                    o.probe = Some(HostQuiet { scatter: Some(0.2), ..HostQuiet::default() });
+                }),
+            ),
             ("gate_failed", Box::new(|o| o.trials[0].record.valid = false)),
             ("budget_too_small", Box::new(|o| o.plan.blocks_max = 3)),
             ("host_placement", Box::new(|o| o.plan.placement = "host".into())),

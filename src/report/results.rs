@@ -35,6 +35,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     }
     columns.extend(["up", "down", "round_trip"].map(|way| delivered(outcome, way, &rows)));
     columns.extend([Work::Message, Work::Gigabyte].map(|work| cpu(outcome, work, &rows)));
+    columns.extend([Work::Message, Work::Gigabyte].map(|work| waiting(outcome, work, &rows)));
     columns.push(calls(outcome, &rows));
     columns.push(trials(outcome, &rows));
     let bars = bars(outcome, &rows);
@@ -222,23 +223,42 @@ fn delivered(outcome: &Outcome, way: &str, rows: &[usize]) -> Column {
 /// CPU time of both ends for each message, or for each GB of a byte stream. What cannot be
 /// compared stands in two columns.
 fn cpu(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
+    by_end("CPU", outcome, work, rows, |cost| Some((cost.near_ns, cost.far_ns)))
+}
+
+/// CPU time that both ends spent waiting, where it is worth a word for any.
+fn waiting(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
+    let mut costs = rows.iter().filter_map(|id| Cost::of(outcome, *id));
+    if !costs.any(|cost| cost.waited_notably()) {
+        return Column::default();
+    }
+    by_end("waiting", outcome, work, rows, |cost| cost.waiting_ns)
+}
+
+/// Time of the near and the far end for each message or each GB.
+fn by_end(
+    what: &str,
+    outcome: &Outcome,
+    work: Work,
+    rows: &[usize],
+    of: fn(&Cost) -> Option<(f64, Option<f64>)>,
+) -> Column {
     let cost = |id: &usize| Cost::of(outcome, *id).filter(|cost| cost.work == work);
-    let costs: Vec<Option<Cost>> = rows.iter().map(cost).collect();
-    let scale = Scale::of(costs.iter().flatten().map(|cost| cost.near_ns), Unit::Nanos);
-    let cell = |cost: &Option<Cost>| match cost {
-        None => Cell::default(),
-        Some(cost) => {
-            let far = cost.far_ns.map(|far| scale.number(far));
-            let far = far.unwrap_or_else(|| "kernel".into());
-            Cell::number(scale.number(cost.near_ns), format!("+ {far}"))
-        }
+    let times: Vec<Option<(f64, Option<f64>)>> =
+        rows.iter().map(|id| cost(id).as_ref().and_then(of)).collect();
+    let scale = Scale::of(times.iter().flatten().map(|(near, _)| *near), Unit::Nanos);
+    let cell = |times: &Option<(f64, Option<f64>)>| {
+        times.map_or_else(Cell::default, |(near, far)| {
+            let far = far.map_or_else(|| "kernel".into(), |far| scale.number(far));
+            Cell::number(scale.number(near), format!("+ {far}"))
+        })
     };
     let per = match work {
         Work::Message => "message",
         Work::Gigabyte => "GB",
     };
-    let heading = format!("CPU {}/{per}, near + far", scale.unit());
-    Column::new(heading, costs.iter().map(cell).collect())
+    let heading = format!("{what} {}/{per}, near + far", scale.unit());
+    Column::new(heading, times.iter().map(cell).collect())
 }
 
 /// System calls of both ends for each MB, those made to wait included.

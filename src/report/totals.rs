@@ -3,6 +3,7 @@
 use crate::figures::{self, Unit};
 use crate::race::outcome::Outcome;
 use crate::race::spread::valid_trials;
+use crate::trial::Record;
 use crate::units::Bytes;
 
 /// Sums of one direction's accounts over a contender's valid trials.
@@ -64,12 +65,14 @@ impl Total {
     }
 }
 
-/// CPU time over the work it did.
+/// CPU time over the work it did, without the instrument's own waiting where that was counted.
 pub(super) struct Cost {
     /// Nanoseconds.
     pub near_ns: f64,
     /// Absent where the far end is the kernel, whose time nobody can attribute.
     pub far_ns: Option<f64>,
+    /// CPU time that the near and the far end spent waiting; absent where nobody counted it.
+    pub waiting_ns: Option<(f64, Option<f64>)>,
     pub work: Work,
     /// System calls of the near end and of the far end for the same work.
     pub calls: (f64, Option<f64>),
@@ -97,20 +100,33 @@ impl Cost {
             Some(bytes) => (bytes as f64 / 1e9, Work::Gigabyte),
             None => (messages as f64, Work::Message),
         };
-        let near = |of: fn(&figures::Cost) -> u64| {
-            sum(valid_trials(outcome, id).map(|trial| of(&trial.record.cost)))
+        let total = |ends: &dyn Fn(&Record) -> Option<u64>| {
+            let all: Option<Vec<u64>> =
+                valid_trials(outcome, id).map(|trial| ends(&trial.record)).collect();
+            all.map(|all| sum(all.into_iter()) as f64 / amount)
         };
-        let far = |of: fn(&figures::Cost) -> u64| {
-            let costs = valid_trials(outcome, id).map(|trial| trial.record.far_cost.as_ref());
-            let costs: Option<Vec<u64>> = costs.map(|cost| cost.map(of)).collect();
-            costs.map(|costs| sum(costs.into_iter()) as f64 / amount)
+        let near = |of: fn(&figures::Cost) -> Option<u64>| total(&|record| of(&record.cost));
+        let far = |of: fn(&figures::Cost) -> Option<u64>| {
+            total(&|record| record.far_cost.as_ref().and_then(of))
         };
-        let (cpu, calls) = (near(|cost| cost.cpu_ns), near(|cost| cost.syscalls));
-        (amount > 0.0 && cpu > 0).then(|| Cost {
-            near_ns: cpu as f64 / amount,
-            far_ns: far(|cost| cost.cpu_ns),
+        let used = near(|cost| Some(cost.cpu_ns)).filter(|used| *used > 0.0);
+        (amount > 0.0 && used.is_some()).then_some(())?;
+        Some(Cost {
+            near_ns: near(|cost| Some(cost.working_ns()))?,
+            far_ns: far(|cost| Some(cost.working_ns())),
+            waiting_ns: near(|cost| cost.waiting_ns).map(|own| (own, far(|cost| cost.waiting_ns))),
             work,
-            calls: (calls as f64 / amount, far(|cost| cost.syscalls)),
+            calls: (near(|cost| Some(cost.syscalls))?, far(|cost| Some(cost.syscalls))),
+        })
+    }
+}
+
+impl Cost {
+    /// Whether waiting was at least a hundredth of all CPU time.
+    pub(super) fn waited_notably(&self) -> bool {
+        self.waiting_ns.is_some_and(|(near, far)| {
+            let waiting = near + far.unwrap_or(0.0);
+            99.0 * waiting > self.near_ns + self.far_ns.unwrap_or(0.0)
         })
     }
 }

@@ -19,6 +19,7 @@ use echo::{Access, Echo, Family, HEADER};
 
 use super::hello::{self, Hello};
 use super::knock::{self, Unanswered, knock};
+use super::options;
 use super::udp::{self, RCVBUF, not_ip};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering};
@@ -69,6 +70,7 @@ static INFO: Info = Info {
     peer: PeerKind::Kernel,
     reach: Reach::Network,
     framing_bytes: 0,
+    options: &[options::SOCKET, options::RCVBUF],
     keys: KEYS,
 };
 

@@ -11,6 +11,7 @@ pub use conn::MemConn;
 use conn::{Full, Time, connect};
 
 use super::hello::{Hello, Token};
+use super::options;
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering};
 use crate::error::Error;
@@ -76,6 +77,7 @@ static MEM: Info = Info {
     peer: PeerKind::Process,
     reach: Reach::Process,
     framing_bytes: 0,
+    options: &[],
     keys: &[],
 };
 
@@ -91,6 +93,7 @@ static LOSSY: Info = Info {
         encrypted: false,
         largest_message: Some(LARGEST),
     },
+    options: &[options::LOSS, options::SEED],
     keys: &[
         Key {
             name: "loss",

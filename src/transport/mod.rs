@@ -38,6 +38,7 @@ mod icmp;
 mod knock;
 mod lobby;
 pub mod mem;
+pub mod options;
 mod pipe;
 mod sim_arq;
 mod sim_datagram;
@@ -50,6 +51,7 @@ mod unixgram;
 
 use door::Door;
 use hello::Hello;
+use options::Meaning;
 use simulated::Simulated;
 
 /// Every transport, in the order in which lists show them.
@@ -85,8 +87,17 @@ pub struct Info {
     pub reach: Reach,
     /// Bytes it adds to each message so that boundaries survive; 0 where they do by themselves.
     pub framing_bytes: usize,
+    /// What its knobs and what is read back mean for a comparison.
+    pub options: &'static [Meaning],
     /// Its knobs.
     pub keys: &'static [Key],
+}
+
+impl Info {
+    /// What the option `name` means for a comparison, where it has it.
+    pub fn meaning(&self, name: &str) -> Option<&'static Meaning> {
+        self.options.iter().find(|option| option.name == name)
+    }
 }
 
 /// A way for bytes to travel.

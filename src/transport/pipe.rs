@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use socket2::{Socket, Type};
 
 use super::door::HandOver;
+use super::options;
 use super::stream::{Engines, Flavour, check_engine};
 use super::unix::{check, dial_stream, listen_stream, refuse_handed};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
@@ -39,6 +40,7 @@ static INFO: Info = Info {
     peer: PeerKind::Process,
     reach: Reach::Machine,
     framing_bytes: frame::PREFIX,
+    options: &[options::CAPACITY, options::IO, options::RX],
     keys: KEYS,
 };
 

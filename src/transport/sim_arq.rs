@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::frame::{Decoder, PREFIX};
+use super::options;
 use super::simulated::{Endpoint, Opening, Simulated, UDP_HEADER, virtual_only};
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering};
@@ -44,6 +45,7 @@ static INFO: Info = Info {
     peer: PeerKind::Process,
     reach: Reach::Process,
     framing_bytes: PREFIX,
+    options: &[options::CC, options::WINDOW, options::MIN_RTO],
     keys: &[
         Key {
             name: "cc",

@@ -37,6 +37,7 @@ static INFO: Info = Info {
     peer: PeerKind::Process,
     reach: Reach::Process,
     framing_bytes: 0,
+    options: &[],
     keys: &[],
 };
 

@@ -7,6 +7,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::door::Door;
 use super::lobby::{StreamListener, present};
+use super::options;
 use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
 use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach, Side};
@@ -40,6 +41,17 @@ static INFO: Info = Info {
     peer: PeerKind::Process,
     reach: Reach::Network,
     framing_bytes: frame::PREFIX,
+    options: &[
+        options::CC,
+        options::NODELAY,
+        options::SNDBUF,
+        options::RCVBUF,
+        options::MSS,
+        options::QUICKACK,
+        options::NOTSENT_LOWAT,
+        options::IO,
+        options::RX,
+    ],
     keys: KEYS,
 };
 

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::hello::{self, Hello};
 use super::knock::{self, Gate, Late};
+use super::options;
 use super::*;
 use crate::contract::{Congestion, Delivery, Framing, Ordering, Side};
 use crate::datapath::datagram::{
@@ -52,6 +53,16 @@ static INFO: Info = Info {
     peer: PeerKind::Process,
     reach: Reach::Network,
     framing_bytes: 0,
+    options: &[
+        options::IO,
+        options::RX,
+        options::BATCH,
+        options::CONNECTED,
+        options::DF,
+        options::PATH_MTU,
+        options::RCVBUF,
+        options::SNDBUF,
+    ],
     keys: KEYS,
 };
 

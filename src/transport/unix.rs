@@ -8,6 +8,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::door::Door;
 use super::hello::Token;
 use super::lobby::{StreamListener, present};
+use super::options;
 use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
 use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach, Side};
@@ -36,6 +37,7 @@ static INFO: Info = Info {
     peer: PeerKind::Process,
     reach: Reach::Machine,
     framing_bytes: frame::PREFIX,
+    options: &[options::SNDBUF, options::RCVBUF, options::IO, options::RX],
     keys: &[
         SNDBUF,
         RCVBUF,

@@ -12,6 +12,7 @@ use socket2::{SockAddr, Socket, Type};
 
 use super::door::readable;
 use super::hello::{Hello, LEN, Token};
+use super::options;
 use super::unix::{
     Buffers, RCVBUF, SNDBUF, address, bind, check, named, open, refuse_handed, unreached,
 };
@@ -58,6 +59,7 @@ static INFO: Info = Info {
     peer: PeerKind::Process,
     reach: Reach::Machine,
     framing_bytes: 0,
+    options: &[options::SNDBUF, options::RCVBUF, options::IO, options::RX, options::BATCH],
     keys: KEYS,
 };
 

@@ -22,7 +22,7 @@ use crate::workload::{Half, HalfReport, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use super::counters;
-use super::driver::{Flow, Meter, Signal, Watch};
+use super::driver::{Flow, Meter, Signal, Waiting, Watch};
 use super::explain::probed::Probe;
 use super::explain::{Before, FlowNotes, Pass};
 use super::intervals::Sampler;
@@ -75,6 +75,7 @@ struct FlowEnd {
     stats: ConnStats,
     effective: Effective,
     wait_calls: u64,
+    waiting: Nanos,
     notes: Option<FlowNotes>,
     conn: Box<dyn Conn>,
 }
@@ -118,6 +119,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
             meter,
             largest_message,
             wait_calls: 0,
+            waiting: Waiting::default(),
             probe,
         });
     }
@@ -389,20 +391,36 @@ impl Session {
             ..AgentReport::default()
         };
         let (mut notes, mut conns) = (Vec::new(), Vec::new());
+        let (mut waiting, mut effective) = (Nanos::ZERO, Vec::new());
         for end in self.ended.into_iter().flatten() {
             report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
-            if report.effective.is_empty() {
-                report.effective = end.effective;
-            }
+            waiting += end.waiting;
+            effective.push(end.effective);
             report.halves.push(end.report);
             report.series.push(end.series);
             report.conns.push(end.stats);
             notes.extend(end.notes);
             conns.push(end.conn);
         }
+        // Looks are timed by the clock, and whoever had the CPU meanwhile is not in the CPU time.
+        report.cost.waiting_ns = Some(waiting.0.min(report.cost.cpu_ns));
+        (report.effective, report.effective_by_flow) = by_flow(effective);
         report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
         (report, conns)
     }
+}
+
+/// The options of the first flow, and by flow those that it has otherwise.
+fn by_flow(all: Vec<Effective>) -> (Effective, Vec<Effective>) {
+    let first = all.first().cloned().unwrap_or_default();
+    let otherwise = |own: Effective| -> Effective {
+        own.into_iter().filter(|(name, value)| first.get(name) != Some(value)).collect()
+    };
+    let mut each: Vec<Effective> = all.into_iter().map(otherwise).collect();
+    if each.iter().all(Effective::is_empty) {
+        each.clear();
+    }
+    (first, each)
 }
 
 fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {
@@ -415,6 +433,7 @@ fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Tel
             stats: flow.conn.stats(),
             effective: flow.conn.effective(),
             wait_calls: flow.wait_calls,
+            waiting: flow.waiting.total(),
             notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
             conn: flow.conn,
         })

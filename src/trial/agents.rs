@@ -20,12 +20,14 @@ use super::EmulatedPath;
 use super::control::{self, AgentPlan, AgentReport, ToAgent};
 use super::files::{Files, Overwrite};
 use super::host::HostFacts;
+use super::host_probe::HostProbe;
 use super::link::Link;
 use super::live::{Live, Row};
 use super::means::NO_FILES;
 use super::pair::{BothReports, Pair, SLACK, await_ready};
 use super::path_time::accept_timeout;
-use super::placement::{Assigned, Ends, Load, Placement};
+use super::placement::{Assigned, Ends, Load, Placement, choose};
+use super::quiet::{self, Disturbance, ProbePoint, Settled};
 use super::remote::RemoteServer;
 use super::topology::Topology;
 use super::{End, Noted, Order, PathFacts, Record, Runner};
@@ -68,6 +70,8 @@ pub struct Agents {
     stop: Arc<AtomicBool>,
     noted: Option<Noted>,
     files: Files,
+    /// Measures this host where the race's placement puts the ends, once that is known.
+    probe: Option<HostProbe>,
 }
 
 /// Is told of each interval of a trial under way.
@@ -84,6 +88,7 @@ impl Agents {
             stop: Arc::default(),
             noted: None,
             files: Files::default(),
+            probe: None,
         }
     }
 
@@ -273,11 +278,22 @@ impl Runner for Agents {
     }
 
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)> {
-        let Some(placement) = asked else {
-            return Ok(super::probe::default_placement(self.ends(), load));
+        let (ends, topology) = (self.ends(), Topology::here());
+        let (placement, why) = match asked {
+            Some(placement) => (placement, "asked for".to_owned()),
+            None => choose(topology, ends, load),
         };
-        placement.assign(self.ends(), Topology::here())?;
-        Ok((placement, "asked for".into()))
+        placement.assign(ends, topology)?;
+        self.probe = Some(HostProbe::new(placement, ends, topology, Arc::clone(&self.stop)));
+        Ok((placement, why))
+    }
+
+    fn settle(&mut self, tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
+        Some(quiet::settle(self.probe.as_mut()?, tell))
+    }
+
+    fn probe(&mut self) -> Option<ProbePoint> {
+        self.probe.as_mut()?.measure()
     }
 
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
@@ -422,6 +438,8 @@ pub(super) fn conclude(
         far_cost: far.map(|far| far.cost.clone()).filter(|cost| *cost != Cost::default()),
         effective: near.effective.clone(),
         far_effective: far.map(|far| far.effective.clone()).unwrap_or_default(),
+        effective_by_flow: near.effective_by_flow.clone(),
+        far_effective_by_flow: far.map(|far| far.effective_by_flow.clone()).unwrap_or_default(),
         connect_ns: near.conns.iter().map(|conn| conn.connect_ns).max().unwrap_or(0),
         retransmits,
         network_errors: conns.iter().map(|conn| conn.network_errors).sum(),

@@ -217,6 +217,9 @@ pub struct AgentReport {
     pub series: Vec<Series>,
     /// Options as read back from the first flow.
     pub effective: Effective,
+    /// By flow, the options that it has otherwise than the first; empty where all flows are alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effective_by_flow: Vec<Effective>,
     /// What the trial cost this end.
     pub cost: Cost,
     /// Share of CPU time that the hypervisor took meanwhile.

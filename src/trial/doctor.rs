@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::{self, Finding};
 use super::host::HostFacts;
 use super::noise::{self, Noise};
-use super::placement::{Ends, Load, Placement};
+use super::placement::{Ends, Load, Placement, choose};
 use super::probe::{self, Echo};
 use super::timing::{self, ClockFacts, Lateness, SAMPLES, Sleeper};
 use super::topology::Topology;
@@ -81,7 +81,7 @@ impl Doctor {
         let load = load_average();
         let timers = Timers::measure(topology)?;
         let floors = measure_floors(topology)?;
-        let (placement, placement_reason) = probe::default_placement(Ends::OneMachine, Load::Paced);
+        let (placement, placement_reason) = choose(topology, Ends::OneMachine, Load::Paced);
         let every = Nanos::from_millis(1);
         let mut doctor = Doctor {
             host: HostFacts::gather(),
@@ -176,7 +176,6 @@ pub(crate) fn healthy() -> Doctor {
         p10_ns: p50_ns - p50_ns / 20,
         p50_ns,
         p90_ns: p50_ns + p50_ns / 20,
-        wander_ns: None,
     };
     Doctor {
         host: HostFacts {
@@ -214,9 +213,8 @@ pub(crate) fn healthy() -> Doctor {
             echo(Placement::CrossCore, 51_000),
             echo(Placement::Busy, 5_000),
         ]),
-        placement: Placement::SameCore,
-        placement_reason: "short runs of an echo wander by 1.00 µs on one core, 5.00 µs across"
-            .into(),
+        placement: Placement::CrossCore,
+        placement_reason: "two cores: each end on one of its own".into(),
         noise: Some(Noise {
             placement: Placement::SameCore,
             pairs: 12,

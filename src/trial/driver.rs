@@ -18,8 +18,11 @@ use super::explain::probed::Probe;
 use super::intervals::Sampler;
 pub use meter::Meter;
 use meter::Metering;
+use waiting::Spent;
+pub use waiting::Waiting;
 
 mod meter;
+mod waiting;
 
 /// What a flow's thread is told from outside, and what it tells.
 #[derive(Debug, Default)]
@@ -79,6 +82,8 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub largest_message: usize,
     /// System calls made to wait, so far.
     pub wait_calls: u64,
+    /// CPU time spent in vain looks at socket and clock, so far.
+    pub waiting: Waiting,
     /// Holds what the connection notes, in an instrumented trial.
     pub probe: Option<Probe>,
 }
@@ -164,18 +169,32 @@ impl<C: Conn + ?Sized> Flow<C> {
     ) -> Result<()> {
         while let Some(action) = self.turn(turns, clock, signal, watch)? {
             let now = turns.now;
-            match action {
+            let spent = match action {
                 Action::Send { lane, len } => {
                     self.send(now, lane, &turns.out[..len], clock, waiter)?;
+                    Spent::Well
                 }
                 Action::Wait(until) => self.wait(now, until, clock, waiter)?,
-                Action::Pump => drop(self.pump()?),
-                Action::Drain => drop(self.drain(clock)?),
+                Action::Pump => {
+                    self.pump()?;
+                    Spent::Well
+                }
+                Action::Drain => match (self.drain(clock)?, self.wait) {
+                    (progress, WaitMode::Spin) => Spent::looking(progress),
+                    // It slept in the call.
+                    (_, WaitMode::Hybrid) => Spent::Well,
+                },
                 Action::Done if !self.conn.has_backlog() => return Ok(()),
-                Action::Done => self.send_backlog(clock, waiter)?,
+                Action::Done => {
+                    self.send_backlog(clock, waiter)?;
+                    Spent::Well
+                }
                 Action::Fail => return Ok(()),
-            }
+            };
+            // After a send, `now` is from before it.
+            let is_alone = !turns.stale;
             turns.after(action, clock);
+            self.waiting.add(spent, is_alone.then(|| turns.now - now));
         }
         Ok(())
     }
@@ -284,40 +303,45 @@ impl<C: Conn + ?Sized> Flow<C> {
         until: Option<Nanos>,
         clock: &impl Clock,
         waiter: &Waiter,
-    ) -> Result<()> {
+    ) -> Result<Spent> {
         if self.conn.has_backlog() {
             self.conn.flush().map_err(|e| failed("send", e))?;
         }
         let own = self.conn.next_deadline();
         if own.is_some_and(|own| own <= now) {
-            return self.conn.on_deadline(now).map_err(|e| failed("keep the connection up", e));
+            self.conn.on_deadline(now).map_err(|e| failed("keep the connection up", e))?;
+            return Ok(Spent::Well);
         }
         let until = [until, own].into_iter().flatten().min();
-        match plan(now, until, self.wait) {
+        let plan = plan(now, until, self.wait);
+        match plan {
             // Nothing is due for long: one receiving call does for waiting and receiving.
             Plan::Sleep(to) if to - now >= GUARD && !self.conn.has_backlog() => {
-                self.receive(Patience::UntilNudged, clock)
+                self.receive_once(Patience::UntilNudged, clock)?;
+                return Ok(Spent::Well);
             }
             Plan::Poll if until.is_none_or(|until| until - now > FAR_OFF) => {
-                for _ in 0..LOOKS {
+                for vain in 0..LOOKS {
                     if self.receive_once(Patience::None, clock)? != Progress::Idle {
-                        break;
+                        return Ok(Spent::Found(vain));
                     }
                 }
-                Ok(())
+                return Ok(Spent::Vain(LOOKS));
             }
-            _ => {
-                let interest =
-                    if self.conn.has_backlog() { Interest::ReadWrite } else { Interest::Read };
-                let woke = waiter
-                    .wait(clock, self.conn.fd(), until, interest)
-                    .map_err(|e| failed("wait", e))?;
-                match woke {
-                    Woke::Readable | Woke::Near => self.receive(Patience::None, clock),
-                    Woke::Writable | Woke::Due | Woke::Interrupted => Ok(()),
-                }
-            }
+            Plan::Sleep(_) | Plan::Poll | Plan::ClockOnly | Plan::Due => {}
         }
+        let interest = if self.conn.has_backlog() { Interest::ReadWrite } else { Interest::Read };
+        let woke =
+            waiter.wait(clock, self.conn.fd(), until, interest).map_err(|e| failed("wait", e))?;
+        let spent = match woke {
+            Woke::Readable | Woke::Near => {
+                Spent::looking(self.receive_once(Patience::None, clock)?)
+            }
+            Woke::Due => Spent::Watching,
+            Woke::Writable | Woke::Interrupted => Spent::Well,
+        };
+        // Who slept before the look used no CPU time until it was woken.
+        Ok(if matches!(plan, Plan::Sleep(_)) { Spent::Well } else { spent })
     }
 
     fn await_room(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<()> {
@@ -487,6 +511,7 @@ mod tests {
             meter: None,
             largest_message: 10,
             wait_calls: 0,
+            waiting: Waiting::default(),
             probe: None,
         }
     }

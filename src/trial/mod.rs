@@ -31,6 +31,7 @@ pub mod fake;
 pub mod files;
 pub mod findings;
 pub mod host;
+pub mod host_probe;
 pub mod intervals;
 pub mod link;
 pub mod live;
@@ -45,6 +46,7 @@ pub mod path_time;
 pub mod placement;
 pub mod probe;
 pub mod process;
+pub mod quiet;
 pub mod remote;
 pub mod samples;
 pub mod sim;
@@ -58,6 +60,7 @@ use explain::{EndNotes, Pass};
 use host::HostFacts;
 use path_facts::BuiltPath;
 use placement::{Load, Placement};
+use quiet::{Disturbance, ProbePoint, Settled};
 
 /// A trial to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,6 +125,18 @@ pub trait Runner {
 
     /// The path in words and numbers.
     fn path(&self) -> PathFacts;
+
+    /// Waits until this host is calm, at most 10 s, and tells what it waits for; absent where there is no
+    /// host to wait for.
+    fn settle(&mut self, _tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
+        None
+    }
+
+    /// One short measurement of this host, in which no contender has a part; absent where there is
+    /// nothing to measure.
+    fn probe(&mut self) -> Option<ProbePoint> {
+        None
+    }
 
     /// What the ends of the last trial noted, if it was run to be explained.
     fn noted(&mut self) -> Option<Noted> {
@@ -190,11 +205,18 @@ pub struct Record {
     /// What it cost the far end; absent where that is the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_cost: Option<Cost>,
-    /// The near end's options as read back.
+    /// The near end's options as read back from its first flow.
     pub effective: Effective,
-    /// The far end's options as read back.
+    /// The far end's options as read back from its first flow.
     #[serde(default, skip_serializing_if = "Effective::is_empty")]
     pub far_effective: Effective,
+    /// By flow of the near end, the options that it has otherwise than the first; absent where all flows
+    /// are alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effective_by_flow: Vec<Effective>,
+    /// The same of the far end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub far_effective_by_flow: Vec<Effective>,
     /// Longest connection set-up of its flows, in nanoseconds.
     pub connect_ns: u64,
     /// Segments sent again by the transport, both ends; absent where unknown.
@@ -260,6 +282,8 @@ impl Record {
             far_cost: None,
             effective: Effective::new(),
             far_effective: Effective::new(),
+            effective_by_flow: Vec::new(),
+            far_effective_by_flow: Vec::new(),
             connect_ns: 0,
             retransmits: None,
             network_errors: 0,

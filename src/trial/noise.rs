@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::placement::{Ends, Placement};
-use super::probe::{Course, PAUSE, Rhythm, nearest_rank};
+use super::probe::{Course, PAUSE, Rhythm, Sockets, nearest_rank};
 use super::topology::Topology;
 use crate::error::Result;
 use crate::stats::signed_rank;
@@ -38,6 +38,7 @@ pub struct Noise {
 pub fn measure(placement: Placement, topology: &Topology) -> Result<Option<Noise>> {
     let course = Course {
         at: placement.assign(Ends::OneMachine, topology)?,
+        over: Sockets::Loopback,
         rhythm: Rhythm::Every(PAUSE),
         warmup: 10,
         count: 70,

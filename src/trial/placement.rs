@@ -5,11 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::probe::Probe;
 use super::topology::{Cpu, Topology};
 use crate::contract::WaitMode;
 use crate::error::{Error, Result, unknown};
-use crate::time::Nanos;
 
 /// Where the two ends run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,11 +138,7 @@ impl Placement {
     /// [`Error::Unsupported`] where the CPUs do not suffice, [`Error::Usage`] where the placement
     /// names a CPU that this process may not use or makes no sense; each with what would do.
     pub fn assign(&self, ends: Ends, topology: &Topology) -> Result<Assigned> {
-        let mut quiet = topology.by_quiet();
-        if ends == Ends::ThroughEmulator {
-            let path = crate::path::emulated::forward::cpus(&topology.ids());
-            quiet.sort_by_key(|cpu| path.contains(&cpu.id));
-        }
+        let quiet = candidates(ends, topology);
         let first = quiet.first().map(|cpu| cpu.id);
         let wait = self.wait();
         let (near, far) = match (self, ends) {
@@ -212,72 +206,62 @@ impl Placement {
     }
 }
 
-/// How much steadier cross-core must be to be preferred: noise must not flip the choice between
-/// races, and same-core, which wakes no other CPU, is the one that varies less from host to host.
-const CLEARLY_STEADIER: f64 = 0.5;
-
-/// Picks the placement of a race whose user asked for none, and says why.
-///
-/// It looks at measured facts of the machine and the kind of work, never at a contender, so it is
-/// the same for all of them.
-/// - Paced work on one machine: the placement in which the medians of short runs of an echo lie
-///   closest together in microseconds, because that is what trials differ by, and transports differ
-///   by about the same microseconds in each placement. In most virtual machines it is `same-core`:
-///   to wake another CPU there costs an exit to the hypervisor, some 20 µs that vary with the
-///   neighbours. `busy` is never picked unasked: it burns two CPUs and
-///   hides the wake-ups that most programs pay.
-/// - Bulk work on one machine: two CPUs where there are two, since sender and receiver would
-///   otherwise take turns and the transport that needs less CPU time would look like the faster
-///   network. Two threads of one core still overlap, so they come before one.
-/// - Paced work through an emulated path: `same-core`. The path's threads, one for each direction, watch
-///   the clock before each release; with both ends on one CPU they find another that is idle, where
-///   there is one. What a wake-up costs is small beside any delay worth emulating, so no echo is
-///   measured. Bulk work keeps the placement that it has on loopback, where the ends do not take turns.
-/// - Two machines: `cross-core`, which is true of them by itself and holds the near end on one CPU.
-pub fn choose(probe: &Probe, ends: Ends, load: Load) -> (Placement, String) {
-    let cores = probe.topology.cores();
-    let cpus = probe.topology.by_quiet();
-    match (ends, load) {
-        (Ends::TwoMachines, _) => (
-            Placement::CrossCore,
-            "two machines; the near end keeps to one CPU, the far host places its own".to_owned(),
-        ),
-        (Ends::ThroughEmulator, Load::Paced) => (
-            Placement::SameCore,
-            match cpus.as_slice() {
-                [] | [_] => "this process may use only one CPU".to_owned(),
-                _ => "both ends on one CPU, so that the path's own threads have another".to_owned(),
-            },
-        ),
-        (Ends::OneMachine | Ends::ThroughEmulator, Load::Bulk) => match cpus.as_slice() {
-            [] | [_] => (Placement::SameCore, "this process may use only one CPU".to_owned()),
-            [near, far, ..] if cores < 2 => (
-                Placement::Cpus(near.id, far.id),
-                "the only two CPUs are hardware threads of one core".to_owned(),
-            ),
-            _ => (
-                Placement::CrossCore,
-                format!("{cores} cores, so that sender and receiver work at once"),
-            ),
-        },
-        (Ends::OneMachine, Load::Paced) => steadier(probe, cores),
+/// The CPUs that ends may be given, the best first. Through an emulator those that its threads leave
+/// free, as long as these are two cores; otherwise all, the free ones first.
+fn candidates(ends: Ends, topology: &Topology) -> Vec<Cpu> {
+    let mut quiet = topology.by_quiet();
+    if ends == Ends::ThroughEmulator {
+        let path = crate::path::emulated::forward::cpus(&topology.ids());
+        quiet.sort_by_key(|cpu| path.contains(&cpu.id));
+        if free_cores(topology) > 1 {
+            quiet.retain(|cpu| !path.contains(&cpu.id));
+        }
     }
+    quiet
 }
 
-fn steadier(probe: &Probe, cores: usize) -> (Placement, String) {
-    let wander = |placement| probe.echo(placement).and_then(|echo| echo.wander_ns).map(Nanos);
-    match (wander(Placement::SameCore), wander(Placement::CrossCore)) {
-        (Some(same), Some(cross)) if (cross.0 as f64) < CLEARLY_STEADIER * same.0 as f64 => (
+/// The number of cores on which an emulated path has no thread of its own.
+fn free_cores(topology: &Topology) -> usize {
+    let path = crate::path::emulated::forward::cpus(&topology.ids());
+    let free = topology.cpus.iter().filter(|cpu| !path.contains(&cpu.id)).copied();
+    Topology { cpus: free.collect() }.cores()
+}
+
+/// The placement of a race whose user asked for none, and why.
+///
+/// A rule of the CPUs there are and of the kind of work. It looks at no contender and measures
+/// nothing: which transport is ahead depends on the placement, so a placement that a minute's noise
+/// decides lets that noise decide the race.
+/// - On one machine each end has a core of its own, as two programs that talk to each other mostly
+///   have. Two hardware threads of one core slow each other down and are no substitute.
+/// - Where there is only one core, round trips take one CPU, on which the ends take turns. Bulk data
+///   take two threads of it where it has two: sender and receiver would otherwise never work at
+///   once, and the transport that needs less CPU time would look like the faster network.
+/// - Round trips through an emulated path need a core for each end that the path's own threads leave free,
+///   because those watch the clock before each release; where there are not as many, both ends share
+///   one CPU. Bulk data keep two cores, where the ends do not take turns.
+/// - Two machines: `cross-core`, which is true of them by itself and holds the near end on one CPU.
+pub fn choose(topology: &Topology, ends: Ends, load: Load) -> (Placement, String) {
+    let (placement, why) = match (ends, load, topology.by_quiet().as_slice()) {
+        (Ends::TwoMachines, ..) => (
             Placement::CrossCore,
-            format!("short runs of an echo wander by {cross} across cores, {same} on one"),
+            "two machines: the near end keeps to one CPU, the far host places its own",
         ),
-        (Some(same), Some(cross)) => (
+        (_, _, [] | [_]) => (Placement::SameCore, "one core: this process may use only one CPU"),
+        (Ends::ThroughEmulator, Load::Paced, _) if free_cores(topology) < 2 => (
             Placement::SameCore,
-            format!("short runs of an echo wander by {same} on one core, {cross} across"),
+            "one core: both ends on one CPU, so that the path's own threads have another",
         ),
-        _ if cores < 2 => (Placement::SameCore, "this process may use only one core".to_owned()),
-        _ => (Placement::SameCore, "no echo could be measured; one core wakes no other".to_owned()),
-    }
+        (_, Load::Paced, _) if topology.cores() < 2 => {
+            (Placement::SameCore, "one core: the CPUs here are its hardware threads")
+        }
+        (_, Load::Bulk, [near, far, ..]) if topology.cores() < 2 => (
+            Placement::Cpus(near.id, far.id),
+            "one core: each end on a hardware thread of it, so that both work at once",
+        ),
+        _ => (Placement::CrossCore, "two cores: each end on one of its own"),
+    };
+    (placement, why.to_owned())
 }
 
 fn listed(cpus: &[usize]) -> String {
@@ -288,7 +272,6 @@ fn listed(cpus: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::probe::Echo;
 
     /// CPUs given as (core, package), all equally fast; interrupts fall with the number.
     fn topology(cpus: &[(usize, i64)]) -> Topology {
@@ -365,45 +348,58 @@ mod tests {
         assert_eq!(assign("same-core").unwrap_err().exit_code(), 2);
     }
 
-    fn probe(cpus: &[(usize, i64)], wanders: &[(Placement, u64)]) -> Probe {
-        let echo = |(placement, wander_ns): &(Placement, u64)| Echo {
-            placement: *placement,
-            n: 100,
-            unanswered: 0,
-            p10_ns: 10_000,
-            p50_ns: 10_000,
-            p90_ns: 10_000,
-            wander_ns: Some(*wander_ns),
-        };
-        Probe { topology: topology(cpus), echoes: wanders.iter().map(echo).collect() }
+    #[test]
+    fn each_end_has_a_core_of_its_own_wherever_there_are_two() {
+        use Placement::{Cpus, CrossCore, SameCore};
+        let pick = |cpus, load| choose(&topology(cpus), Ends::OneMachine, load).0;
+        let two_packages: &[(usize, i64)] = &[(0, 0), (1, 1)];
+        let two_threaded: &[(usize, i64)] = &[(0, 0), (1, 0), (0, 0), (1, 0)];
+        for cpus in [TWO_CORES, two_packages, two_threaded] {
+            assert_eq!(pick(cpus, Load::Paced), CrossCore);
+            assert_eq!(pick(cpus, Load::Bulk), CrossCore);
+        }
+        assert_eq!(pick(&[(0, 0)], Load::Paced), SameCore);
+        assert_eq!(pick(&[(0, 0)], Load::Bulk), SameCore);
+        // One core with two hardware threads.
+        assert_eq!(pick(ONE_CORE, Load::Paced), SameCore);
+        assert_eq!(pick(ONE_CORE, Load::Bulk), Cpus(1, 0));
+        let why = |cpus| choose(&topology(cpus), Ends::OneMachine, Load::Paced).1;
+        assert_eq!(why(TWO_CORES), "two cores: each end on one of its own");
+        assert_eq!(why(ONE_CORE), "one core: the CPUs here are its hardware threads");
     }
 
     #[test]
-    fn paced_work_goes_where_the_echo_is_steady() {
-        use Placement::{CrossCore, SameCore};
-        let pick = |same, cross| {
-            let probe = probe(TWO_CORES, &[(SameCore, same), (CrossCore, cross)]);
-            choose(&probe, Ends::OneMachine, Load::Paced)
+    fn ends_and_an_emulated_path_keep_out_of_each_others_way() {
+        use Ends::ThroughEmulator;
+        let pick = |cpus, load| {
+            let topology = topology(cpus);
+            let placement = choose(&topology, ThroughEmulator, load).0;
+            (placement, placement.assign(ThroughEmulator, &topology).unwrap())
         };
-        let (placement, why) = pick(1_000, 5_000);
-        assert_eq!(placement, SameCore);
-        assert_eq!(why, "short runs of an echo wander by 1.00 µs on one core, 5.00 µs across");
-        assert_eq!(pick(5_000, 1_000).0, CrossCore);
-        assert_eq!(pick(1_000, 600).0, SameCore, "what is nearly a tie does not move it");
+        // The path has CPU 0, and both ends the other.
+        let one = (Placement::SameCore, placed(1, 1, WaitMode::Hybrid));
+        assert_eq!(pick(TWO_CORES, Load::Paced), one);
+        let two = (Placement::CrossCore, placed(1, 0, WaitMode::Hybrid));
+        assert_eq!(pick(TWO_CORES, Load::Bulk), two);
+        let alone = (Placement::SameCore, placed(0, 0, WaitMode::Hybrid));
+        assert_eq!(pick(&[(0, 0)], Load::Bulk), alone);
+        // It has 0 and 1; what it leaves are two cores, though in two packages, or one.
+        let free = (Placement::CrossCore, placed(3, 2, WaitMode::Hybrid));
+        let four: &[(usize, i64)] = &[(0, 0), (1, 1), (2, 0), (3, 1)];
+        assert_eq!(pick(four, Load::Paced), free);
+        assert_eq!(pick(four, Load::Bulk), free);
+        let threads: &[(usize, i64)] = &[(0, 0), (0, 0), (2, 0), (2, 0)];
+        let one = (Placement::SameCore, placed(3, 3, WaitMode::Hybrid));
+        assert_eq!(pick(threads, Load::Paced), one);
     }
 
     #[test]
-    fn other_work_needs_no_echo() {
-        let pick = |cpus, ends, load| choose(&probe(cpus, &[]), ends, load).0;
-        use Ends::{OneMachine, ThroughEmulator, TwoMachines};
-        assert_eq!(pick(TWO_CORES, OneMachine, Load::Bulk), Placement::CrossCore);
-        assert_eq!(pick(ONE_CORE, OneMachine, Load::Bulk), Placement::Cpus(1, 0));
-        assert_eq!(pick(&[(0, 0)], OneMachine, Load::Bulk), Placement::SameCore);
-        assert_eq!(pick(ONE_CORE, OneMachine, Load::Paced), Placement::SameCore);
-        assert_eq!(pick(&[(0, 0)], TwoMachines, Load::Paced), Placement::CrossCore);
-        assert_eq!(pick(TWO_CORES, ThroughEmulator, Load::Paced), Placement::SameCore);
-        assert_eq!(pick(TWO_CORES, ThroughEmulator, Load::Bulk), Placement::CrossCore);
-        assert_eq!(pick(&[(0, 0)], ThroughEmulator, Load::Bulk), Placement::SameCore);
+    fn the_far_host_places_its_own_end() {
+        for load in [Load::Paced, Load::Bulk] {
+            let (placement, why) = choose(&topology(&[(0, 0)]), Ends::TwoMachines, load);
+            assert_eq!(placement, Placement::CrossCore);
+            assert!(why.starts_with("two machines"));
+        }
     }
 
     #[test]

@@ -1,18 +1,19 @@
 //! Quick measurements of the machine itself, with bare sockets and none of our transports: what a
-//! round trip costs before any protocol, per placement, and how steady it is.
+//! round trip costs before any protocol, and how steady it is.
 //!
 //! Each probe is bounded in messages and in time, and stays on the loopback interface.
 
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::placement::{Assigned, Ends, Load, Placement, choose};
+use super::placement::{Assigned, Ends, Placement};
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
@@ -29,41 +30,6 @@ const GIVE_UP: u64 = 4;
 /// The size of an echo in bytes.
 const SIZE: usize = 64;
 
-/// The facts from which a default placement is chosen.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Probe {
-    /// The CPUs there are.
-    pub topology: Topology,
-    /// Echoes by placement; none where they decide nothing.
-    pub echoes: Vec<Echo>,
-}
-
-impl Probe {
-    /// Measures what the choice of a placement needs: for paced work on one machine an echo on one
-    /// core and one across, with the pauses of paced work; takes about 0.4 s. Otherwise nothing.
-    /// A placement that this host cannot do, or whose echo fails, is left out.
-    pub fn take(ends: Ends, load: Load) -> Probe {
-        let topology = Topology::here();
-        let candidates: &[Placement] = match (ends, load) {
-            (Ends::OneMachine, Load::Paced) if topology.cores() > 1 => {
-                &[Placement::SameCore, Placement::CrossCore]
-            }
-            _ => &[],
-        };
-        Probe { topology: topology.clone(), echoes: paced_echoes(candidates, topology) }
-    }
-
-    /// The echo under `placement`.
-    pub fn echo(&self, placement: Placement) -> Option<&Echo> {
-        self.echoes.iter().find(|echo| echo.placement == placement)
-    }
-}
-
-/// Measures what it needs to, and picks the placement of a race whose user asked for none.
-pub fn default_placement(ends: Ends, load: Load) -> (Placement, String) {
-    choose(&Probe::take(ends, load), ends, load)
-}
-
 /// Round trips of a 64 byte datagram through the loopback interface, under one placement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Echo {
@@ -79,10 +45,6 @@ pub struct Echo {
     pub p50_ns: u64,
     /// The 90th percentile.
     pub p90_ns: u64,
-    /// How far the medians of short runs lie apart (interquartile range), in nanoseconds: what
-    /// one trial differs from the next by. Absent where there was a single run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wander_ns: Option<u64>,
 }
 
 impl Echo {
@@ -95,7 +57,6 @@ impl Echo {
             p10_ns: at(0.1)?,
             p50_ns: at(0.5)?,
             p90_ns: at(0.9)?,
-            wander_ns: None,
         })
     }
 
@@ -106,40 +67,6 @@ impl Echo {
     }
 }
 
-/// Short runs of paced echoes per placement.
-const RUNS: usize = 8;
-
-/// Echoes with the pauses of paced work: short runs in the order A B B A …, so that a disturbance
-/// or drift does not fall on one placement alone.
-fn paced_echoes(placements: &[Placement], topology: &Topology) -> Vec<Echo> {
-    let mut runs: Vec<Run> = vec![Run::default(); placements.len()];
-    let mut medians: Vec<Vec<u64>> = vec![Vec::new(); placements.len()];
-    let there = 0..placements.len();
-    let turns = (0..RUNS / 2).flat_map(|_| there.clone().chain(there.clone().rev()));
-    for i in turns {
-        let again = placements[i].assign(Ends::OneMachine, topology).and_then(|at| {
-            let course = Course { at, rhythm: Rhythm::Every(PAUSE), warmup: 10, count: 30 };
-            course.run()
-        });
-        if let Ok(again) = again {
-            medians[i].extend(nearest_rank(&again.rtt_ns, 0.5));
-            runs[i].add(&again);
-        }
-    }
-    let echoes = placements.iter().zip(runs.iter().zip(medians));
-    let echo = |(placement, (run, medians)): (&Placement, (&Run, Vec<u64>))| {
-        Some(Echo { wander_ns: wander(medians), ..Echo::of(*placement, run)? })
-    };
-    echoes.filter_map(echo).collect()
-}
-
-/// The interquartile range of the medians of short runs.
-fn wander(mut medians: Vec<u64>) -> Option<u64> {
-    medians.sort_unstable();
-    let (low, high) = (nearest_rank(&medians, 0.25)?, nearest_rank(&medians, 0.75)?);
-    (medians.len() > 1).then_some(high - low)
-}
-
 /// An echo without pauses, each sent when the last one is back: the floor that no protocol gets
 /// below.
 ///
@@ -148,6 +75,7 @@ fn wander(mut medians: Vec<u64>) -> Option<u64> {
 pub fn floor(placement: Placement, topology: &Topology) -> Result<Echo> {
     let course = Course {
         at: placement.assign(Ends::OneMachine, topology)?,
+        over: Sockets::Loopback,
         rhythm: Rhythm::BackToBack,
         warmup: 200,
         count: 2000,
@@ -167,11 +95,57 @@ pub(super) enum Rhythm {
     Every(Nanos),
 }
 
+/// What echoes travel over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sockets {
+    /// UDP through the loopback interface.
+    Loopback,
+    /// A pair of Unix datagram sockets: no network, no protocol.
+    Pair,
+}
+
+impl Sockets {
+    fn open(self) -> io::Result<(UdpSocket, UdpSocket)> {
+        match self {
+            Sockets::Loopback => {
+                let near = UdpSocket::bind("127.0.0.1:0")?;
+                let far = UdpSocket::bind("127.0.0.1:0")?;
+                near.connect(far.local_addr()?)?;
+                far.connect(near.local_addr()?)?;
+                Ok((near, far))
+            }
+            Sockets::Pair => {
+                // An echo calls nothing on them that differs between connected datagram sockets.
+                let (near, far) = UnixDatagram::pair()?;
+                Ok((OwnedFd::from(near).into(), OwnedFd::from(far).into()))
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Sockets::Loopback => "UDP echo over 127.0.0.1",
+            Sockets::Pair => "echo over a pair of sockets",
+        }
+    }
+
+    fn broken(self, source: io::Error) -> Error {
+        match self {
+            Sockets::Loopback => {
+                Error::setup_advice(self.name(), source, "loopback must be up: ip link set lo up")
+            }
+            Sockets::Pair => Error::setup(self.name(), source),
+        }
+    }
+}
+
 /// One run of echoes between two fresh threads over fresh sockets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Course {
     /// The CPUs, and how both ends wait.
     pub(super) at: Assigned,
+    /// What echoes travel over.
+    pub(super) over: Sockets,
     /// When echoes are sent.
     pub(super) rhythm: Rhythm,
     /// First echoes that are not counted.
@@ -191,31 +165,15 @@ pub(super) struct Run {
     pub(super) unanswered: u64,
 }
 
-impl Run {
-    fn add(&mut self, other: &Run) {
-        self.rtt_ns.extend(&other.rtt_ns);
-        self.rtt_ns.sort_unstable();
-        self.lateness_ns.extend(&other.lateness_ns);
-        self.lateness_ns.sort_unstable();
-        self.unanswered += other.unanswered;
-    }
-}
-
 impl Course {
     /// Runs it.
     ///
     /// # Errors
     /// The failed operation: no loopback interface, a CPU that cannot be pinned to.
     pub(super) fn run(&self) -> Result<Run> {
-        let (near, far) = pair().map_err(|source| {
-            Error::setup_advice(
-                "UDP echo over 127.0.0.1",
-                source,
-                "loopback must be up: ip link set lo up",
-            )
-        })?;
+        let (near, far) = self.over.open().map_err(|source| self.over.broken(source))?;
         let over = AtomicBool::new(false);
-        let broken = |source| Error::setup("UDP echo over 127.0.0.1", source);
+        let broken = |source| Error::setup(self.over.name(), source);
         let (measured, answered) = thread::scope(|scope| {
             let answering = scope.spawn(|| -> Result<()> {
                 placed(self.at.far)?;
@@ -368,14 +326,6 @@ fn prepare(socket: &UdpSocket, wait: WaitMode) -> io::Result<()> {
     }
 }
 
-fn pair() -> io::Result<(UdpSocket, UdpSocket)> {
-    let near = UdpSocket::bind("127.0.0.1:0")?;
-    let far = UdpSocket::bind("127.0.0.1:0")?;
-    near.connect(far.local_addr()?)?;
-    far.connect(near.local_addr()?)?;
-    Ok((near, far))
-}
-
 fn placed(cpu: Option<usize>) -> Result<()> {
     cpu.map_or(Ok(()), pin)
 }
@@ -405,7 +355,7 @@ mod tests {
 
     fn course(rhythm: Rhythm, wait: WaitMode) -> Course {
         let anywhere = Assigned { near: None, far: None, wait };
-        Course { at: anywhere, rhythm, warmup: 3, count: 20 }
+        Course { at: anywhere, over: Sockets::Loopback, rhythm, warmup: 3, count: 20 }
     }
 
     #[test]
@@ -432,18 +382,6 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_measures_only_what_the_choice_needs() {
-        assert!(Probe::take(Ends::OneMachine, Load::Bulk).echoes.is_empty());
-        assert!(Probe::take(Ends::TwoMachines, Load::Paced).echoes.is_empty());
-        let probe = Probe::take(Ends::OneMachine, Load::Paced);
-        for echo in &probe.echoes {
-            assert_eq!(echo.n + echo.unanswered, 240);
-            assert!(echo.wander_ns.is_some());
-            assert!(echo.p10_ns <= echo.p50_ns && echo.p50_ns <= echo.p90_ns);
-        }
-    }
-
-    #[test]
     fn nearest_rank_is_an_order_statistic() {
         let sorted: Vec<u64> = (1..=10).collect();
         assert_eq!(nearest_rank(&sorted, 0.5), Some(5));
@@ -462,7 +400,6 @@ mod tests {
             p10_ns: 9,
             p50_ns: 10,
             p90_ns: 14,
-            wander_ns: None,
         };
         assert_eq!(echo.spread(), Some(0.5));
         echo.p50_ns = 0;

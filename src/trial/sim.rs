@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::agents::conclude;
 use super::control::AgentReport;
-use super::driver::Flow;
+use super::driver::{Flow, Waiting};
 use super::host::HostFacts;
 use super::intervals::Sampler;
 use super::live::{Live, Row};
@@ -303,6 +303,7 @@ impl Cast<'_> {
             meter: None,
             largest_message,
             wait_calls: 0,
+            waiting: Waiting::default(),
             probe: None,
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::placement::{Ends, Placement};
-use super::probe::{Course, Rhythm, nearest_rank};
+use super::probe::{Course, Rhythm, Sockets, nearest_rank};
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
@@ -107,6 +107,7 @@ pub fn sends(
 ) -> Result<Lateness> {
     let course = Course {
         at: placement.assign(Ends::OneMachine, topology)?,
+        over: Sockets::Loopback,
         rhythm: Rhythm::Every(every),
         warmup: 0,
         count,

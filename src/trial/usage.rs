@@ -4,11 +4,13 @@ use std::fs;
 
 use crate::figures::Cost;
 
-/// The machine's CPU time since boot, in jiffies (proc_stat(5)).
+/// CPU time since boot, of the machine or of some of its CPUs, in jiffies (proc_stat(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTimes {
     /// All of it, idle time included, over all CPUs.
     pub total: u64,
+    /// The part in which a CPU had nothing to run.
+    pub idle: u64,
     /// The part that the hypervisor gave to others while a CPU here wanted to run.
     pub steal: u64,
 }
@@ -16,29 +18,58 @@ pub struct CpuTimes {
 impl CpuTimes {
     /// The present reading; zero where the kernel shows none.
     pub fn read() -> CpuTimes {
-        fs::read_to_string("/proc/stat").ok().and_then(|text| cpu_times(&text)).unwrap_or_default()
+        fs::read_to_string("/proc/stat")
+            .ok()
+            .and_then(|text| cpu_times(&text, "cpu"))
+            .unwrap_or_default()
+    }
+
+    /// The present reading of some CPUs together. Those that the kernel does not show count as none.
+    pub fn read_of(cpus: &[usize]) -> CpuTimes {
+        fs::read_to_string("/proc/stat").map(|text| times_of(&text, cpus)).unwrap_or_default()
     }
 
     /// The share of CPU time stolen since an `earlier` reading, from 0 to 1. The clock ticks at
     /// 100 Hz, so a share below `1 / (CPUs × seconds × 100)` shows as none.
     pub fn steal_share_since(&self, earlier: &CpuTimes) -> f64 {
+        self.share_since(earlier, |times| times.steal)
+    }
+
+    /// The share of CPU time in which something ran here since an `earlier` reading, from 0 to 1.
+    pub fn busy_share_since(&self, earlier: &CpuTimes) -> f64 {
+        let busy =
+            |times: &CpuTimes| times.total.saturating_sub(times.idle.saturating_add(times.steal));
+        self.share_since(earlier, busy)
+    }
+
+    fn share_since(&self, earlier: &CpuTimes, part: impl Fn(&CpuTimes) -> u64) -> f64 {
         let total = self.total.saturating_sub(earlier.total);
-        let steal = self.steal.saturating_sub(earlier.steal);
         if total == 0 {
             return 0.0;
         }
-        (steal as f64 / total as f64).min(1.0)
+        (part(self).saturating_sub(part(earlier)) as f64 / total as f64).min(1.0)
     }
 }
 
-fn cpu_times(text: &str) -> Option<CpuTimes> {
-    let line = text.lines().find(|line| line.starts_with("cpu "))?;
+fn times_of(text: &str, cpus: &[usize]) -> CpuTimes {
+    let each = cpus.iter().filter_map(|cpu| cpu_times(text, &format!("cpu{cpu}")));
+    each.fold(CpuTimes::default(), |sum, times| CpuTimes {
+        total: sum.total.saturating_add(times.total),
+        idle: sum.idle.saturating_add(times.idle),
+        steal: sum.steal.saturating_add(times.steal),
+    })
+}
+
+/// The line that begins with the word `name`.
+fn cpu_times(text: &str, name: &str) -> Option<CpuTimes> {
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
     let fields: Vec<u64> =
         line.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal; guest time after that is part of user.
     let counted = fields.get(..8)?;
     Some(CpuTimes {
         total: counted.iter().fold(0, |sum, field| sum.saturating_add(*field)),
+        idle: counted[3].saturating_add(counted[4]),
         steal: counted[7],
     })
 }
@@ -79,8 +110,8 @@ impl ProcessCost {
         }
     }
 
-    /// What was spent since an `earlier` reading. System calls are for the caller to fill in: the
-    /// kernel does not count them.
+    /// What was spent since an `earlier` reading. System calls and waiting are for the caller to fill
+    /// in: the kernel does not count them.
     pub fn since(&self, earlier: &ProcessCost) -> Cost {
         let user_ns = self.user_ns.saturating_sub(earlier.user_ns);
         let system_ns = self.system_ns.saturating_sub(earlier.system_ns);
@@ -89,6 +120,7 @@ impl ProcessCost {
             cpu_ns: user_ns.saturating_add(system_ns),
             user_ns,
             system_ns,
+            waiting_ns: None,
             syscalls: 0,
             voluntary_switches: switches(self.voluntary_switches, earlier.voluntary_switches),
             involuntary_switches: switches(self.involuntary_switches, earlier.involuntary_switches),
@@ -102,18 +134,35 @@ mod tests {
 
     #[test]
     fn steal_is_a_share_of_all_time_without_guests_twice() {
-        let then = cpu_times("cpu  100 0 50 800 10 0 7 33 60 0\ncpu0 1 2 3\n").unwrap();
+        let then = cpu_times("cpu  100 0 50 800 10 0 7 33 60 0\ncpu0 1 2 3\n", "cpu").unwrap();
         assert_eq!((then.total, then.steal), (1000, 33));
-        let now = cpu_times("cpu  150 0 50 840 10 0 7 43 99 0\n").unwrap();
+        let now = cpu_times("cpu  150 0 50 840 10 0 7 43 99 0\n", "cpu").unwrap();
         assert_eq!(now.steal_share_since(&then), 0.1);
         assert_eq!(then.steal_share_since(&then), 0.0);
         assert_eq!(then.steal_share_since(&now), 0.0);
     }
 
     #[test]
+    fn others_are_told_on_the_cpus_that_are_asked_about() {
+        let stat = |busy: u64, idle: u64, elsewhere: u64| {
+            let rest = format!("cpu10 9 9 9 9 9 9 9 9 0 0\ncpu2 {elsewhere} 0 0 0 0 0 0 0 0 0\n");
+            format!(
+                "cpu  7 7 7 7 7 7 7 7 0 0\ncpu0 {busy} 5 5 {idle} 5 0 0 0 0 0\ncpu1 0 0 0 100 0 0 0 0 0 0\n{rest}"
+            )
+        };
+        let (then, now) = (stat(10, 100, 0), stat(30, 160, 500));
+        let busy = |cpus: &[usize]| times_of(&now, cpus).busy_share_since(&times_of(&then, cpus));
+        assert_eq!(busy(&[0]), 0.25);
+        assert_eq!(busy(&[0, 1]), 0.25, "the second stood still");
+        assert_eq!(busy(&[2]), 1.0);
+        assert_eq!(busy(&[]), 0.0);
+        assert_eq!(busy(&[77]), 0.0);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_absent() {
-        assert_eq!(cpu_times("cpu0 1 2 3 4 5 6 7 8\n"), None);
-        assert_eq!(cpu_times("cpu 1 2 3\n"), None);
+        assert_eq!(cpu_times("cpu0 1 2 3 4 5 6 7 8\n", "cpu"), None);
+        assert_eq!(cpu_times("cpu 1 2 3\n", "cpu"), None);
         assert_eq!(one_minute("0.03 0.35 0.22 1/99 123\n"), Some(0.03));
         assert_eq!(one_minute(""), None);
         assert_eq!(one_minute("NaN"), None);

@@ -360,6 +360,7 @@ pub(crate) fn full() -> Outcome {
         plan: plan(),
         host: host("alpha"),
         peer_host: Some(host("beta")),
+        probe: None,
         path: PathFacts {
             spec: "beta.example:5210".into(),
             kind: "remote".into(),
@@ -414,6 +415,7 @@ pub(crate) fn minimal() -> Outcome {
         },
         host: HostFacts::default(),
         peer_host: None,
+        probe: None,
         path: PathFacts {
             spec: "loopback".into(),
             kind: "loopback".into(),
@@ -762,6 +764,8 @@ fn record(contender: usize, block: u64) -> Record {
         far_cost: (contender != BBR).then(|| cost(contender, 18_000_000)),
         effective: map(&[("nodelay", "on")]),
         far_effective: map(&[("nodelay", "on")]),
+        effective_by_flow: Vec::new(),
+        far_effective_by_flow: Vec::new(),
         connect_ns: 181_000,
         network_errors: 3,
         retransmits: Some(0),
@@ -937,6 +941,7 @@ fn cost(contender: usize, scale: u64) -> Cost {
         cpu_ns,
         user_ns: cpu_ns / 4,
         system_ns: cpu_ns - cpu_ns / 4,
+        waiting_ns: Some(cpu_ns / 5),
         syscalls: 4 * MESSAGES,
         voluntary_switches: MESSAGES,
         involuntary_switches: 3,

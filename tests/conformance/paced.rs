@@ -9,7 +9,7 @@ use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
 use deadheat::transport::{Conn, Contender, Endpoint, Transport};
-use deadheat::trial::driver::{Flow, Signal, Watch};
+use deadheat::trial::driver::{Flow, Signal, Waiting, Watch};
 use deadheat::trial::intervals::{self, Sampler};
 use deadheat::trial::samples::Samples;
 use deadheat::workload::{Findings, HalfReport, Part, Reports, Task, parse};
@@ -66,6 +66,7 @@ fn run(contender: &Contender, at: &Endpoint, typed: &str) -> Findings {
             meter: None,
             largest_message,
             wait_calls: 0,
+            waiting: Waiting::default(),
             probe: None,
         };
         flow.run(&Monotonic, &signals[own], &mut Tell(&signals[1 - own])).unwrap();

@@ -19,6 +19,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("knock", "how a flow of datagrams is opened"),
             ("lobby", "datagram peers that wait to be let in"),
             ("mem", "the fake: inside one process, for tests"),
+            ("options", "why options matter, and which may change"),
             ("simulated", "transports as state machines, without sockets"),
             ("stream", "what byte streams share"),
         ],

@@ -1,0 +1,38 @@
+//! The host between blocks: waits for it to settle, and keeps what its probe finds.
+
+use super::outcome::Outcome;
+use super::stage::{Event, Stage};
+use crate::trial::quiet::HostQuiet;
+
+/// Waits until the host is calm, and takes the first point. Absent where there is no host.
+pub(super) fn settle(stage: &mut Stage<'_>) -> Option<HostQuiet> {
+    let observer = &mut *stage.observer;
+    let settled = stage.runner.settle(&mut |why| observer.on(Event::Settling { why }))?;
+    let mut quiet = HostQuiet::default();
+    quiet.settled(settled);
+    stage.runner.probe().into_iter().for_each(|point| quiet.add(point));
+    Some(quiet)
+}
+
+/// Waits for the host once more, before a race goes on.
+pub(super) fn settle_again(stage: &mut Stage<'_>, outcome: &mut Outcome) {
+    let Some(now) = settle(stage) else { return };
+    let before = outcome.probe.get_or_insert_default();
+    before.waited_ns = before.waited_ns.saturating_add(now.waited_ns);
+    before.disturbed = now.disturbed;
+    now.points.into_iter().for_each(|point| before.add(point));
+}
+
+/// Takes a point between two blocks.
+pub(super) fn probe(stage: &mut Stage<'_>, outcome: &mut Outcome) {
+    if let Some(point) = stage.runner.probe() {
+        outcome.probe.get_or_insert_default().add(point);
+    }
+}
+
+/// Judges the host by all points.
+pub(super) fn conclude(outcome: &mut Outcome) {
+    if let Some(quiet) = &mut outcome.probe {
+        quiet.conclude(outcome.seed);
+    }
+}

@@ -1,0 +1,100 @@
+//! What options mean for a comparison: why it matters when contenders differ in one, and whether one may
+//! change while a race runs. Transports share the words of the field, and list those that they have.
+
+/// An option that is asked for as a knob, or read back from a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meaning {
+    /// Its name, as a knob and as read back.
+    pub name: &'static str,
+    /// Why it matters when contenders differ in it.
+    pub matters: &'static str,
+    /// When it has to stay as it is.
+    pub holds: Holds,
+}
+
+/// When an option has to stay as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// In every trial and flow.
+    Always,
+    /// Where it was asked for; otherwise the host moves it as it sees fit.
+    WhereAsked,
+}
+
+impl Meaning {
+    const fn always(name: &'static str, matters: &'static str) -> Meaning {
+        Meaning { name, matters, holds: Holds::Always }
+    }
+
+    const fn where_asked(name: &'static str, matters: &'static str) -> Meaning {
+        Meaning { name, matters, holds: Holds::WhereAsked }
+    }
+}
+
+pub(super) const CC: Meaning = Meaning::always(
+    "cc",
+    "the congestion control decides throughput and queueing delay more than the transport does",
+);
+pub(super) const NODELAY: Meaning = Meaning::always(
+    "nodelay",
+    "without it, small messages may wait for acknowledgements (Nagle, RFC 896)",
+);
+pub(super) const SNDBUF: Meaning = Meaning::where_asked(
+    "sndbuf",
+    "a send buffer bounds what can be under way, and so throughput over a long path",
+);
+pub(super) const RCVBUF: Meaning = Meaning::where_asked(
+    "rcvbuf",
+    "a small receive buffer holds a sender back, or drops datagrams",
+);
+pub(super) const MSS: Meaning = Meaning::where_asked(
+    "mss",
+    "smaller segments carry more headers and take more CPU time for each byte",
+);
+pub(super) const QUICKACK: Meaning = Meaning::where_asked(
+    "quickack",
+    "a delayed acknowledgement saves a packet and may hold the sender back",
+);
+pub(super) const NOTSENT_LOWAT: Meaning = Meaning::where_asked(
+    "notsent_lowat",
+    "what waits unsent in the socket delays what is sent after it",
+);
+pub(super) const IO: Meaning = Meaning::always(
+    "io",
+    "how bulk data is sent decides system calls and CPU time, and so goodput on a fast path",
+);
+pub(super) const RX: Meaning = Meaning::always(
+    "rx",
+    "how bulk data is received decides system calls and CPU time, and so goodput on a fast path",
+);
+pub(super) const BATCH: Meaning = Meaning::always(
+    "batch",
+    "more datagrams a call take fewer system calls, and leave in larger bursts",
+);
+pub(super) const CONNECTED: Meaning =
+    Meaning::always("connected", "without it the kernel looks up the route for each datagram");
+pub(super) const DF: Meaning = Meaning::always(
+    "df",
+    "a message over the path MTU is refused with it, and may travel in fragments without it",
+);
+pub(super) const PATH_MTU: Meaning = Meaning::where_asked(
+    "path_mtu",
+    "it decides which messages travel in fragments, of which one lost loses the message",
+);
+pub(super) const SOCKET: Meaning = Meaning::always(
+    "socket",
+    "a raw socket sees every echo of the host, and a ping socket only its own",
+);
+pub(super) const CAPACITY: Meaning = Meaning::where_asked(
+    "capacity",
+    "a pipe that holds more lets its two ends work at once for longer",
+);
+pub(super) const WINDOW: Meaning =
+    Meaning::always("window", "it bounds what is under way, and so throughput over a long path");
+pub(super) const MIN_RTO: Meaning = Meaning::always(
+    "min-rto",
+    "it decides how long the last message of a burst, once lost, waits to be sent again",
+);
+pub(super) const LOSS: Meaning =
+    Meaning::always("loss", "more loss means fewer messages that arrive");
+pub(super) const SEED: Meaning = Meaning::always("seed", "it decides which messages are lost");

@@ -1,0 +1,115 @@
+//! CPU time that a flow's thread spends waiting: vain looks at the socket, and watching the clock.
+//!
+//! It is the instrument's own, so it is told apart from what messages cost. The driver reads the clock
+//! after each turn anyway, and nothing else is read here.
+
+use crate::time::Nanos;
+use crate::transport::Progress;
+
+/// The most CPU time that a look at socket and clock can take: a receiving call, sched_yield(2) and two
+/// readings of the clock take about 1 µs together, and watching the clock takes 2 at the end. When one
+/// took longer, somebody else had the CPU.
+const LONGEST_LOOK: Nanos = Nanos::from_micros(3);
+
+/// What a vain look takes where none was timed.
+const USUAL_LOOK: Nanos = Nanos(300);
+
+/// What a turn spent its time on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spent {
+    /// Something was moved, or the thread slept.
+    Well,
+    /// So many looks found nothing.
+    Vain(u32),
+    /// So many looks found nothing before one found something.
+    Found(u32),
+    /// The clock was watched until the time had come.
+    Watching,
+}
+
+impl Spent {
+    /// What one look was that brought `progress`.
+    pub(super) fn looking(progress: Progress) -> Spent {
+        if progress == Progress::Idle { Spent::Vain(1) } else { Spent::Well }
+    }
+}
+
+/// The waiting of one flow, summed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waiting {
+    /// CPU time of turns that were only waiting.
+    time: Nanos,
+    /// Looks in that time.
+    looks: u64,
+    /// Vain looks in turns that did something else, too.
+    untimed: u64,
+}
+
+impl Waiting {
+    /// Adds a turn that took `took`, where that is known for it alone.
+    #[inline]
+    pub(super) fn add(&mut self, spent: Spent, took: Option<Nanos>) {
+        match (spent, took) {
+            (Spent::Well, _) | (Spent::Watching, None) => {}
+            (Spent::Watching, Some(took)) => self.time += took.min(LONGEST_LOOK),
+            (Spent::Vain(looks), Some(took)) => {
+                self.time += took.min(Nanos(LONGEST_LOOK.0 * u64::from(looks)));
+                self.looks += u64::from(looks);
+            }
+            (Spent::Vain(looks), None) | (Spent::Found(looks), _) => {
+                self.untimed += u64::from(looks);
+            }
+        }
+    }
+
+    /// All of it; a look that nobody timed counts as much as those that were.
+    pub fn total(&self) -> Nanos {
+        let each = self.time.0.checked_div(self.looks).unwrap_or(USUAL_LOOK.0);
+        self.time + Nanos(self.untimed.saturating_mul(each.min(LONGEST_LOOK.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(turns: &[(Spent, Option<u64>)]) -> u64 {
+        let mut waiting = Waiting::default();
+        for (spent, took) in turns {
+            waiting.add(*spent, took.map(Nanos));
+        }
+        waiting.total().0
+    }
+
+    #[test]
+    fn only_vain_looks_and_the_clock_are_waiting() {
+        assert_eq!(
+            total(&[(Spent::Well, Some(50_000)), (Spent::looking(Progress::Moved), None)]),
+            0
+        );
+        let turns = [
+            (Spent::looking(Progress::Idle), Some(900)),
+            (Spent::looking(Progress::Idle), Some(1_100)),
+            (Spent::Watching, Some(2_000)),
+        ];
+        assert_eq!(total(&turns), 4_000);
+    }
+
+    #[test]
+    fn a_look_that_somebody_interrupted_is_not_counted_whole() {
+        assert_eq!(total(&[(Spent::Vain(1), Some(40_000))]), LONGEST_LOOK.0);
+        assert_eq!(total(&[(Spent::Vain(64), Some(1_000_000))]), 64 * LONGEST_LOOK.0);
+        assert_eq!(total(&[(Spent::Watching, Some(1_000_000))]), LONGEST_LOOK.0);
+    }
+
+    #[test]
+    fn looks_before_a_message_take_as_long_as_the_others() {
+        assert_eq!(
+            total(&[(Spent::Vain(64), Some(12_800)), (Spent::Found(10), Some(9_000))]),
+            14_800
+        );
+        // Right after a send its time is in the turn, so only the look is counted.
+        assert_eq!(total(&[(Spent::Vain(2), Some(800)), (Spent::Vain(1), None)]), 1_200);
+        assert_eq!(total(&[(Spent::Found(10), None)]), 10 * USUAL_LOOK.0);
+    }
+}
