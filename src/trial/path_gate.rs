@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Direction;
 use crate::figures::path::{Fates, PathFigures, WayFigures};
-use crate::path::impair::expected;
-use crate::path::network::{Impairments, Jitter, Link, Network, Rate, Shape};
+use crate::path::impair::expected::{self, least_offset};
+use crate::path::network::{Impairments, Link, Network, Rate};
 use crate::path::trace::{Content, Trace};
 use crate::time::Nanos;
 use crate::units::BitRate;
@@ -232,8 +232,56 @@ fn least_delay(way: &Impairments) -> Option<Nanos> {
     };
     match &way.jitter {
         None => Some(delay),
-        Some(Jitter { shape: Shape::Uniform, scale, .. }) => Some(delay - *scale),
-        Some(_) => None,
+        Some(jitter) => least_offset(jitter).map(|offset| Nanos(delay.0.saturating_add_signed(offset))),
+    }
+}
+
+/// What ping(8) sends unless told otherwise, as an IPv4 packet.
+const PING: u64 = 84;
+
+/// The time that one ping takes there and back on a link that carries nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdlePing {
+    /// At least; absent where jitter may take any part of the delay away.
+    pub least: Option<Nanos>,
+    /// On average; absent where a trace decides.
+    pub mean: Option<Nanos>,
+}
+
+impl IdlePing {
+    /// On this link.
+    pub fn of(link: &Link) -> IdlePing {
+        let both = |way: fn(&Impairments) -> Option<Nanos>| Some(way(&link.up)? + way(&link.down)?);
+        IdlePing { least: both(|way| Some(least_delay(way)? + serial(way))), mean: both(mean_delay) }
+    }
+}
+
+impl fmt::Display for IdlePing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.least, self.mean) {
+            (Some(least), Some(mean)) if least == mean => mean.fmt(f),
+            (Some(least), Some(mean)) => write!(f, "{mean} on average, {least} at least"),
+            (None, Some(mean)) => write!(f, "{mean} on average"),
+            (Some(least), None) => write!(f, "{least} at least"),
+            (None, None) => f.write_str("no fixed time"),
+        }
+    }
+}
+
+/// The mean of the jitter is 0.
+fn mean_delay(way: &Impairments) -> Option<Nanos> {
+    match way.rate {
+        Rate::Trace(_) => None,
+        Rate::Unlimited | Rate::Fixed(_) => Some(way.delay + serial(way)),
+    }
+}
+
+/// The time of a ping at the rate; of a trace, which may be idle at its fastest, none.
+fn serial(way: &Impairments) -> Nanos {
+    let bits = (PING + u64::from(way.overhead)) * 8;
+    match way.rate {
+        Rate::Fixed(rate) => Nanos((bits * 1_000_000_000).div_ceil(rate.0.max(1))),
+        Rate::Unlimited | Rate::Trace(_) => Nanos::ZERO,
     }
 }
 
@@ -253,7 +301,7 @@ mod tests {
     use crate::contract::WaitMode;
     use crate::figures::path::LinkFigures;
     use crate::figures::{Distribution, Quantile};
-    use crate::path::network::{GilbertElliott, Loss, Order, Outages};
+    use crate::path::network::{GilbertElliott, Jitter, Loss, Order, Outages, Shape};
 
     fn network(way: Impairments) -> Network {
         Network {
