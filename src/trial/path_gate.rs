@@ -232,7 +232,9 @@ fn least_delay(way: &Impairments) -> Option<Nanos> {
     };
     match &way.jitter {
         None => Some(delay),
-        Some(jitter) => least_offset(jitter).map(|offset| Nanos(delay.0.saturating_add_signed(offset))),
+        Some(jitter) => {
+            least_offset(jitter).map(|offset| Nanos(delay.0.saturating_add_signed(offset)))
+        }
     }
 }
 
@@ -252,7 +254,10 @@ impl IdlePing {
     /// On this link.
     pub fn of(link: &Link) -> IdlePing {
         let both = |way: fn(&Impairments) -> Option<Nanos>| Some(way(&link.up)? + way(&link.down)?);
-        IdlePing { least: both(|way| Some(least_delay(way)? + serial(way))), mean: both(mean_delay) }
+        IdlePing {
+            least: both(|way| Some(least_delay(way)? + serial(way))),
+            mean: both(mean_delay),
+        }
     }
 }
 
@@ -460,5 +465,22 @@ mod tests {
         assert_eq!(least_rtt(&network(delay(25))), Some(Nanos::from_millis(50)));
         assert_eq!(with(Shape::Uniform, 5), Some(Nanos::from_millis(40)));
         assert_eq!(with(Shape::Normal, 5), None);
+        // Pareto's offsets begin at 0.577 of the scale below 0.
+        assert_eq!(with(Shape::Pareto, 5).map(|least| least.0 / 10_000), Some(4_422));
+        let table = Shape::Table([-0.5, 0.0, 0.5].into());
+        assert_eq!(with(table, 4), Some(Nanos::from_millis(46)));
+    }
+
+    #[test]
+    fn an_idle_ping_takes_the_delays_and_its_time_at_the_rates() {
+        let of = |typed: &str| {
+            let link = &Network::parse(typed).unwrap().links[0];
+            IdlePing::of(link).to_string()
+        };
+        assert_eq!(of("delay=20ms"), "40.0 ms");
+        // 84 bytes at 1 Mbit/s are 0.672 ms.
+        assert_eq!(of("delay=20ms,up.rate=1mbit"), "40.7 ms");
+        assert_eq!(of("lte"), "50.1 ms on average, 44.3 ms at least");
+        assert_eq!(of("delay=20ms,jitter=5ms,jitter-shape=normal"), "40.0 ms on average");
     }
 }

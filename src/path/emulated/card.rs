@@ -9,9 +9,7 @@
 
 use std::io;
 
-use super::netlink::{
-    Device, Message, NLM_F_CREATE, NLM_F_EXCL, Netlink, nested, u32_at,
-};
+use super::netlink::{Device, Message, NLM_F_CREATE, NLM_F_EXCL, Netlink, nested, u32_at};
 use crate::error::{Error, Result};
 use crate::figures::path::PathFigures;
 use crate::path::network::{Impairments, Nic};
@@ -21,6 +19,8 @@ use crate::units::BitRate;
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
 const RTM_GETQDISC: u16 = 38;
+/// Without it, what was asked for goes to those who watch, and not to who asked.
+const NLM_F_ECHO: u16 = 8;
 const RTM_NEWTCLASS: u16 = 40;
 const TC_H_ROOT: u32 = u32::MAX;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
@@ -186,7 +186,7 @@ impl Netlink {
 
     /// Packets that wait before a device, and those that were dropped there.
     fn waiting_and_dropped(&mut self, index: u32) -> io::Result<(u32, u32)> {
-        let reply = self.ask(about(RTM_GETQDISC, 0, index, ROOT, TC_H_ROOT))?;
+        let reply = self.ask(about(RTM_GETQDISC, NLM_F_ECHO, index, ROOT, TC_H_ROOT))?;
         let reply = reply.ok_or(io::ErrorKind::InvalidData)?;
         let stats = nested(reply.get(TCMSG..).unwrap_or_default(), TCA_STATS2)
             .and_then(|stats| nested(stats, TCA_STATS_QUEUE));

@@ -8,7 +8,8 @@ use crate::path::network::{Limit, Nic};
 use crate::spec::Kind;
 use crate::time::Nanos;
 use crate::units::{
-    Bare, Bytes, bytes_text, parse_bytes, parse_count, parse_rate, parse_share, parse_span, percent, span_text,
+    Bare, Bytes, bytes_text, parse_bytes, parse_count, parse_rate, parse_share, parse_span,
+    percent, span_text,
 };
 
 /// Nothing in a path takes longer, in nanoseconds.
@@ -66,9 +67,8 @@ pub(super) fn nic(typed: &str) -> Result<Nic> {
     if typed == "none" {
         return Ok(Nic::None);
     }
-    let rate = parse_rate(typed).map_err(|e| {
-        Error::usage(format!("{e}; a network card is a rate (1gbit) or `none`"))
-    })?;
+    let rate = parse_rate(typed)
+        .map_err(|e| Error::usage(format!("{e}; a network card is a rate (1gbit) or `none`")))?;
     match rate.0 {
         1_000..=1_000_000_000_000 => Ok(Nic::Rate(rate)),
         _ => Err(Error::usage(format!(

@@ -236,7 +236,8 @@ impl World {
             carried += len;
         }
         self.flights.gone(slot);
-        let takes = (u128::from(carried) * 8_000_000_000).div_ceil(u128::from(self.nics[me].0.max(1)));
+        let takes =
+            (u128::from(carried) * 8_000_000_000).div_ceil(u128::from(self.nics[me].0.max(1)));
         self.interfaces[me].free_at = now + Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
     }
 
