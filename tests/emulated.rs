@@ -132,6 +132,60 @@ fn nothing_gets_through_faster_than_the_rate() {
     }
 }
 
+/// A network card holds the sender back instead of losing anything: what the sender sent is what the
+/// path saw, and that is no more than the card lets go.
+#[test]
+fn a_network_card_pushes_back_on_the_sender() {
+    if !can() {
+        return;
+    }
+    for backend in ["tun", "packet"] {
+        let path = format!("delay=1ms,nic=50mbit,backend={backend}");
+        let outcome = race(&["udp"], &path, "bulk:time=300ms");
+        let built = &outcome["path"]["built"]["links"][0];
+        assert_eq!(
+            (count(&built["up"]["nic_bps"]), count(&built["down"]["nic_bps"])),
+            (50_000_000, 50_000_000)
+        );
+        for trial in trials(&outcome) {
+            let up = fates(trial, "up");
+            let sent = count(&trial["ledger"]["up"]["sent"]);
+            assert_eq!(count(&trial["path"]["links"][0]["up"]["device_drops"]), 0, "{trial}");
+            // A handful of knocks besides, and the last of it may wait for the card when the account
+            // is taken: at most a send buffer of 208 KiB.
+            let arrived = count(&up["arrived"]);
+            assert!(
+                sent > 100 && arrived <= sent + 50 && arrived + 200 >= sent,
+                "{backend}: {trial}"
+            );
+            // 250 us of burst, and a super-packet that is let go whole.
+            let most = 50e6 / 8.0 * (count(&trial["took_ns"]) as f64 / 1e9 + 250e-6) + 65_536.0;
+            let bytes = count(&up["arrived_bytes"]) as f64;
+            assert!(bytes <= most, "{backend}: {bytes} B of at most {most}");
+        }
+    }
+}
+
+/// A blast onto a slow link costs what it costs a host with a card: the path sees no more of it than the
+/// card lets go, and loses none of it outside its model.
+#[test]
+fn a_blast_is_held_to_the_usual_card() {
+    if !can() {
+        return;
+    }
+    let outcome = race(&["udp"], "lte", "bulk:time=300ms");
+    let built = &outcome["path"]["built"]["links"][0];
+    assert_eq!(count(&built["up"]["nic_bps"]), 10_000_000_000);
+    for trial in trials(&outcome) {
+        let seconds = count(&trial["took_ns"]) as f64 / 1e9;
+        let most = 10e9 / 8.0 * (seconds + 250e-6) + 65_536.0;
+        let bytes = count(&fates(trial, "up")["arrived_bytes"]) as f64;
+        assert!(bytes <= most, "{bytes} B of at most {most}");
+    }
+    let free = race(&["udp"], "delay=1ms,nic=none", "bulk:time=100ms");
+    assert!(free["path"]["built"]["links"][0]["up"]["nic_bps"].is_null());
+}
+
 #[test]
 fn one_seed_decides_the_same_for_the_same_packets() {
     if !can() {

@@ -304,6 +304,26 @@ fn addresses_are_in_the_environment_and_put_in_place() {
 }
 
 #[test]
+fn the_hosts_have_names_which_nobody_else_sees() {
+    if !can("packet", &["getent"]) {
+        return;
+    }
+    let ask = ["sh", "-c", "getent ahostsv4 near far; getent ahostsv6 far; getent hosts localhost"];
+    let output =
+        run(&[&["delay=1ms", "-q", "--far", "getent hosts far >&2", "--"], &ask[..]].concat());
+    let said = stdout(&output);
+    for (address, name) in
+        [("198.18.0.1", "near"), (FAR, "far"), (FAR_V6, "far"), ("", "localhost")]
+    {
+        let found = said.lines().any(|line| line.starts_with(address) && line.ends_with(name));
+        assert!(found, "{address} {name}: {said}{}", stderr(&output));
+    }
+    assert!(stderr(&output).contains("far"), "{}", stderr(&output));
+    assert!(!fs::read_to_string("/etc/hosts").unwrap().contains("198.18.0.1 near"));
+    assert!(!Path::new("/tmp/hosts").exists());
+}
+
+#[test]
 fn each_link_carries_what_is_from_its_address() {
     if !can("packet", &["ping"]) {
         return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::trace::Trace;
+use super::trace::{Content, Trace};
 use crate::contract::{Direction, WaitMode};
 use crate::time::Nanos;
 use crate::units::BitRate;
@@ -93,10 +93,13 @@ impl Grouping {
 /// The span over which [`Grouping::Aggregate`] joins departures.
 pub const AGGREGATE: Nanos = Nanos::from_micros(15);
 
-/// What one direction of a link does to packets, in the order in which it does it: loss and the
-/// other accidents, the queue and the rate, then delay, jitter and reordering.
+/// What one direction of a link does to packets, in the order in which it does it: the sender's
+/// network card, loss and the other accidents, the queue and the rate, then delay, jitter and
+/// reordering.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Impairments {
+    /// The network card of the host that sends this way.
+    pub nic: Nic,
     /// Which packets are lost.
     pub loss: Loss,
     /// What a loss decides on.
@@ -117,6 +120,36 @@ pub struct Impairments {
     pub jitter: Option<Jitter>,
     /// Packets that are overtaken.
     pub reorder: Option<Reorder>,
+}
+
+impl Impairments {
+    /// The rate of the sender's network card; `None` where it has none.
+    pub fn nic_rate(&self) -> Option<BitRate> {
+        let of_link = self.rate.highest().unwrap_or_default();
+        match self.nic {
+            // A card as fast as the link would leave the link's own queue empty.
+            Nic::Usual => Some(USUAL_NIC.max(BitRate(of_link.0.saturating_mul(2)))),
+            Nic::Rate(rate) => Some(rate),
+            Nic::None => None,
+        }
+    }
+}
+
+/// The least rate of a network card of which nothing was said.
+pub const USUAL_NIC: BitRate = BitRate(10_000_000_000);
+
+/// The network card of a host: how fast packets leave the host. It loses nothing; what waits for it
+/// counts against the send buffer of the socket it is from, so that a full buffer holds the sender
+/// back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Nic {
+    /// One of [`USUAL_NIC`], or of twice the link's rate where that is more.
+    #[default]
+    Usual,
+    /// One of this rate.
+    Rate(BitRate),
+    /// None: a host sends as fast as its CPU can.
+    None,
 }
 
 /// Which packets are lost before the queue.
@@ -179,6 +212,21 @@ pub enum Rate {
     Fixed(BitRate),
     /// As recorded; starts again at its end.
     Trace(Arc<Trace>),
+}
+
+impl Rate {
+    /// The highest rate at which packets leave one after another; `None` where they do not.
+    pub fn highest(&self) -> Option<BitRate> {
+        match self {
+            Rate::Unlimited => None,
+            Rate::Fixed(rate) => Some(*rate),
+            Rate::Trace(trace) => match &trace.content {
+                Content::Steps(steps) => steps.iter().map(|step| step.rate).max(),
+                // What leaves at one opportunity leaves at one time.
+                Content::Opportunities { .. } => None,
+            },
+        }
+    }
 }
 
 /// The queue before the rate.

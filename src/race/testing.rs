@@ -82,6 +82,7 @@ pub(crate) fn built(seed: Option<u64>) -> PathFacts {
         grouping: "strict".into(),
         wait: "hybrid".into(),
         addresses: Vec::new(),
+        nics: Vec::new(),
     };
     let built = Some(Box::new(BuiltPath::of(&network, how)));
     PathFacts { spec, kind: "emulated".into(), address: "198.18.0.2".into(), built }

@@ -7,7 +7,8 @@ use crate::figures::Unit;
 use crate::race::outcome::Outcome;
 use crate::race::path_ways::PathWay;
 use crate::time::Nanos;
-use crate::trial::path_facts::{BuiltPath, BuiltWay};
+use crate::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay};
+use crate::units::BitRate;
 
 /// How it was built, and what each direction of each link did.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
@@ -41,6 +42,9 @@ fn facts(built: &BuiltPath) -> Vec<(String, String)> {
             text.push_str(&format!(" (near {}; far {})", addresses[0], addresses[1]));
         }
         facts.push((name.clone(), text));
+        if let Some(cards) = cards(link) {
+            facts.push((format!("{name}, network cards"), cards));
+        }
         for (way, built) in [(Direction::Up, &link.up), (Direction::Down, &link.down)] {
             if let Some(trace) = &built.trace {
                 let length = Nanos(trace.length_ns);
@@ -56,6 +60,18 @@ fn facts(built: &BuiltPath) -> Vec<(String, String)> {
         format!("{}, wait {}, MTU {} B, seed {seed}", built.grouping, built.wait, built.mtu),
     ));
     facts
+}
+
+/// The rates of a link's network cards; `None` where no host has one.
+fn cards(link: &BuiltLink) -> Option<String> {
+    match (link.up.nic_bps.map(BitRate), link.down.nic_bps.map(BitRate)) {
+        (None, None) => None,
+        (near, far) if near == far => Some(near.unwrap_or_default().to_string()),
+        (near, far) => {
+            let text = |rate: Option<BitRate>| rate.map_or("none".into(), |rate| rate.to_string());
+            Some(format!("near {}, far {}", text(near), text(far)))
+        }
+    }
 }
 
 fn because(what: &str, reason: &str) -> String {

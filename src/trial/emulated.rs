@@ -121,6 +121,7 @@ impl EmulatedPath {
             why: built.why.clone(),
             grouping: built.grouping.name().to_owned(),
             wait: self.network.wait.name().to_owned(),
+            nics: built.nics.clone(),
             addresses: links
                 .map(|at| {
                     [built.of_link(Side::Near, at).to_vec(), built.of_link(Side::Far, at).to_vec()]

@@ -24,10 +24,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::control;
+use super::path_gate::IdlePing;
 use super::process::{AgentProcess, die_with_parent};
 use crate::contract::Side;
 use crate::error::{Error, Fault, FaultKind, Result};
 use crate::figures::path::PathFigures;
+use crate::path::emulated::card::Cards;
 use crate::path::emulated::forward::{Forwarder, grouping_for};
 use crate::path::emulated::hosts::{Hosts, Namespaces};
 use crate::path::netem;
@@ -35,6 +37,7 @@ use crate::path::network::{Backend, Grouping, Network};
 use crate::path::{Family, Path};
 use crate::time::Nanos;
 use crate::transport::door::HandOver;
+use crate::units::BitRate;
 
 /// How long an answer may take; a thousand devices are made in less.
 const PATIENCE: Nanos = Nanos::from_secs(30);
@@ -84,8 +87,10 @@ pub struct Built {
     pub grouping: Grouping,
     /// The largest IP packet of each link, in bytes.
     pub mtu: u16,
-    /// By link, the configured delay there and back again.
-    pub round_trips: Vec<Nanos>,
+    /// By link, the time of a ping while nothing else is on its way.
+    pub pings: Vec<IdlePing>,
+    /// By link, the rates of the near and the far host's network cards.
+    pub nics: Vec<[Option<BitRate>; 2]>,
     /// The path's own seed, where it has one.
     pub seed: Option<u64>,
     /// What could not be set up as it should be, in words.
@@ -111,7 +116,7 @@ impl Built {
     /// A host's addresses on one link, from 0; none where there is no such link.
     pub fn of_link(&self, side: Side, link: usize) -> &[IpAddr] {
         let all = self.of_side(side);
-        all.chunks((all.len() / self.round_trips.len().max(1)).max(1)).nth(link).unwrap_or_default()
+        all.chunks((all.len() / self.pings.len().max(1)).max(1)).nth(link).unwrap_or_default()
     }
 
     fn of_side(&self, side: Side) -> &[IpAddr] {
@@ -282,8 +287,14 @@ fn answer(
     }
 }
 
-/// What moves the packets.
-enum Engine {
+/// What carries the packets, from the hosts' cards on.
+struct Engine {
+    cards: Cards,
+    mover: Mover,
+}
+
+/// What moves them.
+enum Mover {
     /// This process.
     Forwarder(Forwarder),
     /// The kernel.
@@ -292,17 +303,20 @@ enum Engine {
 
 impl Engine {
     fn begin(&mut self, seed: u64) -> Result<()> {
-        match self {
-            Engine::Forwarder(forwarder) => forwarder.begin(seed),
-            Engine::Netem(middle) => middle.begin(seed),
+        self.cards.begin()?;
+        match &mut self.mover {
+            Mover::Forwarder(forwarder) => forwarder.begin(seed),
+            Mover::Netem(middle) => middle.begin(seed),
         }
     }
 
     fn end(&mut self) -> Result<PathFigures> {
-        match self {
-            Engine::Forwarder(forwarder) => forwarder.end(),
-            Engine::Netem(middle) => middle.end(),
-        }
+        let mut figures = match &mut self.mover {
+            Mover::Forwarder(forwarder) => forwarder.end()?,
+            Mover::Netem(middle) => middle.end()?,
+        };
+        self.cards.account(&mut figures)?;
+        Ok(figures)
     }
 }
 
@@ -311,9 +325,9 @@ fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
     let hosts = Hosts::build(&network)?;
     // A change of user namespace may have undone this.
     die_with_parent();
-    let engine = match hosts.kernel {
-        Some(middle) => Engine::Netem(middle),
-        None => Engine::Forwarder(Forwarder::start(&network, hosts.ports)?),
+    let mover = match hosts.kernel {
+        Some(middle) => Mover::Netem(middle),
+        None => Mover::Forwarder(Forwarder::start(&network, hosts.ports)?),
     };
     let (user, near, far) = hosts.namespaces.parts();
     let built = Built {
@@ -324,7 +338,8 @@ fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
         far: hosts.far,
         grouping: grouping_for(&network),
         mtu: network.mtu,
-        round_trips: network.links.iter().map(|link| link.up.delay + link.down.delay).collect(),
+        pings: network.links.iter().map(IdlePing::of).collect(),
+        nics: hosts.cards.rates(),
         seed: network.seed,
         notes: hosts.notes,
     };
@@ -334,7 +349,7 @@ fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
     for fd in [Some(near), Some(far), user].into_iter().flatten() {
         door.give_fd(fd.as_fd()).map_err(failed)?;
     }
-    Ok((engine, network))
+    Ok((Engine { cards: hosts.cards, mover }, network))
 }
 
 /// The network that was typed.

@@ -8,6 +8,7 @@ use super::path_gate::{self, LatenessLimits};
 use crate::contract::WaitMode;
 use crate::path::network::{Impairments, Link, Network, Rate};
 use crate::time::Nanos;
+use crate::units::BitRate;
 
 /// What was built.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,10 @@ pub struct BuiltWay {
     /// The rate, in bits per second; absent where nothing limits it, or a trace does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
+    /// The rate of the sending host's network card, in bits per second; absent where it has none, and in
+    /// results from before there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic_bps: Option<u64>,
     /// The recording of what it can carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceFile>,
@@ -89,20 +94,24 @@ pub struct How {
     pub wait: String,
     /// The addresses of near and far by link.
     pub addresses: Vec<[Vec<IpAddr>; 2]>,
+    /// The rates of the network cards of near and far by link.
+    pub nics: Vec<[Option<BitRate>; 2]>,
 }
 
 impl BuiltPath {
     /// The facts of `network`, built like this.
     pub fn of(network: &Network, how: How) -> BuiltPath {
         let mut addresses = how.addresses.into_iter();
+        let mut nics = how.nics.into_iter();
         let links = network.links.iter().map(|link| {
             let [near, far] = addresses.next().unwrap_or_default();
+            let [up, down] = nics.next().unwrap_or_default();
             BuiltLink {
                 words: words(network, link),
                 near,
                 far,
-                up: BuiltWay::of(&link.up),
-                down: BuiltWay::of(&link.down),
+                up: BuiltWay::of(&link.up, up),
+                down: BuiltWay::of(&link.down, down),
             }
         });
         BuiltPath {
@@ -133,7 +142,7 @@ fn words(network: &Network, link: &Link) -> String {
 }
 
 impl BuiltWay {
-    fn of(way: &Impairments) -> BuiltWay {
+    fn of(way: &Impairments, nic: Option<BitRate>) -> BuiltWay {
         let (rate_bps, trace) = match &way.rate {
             Rate::Unlimited => (None, None),
             Rate::Fixed(rate) => (Some(rate.0), None),
@@ -146,6 +155,7 @@ impl BuiltWay {
                 }),
             ),
         };
-        BuiltWay { loss_share: path_gate::asked_loss(way), rate_bps, trace }
+        let nic_bps = nic.map(|BitRate(bps)| bps);
+        BuiltWay { loss_share: path_gate::asked_loss(way), rate_bps, nic_bps, trace }
     }
 }

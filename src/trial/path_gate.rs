@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Direction;
 use crate::figures::path::{Fates, PathFigures, WayFigures};
-use crate::path::impair::expected;
-use crate::path::network::{Impairments, Jitter, Link, Network, Rate, Shape};
+use crate::path::impair::expected::{self, least_offset};
+use crate::path::network::{Impairments, Link, Network, Rate};
 use crate::path::trace::{Content, Trace};
 use crate::time::Nanos;
 use crate::units::BitRate;
@@ -233,8 +233,61 @@ fn least_delay(way: &Impairments) -> Option<Nanos> {
     };
     match &way.jitter {
         None => Some(delay),
-        Some(Jitter { shape: Shape::Uniform, scale, .. }) => Some(delay - *scale),
-        Some(_) => None,
+        Some(jitter) => {
+            least_offset(jitter).map(|offset| Nanos(delay.0.saturating_add_signed(offset)))
+        }
+    }
+}
+
+/// What ping(8) sends unless told otherwise, as an IPv4 packet.
+const PING: u64 = 84;
+
+/// The time that one ping takes there and back on a link that carries nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdlePing {
+    /// At least; absent where jitter may take any part of the delay away.
+    pub least: Option<Nanos>,
+    /// On average; absent where a trace decides.
+    pub mean: Option<Nanos>,
+}
+
+impl IdlePing {
+    /// On this link.
+    pub fn of(link: &Link) -> IdlePing {
+        let both = |way: fn(&Impairments) -> Option<Nanos>| Some(way(&link.up)? + way(&link.down)?);
+        IdlePing {
+            least: both(|way| Some(least_delay(way)? + serial(way))),
+            mean: both(mean_delay),
+        }
+    }
+}
+
+impl fmt::Display for IdlePing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.least, self.mean) {
+            (Some(least), Some(mean)) if least == mean => mean.fmt(f),
+            (Some(least), Some(mean)) => write!(f, "{mean} on average, {least} at least"),
+            (None, Some(mean)) => write!(f, "{mean} on average"),
+            (Some(least), None) => write!(f, "{least} at least"),
+            (None, None) => f.write_str("no fixed time"),
+        }
+    }
+}
+
+/// The mean of the jitter is 0.
+fn mean_delay(way: &Impairments) -> Option<Nanos> {
+    match way.rate {
+        Rate::Trace(_) => None,
+        Rate::Unlimited | Rate::Fixed(_) => Some(way.delay + serial(way)),
+    }
+}
+
+/// The time of a ping at the rate; of a trace, which may be idle at its fastest, none.
+fn serial(way: &Impairments) -> Nanos {
+    let bits = (PING + u64::from(way.overhead)) * 8;
+    match way.rate {
+        Rate::Fixed(rate) => Nanos((bits * 1_000_000_000).div_ceil(rate.0.max(1))),
+        Rate::Unlimited | Rate::Trace(_) => Nanos::ZERO,
     }
 }
 
@@ -254,7 +307,7 @@ mod tests {
     use crate::contract::WaitMode;
     use crate::figures::path::LinkFigures;
     use crate::figures::{Distribution, Quantile};
-    use crate::path::network::{GilbertElliott, Loss, Order, Outages};
+    use crate::path::network::{GilbertElliott, Jitter, Loss, Order, Outages, Shape};
 
     fn network(way: Impairments) -> Network {
         Network {
@@ -413,5 +466,22 @@ mod tests {
         assert_eq!(least_rtt(&network(delay(25))), Some(Nanos::from_millis(50)));
         assert_eq!(with(Shape::Uniform, 5), Some(Nanos::from_millis(40)));
         assert_eq!(with(Shape::Normal, 5), None);
+        // Pareto's offsets begin at 0.577 of the scale below 0.
+        assert_eq!(with(Shape::Pareto, 5).map(|least| least.0 / 10_000), Some(4_422));
+        let table = Shape::Table([-0.5, 0.0, 0.5].into());
+        assert_eq!(with(table, 4), Some(Nanos::from_millis(46)));
+    }
+
+    #[test]
+    fn an_idle_ping_takes_the_delays_and_its_time_at_the_rates() {
+        let of = |typed: &str| {
+            let link = &Network::parse(typed).unwrap().links[0];
+            IdlePing::of(link).to_string()
+        };
+        assert_eq!(of("delay=20ms"), "40.0 ms");
+        // 84 bytes at 1 Mbit/s are 0.672 ms.
+        assert_eq!(of("delay=20ms,up.rate=1mbit"), "40.7 ms");
+        assert_eq!(of("lte"), "50.1 ms on average, 44.3 ms at least");
+        assert_eq!(of("delay=20ms,jitter=5ms,jitter-shape=normal"), "40.0 ms on average");
     }
 }

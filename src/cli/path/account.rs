@@ -7,6 +7,7 @@ use crate::path::network::Backend;
 use crate::report::words;
 use crate::time::Nanos;
 use crate::trial::emulator::{Built, Rights};
+use crate::units::BitRate;
 
 /// What a network is made of.
 pub(super) fn devices(backend: Backend) -> &'static str {
@@ -21,19 +22,22 @@ pub(super) fn devices(backend: Backend) -> &'static str {
 pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| addresses.join(" and ");
     let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());
-    let links = built.round_trips.len();
+    let links = built.pings.len();
     let devices = devices(built.backend);
     let rights = match built.rights {
         Rights::Own => "",
         Rights::UserNamespace => ", in a user namespace",
     };
     let grouping = built.grouping.name();
-    let round_trips: Vec<String> = built.round_trips.iter().map(ToString::to_string).collect();
+    let pings: Vec<String> = built.pings.iter().map(ToString::to_string).collect();
+    let cards: Vec<String> = built.nics.iter().map(|pair| cards(*pair)).collect();
     let mut lines = vec![format!(
-        "near {}, far {}; RTT at least {}; {devices} ({}){rights}; {grouping}; MTU {}; seed {seed}",
+        "near {}, far {}; an idle ping takes {}; network cards {}; {devices} ({}){rights}; {grouping}; \
+         MTU {}; seed {seed}",
         of_first(Side::Near),
         of_first(Side::Far),
-        round_trips.join(", "),
+        pings.join("; "),
+        cards.join("; "),
         built.why,
         built.mtu,
     )];
@@ -45,6 +49,13 @@ pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
     }
     lines.extend(built.notes.iter().cloned());
     lines
+}
+
+/// The rates of a link's network cards.
+fn cards(rates: [Option<BitRate>; 2]) -> String {
+    let text = |rate: Option<BitRate>| rate.map_or("none".to_owned(), |rate| rate.to_string());
+    let [near, far] = rates.map(text);
+    if near == far { near } else { format!("{near} (near), {far} (far)") }
 }
 
 /// The account of each direction of each link.

@@ -27,7 +27,11 @@ const NOT_EXECUTABLE: u8 = 126;
 
 /// Runs the commands; the near one's exit code, or why it did not run.
 pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
-    show_own_processes();
+    if has_own_mounts() {
+        show_own_processes();
+        // Where that is not allowed, the hosts have addresses and no names.
+        let _ = name_hosts(&task.names);
+    }
     let far = match task.far_command.as_deref().map(|far| start_far(far, task)) {
         None => None,
         Some(Ok(far)) => far,
@@ -39,19 +43,41 @@ pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
     }
 }
 
+/// Makes sure that what is mounted from here on is seen by the commands alone.
+fn has_own_mounts() -> bool {
+    let (none, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+    // SAFETY: the string is NUL-terminated, and the rest are integers and null.
+    unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) == 0 }
+}
+
 /// Gives this process namespace a /proc of its own. Where that is not allowed (in some containers) the
 /// commands see the processes of the host, by other numbers than their own.
 fn show_own_processes() {
-    let none = std::ptr::null();
+    let (kind, at) = (c"proc".as_ptr(), c"/proc".as_ptr());
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     // SAFETY: the strings are NUL-terminated, and the rest are integers and null.
-    unsafe {
-        let private = libc::MS_REC | libc::MS_PRIVATE;
-        if libc::mount(none, c"/".as_ptr(), none, private, none.cast()) == 0 {
-            let (kind, at) = (c"proc".as_ptr(), c"/proc".as_ptr());
-            let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-            libc::mount(kind, at, kind, flags, none.cast());
-        }
-    }
+    unsafe { libc::mount(kind, at, kind, flags, std::ptr::null()) };
+}
+
+/// Puts these lines in front of what /etc/hosts says, for this mount namespace alone: over it goes a
+/// file of a filesystem in memory that is nowhere else to be seen.
+fn name_hosts(lines: &str) -> io::Result<()> {
+    let text = std::fs::read("/etc/hosts")?;
+    let (none, nowhere) = (std::ptr::null::<libc::c_char>(), c"/tmp".as_ptr());
+    let done = |code| if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: the strings are NUL-terminated, and the rest are integers and null.
+    done(unsafe {
+        libc::mount(c"tmpfs".as_ptr(), nowhere, c"tmpfs".as_ptr(), flags, none.cast())
+    })?;
+    let bound = std::fs::write("/tmp/hosts", [lines.as_bytes(), &text].concat()).and_then(|()| {
+        let (from, to) = (c"/tmp/hosts".as_ptr(), c"/etc/hosts".as_ptr());
+        // SAFETY: as above.
+        done(unsafe { libc::mount(from, to, none, libc::MS_BIND, none.cast()) })
+    });
+    // The file stays as long as it is bound.
+    // SAFETY: as above.
+    done(unsafe { libc::umount2(nowhere, libc::MNT_DETACH) }).and(bound)
 }
 
 /// Starts the far command and waits until it listens, or has had the time to. `None` where it has

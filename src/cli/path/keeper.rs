@@ -42,6 +42,8 @@ pub(super) struct Task {
     pub far_command: Option<String>,
     /// The port at which it must listen before the near command starts.
     pub far_ready: Option<u16>,
+    /// Lines for /etc/hosts: what the commands may call the hosts.
+    pub names: String,
     /// Whether the end of the far command is told.
     pub talk: Talk,
 }

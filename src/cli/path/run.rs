@@ -22,10 +22,10 @@ use crate::trial::emulator::{Built, Emulator};
 Both hosts are namespaces of this machine; nothing else is reachable from them. The commands find
 DEADHEAT_NEAR, DEADHEAT_FAR, DEADHEAT_NEAR6 and DEADHEAT_FAR6 in their environment (and
 DEADHEAT_FAR_2 and so on for further links); $DEADHEAT_FAR is replaced in COMMAND, too, so quote it.
-The addresses are always the same: 198.18.0.1 is near, 198.18.0.2 is far.
+The addresses are always the same: 198.18.0.1 is near, 198.18.0.2 is far, and so are they called.
 
   deadheat path run delay=20ms,loss=1% --far 'iperf3 -s' -- iperf3 -c '$DEADHEAT_FAR'
-  deadheat path run delay=20ms -- ping -c 3 198.18.0.2
+  deadheat path run delay=20ms -- ping -c 3 far
   deadheat path run rate=5mbit,delay=30ms -- bash")]
 pub(super) struct RunArgs {
     /// The network, as for `race --path`: delay=20ms,loss=1%,rate=20mbit
@@ -80,6 +80,7 @@ pub(super) fn run(args: RunArgs) -> Result<Verdict> {
         far: -1,
         far_command: args.far,
         far_ready: args.far_ready,
+        names: names(emulator.built()),
         talk,
     };
     let terminal = Terminal::take_note();
@@ -121,6 +122,15 @@ fn wait(mut keeper: Child, emulator: &mut Emulator) -> Result<u8> {
             Taken::FromTerminal | Taken::Nothing => {}
         }
     }
+}
+
+/// Lines for /etc/hosts: `near` and `far` at the addresses of the first link.
+fn names(built: &Built) -> String {
+    let line = |side, name| {
+        let addresses = built.of_link(side, 0).iter();
+        addresses.map(|address| format!("{address} {name}\n")).collect::<String>()
+    };
+    line(Side::Near, "near") + &line(Side::Far, "far")
 }
 
 /// What the commands find in their environment.

@@ -18,8 +18,7 @@ use crate::datapath::wait::{Plan, plan};
 use crate::error::{Error, Result};
 use crate::figures::path::{LinkFigures, PathFigures, WayFigures};
 use crate::path::impair::Place;
-use crate::path::network::{Grouping, Impairments, Network, Rate};
-use crate::path::trace::Content;
+use crate::path::network::{Grouping, Impairments, Network};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::BitRate;
 
@@ -49,21 +48,8 @@ const FASTEST: u64 = 10_000_000_000;
 /// packets of a frame depart at one time as it is.
 pub fn grouping_for(network: &Network) -> Grouping {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
-    let fast = ways.filter_map(|way| highest_rate(&way.rate)).any(|rate| rate.0 > STRICT_UP_TO.0);
+    let fast = ways.filter_map(|way| way.rate.highest()).any(|rate| rate.0 > STRICT_UP_TO.0);
     network.grouping.unwrap_or(if fast { Grouping::Aggregate } else { Grouping::Strict })
-}
-
-/// What of a rate makes packets leave one after another; `None` where nothing does.
-fn highest_rate(rate: &Rate) -> Option<BitRate> {
-    match rate {
-        Rate::Unlimited => None,
-        Rate::Fixed(rate) => Some(*rate),
-        Rate::Trace(trace) => match &trace.content {
-            Content::Steps(steps) => steps.iter().map(|step| step.rate).max_by_key(|rate| rate.0),
-            // What leaves at one opportunity leaves at one time.
-            Content::Opportunities { .. } => None,
-        },
-    }
 }
 
 /// The threads, which run until this is dropped.
@@ -200,7 +186,7 @@ fn budget(ways: usize) -> usize {
 
 /// Bytes that are likely to be under way at once: those of the delay, and at most 64 MiB.
 fn expected(model: &Impairments) -> usize {
-    let rate = highest_rate(&model.rate).map_or(FASTEST, |rate| rate.0.min(FASTEST));
+    let rate = model.rate.highest().map_or(FASTEST, |rate| rate.0.min(FASTEST));
     let bytes = u128::from(rate) * u128::from(model.delay.0) / 8_000_000_000;
     (bytes as usize).clamp(4 << 20, 64 << 20)
 }

@@ -12,16 +12,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use super::card::{Card, Cards};
 use super::namespace::{self, Namespace};
 use super::netlink::{Netlink, Settings};
-use super::packet::{End, Wire};
+use super::packet::Wire;
 use super::port::Port;
 use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
 use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::path::netem::{self, Line, Seeded, Spaces};
-use crate::path::network::{Backend, Network};
+use crate::path::network::{Backend, Impairments, Link, Network};
 
 /// Packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that
 /// nothing is lost but what the model takes.
@@ -91,6 +92,8 @@ pub struct Hosts {
     pub near: Vec<IpAddr>,
     /// Those of the far host.
     pub far: Vec<IpAddr>,
+    /// Their network cards.
+    pub cards: Cards,
     /// What the devices are.
     pub backend: Backend,
     /// Why these.
@@ -114,7 +117,6 @@ impl Hosts {
         let mut notes = Vec::new();
         let mut near = Host::new(network.mtu, &mut notes)?;
         let mut far = Host::new(network.mtu, &mut Vec::new())?;
-        let links = network.links.len();
         let (made, backend, why) = make_devices(network, &near, &far)?;
         let mut kernel = None;
         let ports = match made {
@@ -122,7 +124,7 @@ impl Hosts {
                 bring_up(network, [&mut near, &mut far])?;
                 ports
             }
-            Made::Veth(mut middle) => (0..links)
+            Made::Veth(mut middle) => (0..network.links.len())
                 .map(|link| middle.connect(link, network.mtu, &mut near, &mut far))
                 .collect::<Result<_>>()?,
             Made::Kernel(middle) => {
@@ -134,13 +136,16 @@ impl Hosts {
                 Vec::new()
             }
         };
-        for link in 0..links {
+        for (link, Link { up, down }) in network.links.iter().enumerate() {
             near.addresses(Side::Near, link)?;
             far.addresses(Side::Far, link)?;
+            near.card(link, up, &mut notes)?;
+            far.card(link, down, &mut notes)?;
         }
-        if links > 1 {
+        notes.dedup();
+        if network.links.len() > 1 {
             near.route_by_source()?;
-            if let Err(error) = announce(&near, &far, links) {
+            if let Err(error) = announce(&near, &far, network.links.len()) {
                 notes.push(format!("multipath TCP uses one link only ({error})"));
             }
         }
@@ -150,6 +155,7 @@ impl Hosts {
             kernel,
             near: near.addresses,
             far: far.addresses,
+            cards: Cards::of(near.cards, far.cards),
             backend,
             why,
             notes,
@@ -183,6 +189,8 @@ struct Host {
     /// Numbers of its devices, by link.
     devices: Vec<u32>,
     addresses: Vec<IpAddr>,
+    /// Network cards, by link.
+    cards: Vec<Card>,
 }
 
 impl Host {
@@ -195,7 +203,8 @@ impl Host {
         let mut netlink = Netlink::route().map_err(failed("open a netlink socket"))?;
         let up = netlink.device("lo").and_then(|lo| netlink.set_flags(lo.index, libc::IFF_UP));
         up.map_err(failed("bring up a host's loopback device"))?;
-        Ok(Host { namespace, netlink, version_6, devices: Vec::new(), addresses: Vec::new() })
+        let (devices, addresses, cards) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Host { namespace, netlink, version_6, devices, addresses, cards })
     }
 
     /// Brings up the host's end of the next link.
@@ -204,6 +213,14 @@ impl Host {
         let index = self.netlink.device(name).map_err(failed(&doing))?.index;
         set_up(&mut self.netlink, index, mtu, flags).map_err(failed(&doing))?;
         self.devices.push(index);
+        Ok(())
+    }
+
+    /// Puts its network card before its device of the next link, by which it sends this `way`.
+    fn card(&mut self, link: usize, way: &Impairments, notes: &mut Vec<String>) -> Result<()> {
+        let netlink = self.namespace.within(Netlink::route);
+        let netlink = netlink.map_err(failed("open a netlink socket"))?;
+        self.cards.push(Card::new(netlink, &device_name(link), way, notes)?);
         Ok(())
     }
 
@@ -368,9 +385,7 @@ impl Middle {
     fn open(&mut self, inner: &str, outer: &str, mtu: u16, host: &mut Host) -> io::Result<Wire> {
         let index = self.netlink.device(inner)?.index;
         set_up(&mut self.netlink, index, mtu, libc::IFF_NOARP)?;
-        let mut there = host.namespace.within(Netlink::route)?;
-        let outer = End { device: there.device(outer)?, netlink: there, name: outer.to_owned() };
-        Wire::open(&self.netlink.device(inner)?, outer)
+        Wire::open(&self.netlink.device(inner)?, host.netlink.device(outer)?.address)
     }
 }
 

@@ -5,6 +5,7 @@
 //! becomes of each packet in them, and writes what survives to the other port at the time at which it
 //! departs.
 
+pub mod card;
 pub mod forward;
 pub mod hosts;
 mod lag;

@@ -39,8 +39,8 @@ pub(super) struct Settings {
 const NLMSG_HEADER: usize = 16;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
-const NLM_F_EXCL: u16 = 0x200;
-const NLM_F_CREATE: u16 = 0x400;
+pub(super) const NLM_F_EXCL: u16 = 0x200;
+pub(super) const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 
@@ -252,9 +252,8 @@ impl Netlink {
         let mut message = Message::new(GENL_ID_CTRL, 0, &[CTRL_CMD_GETFAMILY, 1, 0, 0]);
         message.text(CTRL_ATTR_FAMILY_NAME, name);
         let reply = self.ask(message)?.ok_or(io::ErrorKind::InvalidData)?;
-        attributes(reply.get(4..).unwrap_or_default())
-            .find(|(kind, _)| *kind == CTRL_ATTR_FAMILY_ID)
-            .and_then(|(_, value)| Some(u16::from_ne_bytes(value.get(..2)?.try_into().ok()?)))
+        nested(reply.get(4..).unwrap_or_default(), CTRL_ATTR_FAMILY_ID)
+            .and_then(|value| Some(u16::from_ne_bytes(value.get(..2)?.try_into().ok()?)))
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
@@ -293,7 +292,7 @@ impl Netlink {
 
     /// Sends a request and reads until it is acknowledged; answers what came before that, without its
     /// header.
-    fn ask(&mut self, mut message: Message) -> io::Result<Option<Vec<u8>>> {
+    pub(super) fn ask(&mut self, mut message: Message) -> io::Result<Option<Vec<u8>>> {
         self.sequence += 1;
         message.finish(self.sequence);
         let fd = self.socket.as_raw_fd();
@@ -335,12 +334,12 @@ impl Netlink {
 }
 
 /// A request under construction.
-struct Message {
+pub(super) struct Message {
     bytes: Vec<u8>,
 }
 
 impl Message {
-    fn new(kind: u16, flags: u16, header: &[u8]) -> Message {
+    pub(super) fn new(kind: u16, flags: u16, header: &[u8]) -> Message {
         let mut bytes = vec![0; NLMSG_HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         bytes[6..8].copy_from_slice(&(flags | NLM_F_REQUEST | NLM_F_ACK).to_ne_bytes());
@@ -348,7 +347,7 @@ impl Message {
         Message { bytes }
     }
 
-    fn attribute(&mut self, kind: u16, value: &[u8]) {
+    pub(super) fn attribute(&mut self, kind: u16, value: &[u8]) {
         let len = 4 + value.len() as u16;
         self.bytes.extend(len.to_ne_bytes());
         self.bytes.extend(kind.to_ne_bytes());
@@ -357,14 +356,19 @@ impl Message {
     }
 
     fn word(&mut self, kind: u16, value: u32) {
-        self.attribute(kind, &value.to_ne_bytes());
+        self.words(kind, &[value]);
     }
 
-    fn text(&mut self, kind: u16, value: &str) {
+    pub(super) fn words(&mut self, kind: u16, values: &[u32]) {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        self.attribute(kind, &bytes);
+    }
+
+    pub(super) fn text(&mut self, kind: u16, value: &str) {
         self.attribute(kind, &[value.as_bytes(), &[0]].concat());
     }
 
-    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) {
+    pub(super) fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) {
         let start = self.bytes.len();
         self.bytes.extend([0; 2]);
         self.bytes.extend((kind | NESTED).to_ne_bytes());
@@ -413,8 +417,13 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     })
 }
 
+/// The attribute of this kind in these bytes.
+pub(super) fn nested(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
 /// The attributes in these bytes: kind and value.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
         let kind = u16::from_ne_bytes(bytes.get(2..4)?.try_into().ok()?) & !NESTED;
@@ -424,7 +433,7 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 

@@ -7,10 +7,9 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::netlink::{Device, Netlink};
+use super::netlink::Device;
 use super::port::Port;
 use crate::path::segment::VNET;
 
@@ -32,30 +31,17 @@ pub(super) struct Wire {
     socket: OwnedFd,
     /// The hardware address of the host's end.
     host: [u8; 6],
-    /// The name of the host's end.
-    outer: String,
-    /// In the host's namespace, to ask for the device's counters.
-    netlink: Mutex<Netlink>,
     /// What the socket counted as dropped; the kernel forgets it when asked.
     socket_drops: AtomicU64,
 }
 
-/// The host's end of a veth pair.
-pub(super) struct End {
-    /// A socket of the host's namespace.
-    pub netlink: Netlink,
-    /// The device's name.
-    pub name: String,
-    /// What it is.
-    pub device: Device,
-}
-
 impl Wire {
-    /// Opens the inner end, which is in the calling thread's network namespace; both ends are set up.
+    /// Opens the inner end, which is in the calling thread's network namespace; both ends are set up, and
+    /// the host's has this hardware address.
     ///
     /// # Errors
     /// What socket(2), setsockopt(2) or bind(2) says.
-    pub(super) fn open(inner: &Device, outer: End) -> io::Result<Wire> {
+    pub(super) fn open(inner: &Device, host: [u8; 6]) -> io::Result<Wire> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // Protocol 0: nothing arrives before it is bound to the device.
         // SAFETY: the call takes integers.
@@ -86,13 +72,7 @@ impl Wire {
         if done < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Wire {
-            socket,
-            host: outer.device.address,
-            outer: outer.name,
-            netlink: Mutex::new(outer.netlink),
-            socket_drops: AtomicU64::new(0),
-        })
+        Ok(Wire { socket, host, socket_drops: AtomicU64::new(0) })
     }
 
     /// What the socket had no room for, since it was made.
@@ -192,9 +172,7 @@ impl Port for Wire {
     }
 
     fn drops(&self) -> u64 {
-        let Ok(mut netlink) = self.netlink.lock() else { return 0 };
-        let device_drops = netlink.device(&self.outer).map_or(0, |device| device.tx_dropped);
-        device_drops + self.dropped_at_socket()
+        self.dropped_at_socket()
     }
 }
 

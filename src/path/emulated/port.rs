@@ -26,8 +26,8 @@ pub trait Port: Send + Sync {
     /// lost then.
     fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<()>;
 
-    /// How many frames that the host sent were lost before they could be read, since the device was
-    /// made.
+    /// How many frames that the host's device let go were lost before they could be read, since the
+    /// device was made.
     fn drops(&self) -> u64;
 }
 

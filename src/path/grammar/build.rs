@@ -47,6 +47,7 @@ pub(super) fn impairments(
         _ => LossPer::Packet,
     };
     let built = Impairments {
+        nic: settings.text("nic").map(forms::nic).transpose()?.unwrap_or_default(),
         loss,
         loss_per,
         duplicate: share("duplicate"),

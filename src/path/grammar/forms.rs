@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::path::files::{Files, content};
-use crate::path::network::Limit;
+use crate::path::network::{Limit, Nic};
 use crate::spec::Kind;
 use crate::time::Nanos;
 use crate::units::{
-    Bare, Bytes, bytes_text, parse_bytes, parse_count, parse_share, parse_span, percent, span_text,
+    Bare, Bytes, bytes_text, parse_bytes, parse_count, parse_rate, parse_share, parse_span,
+    percent, span_text,
 };
 
 /// Nothing in a path takes longer, in nanoseconds.
@@ -59,6 +60,21 @@ pub(super) fn loss(typed: &str) -> Result<()> {
         typed,
         "nothing would arrive; write less than 100%, or drop=N-N for packets in particular",
     )
+}
+
+/// A network card: its rate, or `none`.
+pub(super) fn nic(typed: &str) -> Result<Nic> {
+    if typed == "none" {
+        return Ok(Nic::None);
+    }
+    let rate = parse_rate(typed)
+        .map_err(|e| Error::usage(format!("{e}; a network card is a rate (1gbit) or `none`")))?;
+    match rate.0 {
+        1_000..=1_000_000_000_000 => Ok(Nic::Rate(rate)),
+        _ => Err(Error::usage(format!(
+            "a network card of {typed}; its rate lies between 1kbit and 1000gbit"
+        ))),
+    }
 }
 
 /// A mean burst of losses.

@@ -90,6 +90,12 @@ pub const LINK: &[Key] = &[
         doc: "after this time one that is held back goes anyway",
     },
     Key {
+        name: "nic",
+        kind: Kind::Own { form: "RATE|none", check: |typed| forms::nic(typed).map(drop) },
+        default: "",
+        doc: "the rate of the sending host's network card, which loses nothing: a full send buffer holds the sender back; not set: 10gbit, or twice `rate` where that is more",
+    },
+    Key {
         name: "rate",
         kind: Kind::Rate(1, 1_000_000_000_000),
         default: "",

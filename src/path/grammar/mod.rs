@@ -110,7 +110,7 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
         links.push(of_link);
     }
     if carrier == Carrier::Simulated {
-        refuse_supers(links.iter().flatten())?;
+        refuse_in_simulation(links.iter().flatten())?;
     }
     let mut network = whole_path(&whole, carrier)?;
     let mut files = Files::new(read);
@@ -120,14 +120,20 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
     Ok(network)
 }
 
-/// In a simulation there is nothing but single packets.
-fn refuse_supers<'a, 'b: 'a>(mut words: impl Iterator<Item = &'a Word<'b>>) -> Result<()> {
-    match words.find(|word| word.key.name == "loss-per") {
-        Some(word) => Err(Error::usage(format!(
-            "path: `{word}`: a simulated path has no super-packets; leave it out"
-        ))),
-        None => Ok(()),
+/// In a simulation there is nothing but single packets, and no CPU that would hold a sender back.
+fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -> Result<()> {
+    for word in words {
+        let wrong = match (word.key.name, word.value) {
+            ("loss-per", _) => "a simulated path has no super-packets; leave it out",
+            ("nic", "none") => {
+                "without a network card a simulated host could send without end at one time; give a rate \
+                 or leave it out"
+            }
+            _ => continue,
+        };
+        return Err(Error::usage(format!("path: `{word}`: {wrong}")));
     }
+    Ok(())
 }
 
 /// What holds for the whole path; its links are still to come.

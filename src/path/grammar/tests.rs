@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::path::network::{
-    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Order, Outages,
-    Queue, Rate, Reorder, Shape,
+    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Nic, Order,
+    Outages, Queue, Rate, Reorder, Shape,
 };
 use crate::path::trace::Content;
 use crate::path::{Path, profile};
@@ -123,6 +123,28 @@ fn rate_queue_and_discipline() {
         }
     );
     assert_eq!(up("rate=20mbit,overhead=38B").overhead, 38);
+}
+
+#[test]
+fn a_card_is_usual_of_a_rate_or_none() {
+    let rate = |typed: &str| up(typed).nic_rate().map(|rate| rate.0 / 1_000_000);
+    assert_eq!(rate("delay=1ms"), Some(10_000));
+    assert_eq!(rate("rate=20mbit"), Some(10_000));
+    assert_eq!(rate("rate=10gbit"), Some(20_000));
+    assert_eq!(rate("rate=40gbit,nic=1gbit"), Some(1_000));
+    assert_eq!(rate("nic=none"), None);
+    assert_eq!(down("up.nic=1gbit").nic, Nic::Usual);
+    assert_eq!(
+        read("up.nic=1gbit,down.nic=none").unwrap().to_string(),
+        "up.nic=1gbit,down.nic=none"
+    );
+    refused("nic=10", &["`nic=10`", "10bit"]);
+    refused("nic=off", &["none"]);
+    refused("nic=1bit", &["between 1kbit and 1000gbit"]);
+    let simulated = |typed: &str| Path::parse(&format!("sim:{typed}"));
+    assert!(simulated("delay=1ms,nic=1gbit").is_ok());
+    let said = simulated("delay=1ms,nic=none").unwrap_err().to_string();
+    assert!(said.contains("without end") && said.contains("give a rate"), "{said}");
 }
 
 #[test]
@@ -385,6 +407,7 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
             [format!("{}B", n + 4_000), format!("{n}pkt"), format!("{n}ns")][n as usize % 3].clone()
         }
         "rate" => format!("{}bit", n + 100),
+        "nic" => [format!("{}bit", n + 1_000), "none".into()][n as usize % 2].clone(),
         "overhead" => format!("{}B", n % 1_500),
         "reorder-depth" | "seed" => format!("{n}"),
         "mtu" => format!("{}", 576 + n % 9_000),

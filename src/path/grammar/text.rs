@@ -6,7 +6,7 @@ use super::build::{chain_of, outages_of};
 use super::forms::limit_text;
 use crate::contract::WaitMode;
 use crate::path::network::{
-    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Order,
+    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic, Order,
     Outages, Queue, Rate, Shape,
 };
 use crate::path::trace::Content;
@@ -88,6 +88,11 @@ fn pairs(way: &Impairments) -> Vec<Pair> {
     }
     pairs.extend(loss_pairs(&way.loss));
     pairs.extend((way.loss_per == LossPer::Super).then(|| ("loss-per", "super".to_owned())));
+    match way.nic {
+        Nic::Usual => {}
+        Nic::Rate(rate) => pairs.push(("nic", rate_text(rate))),
+        Nic::None => pairs.push(("nic", "none".to_owned())),
+    }
     pairs.extend(rate_pairs(way));
     pairs
 }

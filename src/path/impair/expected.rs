@@ -4,8 +4,8 @@
 use std::f64::consts::PI;
 use std::ops::{Add, Mul, RangeInclusive};
 
-use super::shape::normal;
-use crate::path::network::{GilbertElliott, Impairments, Loss, LossPer, Rate};
+use super::shape::{normal, offset};
+use crate::path::network::{GilbertElliott, Impairments, Jitter, Loss, LossPer, Rate, Shape};
 use crate::path::trace::Content;
 
 /// The most numbers of losses that are told apart; where more are likely, the interval is normal.
@@ -20,6 +20,16 @@ pub fn share(loss: &Loss) -> Option<f64> {
             Some(bad / (good + bad))
         }
         Loss::None | Loss::Bernoulli(_) | Loss::GilbertElliott(_) => chain(loss).map(|c| c.share()),
+    }
+}
+
+/// The least offset of a delay, in nanoseconds; `None` where it has no bound.
+pub fn least_offset(jitter: &Jitter) -> Option<i64> {
+    match jitter.shape {
+        Shape::Normal => None,
+        // The rarest of long tails are at the other end.
+        Shape::Pareto => Some(offset(jitter, u64::MAX)),
+        Shape::Uniform | Shape::Table(_) => Some(offset(jitter, 0)),
     }
 }
 

@@ -15,17 +15,12 @@ use crate::error::{Error, Result};
 use crate::figures::path::{LinkFigures, PathFigures, WayFigures};
 use crate::figures::series::Point;
 use crate::path::impair::{self, Capable, Channel, Packet};
-use crate::path::network::{Link, Rate};
-use crate::path::trace::Content;
+use crate::path::network::{Link, USUAL_NIC};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::Progress;
 use crate::transport::simulated::UDP_HEADER;
 use crate::units::BitRate;
-
-/// How fast a host hands packets to the path, unless the path itself is faster. Without this nothing
-/// would hold back a sender that nobody controls, where the path has no rate either.
-pub(super) const INTERFACE: BitRate = BitRate(10_000_000_000);
 
 /// How many things may happen at one time until it is clear that time does not pass.
 const STANDSTILL: u64 = 50_000_000;
@@ -40,7 +35,9 @@ pub(super) struct World {
     flights: Flights,
     cutter: Cutter,
     interfaces: [Interface; 2],
-    speed: BitRate,
+    /// How fast a host hands packets to the path, near and far. Without this nothing would hold back
+    /// a sender that nobody controls, where the path has no rate either.
+    nics: [BitRate; 2],
     ends: Vec<End>,
     /// Whether each host has said that it will send no more.
     told: [Told; 2],
@@ -80,7 +77,7 @@ impl World {
             flights: Flights::default(),
             cutter,
             interfaces: [Interface::default(); 2],
-            speed: speed(link),
+            nics: [&link.up, &link.down].map(|way| way.nic_rate().unwrap_or(USUAL_NIC)),
             ends: Vec::new(),
             told: [Told::No; 2],
             stop: Arc::default(),
@@ -239,7 +236,8 @@ impl World {
             carried += len;
         }
         self.flights.gone(slot);
-        let takes = (u128::from(carried) * 8_000_000_000).div_ceil(u128::from(self.speed.0.max(1)));
+        let takes =
+            (u128::from(carried) * 8_000_000_000).div_ceil(u128::from(self.nics[me].0.max(1)));
         self.interfaces[me].free_at = now + Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
     }
 
@@ -276,19 +274,6 @@ fn host(side: Side) -> usize {
         Side::Near => 0,
         Side::Far => 1,
     }
-}
-
-/// How fast both interfaces are: no slower than the path at its fastest.
-fn speed(link: &Link) -> BitRate {
-    let fastest = |rate: &Rate| match rate {
-        Rate::Unlimited => BitRate(0),
-        Rate::Fixed(rate) => *rate,
-        Rate::Trace(trace) => match &trace.content {
-            Content::Steps(steps) => steps.iter().map(|step| step.rate).max().unwrap_or(BitRate(0)),
-            Content::Opportunities { .. } => BitRate(0),
-        },
-    };
-    INTERFACE.max(fastest(&link.up.rate)).max(fastest(&link.down.rate))
 }
 
 fn unfinished() -> Error {

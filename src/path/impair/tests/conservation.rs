@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::path::network::{
-    Discipline, Ecn, GilbertElliott, Limit, LossPer, Order, Queue as QueueModel, Reorder, Shape,
+    Discipline, Ecn, GilbertElliott, Limit, LossPer, Nic, Order, Queue as QueueModel, Reorder,
+    Shape,
 };
 use crate::path::trace::{Step, Trace};
 use crate::rng::SplitMix64;
@@ -52,6 +53,7 @@ fn model(rng: &mut SplitMix64) -> Impairments {
     };
     let steps = trace(rng);
     Impairments {
+        nic: Nic::Usual,
         loss: pick(
             rng,
             &[
