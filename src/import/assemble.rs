@@ -217,6 +217,8 @@ impl Gathered {
                 budget_ns: None,
                 every_ns: None,
                 margin: Some(settings.margin),
+                resolve: None,
+                claims_all: false,
                 confidence: settings.confidence,
                 placement: None,
                 vary: Vec::new(),

@@ -37,6 +37,8 @@ fn words(asked: &Asked) -> Words {
         budget_ns,
         every_ns,
         margin,
+        resolve,
+        claims_all,
         confidence,
         placement,
         vary,
@@ -69,6 +71,12 @@ fn words(asked: &Asked) -> Words {
     }
     if let Some(margin) = margin {
         words.option("margin", units::percent(*margin));
+    }
+    if let Some(resolve) = resolve {
+        words.option("resolve", units::percent(*resolve));
+    }
+    if *claims_all {
+        words.option("claims", "all");
     }
     words.option("confidence", units::percent(*confidence));
     if let Some(every) = every_ns {

@@ -93,6 +93,6 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use request::{Request, Request as Race};
+pub use request::{Claims, Request, Request as Race};
 pub use resume::{replay, resume};
 pub use stage::{Event, Keep, Observer, Place, Stage, Unobserved};

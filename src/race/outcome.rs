@@ -121,6 +121,12 @@ pub struct Asked {
     /// The margin as a fraction, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
+    /// The resolution asked for, as a fraction, where one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve: Option<f64>,
+    /// Whether contenders that the far kernel answers take part in claims, where that was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claims_all: bool,
     /// The confidence as a fraction.
     pub confidence: f64,
     /// The placement, where one was given.

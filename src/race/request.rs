@@ -57,6 +57,8 @@ pub struct Request {
     pub(super) budget: Option<Nanos>,
     pub(super) every: Option<Nanos>,
     pub(super) margin: Option<f64>,
+    pub(super) resolve: Option<f64>,
+    pub(super) claims: Claims,
     pub(super) confidence: f64,
     pub(super) seed: Option<u64>,
     pub(super) placement: Option<String>,
@@ -88,6 +90,8 @@ impl Request {
             budget: None,
             every: None,
             margin: None,
+            resolve: None,
+            claims: Claims::Competitors,
             confidence: DEFAULT_CONFIDENCE,
             seed: None,
             placement: None,
@@ -147,6 +151,19 @@ impl Request {
     /// Differences up to this fraction (0.05 for 5 %) do not matter.
     pub fn margin(mut self, fraction: f64) -> Request {
         self.margin = Some(fraction);
+        self
+    }
+
+    /// The resolution to reach, as a fraction: a difference beyond it would be found with 80 % power.
+    /// Extends the time, and never the margin.
+    pub fn resolve(mut self, fraction: f64) -> Request {
+        self.resolve = Some(fraction);
+        self
+    }
+
+    /// Which contenders claims are made about.
+    pub fn claims(mut self, claims: Claims) -> Request {
+        self.claims = claims;
         self
     }
 
@@ -246,6 +263,8 @@ impl Request {
             budget_ns: self.time_limit().map(|budget| budget.0),
             every_ns: self.every.map(|every| every.0),
             margin: self.margin,
+            resolve: self.resolve,
+            claims_all: self.claims == Claims::All,
             confidence: self.confidence,
             placement: self.placement.clone(),
             vary: self.vary.clone(),
@@ -294,15 +313,8 @@ impl Request {
                 intervals::LONGEST
             ));
         }
-        // Written so that NaN is refused too.
-        if let Some(margin) = self.margin
-            && !(margin > 0.0 && margin < 1.0)
-        {
-            return refuse(format!(
-                "a margin of {} %; it must lie above 0 % and below 100 %, such as 5%",
-                100.0 * margin
-            ));
-        }
+        check_share("margin", self.margin, "5%")?;
+        check_share("resolution", self.resolve, "2%")?;
         if !CONFIDENCES.contains(&self.confidence) {
             return refuse(format!(
                 "a confidence of {} %; 50 % to 99.99 % make sense, such as 95%",
@@ -392,6 +404,28 @@ impl Request {
     }
 }
 
+/// Refuses a share that is nothing, or everything.
+fn check_share(what: &str, share: Option<f64>, example: &str) -> Result<()> {
+    match share {
+        // Written so that NaN is refused too.
+        Some(share) if !(share > 0.0 && share < 1.0) => Err(Error::usage(format!(
+            "a {what} of {} %: it must lie above 0 % and below 100 %, such as {example}",
+            100.0 * share
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Which contenders claims are made about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Claims {
+    /// Those that compete. One that the far kernel answers is a floor to compare them with.
+    #[default]
+    Competitors,
+    /// All of them, the floor included.
+    All,
+}
+
 /// What comes after the last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
@@ -437,6 +471,7 @@ mod tests {
         assert!(refusal(ask().budget(Nanos::ZERO)).contains("budget"));
         for margin in [0.0, -0.1, 1.0, f64::NAN, f64::INFINITY] {
             assert!(refusal(ask().margin(margin)).contains("margin"), "{margin}");
+            assert!(refusal(ask().resolve(margin)).contains("resolution"), "{margin}");
         }
         for confidence in [0.4, 1.0, f64::NAN] {
             assert!(refusal(ask().confidence(confidence)).contains("confidence"));

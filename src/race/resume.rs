@@ -4,7 +4,7 @@ use super::cells;
 use super::notice::Notice;
 use super::outcome::{Outcome, Status};
 use super::plan;
-use super::request::{Checked, Request};
+use super::request::{Checked, Claims, Request};
 use super::run::{Course, blocks_done};
 use super::schedule;
 use super::stage::{Event, Stage};
@@ -117,6 +117,10 @@ fn request(outcome: &Outcome) -> Request {
     request.budget = asked.budget_ns.map(Nanos);
     request.every = asked.every_ns.map(Nanos);
     request.margin = asked.margin;
+    request.resolve = asked.resolve;
+    if asked.claims_all {
+        request = request.claims(Claims::All);
+    }
     request.confidence = asked.confidence;
     request.seed = Some(outcome.seed);
     request.placement.clone_from(&asked.placement);
