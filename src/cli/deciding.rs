@@ -10,7 +10,7 @@ use super::Verdict;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Deciding {
-    /// Run until a difference of this size would be found, such as 2%
+    /// Run until a difference of 2%, say, would be found
     ///
     /// It says beforehand how long that will take. The margin stays as it is.
     #[arg(long, value_name = "SHARE")]

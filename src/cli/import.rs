@@ -14,12 +14,15 @@ use super::report::samples_of;
 use super::{deliver, stdout_style};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "The format is detected from the content; --help has examples.",
+    after_long_help = "\
 Each file is a contender; files of the same --label are trials of one. The format is detected from the
 content: plain numbers, iperf3 -J, irtt, sockperf, ping, flent, hyperfine; gzip or not.
   deadheat import tcp.txt udp.txt --unit ms --each trial    each number is a transfer
   deadheat import rtt.txt --unit us                         each number is a round trip of one trial
-  deadheat import a1.json a2.json b1.json b2.json --label a --label a --label b --label b")]
+  deadheat import a1.json a2.json b1.json b2.json --label a --label a --label b --label b"
+)]
 pub(super) struct Args {
     /// The files
     #[arg(required = true, value_name = "FILE")]
@@ -29,15 +32,17 @@ pub(super) struct Args {
     /// One of ns us ms s, bit/s kbit/s Mbit/s Gbit/s, B/s kB/s MB/s GB/s MiB/s.
     #[arg(long, value_name = "UNIT")]
     unit: Option<String>,
-    /// What a plain number is: a sample of one trial, or a trial [default: sample]
+    /// What a plain number is [default: sample]
+    ///
+    /// A sample of one trial, or a trial.
     #[arg(long, value_name = "sample|trial")]
     each: Option<String>,
-    /// A contender's name: FILE=NAME, or NAME for the next file
+    /// A contender's name
     ///
-    /// It may be given again.
+    /// FILE=NAME, or NAME for the next file in order; may be given again.
     #[arg(long, value_name = "[FILE=]NAME")]
     label: Vec<String>,
-    /// The format of all files, where it cannot be detected
+    /// The format of all files [default: detected]
     #[arg(long = "as", value_name = "FORMAT")]
     reader: Option<String>,
     /// Differences up to this do not matter [default: 5%]
@@ -49,12 +54,14 @@ pub(super) struct Args {
     /// A title for the result
     #[arg(long)]
     title: Option<String>,
-    /// The result's file [default: deadheat-DATE-TIME.json]
+    /// The result's file [default: by date and time]
+    ///
+    /// It is deadheat-DATE-TIME.json unless given.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Keep the samples beside the result, in a file that ends in .samples
+    /// Keep the samples beside the result
     ///
-    /// Without this they are kept only where --html or --format needs them.
+    /// They are in a file that ends in .samples. Without this they are kept only where --html or --format needs them.
     #[arg(long)]
     samples: bool,
     #[command(flatten)]

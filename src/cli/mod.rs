@@ -52,7 +52,7 @@ enum Command {
     Report(report::Args),
     /// Compare two saved races: did anything change?
     Compare(compare::Args),
-    /// Apply the same statistics and reports to what other tools measured
+    /// Apply the same statistics to what other tools measured
     Import(Box<import::Args>),
     /// Show the races of a folder over time: when did anything change?
     History(history::Args),
@@ -62,7 +62,7 @@ enum Command {
     Path(path::PathArgs),
     /// Examine how far this machine can be trusted
     Doctor(doctor::Args),
-    /// Run published experiments again and compare their figures with those measured
+    /// Run published experiments again and compare the figures
     Study(study::Args),
     /// Print what a shell needs to complete command lines
     Completions(complete::Completions),

@@ -50,13 +50,15 @@ Exit: 0 it ran and can be trusted, 1 it failed, 2 the command line is wrong, 3 i
 or, with --gate, a contender got worse, 4 with --decided, a claim is undecided."
 )]
 pub(super) struct Args {
-    /// What to race: NAME or NAME:key=value,… [default: tcp udp, and icmp as the floor]
+    /// What to race [default: tcp and udp, with icmp as the floor]
+    ///
+    /// Each is NAME or NAME:key=value,…
     #[arg(value_name = "CONTENDER")]
     contenders: Vec<String>,
     /// What to ask of each contender [default: ping]
     #[arg(short, long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// The network, such as delay=25ms,loss=1% [default: loopback]
+    /// A network like delay=25ms [default: loopback]
     ///
     /// `deadheat list paths` shows what there is.
     #[arg(long, value_name = "PATH")]
@@ -115,9 +117,9 @@ pub(super) struct Args {
     /// A label for the result; may be given again
     #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
     label: Vec<String>,
-    /// The result's file [default: deadheat-DATE-TIME.json]
+    /// The result's file [default: by date and time]
     ///
-    /// It is saved after every block.
+    /// It is deadheat-DATE-TIME.json unless given, and saved after every block.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the file that `sink` names if it is there already

@@ -543,19 +543,19 @@ fn a_race_that_is_broken_off_before_its_first_block_leaves_nothing() {
     let [file, part] = ["race.json", "race.samples.part"].map(|name| directory.path().join(name));
     let flag = Arc::new(AtomicBool::new(false));
     let pressed = flag.clone();
-    let mut keep = super::keep::SamplesFile;
-    let broken = run_staged(
-        &ask(&["tcp", "udp"]),
-        |order| {
-            // A trial of the first block, which leaves half of its samples.
-            if order.samples.is_some() {
-                std::fs::write(&part, "half").unwrap();
-                pressed.store(true, Ordering::Relaxed);
-            }
-            ran(order, 100.0)
-        },
-        |stage| stage.stop(flag).save(&file).keep(&mut keep),
-    );
+    let mut runner = Fake(|order: &Order| {
+        // A trial of the first block, which leaves half of its samples.
+        if order.samples.is_some() {
+            std::fs::write(&part, "half").unwrap();
+            pressed.store(true, Ordering::Relaxed);
+        }
+        ran(order, 100.0)
+    });
+    let (mut observer, mut keep) = (super::Unobserved, super::keep::SamplesFile);
+    let clock = Manual::default();
+    let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let stage = stage.stop(flag).save(&file).keep(&mut keep);
+    let broken = ask(&["tcp", "udp"]).run_with(stage);
     assert!(matches!(broken, Err(Error::Interrupted)), "{broken:?}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

@@ -59,7 +59,7 @@ struct ReportArgs {
 #[derive(Debug, clap::Args)]
 struct Formed {
     /// How to show it: terminal, markdown or json; `study report` makes html, too
-    #[arg(long, default_value = "terminal", hide_default_value = true)]
+    #[arg(long, default_value = "terminal", hide_default_value = true, hide_short_help = true)]
     format: String,
     /// The same as --format json
     #[arg(short = 'J', long, conflicts_with = "format")]

@@ -32,7 +32,9 @@ pub(super) struct RunArgs {
     /// Fewer and shorter trials, as each study says
     #[arg(long)]
     quick: bool,
-    /// Races to run in full although the others are quick, separated by commas
+    /// Races to run in full although others are quick
+    ///
+    /// Commas separate them.
     #[arg(
         long,
         value_name = "RACE",
@@ -41,14 +43,15 @@ pub(super) struct RunArgs {
         conflicts_with = "all"
     )]
     full: Vec<String>,
-    /// The directory for results [default: deadheat-study-NAME-DATE]
+    /// The directory for results [default: by name and date]
     ///
+    /// It is deadheat-study-NAME-DATE unless given.
     /// Several studies get a directory each in it. The same command again goes on with a study that was
     /// broken off.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Fixes the order of trials and all other random choices
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     seed: Option<u64>,
     /// A label for the results; may be given again
     #[arg(long, value_name = "KEY=VALUE")]
@@ -61,9 +64,9 @@ pub(super) struct RunArgs {
     /// No progress
     #[arg(short, long)]
     quiet: bool,
-    /// Keep raw samples beside the results, in files that end in .samples
+    /// Keep raw samples beside the results
     ///
-    /// Without this they are kept only where --html needs them.
+    /// They are in files that end in .samples. Without this they are kept only where --html needs them.
     #[arg(long)]
     samples: bool,
     #[command(flatten)]
