@@ -51,22 +51,27 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "-i", "tcp", "udp"], "put -i after the contenders"),
         (&["race", "tcp", "-i", "1ms"], "10.0 ms to 3600 s make sense"),
         (&["race", "tcp", "--format", "xml"], "terminal, json, csv, markdown"),
-        (
-            &["race", "tcp", "--no-samples", "--format", "hdr"],
-            "--format hlog is made from the raw samples",
-        ),
+        (&["race", "tcp", "--margin", "0%"], "a margin of 0 %: it must lie above 0 %"),
+        (&["race", "tcp", "--margin", "200%"], "a margin of 200 %: it must lie above 0 %"),
+        (&["race", "tcp", "--resolve", "0%"], "a resolution of 0 %: it must lie above 0 %"),
+        (&["race", "tcp", "--resolve", "100%"], "below 100 %, such as 2%"),
+        (&["race", "-u"], "`-u`: name the contender instead: deadheat race udp"),
+        (&["race", "tcp", "--loss=1%"], "`--loss 1%`: loss is part of the path: --path loss=1%"),
+        (&["race", "tcp", "--no-samples"], "kept only where --samples asks"),
+        (&["race", "tcp", "--json", "--format", "csv"], "cannot be used with"),
+        (&["list", "tpc"], "did you mean `tcp`?"),
+        (&["study", "show", "kreylos"], "kreylos-echo-local"),
         (&["race", "tcp", "--path", "loss=120%"], "between 0% and 100%"),
         (&["race", "tcp", "--path", "delay=5ms,jitter=9ms"], "delay is at least 9ms"),
         (&["race", "tcp", "--path", "queue=64kB"], "needs `rate` or `trace`"),
         (&["race", "tcp", "--path", "sim:delay=1ms"], "sim-datagram"),
         (&["race", "tcp", "--label", "x"], "key=value"),
         (&["race", "unix", "--to", "127.0.0.1"], "does not leave its host"),
-        (&["race"], "CONTENDER"),
         (&["race", "--resume", "r.json", "--explain"], "--explain"),
         (&["race", "tcp", "--html", "/"], "--html takes the name of a file"),
         (&["report", "."], "--format html -o DIR"),
         (&["report", ".", "--format", "html"], "add -o DIR"),
-        (&["report", "a.json", "b.json"], "only --format html shows several"),
+        (&["report", "a.json", "b.json"], "only --format html shows several at once"),
         (&["path", "run", "delay=1ms"], "COMMAND"),
         (&["path", "run", "dleay=1ms", "--", "true"], "did you mean `delay`?"),
         (&["frobnicate"], "unrecognized subcommand"),
@@ -116,7 +121,8 @@ fn files_that_are_no_results_are_refused() {
 #[test]
 fn a_race_is_saved_shown_in_every_format_compared_and_replayed() {
     let dir = tempfile::tempdir().unwrap();
-    let output = deadheat(&race(&["udp", "unix", "udp"], &["-o", "a.json"]), dir.path());
+    let kept = race(&["udp", "unix", "udp"], &["-o", "a.json", "--samples"]);
+    let output = deadheat(&kept, dir.path());
     let said = words(&output.stdout);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
     assert!(said.contains("udp #2"), "{said}");
@@ -148,6 +154,7 @@ fn a_race_is_saved_shown_in_every_format_compared_and_replayed() {
 
     let output = deadheat(&["race", "--replay", "a.json", "-o", "b.json", "-q"], dir.path());
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
+    assert!(!dir.path().join("b.samples").exists(), "nobody asked for samples");
     let second = std::fs::read_to_string(dir.path().join("b.json")).unwrap();
     let both = trials(&first).into_iter().zip(trials(&second));
     let first_block: Vec<_> = both.take_while(|(a, b)| a.0 == 0 && b.0 == 0).take(4).collect();
@@ -284,6 +291,86 @@ fn ctrl_c_ends_a_race_cleanly() {
     assert!(saved.contains("\"status\": \"interrupted\""), "{said}");
 }
 
+/// The names of the files in a folder.
+fn files(dir: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> =
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_race_that_is_broken_off_before_its_first_block_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    // A trial of an hour: whenever the signal comes, no block is done.
+    let args = ["race", "udp", "-w", "ping:time=1h", "--blocks", "1", "--margin", "5%"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_deadheat"))
+        .args(args)
+        .args(["--samples", "-q", "-o", "n.json"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let process = format!("/proc/{}/task/{}/children", child.id(), child.id());
+    // An agent has been started, so the race is under way and can be stopped.
+    while std::fs::read_to_string(&process).is_ok_and(|children| children.trim().is_empty()) {
+        assert!(child.try_wait().unwrap().is_none(), "the race ended by itself");
+        std::thread::yield_now();
+    }
+    // SAFETY: the child has not been reaped, so the id is its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    let said = words(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("stopped before the first block was done; nothing is saved"), "{said}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(files(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn one_file_is_left_by_a_race_and_no_samples_of_another() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("r.samples"), "of an earlier race").unwrap();
+    let args = ["race", "udp", "-w", "ping:count=20", "--blocks", "1", "--margin", "5%", "-J"];
+    let output = deadheat(&[&args[..], &["-o", "r.json"]].concat(), dir.path());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
+    assert!(words(&output.stdout).contains("\"format\": 1"));
+    assert_eq!(files(dir.path()), ["r.json"]);
+}
+
+#[test]
+fn a_race_without_contenders_is_of_tcp_and_udp_over_the_floor() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["race", "-w", "ping:count=20", "--blocks", "1", "--margin", "5%", "-J"];
+    let output = deadheat(&[&args[..], &["-o", "r.json"]].concat(), dir.path());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["asked"]["contenders"], serde_json::json!(["tcp", "udp", "icmp"]));
+    let args = ["race", "--replay", "r.json", "-q", "-o", "s.json", "--decided"];
+    let output = deadheat(&args, dir.path());
+    // One block decides nothing.
+    assert!(matches!(output.status.code(), Some(3 | 4)), "{}", words(&output.stderr));
+}
+
+#[test]
+fn a_list_and_a_study_are_found_by_a_part_of_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let say = |args: &[&str]| {
+        let output = deadheat(args, dir.path());
+        assert!(output.status.success(), "{args:?}: {}", words(&output.stderr));
+        words(&output.stdout)
+    };
+    let udp = say(&["list", "udp"]);
+    assert!(udp.starts_with("TRANSPORTS\n") && udp.contains("\n  udp "), "{udp}");
+    assert!(!udp.contains("WORKLOADS"), "{udp}");
+    let lte = say(&["list", "lte"]);
+    assert!(lte.starts_with("PATHS\n") && lte.contains("\n    lte "), "{lte}");
+    assert!(say(&["list", "workloads"]).starts_with("WORKLOADS\n"));
+    assert!(say(&["study", "show", "perlten"]).starts_with("perlten-1gb: "));
+}
+
 #[test]
 fn a_result_cannot_go_where_no_file_can() {
     let dir = tempfile::tempdir().unwrap();
@@ -327,7 +414,8 @@ fn a_disk_that_fills_up_ends_the_race_and_keeps_the_blocks_done() {
     };
     // Samples for two or three blocks: full long before the first look could decide anything.
     let workload = "ping:window=1,count=20000";
-    let args = ["race", "udp", "unix", "-w", workload, "--blocks", "500", "--margin", "0.1%"];
+    let args =
+        ["race", "udp", "unix", "-w", workload, "--blocks", "500", "--margin", "0.1%", "--samples"];
     let output = deadheat(&[&args[..], &["-o", "r.json", "-q"]].concat(), disk.0.path());
     let said = words(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");

@@ -41,7 +41,7 @@ fn race_as(before: &[&str], contenders: &[&str], path: &str, workload: &str) -> 
     let words = [before, &[DEADHEAT, "race"], contenders].concat();
     let output = Command::new(words[0])
         .args(&words[1..])
-        .args(["--path", path, "-w", workload, "--blocks", "1", "--margin", "5%", "--no-samples"])
+        .args(["--path", path, "-w", workload, "--blocks", "1", "--margin", "5%"])
         .args(["-o", "r.json"])
         .current_dir(dir.path())
         .output()

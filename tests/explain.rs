@@ -12,7 +12,7 @@ fn explained(contenders: &[&str], workload: &str) -> Vec<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_deadheat"))
         .arg("race")
         .args(contenders)
-        .args(["-w", workload, "--blocks", "1", "--margin", "5%", "--no-samples", "--explain"])
+        .args(["-w", workload, "--blocks", "1", "--margin", "5%", "--explain"])
         .args(["--format", "markdown", "-o", "r.json"])
         .current_dir(dir.path())
         .output()

@@ -46,7 +46,7 @@ impl Desk {
             .arg("race")
             .args(contenders)
             .args(args)
-            .args(["-o", "r.json", "--no-samples"])
+            .args(["-o", "r.json"])
             .args(more)
             .current_dir(self.0.path())
             .output()
@@ -219,7 +219,7 @@ fn nothing_is_overwritten_unasked() {
     }
     desk.verified(&["tcp"], workload, &[]);
     let replay = |more: &[&str]| {
-        let args = ["race", "--replay", "r.json", "-o", "again.json", "-q", "--no-samples"];
+        let args = ["race", "--replay", "r.json", "-o", "again.json", "-q"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_deadheat"));
         command.args(args).args(more).current_dir(desk.0.path()).output().unwrap()
     };

@@ -126,7 +126,7 @@ fn a_replay_and_a_resumed_race_are_gated_too() {
         race.trials.retain(|trial| trial.block < 4);
         race.status = Status::Interrupted;
     });
-    let resume = ["race", "--resume", "half.json", "-q", "--no-samples", "--gate", "faster.json"];
+    let resume = ["race", "--resume", "half.json", "-q", "--gate", "faster.json"];
     let output = deadheat(&resume, dir.path());
     assert_eq!(output.status.code(), Some(3), "{}", words(&output.stderr));
 }

@@ -159,7 +159,7 @@ fn what_there_are_no_samples_of_is_refused_with_the_reason() {
         let shown = Shown { outcome: &outcome, samples };
         report.render(&shown, &Style::default()).unwrap_err().to_string()
     };
-    assert!(say(None).contains("--no-samples"), "{}", say(None));
+    assert!(say(None).contains("`race --samples`"), "{}", say(None));
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("x.samples");
     std::fs::write(&file, b"DHSAMP1\n").unwrap();

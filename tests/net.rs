@@ -54,7 +54,7 @@ impl TwoHosts {
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         log.read_line(&mut line).unwrap();
-        assert!(line.contains("serves at"), "{line}");
+        assert!(line.contains("listens at"), "{line}");
         std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
         Server(child)
     }

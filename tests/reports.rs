@@ -28,7 +28,7 @@ fn styled(format: &str, outcome: &Outcome, style: &Style) -> String {
 
 /// Every format that is made from the result alone; tests/hlog.rs has the other.
 fn without_samples() -> impl Iterator<Item = &'static dyn Report> {
-    report::ALL.iter().copied().filter(|report| report.samples() == Samples::Unused)
+    report::ALL.iter().copied().filter(|report| report.samples() != Samples::Needed)
 }
 
 /// Holds `text` against `tests/golden/NAME.txt`.
@@ -124,7 +124,7 @@ fn knees_are_in_the_answer_and_in_a_table() {
 
 #[test]
 fn a_wide_terminal_and_colour() {
-    let style = Style { colour: Colour::Always, width: 160 };
+    let style = Style { colour: Colour::Always, width: 160, ..Style::default() };
     let coloured = styled("terminal", &common::full(), &style);
     golden("terminal-wide-colour", &coloured);
     let plain = Style { colour: Colour::Never, ..style };
@@ -143,7 +143,7 @@ fn no_line_is_wider_than_the_terminal() {
         [common::full(), common::minimal(), common::hostile(), common::duel(), common::varied()]
     {
         for width in [40, 60, 80, 100, 200] {
-            let style = Style { colour: Colour::Never, width };
+            let style = Style { width, ..Style::default() };
             let text = styled("terminal", &outcome, &style);
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
@@ -155,7 +155,7 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn hostile_names_do_not_reach_the_terminal() {
     for colour in [Colour::Never, Colour::Always] {
-        let style = Style { colour, width: 80 };
+        let style = Style { colour, ..Style::default() };
         let text = styled("terminal", &common::hostile(), &style);
         let own = |c: char| c == '\n' || (c == '\u{1b}' && colour == Colour::Always);
         assert!(!text.chars().any(|c| c.is_control() && !own(c)));

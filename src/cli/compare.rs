@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::error::Result;
 use crate::race::compare::{check, compare};
 use crate::race::save;
+use crate::report::{Detail, Style};
 
 use super::{Verdict, print, stdout_style};
 
@@ -16,16 +17,21 @@ pub(super) struct Args {
     /// The later one
     #[arg(value_name = "NEW.json")]
     new: PathBuf,
-    /// Exit with 3 if a contender got worse beyond the margin
+    /// Exit with 3 if a contender got worse by more than the margin
     #[arg(long)]
     gate: bool,
+    /// Show all there is to say, and not only the answer
+    #[arg(long)]
+    details: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<Verdict> {
     let (old, new) = (save::load(&args.old)?, save::load(&args.new)?);
     check(&old, &new)?;
     let comparison = compare(&old, &new);
-    print(&crate::report::compare::render(&comparison, &stdout_style()))?;
+    let detail = if args.details { Detail::Full } else { Detail::Brief };
+    let style = Style { detail, ..stdout_style() };
+    print(&crate::report::compare::render(&comparison, &style))?;
     let worse = comparison.is_worse();
     Ok(if args.gate && worse { Verdict::Doubtful } else { Verdict::Fine })
 }

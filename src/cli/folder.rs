@@ -73,7 +73,7 @@ fn too_many(looked_at: usize) -> Error {
     } else {
         format!("more than {MOST_READ} results")
     };
-    Error::usage(format!("there are {what} in this folder; name one with fewer"))
+    Error::usage(format!("this folder has {what}; name a folder with fewer"))
 }
 
 fn is_result(file: &Path) -> bool {

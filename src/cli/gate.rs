@@ -18,7 +18,7 @@ impl Gate {
     pub(super) fn open(file: &Path, replaced: Option<&Path>) -> Result<Gate> {
         if replaced.is_some_and(|replaced| is_same(file, replaced)) {
             return Err(Error::usage(format!(
-                "--gate: the race would replace its own baseline, {}; write it to another file",
+                "--gate: the race would overwrite its own baseline, {}; choose another file with -o",
                 file.display()
             )));
         }

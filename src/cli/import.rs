@@ -6,52 +6,66 @@ use std::time::SystemTime;
 use crate::error::{Error, Result};
 use crate::import::Import;
 use crate::race::save;
-use crate::report::Shown;
-use crate::units;
+use crate::report::{Samples, Shown};
 
+use super::deciding::share;
+use super::form::Form;
 use super::report::samples_of;
-use super::{deliver, formats, stdout_style};
+use super::{deliver, stdout_style};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Each file is a contender; files of the same --label are trials of one. What a file is, is told by its
+#[command(
+    after_help = "The format is detected from the content; --help has examples.",
+    after_long_help = "\
+Each file is a contender; files of the same --label are trials of one. The format is detected from the
 content: plain numbers, iperf3 -J, irtt, sockperf, ping, flent, hyperfine; gzip or not.
   deadheat import tcp.txt udp.txt --unit ms --each trial    each number is a transfer
   deadheat import rtt.txt --unit us                         each number is a round trip of one trial
-  deadheat import a1.json a2.json b1.json b2.json --label a --label a --label b --label b")]
+  deadheat import a1.json a2.json b1.json b2.json --label a --label a --label b --label b"
+)]
 pub(super) struct Args {
     /// The files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The unit of plain numbers: ns us ms s, bit/s kbit/s Mbit/s Gbit/s, B/s kB/s MB/s GB/s MiB/s
+    /// The unit of plain numbers, such as ms or Mbit/s
+    ///
+    /// One of ns us ms s, bit/s kbit/s Mbit/s Gbit/s, B/s kB/s MB/s GB/s MiB/s.
     #[arg(long, value_name = "UNIT")]
     unit: Option<String>,
-    /// What a plain number is: a sample of one trial, or a trial [default: sample]
+    /// What a plain number is [default: sample]
+    ///
+    /// A sample of one trial, or a trial.
     #[arg(long, value_name = "sample|trial")]
     each: Option<String>,
-    /// A contender's name: FILE=NAME, or NAME for the next file in order; may be given again
+    /// A contender's name
+    ///
+    /// FILE=NAME, or NAME for the next file in order; may be given again.
     #[arg(long, value_name = "[FILE=]NAME")]
     label: Vec<String>,
-    /// The format of all files, where their content does not tell
+    /// The format of all files [default: detected]
     #[arg(long = "as", value_name = "FORMAT")]
     reader: Option<String>,
     /// Differences up to this do not matter [default: 5%]
     #[arg(long, value_name = "SHARE")]
     margin: Option<String>,
     /// How sure all verdicts together have to be [default: 95%]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", hide_short_help = true)]
     confidence: Option<String>,
     /// A title for the result
     #[arg(long)]
     title: Option<String>,
-    /// The result's file [default: deadheat-DATE-TIME.json]
+    /// The result's file [default: by date and time]
+    ///
+    /// It is deadheat-DATE-TIME.json unless given.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Do not keep the samples beside the result
+    /// Keep the samples beside the result
+    ///
+    /// They are in a file that ends in .samples. Without this they are kept only where --html or --format needs them.
     #[arg(long)]
-    no_samples: bool,
-    #[arg(long, default_value = "terminal", help = format!("How to show the result: {}", formats()))]
-    format: String,
+    samples: bool,
+    #[command(flatten)]
+    form: Form,
     /// Write the report as a page, too
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -59,18 +73,24 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     // A format that does not exist is refused before anything is read.
-    let report = crate::report::find(&args.format)?;
+    let report = args.form.find()?;
     let page = args.html.as_ref().map(|_| crate::report::find("html")).transpose()?;
     let import = request(&args)?;
     let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
     refuse_to_replace(&args, &file)?;
     save::prepare(&file)?;
     let kept = file.with_extension("samples");
-    let outcome = import.run((!args.no_samples).then_some(&kept))?;
+    let is_kept = args.samples || page.is_some() || report.samples() != Samples::Unused;
+    if !is_kept && kept.is_file() {
+        // Those of an earlier result would be taken for this one's.
+        std::fs::remove_file(&kept)
+            .map_err(|e| Error::setup(format!("remove old samples, {}", kept.display()), e))?;
+    }
+    let outcome = import.run(is_kept.then_some(&kept))?;
     save::save(&outcome, &file)?;
     let samples = samples_of(&file);
     let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
-    deliver(&report.render(&shown, &stdout_style())?, None)?;
+    deliver(&report.render(&shown, &args.form.style())?, None)?;
     if let (Some(page), Some(html)) = (page, &args.html) {
         deliver(&page.render(&shown, &stdout_style())?, Some(html))?;
     }
@@ -110,10 +130,10 @@ fn request(args: &Args) -> Result<Import> {
         import = import.format(reader)?;
     }
     if let Some(margin) = &args.margin {
-        import = import.margin(units::parse_share(margin)?);
+        import = import.margin(share("margin", margin, "5%")?);
     }
     if let Some(confidence) = &args.confidence {
-        import = import.confidence(units::parse_share(confidence)?)?;
+        import = import.confidence(share("confidence", confidence, "95%")?)?;
     }
     if let Some(title) = &args.title {
         import = import.title(title);

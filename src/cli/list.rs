@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use clap::ValueEnum;
-
 use crate::contract::Reach;
-use crate::error::Result;
+use crate::error::{Result, unknown};
 use crate::path::{grammar, profile};
 use crate::report::{visible, wrap};
 use crate::spec::{self, Key};
@@ -20,38 +18,73 @@ use super::{print, stdout_style};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Only one kind
-    kind: Option<Kind>,
+    /// Only transports, workloads, paths or studies; or what has this in its name, such as udp
+    #[arg(value_name = "KIND|WORD")]
+    what: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    Transports,
-    Workloads,
-    Paths,
-    Studies,
+/// One part of the list: its kind, and its text about what has a name that is wanted.
+type Section = fn(&Wanted<'_>) -> String;
+
+const SECTIONS: [(&str, Section); 4] =
+    [("transports", transports), ("workloads", workloads), ("paths", paths), ("studies", studies)];
+
+/// What is to be listed, and how wide.
+struct Wanted<'a> {
+    /// A part of the names; everything where there is none.
+    word: Option<&'a str>,
+    width: usize,
 }
 
-/// One part of the list, made for a width.
-type Section = fn(usize) -> String;
+impl Wanted<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.word.is_none_or(|word| name.contains(word))
+    }
+
+    /// Whether a key is wanted by its own name.
+    fn has_key(&self, keys: &[Key]) -> bool {
+        keys.iter().any(|key| self.word == Some(key.name))
+    }
+}
 
 pub(super) fn run(args: Args) -> Result<()> {
     let width = stdout_style().width;
-    let sections: [(Kind, Section); 4] = [
-        (Kind::Transports, transports),
-        (Kind::Workloads, workloads),
-        (Kind::Paths, paths),
-        (Kind::Studies, studies),
-    ];
-    let wanted = sections.iter().filter(|(kind, _)| args.kind.is_none_or(|only| only == *kind));
-    let texts: Vec<String> = wanted.map(|(_, text)| text(width)).collect();
+    let typed = args.what.as_deref().map(str::to_lowercase);
+    let kind = SECTIONS.iter().find(|(kind, _)| Some(*kind) == typed.as_deref());
+    let wanted = Wanted { word: typed.as_deref().filter(|_| kind.is_none()), width };
+    let texts = match (kind, wanted.word) {
+        (Some((_, section)), _) => vec![section(&wanted)],
+        (None, word) => {
+            let texts: Vec<String> = SECTIONS.iter().map(|(_, section)| section(&wanted)).collect();
+            // A heading alone says nothing.
+            let has_entries = |text: &String| text.lines().count() > 1;
+            let texts: Vec<String> = texts.into_iter().filter(has_entries).collect();
+            if let (true, Some(word)) = (texts.is_empty(), word) {
+                return Err(unknown("name", word, &names()));
+            }
+            texts
+        }
+    };
     print(&texts.join("\n"))
 }
 
-fn transports(width: usize) -> String {
+/// Every name that there is.
+fn names() -> Vec<&'static str> {
+    let transports = transport::ALL.iter().map(|transport| transport.info().id);
+    let workloads = workload::ALL.iter().map(|workload| workload.info().id);
+    let profiles = profile::ALL.iter().map(|profile| profile.name);
+    let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
+    kinds.chain(transports).chain(workloads).chain(profiles).chain(bundled::names()).collect()
+}
+
+fn transports(wanted: &Wanted<'_>) -> String {
+    let width = wanted.width;
     let mut out = String::from("TRANSPORTS\n");
     for transport in transport::ALL {
         let info = transport.info();
+        if !wanted.has(info.id) && !wanted.has_key(info.keys) {
+            continue;
+        }
         let works = match transport.check() {
             Ok(()) if info.reach == Reach::Process => "simulated paths only".to_owned(),
             Ok(()) => "works here".to_owned(),
@@ -75,35 +108,50 @@ fn works_here(transport: &dyn Transport, key: &Key) -> Option<String> {
     Some(broken.fold(first, |all, next| format!("{all}; {next}")))
 }
 
-fn workloads(width: usize) -> String {
+fn workloads(wanted: &Wanted<'_>) -> String {
     let mut out = String::from("WORKLOADS\n");
     for workload in workload::ALL {
         let info = workload.info();
-        put(&mut out, 2, (info.id, 12), info.summary, width);
-        put_keys(&mut out, info.keys, width, &|_| None);
+        if wanted.has(info.id) || wanted.has_key(info.keys) {
+            put(&mut out, 2, (info.id, 12), info.summary, wanted.width);
+            put_keys(&mut out, info.keys, wanted.width, &|_| None);
+        }
     }
     out
 }
 
-fn paths(width: usize) -> String {
+/// Kinds of paths, in one line each.
+const PATHS: [(&str, &str); 4] = [
+    ("loopback", "the far end is another process on this machine (-4 or -6 for the IP version)"),
+    ("--to HOST", "the far end is `deadheat serve` on another host"),
+    ("LINK + LINK", "a network of its own, emulated; each link is [PROFILE,]key=value,…"),
+    ("sim:LINK", "the same in virtual time, without a kernel, for simulated contenders"),
+];
+
+fn paths(wanted: &Wanted<'_>) -> String {
+    let width = wanted.width;
     let mut out = String::from("PATHS\n");
-    for (name, what) in [
-        (
-            "loopback",
-            "the far end is another process on this machine (-4 or -6 for the IP version)",
-        ),
-        ("--to HOST", "the far end is `deadheat serve` on another host"),
-        ("LINK + LINK", "a network of its own, emulated; each link is [PROFILE,]key=value,…"),
-        ("sim:LINK", "the same in virtual time, without a kernel, for simulated contenders"),
-    ] {
+    for (name, what) in PATHS.iter().filter(|(name, _)| wanted.has(name)) {
         put(&mut out, 2, (name, 15), what, width);
     }
-    out.push_str("  keys of a link, for both directions, or with up. or down. in front for one\n");
-    put_keys(&mut out, grammar::LINK, width, &|_| None);
-    out.push_str("  keys of the whole path, once\n");
-    put_keys(&mut out, grammar::WHOLE, width, &|_| None);
-    out.push_str("  profiles of a link, whose keys others after them overrule\n");
-    for profile in profile::ALL {
+    for (keys, what) in [
+        (
+            grammar::LINK,
+            "keys of a link, for both directions, or with up. or down. in front for one",
+        ),
+        (grammar::WHOLE, "keys of the whole path, once"),
+    ] {
+        let found: Vec<&Key> = keys.iter().filter(|key| wanted.has(key.name)).collect();
+        if !found.is_empty() {
+            let _ = writeln!(out, "  {what}");
+            put_keys(&mut out, found, width, &|_| None);
+        }
+    }
+    let profiles: Vec<_> = profile::ALL.iter().filter(|known| wanted.has(known.name)).collect();
+    if !profiles.is_empty() {
+        out.push_str("  profiles of a link; keys that follow one replace its own\n");
+    }
+    for profile in profiles {
         put(&mut out, 4, (profile.name, 24), profile.summary, width);
         // In one piece, as it would be typed.
         let _ = writeln!(out, "      {}", profile.text);
@@ -113,13 +161,17 @@ fn paths(width: usize) -> String {
 }
 
 /// Each study with its question.
-pub(super) fn studies(width: usize) -> String {
+pub(super) fn all_studies(width: usize) -> String {
+    studies(&Wanted { word: None, width })
+}
+
+fn studies(wanted: &Wanted<'_>) -> String {
     let mut out = String::from("STUDIES\n");
-    for name in bundled::names() {
+    for name in bundled::names().filter(|name| wanted.has(name)) {
         let says = |study: &Study| format!("{} ({})", study.question, at_most(study));
         let says = bundled::study(name).map(|checked| says(&checked.study));
         let says = says.unwrap_or_else(|error| error.to_string());
-        put(&mut out, 2, (name, 26), &visible(&says), width);
+        put(&mut out, 2, (name, 26), &visible(&says), wanted.width);
     }
     out
 }
@@ -148,7 +200,12 @@ fn lasting(time: Nanos) -> String {
 }
 
 /// Lists `keys`, each with what `more` has to say of it.
-fn put_keys(out: &mut String, keys: &[Key], width: usize, more: &dyn Fn(&Key) -> Option<String>) {
+fn put_keys<'a>(
+    out: &mut String,
+    keys: impl IntoIterator<Item = &'a Key>,
+    width: usize,
+    more: &dyn Fn(&Key) -> Option<String>,
+) {
     for key in keys {
         let default = match key.default {
             "" => String::new(),

@@ -11,9 +11,13 @@ use crate::error::{Error, Result};
 use crate::report::{Colour, Style};
 
 mod compare;
+mod complete;
+mod deciding;
 mod doctor;
 mod folder;
+mod form;
 mod gate;
+mod habits;
 mod history;
 mod import;
 mod interrupt;
@@ -23,6 +27,7 @@ mod path;
 mod progress;
 mod race;
 mod report;
+mod screen;
 mod secret;
 mod serve;
 mod staging;
@@ -31,7 +36,7 @@ mod study;
 /// Races network transports on equal terms, and knows when it is a tie.
 #[derive(Debug, Parser)]
 #[command(name = "deadheat", version, max_term_width = 100, subcommand_required = true)]
-#[command(after_help = "A first race: deadheat race tcp udp icmp")]
+#[command(after_help = "A first race: deadheat race")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,7 +52,7 @@ enum Command {
     Report(report::Args),
     /// Compare two saved races: did anything change?
     Compare(compare::Args),
-    /// Bring what others measured under the same statistics and reports
+    /// Apply the same statistics to what other tools measured
     Import(Box<import::Args>),
     /// Show the races of a folder over time: when did anything change?
     History(history::Args),
@@ -57,8 +62,12 @@ enum Command {
     Path(path::PathArgs),
     /// Examine how far this machine can be trusted
     Doctor(doctor::Args),
-    /// Run published experiments and set their figures beside measured ones
+    /// Run published experiments again and compare the figures
     Study(study::Args),
+    /// Print what a shell needs to complete command lines
+    Completions(complete::Completions),
+    /// Print the manual page
+    Man(complete::Man),
 }
 
 /// How a command ended, short of failing.
@@ -68,17 +77,20 @@ enum Verdict {
     Fine,
     /// It ran, but its result is not to be trusted, or a gate found something worse.
     Doubtful,
+    /// It ran and can be trusted, but claims are undecided that a script asked to be decided.
+    Undecided,
     /// It ran a command, which ended with this exit code.
     Ended(u8),
 }
 
 /// Parses the command line, runs the command, and answers the exit code: 0 ran and is trusted,
-/// 1 failed, 2 usage, 3 ran but is not trusted or a gate found something worse.
+/// 1 failed, 2 usage, 3 ran but is not trusted or a gate found something worse, 4 undecided where that
+/// was asked for.
 pub fn run() -> ExitCode {
     if let Some(code) = path::enter() {
         return code;
     }
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| habits::refuse(&error));
     let done = match cli.command {
         Command::Race(args) => race::run(*args),
         Command::Serve(args) => serve::run(&args).map(|()| Verdict::Fine),
@@ -90,10 +102,13 @@ pub fn run() -> ExitCode {
         Command::Doctor(args) => doctor::run(args).map(|()| Verdict::Fine),
         Command::Study(args) => study::run(args),
         Command::Path(args) => path::run(args),
+        Command::Completions(args) => complete::script(&args).map(|()| Verdict::Fine),
+        Command::Man(args) => complete::page(&args).map(|()| Verdict::Fine),
     };
     match done {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
         Ok(Verdict::Doubtful) => ExitCode::from(3),
+        Ok(Verdict::Undecided) => ExitCode::from(4),
         Ok(Verdict::Ended(code)) => ExitCode::from(code),
         Err(error) => {
             eprintln!("deadheat: {error}");
@@ -102,10 +117,10 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Every format, for the help of an option: `terminal, json and csv`.
-fn formats() -> String {
-    let ids: Vec<&str> = crate::report::ids().collect();
-    crate::report::words::list(&ids)
+/// A label as typed: `key=value`.
+fn label(typed: &str) -> Result<(&str, &str)> {
+    let wrong = || Error::usage(format!("label `{typed}` is not of the form key=value"));
+    typed.split_once('=').ok_or_else(wrong)
 }
 
 /// Colour and width for text on `stream`: none and 80 where it is not a terminal, or where
@@ -117,14 +132,22 @@ fn style(is_terminal: bool) -> Style {
         Colour::Never
     };
     let width = if is_terminal { terminal_width().unwrap_or(80) } else { 80 };
-    Style { colour, width }
+    Style { colour, width, ..Style::default() }
 }
 
+/// The width that a report is laid out for, where standard output is a terminal.
 fn terminal_width() -> Option<usize> {
+    let (columns, _) = terminal_size(libc::STDOUT_FILENO)?;
+    (columns >= 40).then(|| columns.min(120))
+}
+
+/// Columns and rows of the terminal behind a descriptor.
+fn terminal_size(descriptor: libc::c_int) -> Option<(usize, usize)> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: TIOCGWINSZ writes one winsize, which `size` is.
-    let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
-    (done == 0 && size.ws_col >= 40).then(|| usize::from(size.ws_col).min(120))
+    let done = unsafe { libc::ioctl(descriptor, libc::TIOCGWINSZ, &mut size) };
+    let is_known = done == 0 && size.ws_col > 0 && size.ws_row > 0;
+    is_known.then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
 /// Writes to stdout; a reader that has gone away (`| head`) is no error.

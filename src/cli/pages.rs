@@ -32,8 +32,8 @@ pub(super) fn prepare(file: &Path) -> Result<()> {
 /// A page was asked of the several studies that are, or will be, in `dir`.
 pub(super) fn of_one_study(dir: &Path) -> Error {
     Error::usage(format!(
-        "a page is of one study; `deadheat report {} --format {} -o DIR` makes pages of several, and an \
-         index",
+        "a page shows one study; `deadheat report {} --format {} -o DIR` writes a page for each of several, \
+         and an index",
         dir.display(),
         html::ID
     ))
@@ -85,13 +85,13 @@ pub(super) fn of_folder(folder: &Path, out: &Path) -> Result<usize> {
     let files = shown(results);
     if files.is_empty() {
         return Err(Error::usage(format!(
-            "{} holds no results: no file in it ends in .json or .json.gz",
+            "{} has no results: none of its files ends in .json or .json.gz",
             folder.display()
         )));
     }
     if out.exists() && !out.is_dir() {
         return Err(Error::usage(format!(
-            "{} is not a folder; -o takes one for the pages of {}",
+            "{} is not a folder; -o takes the folder to write the pages of {} to",
             out.display(),
             folder.display()
         )));

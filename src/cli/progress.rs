@@ -1,68 +1,56 @@
-//! A race's progress: one line that is rewritten on a terminal, nothing elsewhere.
+//! A race's progress: a small table that is rewritten on a terminal, nothing elsewhere.
 
-use std::cell::RefCell;
-use std::io::{self, Write};
-use std::rc::Rc;
-
-use crate::figures::Unit;
-use crate::race::outcome::Outcome;
+use crate::figures::{Metric, Unit};
+use crate::race::outcome::{Entrant, Outcome, Ratio, Verdict};
 use crate::race::stage::{Event, Observer};
-use crate::report::words;
+use crate::report::words::{self, Scale};
+use crate::report::{columns, visible};
 use crate::time::Nanos;
 use crate::trial::live::Row;
 use crate::units::Bytes;
 
+use super::screen::Screen;
+
 /// Shows a race as it runs.
 pub(super) struct Progress {
-    line: Line,
+    screen: Screen,
+    /// What the race is part of, in front of the first line.
+    before: String,
     blocks: u64,
     blocks_max: u64,
-    standing: String,
     remaining: Option<Nanos>,
-}
-
-/// A line on stderr that is rewritten, or nothing.
-#[derive(Debug, Clone)]
-pub(super) struct Line {
-    shown: bool,
-    /// What everything is part of, in front of each text.
-    before: Rc<str>,
-    /// What stands there now.
-    text: Rc<RefCell<String>>,
+    table: Vec<String>,
 }
 
 impl Progress {
-    pub(super) fn new(shown: bool) -> Progress {
+    pub(super) fn new(screen: Screen) -> Progress {
         Progress {
-            line: Line { shown, before: Rc::from(""), text: Rc::default() },
+            screen,
+            before: String::new(),
             blocks: 0,
             blocks_max: 0,
-            standing: String::new(),
             remaining: None,
+            table: Vec::new(),
         }
     }
 
     /// In front of everything shown, what the race is part of.
     pub(super) fn within(mut self, what: &str) -> Progress {
-        let before = if what.is_empty() { String::new() } else { format!("{what} · ") };
-        self.line.before = Rc::from(crate::report::visible(&before));
+        self.before = if what.is_empty() { String::new() } else { format!("{what} · ") };
         self
     }
 
-    pub(super) fn line(&self) -> Line {
-        self.line.clone()
+    fn say(&self, doing: &str) {
+        let first = format!("{}{doing}", self.before);
+        self.screen.show(std::iter::once(first).chain(self.table.iter().cloned()).collect());
     }
 
     fn show(&self, doing: &str) {
-        let mut text = format!("block {} of at most {}", self.blocks + 1, self.blocks_max);
+        let mut text = format!("block {} of {}", self.blocks + 1, self.blocks_max);
         if let Some(remaining) = self.remaining {
-            text += &format!(", {} left at most", words::span(remaining));
+            text += &format!(" · {} left at most", words::span(remaining));
         }
-        text += &format!(" · {doing}");
-        if !self.standing.is_empty() {
-            text += &format!(" · {}", self.standing);
-        }
-        self.line.show(&text);
+        self.say(&format!("{text} · {doing}"));
     }
 }
 
@@ -70,7 +58,7 @@ impl Observer for Progress {
     fn on(&mut self, event: Event<'_>) {
         match event {
             Event::Pilot { trial, of } => {
-                self.line.show(&format!("finding out what this machine can tell: {trial} of {of}"));
+                self.say(&format!("measuring how noisy this machine is: trial {trial} of {of}"));
             }
             Event::Settling { why } => {
                 self.line.show(&format!("waiting for the host to settle: {}", why.words()));
@@ -78,45 +66,105 @@ impl Observer for Progress {
             Event::Planned { outcome, takes } => {
                 self.blocks_max = outcome.plan.blocks_max;
                 self.remaining = takes;
+                self.table = table(outcome);
             }
             Event::Waiting { left } => {
                 self.blocks = self.blocks.min(self.blocks_max.saturating_sub(1));
-                self.show(&format!("waiting, the block begins in {}", words::span(left)));
+                self.show(&format!("the block begins in {}", words::span(left)));
             }
             Event::TrialStarted(place) => {
                 self.blocks = place.block;
-                let label = if place.control { "the hidden control" } else { place.label };
-                self.show(label);
+                match place.control {
+                    true => self.show(&copy(place.label)),
+                    false => self.show(place.label),
+                }
             }
             Event::BlockDone { outcome, blocks, remaining } => {
                 self.blocks = blocks;
+                self.blocks_max = outcome.plan.blocks_max;
                 self.remaining = Some(remaining);
-                self.standing = standing(outcome);
+                self.table = table(outcome);
             }
             Event::Explaining { trial, of, label } => {
-                let label = crate::report::visible(label);
-                self.line
-                    .show(&format!("finding out where the time goes: {trial} of {of} · {label}"));
+                self.say(&format!(
+                    "measuring where the time goes: trial {trial} of {of} · {label}"
+                ));
             }
-            Event::Ended { .. } => self.line.clear(),
+            Event::Ended { .. } => self.screen.clear(),
             _ => {}
         }
     }
 }
 
-/// The present estimates of the first claim, in a few words.
-fn standing(outcome: &Outcome) -> String {
-    let Some(metric) = outcome.metrics.first() else { return String::new() };
-    let figure = |contender: &crate::race::outcome::Entrant| {
-        let of = |s: &&crate::race::outcome::Summary| {
-            s.contender == contender.id && s.metric == metric.name
-        };
-        let summary = outcome.summary.iter().find(of)?;
-        let figure = words::figure(summary.estimate, metric.unit);
-        Some(format!("{} {figure}", crate::report::visible(&contender.label)))
+/// The hidden copy of a contender by its name.
+fn copy(label: &str) -> String {
+    format!("{label} (copy)")
+}
+
+/// Columns of a name, at most.
+const WIDEST_NAME: usize = 28;
+
+/// Contenders of the first claimed metric, how they compare, and what could be told apart so far.
+fn table(outcome: &Outcome) -> Vec<String> {
+    let Some(metric) = outcome.metrics.first() else { return Vec::new() };
+    let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
+    let mut rows: Vec<[String; 3]> =
+        racing.map(|entrant| figure(outcome, metric, entrant)).collect();
+    let label = |id: usize| outcome.contenders.get(id).map_or("", |entrant| &entrant.label);
+    let is_shown = |verdict: &&Verdict| verdict.metric == metric.name;
+    let pairs = outcome.verdicts.iter().filter(is_shown);
+    rows.extend(pairs.clone().map(|v| pair(label(v.a), label(v.b), v.ratio.as_ref())));
+    let control = outcome.control.iter().flat_map(|control| &control.verdicts);
+    let control = control.filter(is_shown);
+    rows.extend(control.map(|v| pair(label(v.a), &copy(label(v.b)), v.ratio.as_ref())));
+    let names = rows.iter().map(|[name, ..]| columns(&visible(name)));
+    let name = names.max().unwrap_or(0).min(WIDEST_NAME);
+    let figure = rows.iter().map(|[_, figure, _]| figure.chars().count()).max().unwrap_or(0);
+    let mut lines = vec![format!("  {}", metric.label)];
+    lines.extend(rows.iter().map(|[label, value, interval]| {
+        let label = visible(label);
+        let gap = " ".repeat(name.saturating_sub(columns(&label)));
+        format!("  {label}{gap}  {value:>figure$}  {interval}").trim_end().to_owned()
+    }));
+    let resolved = pairs
+        .filter_map(resolution)
+        .fold(None, |worst: Option<f64>, each| Some(worst.map_or(each, |worst| worst.max(each))));
+    if let Some(resolved) = resolved {
+        lines.push(format!(
+            "  resolution so far ±{}",
+            words::percent((1e3 * resolved).round() / 1e3)
+        ));
+    }
+    lines
+}
+
+/// A contender's estimate with its interval.
+fn figure(outcome: &Outcome, metric: &Metric, entrant: &Entrant) -> [String; 3] {
+    let mut summaries = outcome.summary.iter();
+    let found = summaries.find(|s| s.contender == entrant.id && s.metric == metric.name);
+    let Some(summary) = found else {
+        return [entrant.label.clone(), words::NOTHING.to_owned(), String::new()];
     };
-    let figures: Vec<String> = outcome.contenders.iter().filter_map(figure).collect();
-    figures.join(", ")
+    let scale = Scale::of([summary.estimate], metric.unit);
+    let interval = match (summary.low, summary.high) {
+        (Some(low), Some(high)) => words::interval(&scale.number(low), &scale.number(high)),
+        _ => String::new(),
+    };
+    [entrant.label.clone(), scale.with_unit(summary.estimate), interval]
+}
+
+/// How many times as great the first one's figure is as the second one's.
+fn pair(a: &str, b: &str, ratio: Option<&Ratio>) -> [String; 3] {
+    let (point, interval) =
+        ratio.map_or_else(|| (words::NOTHING.to_owned(), String::new()), words::ratio);
+    [format!("{a} / {b}"), point, interval]
+}
+
+/// The difference that could be told so far, as a fraction: half of the ratio's interval.
+fn resolution(verdict: &Verdict) -> Option<f64> {
+    let ratio = verdict.ratio.as_ref()?;
+    let half = (ratio.high / ratio.low).sqrt() - 1.0;
+    half.is_finite().then_some(half)
 }
 
 /// An interval of a trial under way, in a line.
@@ -154,38 +202,67 @@ pub(super) fn interval(row: &Row) -> String {
     text
 }
 
-impl Line {
-    /// Replaces the line.
-    pub(super) fn show(&self, text: &str) {
-        if !self.shown {
-            return;
-        }
-        let width = super::terminal_width().unwrap_or(80) - 1;
-        let cut: String = self.before.chars().chain(text.chars()).take(width).collect();
-        let _ = write!(io::stderr().lock(), "\r\x1b[K{cut}");
-        self.text.replace(cut);
-    }
-
-    /// Takes the line away.
-    pub(super) fn clear(&self) {
-        if self.shown {
-            let _ = write!(io::stderr().lock(), "\r\x1b[K");
-            self.text.take();
-        }
-    }
-
-    /// Leaves a line of its own above it.
-    pub(super) fn above(&self, text: &str) {
-        if self.shown {
-            let _ = write!(io::stderr().lock(), "\r\x1b[K{text}\n{}", self.text.borrow());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::screen::fake::{Terminal, WIDTH};
     use crate::figures::series::RoundTrips;
+    use crate::race::stage::Stage;
+    use crate::race::{Request, testing};
+
+    /// What stands on a terminal whenever a trial starts.
+    struct Watched {
+        progress: Progress,
+        terminal: Terminal,
+        seen: Vec<Vec<String>>,
+    }
+
+    impl Observer for Watched {
+        fn on(&mut self, event: Event<'_>) {
+            self.progress.on(event);
+            self.seen.push(self.terminal.shows().0);
+        }
+    }
+
+    fn watch(contenders: &[&str]) -> Watched {
+        let terminal = Terminal::default();
+        let progress = Progress::new(terminal.screen()).within("study 1 of 2");
+        let mut watched = Watched { progress, terminal, seen: Vec::new() };
+        let mut trial = testing::noisy(1, 0.02, |name| if name == "udp" { 90e3 } else { 100e3 });
+        let mut runner = crate::trial::fake::Fake(&mut trial);
+        let clock = crate::time::Manual::default();
+        let request = Request::new(contenders.iter().copied()).blocks(8).margin(0.05).seed(1);
+        let stage = Stage::new(&mut runner, &mut watched).at(&clock, testing::day());
+        request.run_with(stage).unwrap();
+        watched
+    }
+
+    #[test]
+    fn a_race_shows_its_estimates_while_it_runs_and_leaves_nothing() {
+        let watched = watch(&["tcp", "udp"]);
+        let last = &watched.seen[watched.seen.len() - 2];
+        assert!(last[0].starts_with("study 1 of 2 · block "), "{last:#?}");
+        assert!(last[0].contains(" of 8 · ") && last[0].contains(" left at most · "), "{last:#?}");
+        assert_eq!(last[1], "  RTT p50");
+        for (line, name) in
+            last[2..6].iter().zip(["tcp  ", "udp  ", "tcp / udp", "tcp / tcp (copy)"])
+        {
+            assert!(line.trim_start().starts_with(name), "{last:#?}");
+            assert!(line.ends_with(']'), "{last:#?}");
+        }
+        assert!(last[6].starts_with("  resolution so far ±"), "{last:#?}");
+        assert!(watched.seen.iter().any(|lines| lines.iter().any(|l| l.ends_with("· tcp (copy)"))));
+        assert_eq!(watched.terminal.shows(), (Vec::new(), (0, 0)));
+    }
+
+    #[test]
+    fn a_race_of_many_contenders_stays_within_a_narrow_terminal() {
+        let long = "tcp:cc=reno,nodelay=off,sndbuf=100kB,rcvbuf=100kB";
+        let watched = watch(&[long, "udp", "unix", "tcp", "pipe"]);
+        let lines: Vec<&String> = watched.seen.iter().flatten().collect();
+        assert!(lines.iter().all(|line| line.chars().count() < WIDTH), "{lines:#?}");
+        assert_eq!(watched.terminal.shows(), (Vec::new(), (0, 0)));
+    }
 
     #[test]
     fn an_interval_says_what_is_known_and_nothing_else() {

@@ -6,16 +6,18 @@ use std::time::SystemTime;
 use crate::error::{Error, Result};
 use crate::race::outcome::Outcome;
 use crate::race::{Request, resume, save};
-use crate::report::{Samples, Shown};
+use crate::report::{Report, Samples, Shown};
 use crate::units;
 
+use super::deciding::{Deciding, share};
+use super::form::Form;
 use super::gate::Gate;
 use super::report::samples_of;
 use super::staging::{Staging, Wanted, with_stage};
-use super::{Verdict, deliver, formats, pages, stdout_style};
+use super::{Verdict, deliver, pages};
 
 /// What an earlier race has fixed for those that go on with it or repeat it.
-const FIXED: [&str; 14] = [
+const FIXED: [&str; 16] = [
     "vary",
     "contenders",
     "workload",
@@ -26,6 +28,8 @@ const FIXED: [&str; 14] = [
     "blocks",
     "every",
     "margin",
+    "resolve",
+    "claims",
     "confidence",
     "seed",
     "placement",
@@ -33,103 +37,128 @@ const FIXED: [&str; 14] = [
 ];
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "`deadheat list` shows what there is; --help has every option and examples.",
+    after_long_help = "\
 Contenders are NAME or NAME:key=value,…, workloads likewise; `deadheat list` shows them all.
-  deadheat race tcp udp icmp
   deadheat race tcp tcp:cc=bbr -w bulk:time=2s
   deadheat race udp udp --quick                 two identical ones: a dead heat, or do not trust it
-  deadheat race tcp udp --to host.example       against `deadheat serve` on that host")]
+  deadheat race tcp udp --path delay=25ms,loss=1%
+  deadheat race tcp udp --to host.example       against `deadheat serve` on that host
+
+Exit: 0 it ran and can be trusted, 1 it failed, 2 the command line is wrong, 3 it is not to be trusted
+or, with --gate, a contender got worse, 4 with --decided, a claim is undecided."
+)]
 pub(super) struct Args {
-    /// What to race: NAME or NAME:key=value,…
-    #[arg(required_unless_present_any = ["resume", "replay"], value_name = "CONTENDER")]
+    /// What to race [default: tcp and udp, with icmp as the floor]
+    ///
+    /// Each is NAME or NAME:key=value,…
+    #[arg(value_name = "CONTENDER")]
     contenders: Vec<String>,
-    /// What to ask of each contender
+    /// What to ask of each contender [default: ping]
     #[arg(short, long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// What lies between the two ends, such as delay=25ms,loss=1% (`deadheat list paths`) [default: loopback]
+    /// A network like delay=25ms [default: loopback]
+    ///
+    /// `deadheat list paths` shows what there is.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
-    /// Race against `deadheat serve` on another host (port 5210 unless given)
-    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "path")]
+    /// Race against `deadheat serve` on another host
+    ///
+    /// Its port is 5210 unless given.
+    #[arg(long, value_name = "HOST", conflicts_with = "path")]
     to: Option<String>,
     /// Use IPv4 only
-    #[arg(short = '4', conflicts_with = "v6")]
+    #[arg(short = '4', conflicts_with = "v6", hide_short_help = true)]
     v4: bool,
     /// Use IPv6 only
-    #[arg(short = '6')]
+    #[arg(short = '6', hide_short_help = true)]
     v6: bool,
     /// Blocks at most; without --budget, time is then no limit
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     blocks: Option<u64>,
     /// Time at most [default: 50s]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
     /// At least this time from the start of one block to that of the next, such as 10m; no verdict then
     /// ends the race early
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     every: Option<String>,
-    /// Differences up to this do not matter [default: 5 %, or more where the machine is noisier]
+    /// Differences up to this do not matter [default: 5%]
     #[arg(long, value_name = "SHARE")]
     margin: Option<String>,
+    #[command(flatten)]
+    deciding: Deciding,
     /// How sure the race as a whole has to be [default: 95%]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", hide_short_help = true)]
     confidence: Option<String>,
-    /// Fixes the order of trials and everything else that is drawn
-    #[arg(long, value_name = "N")]
+    /// Fixes the order of trials and all other random choices
+    #[arg(long, value_name = "N", hide_short_help = true)]
     seed: Option<u64>,
     /// Where the ends run: same-core, cross-core, busy, host, or CPUs as A,B
-    #[arg(long, value_name = "PLACEMENT")]
+    #[arg(long, value_name = "PLACEMENT", hide_short_help = true)]
     placement: Option<String>,
     /// Run every contender under each level of a condition: placement, a key of the workload or a
     /// knob; may be given again for another, and then every combination runs
-    #[arg(long, value_name = "NAME=A|B|…")]
+    #[arg(long, value_name = "NAME=A|B|…", hide_short_help = true)]
     vary: Vec<String>,
-    /// A screening in seconds: 8 blocks at most, and short trials unless -w says otherwise
+    /// A screening in seconds: 8 blocks at most
+    ///
+    /// Trials are short, too, unless -w says otherwise.
     #[arg(long, conflicts_with = "blocks")]
     quick: bool,
     /// Show each trial while it runs, an interval at a time; with TIME, that long instead of 100ms (also in
     /// the result)
-    #[arg(short, long, value_name = "TIME")]
+    #[arg(short, long, value_name = "TIME", hide_short_help = true)]
     interval: Option<Option<String>>,
     /// A title for the result
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     title: Option<String>,
     /// A label for the result; may be given again
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
     label: Vec<String>,
-    /// The result's file [default: deadheat-DATE-TIME.json]; saved after every block
+    /// The result's file [default: by date and time]
+    ///
+    /// It is deadheat-DATE-TIME.json unless given, and saved after every block.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the file that `sink` names if it is there already
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     force: bool,
-    #[arg(long, default_value = "terminal", help = format!("How to show the result: {}", formats()))]
-    format: String,
+    #[command(flatten)]
+    form: Form,
     /// Also write a page with figures to this file, at the end
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     html: Option<PathBuf>,
-    /// Compare with an earlier result, and exit with 3 if a contender got worse beyond the margin
-    #[arg(long, value_name = "BASELINE.json")]
+    /// Compare with an earlier result, and exit with 3 if a contender got worse by more than the margin
+    #[arg(long, value_name = "BASELINE.json", hide_short_help = true)]
     gate: Option<PathBuf>,
     /// No progress
     #[arg(short, long)]
     quiet: bool,
-    /// Do not keep raw samples beside the result
-    #[arg(long)]
-    no_samples: bool,
+    /// Keep raw samples beside the result, in a file that ends in .samples
+    ///
+    /// Without this they are kept only where --html or --format needs them.
+    #[arg(long, conflicts_with = "resume", hide_short_help = true)]
+    samples: bool,
     /// Go on with a race that was broken off
-    #[arg(long, value_name = "FILE", conflicts_with_all = FIXED, conflicts_with_all = ["replay", "output", "title", "label"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = FIXED, conflicts_with_all = ["replay", "output", "title", "label"], hide_short_help = true)]
     resume: Option<PathBuf>,
     /// Run the race of a result file again, with its plan and seed
-    #[arg(long, value_name = "FILE", conflicts_with_all = FIXED, conflicts_with = "budget")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = FIXED, conflicts_with = "budget", hide_short_help = true)]
     replay: Option<PathBuf>,
     /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     secret_file: Option<PathBuf>,
-    /// Afterwards, show where the time goes: a second pass with the kernel's timestamps
+    /// Afterwards, show where the time goes
+    ///
+    /// A second pass takes the kernel's timestamps.
     #[arg(long, conflicts_with_all = ["resume", "replay"])]
     explain: bool,
 }
+
+/// What is raced where no contender is named.
+const USUAL: [&str; 3] = ["tcp", "udp", "icmp"];
 
 /// What `--quick` asks of each contender.
 const QUICK_WORKLOAD: &str = "ping:count=250";
@@ -137,24 +166,24 @@ const QUICK_BLOCKS: u64 = 8;
 
 pub(super) fn run(args: Args) -> Result<Verdict> {
     // A format that does not exist is refused before anything runs.
-    let report = crate::report::find(&args.format)?;
-    if args.no_samples && report.samples() == Samples::Needed {
-        return Err(Error::usage(format!(
-            "--format {} is made from the raw samples, which --no-samples does not keep",
-            report.id()
-        )));
-    }
+    let report = args.form.find()?;
     // So is a page that cannot be written.
     args.html.as_deref().map_or(Ok(()), pages::prepare)?;
     let replaced = args.resume.as_deref().or(args.output.as_deref());
     let gate = args.gate.as_deref().map(|file| Gate::open(file, replaced)).transpose()?;
     let (outcome, file) = match &args.resume {
         Some(file) => (go_on(&args, file, gate.as_ref())?, file.clone()),
-        None => start(&args, gate.as_ref())?,
+        None => match start(&args, report, gate.as_ref()) {
+            Err(Error::Interrupted) => {
+                eprintln!("deadheat: stopped before the first block was done; nothing is saved");
+                return Ok(Verdict::Ended(1));
+            }
+            started => started?,
+        },
     };
     let samples = samples_of(&file);
     let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
-    let rendered = report.render(&shown, &stdout_style());
+    let rendered = report.render(&shown, &args.form.style());
     if let Ok(rendered) = &rendered {
         deliver(rendered, None)?;
     }
@@ -168,10 +197,10 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
     if let Some(failure) = failure(&outcome) {
         return Err(failure);
     }
-    Ok(if outcome.trusted() && !is_worse { Verdict::Fine } else { Verdict::Doubtful })
+    if is_worse { Ok(Verdict::Doubtful) } else { Ok(args.deciding.verdict([&outcome])) }
 }
 
-fn start(args: &Args, gate: Option<&Gate>) -> Result<(Outcome, PathBuf)> {
+fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outcome, PathBuf)> {
     let request = match &args.replay {
         Some(file) => {
             refuse_interval(args)?;
@@ -186,7 +215,10 @@ fn start(args: &Args, gate: Option<&Gate>) -> Result<(Outcome, PathBuf)> {
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
     let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
     save::prepare(&file)?;
-    let outcome = with_stage(&staging(args), &request, &file, |stage| request.run_with(stage))?;
+    let outcome = {
+        let kept = args.samples || args.html.is_some() || report.samples() != Samples::Unused;
+        with_stage(&staging(args, kept), &request, &file, |stage| request.run_with(stage))?
+    };
     Ok((outcome, file))
 }
 
@@ -198,7 +230,11 @@ fn go_on(args: &Args, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
     let request = forced(args, crate::race::replay(&before));
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
     let overwrite = request.overwrite();
-    with_stage(&staging(args), &request, file, |stage| resume(before, budget, overwrite, stage))
+    // Samples of some blocks, and not of others, would be taken for those of all.
+    let kept = samples_of(file).is_some();
+    with_stage(&staging(args, kept), &request, file, |stage| {
+        resume(before, budget, overwrite, stage)
+    })
 }
 
 fn forced(args: &Args, request: Request) -> Request {
@@ -209,25 +245,28 @@ fn forced(args: &Args, request: Request) -> Request {
 fn refuse_interval(args: &Args) -> Result<()> {
     match &args.interval {
         Some(Some(time)) => Err(Error::usage(format!(
-            "-i {time}: the race has its interval already; -i alone shows each trial while it runs"
+            "-i {time}: the interval of this race is fixed already; -i alone shows each trial while it runs"
         ))),
         _ => Ok(()),
     }
 }
 
 /// How this race is to be run.
-fn staging(args: &Args) -> Staging<'_> {
+fn staging(args: &Args, samples: bool) -> Staging<'_> {
     Staging {
         within: String::new(),
-        progress: if args.quiet { Wanted::No } else { Wanted::Yes },
-        intervals: if args.interval.is_some() { Wanted::Yes } else { Wanted::No },
-        samples: if args.no_samples { Wanted::No } else { Wanted::Yes },
+        progress: Wanted::from(!args.quiet),
+        intervals: Wanted::from(args.interval.is_some()),
+        samples: Wanted::from(samples),
         secret_file: args.secret_file.as_deref(),
     }
 }
 
 fn request(args: &Args) -> Result<Request> {
-    let mut request = Request::new(args.contenders.iter().cloned());
+    let mut request = match args.contenders.as_slice() {
+        [] => Request::new(USUAL),
+        named => Request::new(named.iter().cloned()),
+    };
     if let Some(path) = &args.path {
         request = request.path(path);
     }
@@ -254,16 +293,15 @@ fn request(args: &Args) -> Result<Request> {
         request = request.every(units::parse_span(every)?);
     }
     if let Some(margin) = &args.margin {
-        request = request.margin(units::parse_share(margin)?);
+        request = request.margin(share("margin", margin, "5%")?);
     }
     if let Some(confidence) = &args.confidence {
-        request = request.confidence(units::parse_share(confidence)?);
+        request = request.confidence(share("confidence", confidence, "95%")?);
     }
+    request = args.deciding.ask(request)?;
     for vary in &args.vary {
         let (name, levels) = vary.split_once('=').ok_or_else(|| {
-            Error::usage(format!(
-                "vary `{vary}` is not of the form NAME=A|B, such as 'size=64|1kB'"
-            ))
+            Error::usage(format!("--vary {vary}: it takes NAME=A|B, such as 'size=64|1kB'"))
         })?;
         request = request.vary(name, levels.split('|'));
     }
@@ -286,9 +324,7 @@ fn request(args: &Args) -> Result<Request> {
         request = request.title(title);
     }
     for label in &args.label {
-        let (key, value) = label
-            .split_once('=')
-            .ok_or_else(|| Error::usage(format!("label `{label}` is not of the form key=value")))?;
+        let (key, value) = super::label(label)?;
         request = request.label(key, value);
     }
     Ok(request)
@@ -304,7 +340,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::race::{Request, command};
+    use crate::race::{Claims, Request, command};
 
     #[derive(Parser)]
     struct Line {
@@ -337,6 +373,8 @@ mod tests {
                 .blocks(12)
                 .budget(crate::time::Nanos(90_000_000_001))
                 .margin(0.07)
+                .resolve(0.02)
+                .claims(Claims::All)
                 .confidence(0.999)
                 .placement("0,1")
                 .interval(crate::time::Nanos::from_millis(250))

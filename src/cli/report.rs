@@ -9,31 +9,35 @@ use crate::report::figure::Figure;
 use crate::report::{Shown, html, over_time, plot, visible, words};
 use crate::trial::samples;
 
-use super::{deliver, formats, pages, print, stdout_style};
+use super::form::Form;
+use super::{deliver, pages, print};
+
+/// Options of a report, which what is shown instead has no use for.
+const SHOWN: [&str; 3] = ["format", "json", "details"];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The result file; with --format html several, or a folder of results
     #[arg(value_name = "RESULT.json|DIR", required = true)]
     files: Vec<PathBuf>,
-    #[arg(long, default_value = "terminal", help = formats())]
-    format: String,
+    #[command(flatten)]
+    form: Form,
     /// Write to a file instead of standard output; for a folder, the folder that its pages go to
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
     /// The raw samples beside the result instead, as CSV
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long, conflicts_with_all = SHOWN)]
     samples: bool,
     /// How each trial went over time instead, as CSV: a row for each interval, flow and end
-    #[arg(long, conflicts_with_all = ["format", "samples"])]
+    #[arg(long, conflicts_with_all = SHOWN, conflicts_with = "samples")]
     intervals: bool,
     /// One figure of the page instead, as an SVG file; `list` names them
-    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "samples", "intervals"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = SHOWN, conflicts_with_all = ["samples", "intervals"])]
     figure: Option<String>,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let report = crate::report::find(&args.format)?;
+    let report = args.form.find()?;
     let is_page = report.id() == html::ID;
     let one = match args.files.as_slice() {
         [folder] if folder.is_dir() && is_page => return folder_of(folder, args.output.as_deref()),
@@ -56,14 +60,14 @@ pub(super) fn run(args: Args) -> Result<()> {
     if let Some(id) = &args.figure {
         return deliver(figure(&shown, id)?.as_bytes(), args.output.as_deref());
     }
-    deliver(&report.render(&shown, &stdout_style())?, args.output.as_deref())
+    deliver(&report.render(&shown, &args.form.style())?, args.output.as_deref())
 }
 
 /// Pages of a folder go to a folder.
 fn folder_of(folder: &Path, out: Option<&Path>) -> Result<()> {
     let Some(out) = out else {
         return Err(Error::usage(format!(
-            "{} is a folder: its pages need one, too; add -o DIR",
+            "{} is a folder; add -o DIR, the folder to write its pages to",
             folder.display()
         )));
     };
@@ -77,17 +81,16 @@ fn folder_of(folder: &Path, out: Option<&Path>) -> Result<()> {
 fn wants_pages(files: &[PathBuf], is_page: bool) -> Error {
     let folder = files.iter().find(|file| file.is_dir());
     Error::usage(match (folder, is_page) {
-        (Some(folder), true) => format!(
-            "{} is a folder, and not the only thing given; name result files, or one folder",
-            folder.display()
-        ),
+        (Some(folder), true) => {
+            format!("{} is a folder; name either result files or one folder", folder.display())
+        }
         (Some(folder), false) => format!(
-            "{} is a folder; --format {} -o DIR makes a page of each result in it, and an index",
+            "{} is a folder; --format {} -o DIR writes a page for each result in it, and an index",
             folder.display(),
             html::ID
         ),
         (None, _) => {
-            format!("{} results at once; only --format {} shows several", files.len(), html::ID)
+            format!("{} files; only --format {} shows several at once", files.len(), html::ID)
         }
     })
 }

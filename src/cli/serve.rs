@@ -18,7 +18,7 @@ use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
 /// What was typed.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct ServeArgs {
-    /// Listen at this address only; every address of this host unless given
+    /// Listen at this address only [default: every address of this host]
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub bind: Option<String>,
     /// Listen at this port, TCP and UDP [default: 5210]
@@ -27,16 +27,18 @@ pub(super) struct ServeArgs {
     /// Longest trial [default: 60s]
     #[arg(long, value_name = "DURATION")]
     pub max_duration: Option<String>,
-    /// Largest rate of a trial, per direction [default: 10gbit]
+    /// Highest rate of a trial, per direction [default: 10gbit]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<String>,
     /// Most application bytes of a trial, per direction [default: 100GB]
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<String>,
-    /// Trials that run at once; further ones wait for their turn [default: 1]
+    /// Trials that run at once; others wait [default: 1]
     #[arg(long, value_name = "N")]
     pub max_trials: Option<u32>,
-    /// Let in only who knows the secret in this file (or in the variable DEADHEAT_SECRET)
+    /// Admit only those who know the secret in this file
+    ///
+    /// The variable DEADHEAT_SECRET may hold it instead.
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
     /// Write no log lines
@@ -63,12 +65,12 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let server = Server::bind(config, HostFacts::gather(), starter, Box::new(log))?;
     let stop = stop_on_signals()?;
     log(&format!(
-        "deadheat {} serves at {}, TCP and UDP",
+        "deadheat {} listens at {}, TCP and UDP",
         env!("CARGO_PKG_VERSION"),
         server.local_addr()
     ));
     log(&format!(
-        "a trial may last {}, carry {} and {} per direction; {} at once",
+        "each trial may last {} and carry {} at {} per direction; trials at once: {}",
         limits.duration_ns,
         crate::units::Bytes(limits.bytes),
         limits.rate_bps,
@@ -76,7 +78,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     ));
     if is_open {
         log(
-            "anyone who reaches this port may use it; --secret-file FILE lets in only who knows it",
+            "anyone who reaches this port may use it; --secret-file FILE admits only those who know \
+             the secret",
         );
     }
     let ran = server.run(&stop);
@@ -111,7 +114,7 @@ impl ServeArgs {
         };
         match self.port {
             Some(port) if port != bound => Err(Error::usage(format!(
-                "`--bind {typed}` and `--port {port}` name two ports; keep one"
+                "`--bind {typed}` and `--port {port}` name two ports; leave one out"
             ))),
             _ => Ok(bind),
         }
@@ -139,7 +142,7 @@ impl ServeArgs {
         ];
         match nothing.iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(Error::usage(format!(
-                "`{name}` of 0 would let nothing run; give more, or leave it away"
+                "`{name} 0` would let nothing run; raise it, or leave it out"
             ))),
             None => Ok(limits),
         }
@@ -186,7 +189,7 @@ fn stop_on_signals() -> Result<Stop> {
         };
         if done < 0 {
             let error = std::io::Error::last_os_error();
-            return Err(Error::setup("take care of signals", error));
+            return Err(Error::setup("prepare for Ctrl-C (install a signal handler)", error));
         }
     }
     Ok(stop)
@@ -241,7 +244,7 @@ mod tests {
             ServeArgs { bind: Some("127.0.0.1:9".into()), port: Some(7), ..ServeArgs::default() };
         assert!(say(two).contains("name two ports"));
         let none = ServeArgs { max_trials: Some(0), ..ServeArgs::default() };
-        assert!(say(none).contains("`--max-trials` of 0"));
+        assert!(say(none).contains("`--max-trials 0`"));
         let missing =
             ServeArgs { secret_file: Some("/nonexistent/secret".into()), ..ServeArgs::default() };
         assert!(say(missing).contains("read the secret from /nonexistent/secret"));

@@ -13,6 +13,7 @@ use crate::race::stage::Stage;
 use crate::trial::agents::Agents;
 
 use super::progress::{self, Progress};
+use super::screen::Screen;
 use super::{interrupt, secret};
 
 /// How races are run.
@@ -36,6 +37,12 @@ pub(super) enum Wanted {
     No,
 }
 
+impl From<bool> for Wanted {
+    fn from(wanted: bool) -> Wanted {
+        if wanted { Wanted::Yes } else { Wanted::No }
+    }
+}
+
 /// Sets up everything a race touches, and lets `race` have it.
 pub(super) fn with_stage(
     staging: &Staging<'_>,
@@ -46,40 +53,43 @@ pub(super) fn with_stage(
     let stop = interrupt::flag()?;
     let tell = std::io::stderr().is_terminal() && staging.progress == Wanted::Yes;
     let tell_intervals = tell && staging.intervals == Wanted::Yes;
-    let mut progress = Progress::new(tell).within(&staging.within);
+    let screen = if tell { Screen::stderr() } else { Screen::none() };
+    let mut progress = Progress::new(screen.clone()).within(&staging.within);
     let mut samples = SamplesFile;
     if let Some(simulation) = request.simulation()? {
         let clock = simulation.clock();
         let mut simulation = simulation.stop_on(Arc::clone(&stop));
         if tell_intervals {
-            let line = progress.line();
-            simulation = simulation.on_interval(move |row| line.above(&progress::interval(row)));
+            let screen = screen.clone();
+            simulation = simulation.on_interval(move |row| screen.above(&progress::interval(row)));
         }
         let stage = Stage::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
         let mut stage = stage.stop(stop).save(file);
         if staging.samples == Wanted::Yes {
             stage = stage.keep(&mut samples);
         }
-        let outcome = race(stage)?;
-        progress.line().clear();
-        return Ok(outcome);
+        let ended = race(stage);
+        screen.clear();
+        return ended;
     }
     let secret = secret::find(staging.secret_file)?;
     let far = request.far(secret.as_ref())?;
-    let queued = progress.line();
+    let queued = screen.clone();
     let mut agents = Agents::new(far)
         .overwrite(request.overwrite())
-        .on_queued(move |ahead| queued.show(&format!("the server is busy; {ahead} before us")))
+        .on_queued(move |ahead| {
+            queued.show(vec![format!("the server is busy: {ahead} before us")]);
+        })
         .stop_on(Arc::clone(&stop));
     if tell_intervals {
-        let line = progress.line();
-        agents = agents.on_interval(move |row| line.above(&progress::interval(row)));
+        let screen = screen.clone();
+        agents = agents.on_interval(move |row| screen.above(&progress::interval(row)));
     }
     let mut stage = Stage::new(&mut agents, &mut progress).stop(stop).save(file);
     if staging.samples == Wanted::Yes {
         stage = stage.keep(&mut samples);
     }
-    let outcome = race(stage)?;
-    progress.line().clear();
-    Ok(outcome)
+    let ended = race(stage);
+    screen.clear();
+    ended
 }

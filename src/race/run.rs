@@ -70,7 +70,6 @@ impl Request {
         common.run_as(&fixed);
         let block = plan::block_time(plan::per_block(&entrants), &pilot);
         let Checked { contenders, metrics, factors, .. } = checked;
-        remove_stale_samples(&stage)?;
         let outcome = Outcome {
             format: FORMAT,
             deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -215,7 +214,11 @@ impl<'a> Course<'a> {
     /// Leaves only the samples of whole blocks.
     fn cut_samples(&mut self) -> Result<()> {
         let done = blocks_done(&self.outcome);
+        if let Some(part) = self.stage.samples_part() {
+            remove(&part)?;
+        }
         match (self.stage.samples(), self.stage.keep.as_deref_mut()) {
+            (Some(main), _) if done == 0 => remove(&main),
             (Some(main), Some(keep)) => keep.cut(&main, done),
             _ => Ok(()),
         }
@@ -225,8 +228,12 @@ impl<'a> Course<'a> {
     pub(super) fn drive(mut self) -> Result<Outcome> {
         self.outcome.status = Status::Running;
         self.refresh(self.between());
-        // Before the first block: a file that cannot be written has cost nothing yet.
-        self.save()?;
+        match &self.stage.save {
+            // Nothing is worth a file before the first block, but one that cannot be written has cost
+            // nothing yet.
+            Some(file) if self.done == 0 => save::prepare(file)?,
+            _ => self.save()?,
+        }
         let takes = self.pace.of_block(self.expected).0.checked_mul(self.blocks_left());
         self.stage.observer.on(Event::Planned {
             outcome: &self.outcome,
@@ -234,8 +241,15 @@ impl<'a> Course<'a> {
         });
         let ended = self.cut_samples().map_err(Halt::Save).and_then(|()| self.blocks());
         // A block that was broken off is not in the result, and its samples go with it.
-        let ended =
-            ended.and_then(|status| self.cut_samples().map_err(Halt::Save).map(|()| status));
+        let cut = self.cut_samples().map_err(Halt::Save);
+        let ended = ended.and_then(|status| cut.map(|()| status));
+        if self.done == 0 {
+            self.stage.observer.on(Event::Ended { outcome: &self.outcome });
+            return Err(match ended {
+                Ok(_) => Error::Interrupted,
+                Err(Halt::Trial(error) | Halt::Save(error)) => error,
+            });
+        }
         let ended = ended.and_then(|status| self.explain(status).map_err(Halt::Trial));
         self.outcome.shares = shares::shares(&self.outcome);
         self.outcome.sweeps = sweep::sweeps(&self.outcome);
@@ -249,11 +263,7 @@ impl<'a> Course<'a> {
             Err(Halt::Save(error)) => Err(error),
             Err(Halt::Trial(error)) => {
                 self.add(&Notice::TrialFailed { error: error.to_string() });
-                let saved = self.save();
-                if self.done == 0 {
-                    return Err(error);
-                }
-                saved
+                self.save()
             }
         };
         if let Err(error) = saved {
@@ -439,6 +449,10 @@ impl<'a> Course<'a> {
             return Ok(());
         };
         save::save(&self.outcome, file)?;
+        // Those of the race whose file this one replaces.
+        if self.stage.keep.is_none() && self.done == 1 {
+            remove(&save::samples_file(file))?;
+        }
         self.stage.observer.on(Event::Saved { file });
         Ok(())
     }
@@ -490,16 +504,13 @@ pub(super) fn all_blocked(entrants: &[Entrant]) -> Error {
     Error::blocked(format!("no contender gets through; {}", evidence.join("; ")))
 }
 
-/// Samples of an earlier race under the same name would be taken for this one's.
-fn remove_stale_samples(stage: &Stage<'_>) -> Result<()> {
-    for file in [stage.samples(), stage.samples_part()].into_iter().flatten() {
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let op = format!("remove the samples of an earlier race, {}", file.display());
-                return Err(Error::setup(op, error));
-            }
-            _ => {}
+/// Removes raw samples that belong to no block of this race. Those of an earlier race under the same name
+/// would be taken for this one's.
+fn remove(samples: &std::path::Path) -> Result<()> {
+    match fs::remove_file(samples) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::setup(format!("remove old samples, {}", samples.display()), error))
         }
+        _ => Ok(()),
     }
-    Ok(())
 }

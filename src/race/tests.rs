@@ -538,6 +538,29 @@ fn samples_are_kept_for_every_trial_of_a_block_and_old_ones_removed() {
 }
 
 #[test]
+fn a_race_that_is_broken_off_before_its_first_block_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let [file, part] = ["race.json", "race.samples.part"].map(|name| directory.path().join(name));
+    let flag = Arc::new(AtomicBool::new(false));
+    let pressed = flag.clone();
+    let mut runner = Fake(|order: &Order| {
+        // A trial of the first block, which leaves half of its samples.
+        if order.samples.is_some() {
+            std::fs::write(&part, "half").unwrap();
+            pressed.store(true, Ordering::Relaxed);
+        }
+        ran(order, 100.0)
+    });
+    let (mut observer, mut keep) = (super::Unobserved, super::keep::SamplesFile);
+    let clock = Manual::default();
+    let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let stage = stage.stop(flag).save(&file).keep(&mut keep);
+    let broken = ask(&["tcp", "udp"]).run_with(stage);
+    assert!(matches!(broken, Err(Error::Interrupted)), "{broken:?}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn an_observer_sees_a_race_from_pilot_to_end() {
     let mut diary = Diary::default();
     let clock = Manual::default();

@@ -49,8 +49,8 @@ impl Report for HistogramLog {
             return Err(Error::data(
                 "result",
                 "a histogram log is made from raw samples, and there are none beside the result; \
-                 `race` keeps them in a file that ends in .samples unless --no-samples is given, \
-                 and only workloads that measure round trips have any",
+                 `race --samples` keeps them, in a file that ends in .samples, and only workloads that \
+                 measure round trips have any",
             ));
         };
         let mut log = Vec::new();

@@ -64,7 +64,7 @@ mod text;
 mod totals;
 pub mod words;
 
-pub use text::{visible, wrap};
+pub use text::{columns, visible, wrap};
 
 /// Every format, in the order in which lists show them. The first is the default.
 pub const ALL: &[&dyn Report] = &[
@@ -104,6 +104,8 @@ pub trait Report: Sync {
 pub enum Samples {
     /// It does without.
     Unused,
+    /// It shows more with them.
+    Used,
     /// Without them there is nothing to write.
     Needed,
 }
@@ -131,13 +133,24 @@ pub struct Style {
     pub colour: Colour,
     /// The width of a line in columns; long sentences are wrapped to it.
     pub width: usize,
+    /// What is said of a race.
+    pub detail: Detail,
 }
 
 impl Default for Style {
-    /// As for a pipe: no colour, 80 columns.
+    /// As for a pipe: no colour, 80 columns; the answer alone.
     fn default() -> Style {
-        Style { colour: Colour::Never, width: 80 }
+        Style { colour: Colour::Never, width: 80, detail: Detail::Brief }
     }
+}
+
+/// What is said of a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The answer, on one screen.
+    Brief,
+    /// All there is to say: how the race was run, and what its answer stands on.
+    Full,
 }
 
 /// Whether colour is used.

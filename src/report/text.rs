@@ -34,7 +34,7 @@ fn is_invisible(c: char) -> bool {
 
 /// Columns that `text` takes on a terminal: two for East Asian wide characters and emoji (the
 /// large blocks of Unicode's EastAsianWidth.txt), none for combining marks, one for all others.
-pub(super) fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     text.chars()
         .map(|c| match u32::from(c) {
             0x300..=0x36f | 0x1ab0..=0x1aff | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,

@@ -313,8 +313,8 @@ pub fn append(main: &Path, part: &Path, place: Place) -> Result<()> {
     if !whole {
         return Err(Error::data(
             part.display().to_string(),
-            "a trial's samples are not whole; if the disk is full, free space (--no-samples needs \
-             less); the blocks saved before are intact",
+            "a trial's samples are not whole; if the disk is full, free space (without \
+             --samples less is needed); the blocks saved before are intact",
         ));
     }
     chunk[4..12].copy_from_slice(&place.block.to_le_bytes());

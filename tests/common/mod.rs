@@ -603,6 +603,8 @@ fn asked() -> Asked {
         budget_ns: Some(60_000_000_000),
         every_ns: Some(1_000_000_000),
         margin: Some(0.05),
+        resolve: None,
+        claims_all: false,
         confidence: 0.95,
         placement: Some("cross-core".into()),
         vary: Vec::new(),

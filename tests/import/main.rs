@@ -126,7 +126,7 @@ fn the_command_saves_shows_and_never_replaces_what_it_reads() {
     let run = |output: &str| {
         std::process::Command::new(env!("CARGO_BIN_EXE_deadheat"))
             .current_dir(folder.path())
-            .args(["import", "ping.txt", "--format", "csv", "-o", output])
+            .args(["import", "ping.txt", "--format", "csv", "--samples", "-o", output])
             .output()
             .unwrap()
     };

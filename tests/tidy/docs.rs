@@ -172,8 +172,21 @@ fn wrong_commands(name: &str, text: &str) -> Vec<String> {
 }
 
 /// Options that take no value.
-const SWITCHES: &[&str] =
-    &["-q", "-4", "-6", "--quiet", "--explain", "--help", "--quick", "--no-samples", "--force"];
+const SWITCHES: &[&str] = &[
+    "-q",
+    "-4",
+    "-6",
+    "--quiet",
+    "--explain",
+    "--help",
+    "--quick",
+    "--samples",
+    "--force",
+    "--details",
+    "--decided",
+    "-J",
+    "--json",
+];
 
 /// What stands in for any file that a path names.
 fn example(_: &str) -> deadheat::Result<Vec<u8>> {

@@ -18,7 +18,8 @@ use crate::trial::emulator::{Built, Emulator};
 
 /// What was typed.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = "  deadheat path run delay=20ms -- ping -c 3 198.18.0.2")]
+#[command(after_long_help = "\
 Both hosts are namespaces of this machine; nothing else is reachable from them. The commands find
 DEADHEAT_NEAR, DEADHEAT_FAR, DEADHEAT_NEAR6 and DEADHEAT_FAR6 in their environment (and
 DEADHEAT_FAR_2 and so on for further links); $DEADHEAT_FAR is replaced in COMMAND, too, so quote it.

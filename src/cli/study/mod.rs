@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown};
 use crate::report::study::{Form, render};
-use crate::report::{html, studies, visible};
+use crate::report::{html, studies, visible, words};
 use crate::study::check::Checked;
 use crate::study::{bundled, read, save};
 
@@ -35,7 +35,7 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
-    /// A study of the program, or a file of your own
+    /// A study of the program by its name or a part of it, or a file of your own
     #[arg(value_name = "NAME|FILE.toml")]
     study: String,
     /// The file itself
@@ -48,17 +48,37 @@ struct ReportArgs {
     /// The directory that it was run into, or its study.json; or one with several of them in it
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// terminal, markdown, json or html
-    #[arg(long, default_value = "terminal")]
-    format: String,
+    #[command(flatten)]
+    form: Formed,
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
+/// How what came of studies is shown.
+#[derive(Debug, clap::Args)]
+struct Formed {
+    /// How to show it: terminal, markdown or json; `study report` makes html, too
+    #[arg(long, default_value = "terminal", hide_default_value = true, hide_short_help = true)]
+    format: String,
+    /// The same as --format json
+    #[arg(short = 'J', long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl Formed {
+    fn name(&self) -> &str {
+        if self.json { "json" } else { &self.format }
+    }
+
+    fn find(&self) -> Result<Form> {
+        Form::find(self.name())
+    }
+}
+
 pub(super) fn run(args: Args) -> Result<Verdict> {
     match args.command {
-        Command::List => print(&list::studies(stdout_style().width)).map(|()| Verdict::Fine),
+        Command::List => print(&list::all_studies(stdout_style().width)).map(|()| Verdict::Fine),
         Command::Show(args) => show(&args).map(|()| Verdict::Fine),
         Command::Run(args) => run::run(&args),
         Command::Report(args) => report(&args).map(|()| Verdict::Fine),
@@ -75,7 +95,7 @@ fn show(args: &ShowArgs) -> Result<()> {
 
 fn report(args: &ReportArgs) -> Result<()> {
     // A page is no form of text; any other name is looked up before anything is read.
-    let form = (args.format != html::ID).then(|| Form::find(&args.format)).transpose()?;
+    let form = (args.form.name() != html::ID).then(|| args.form.find()).transpose()?;
     let within = save::within(&args.dir);
     let text = if within.is_empty() {
         let run = save::load(&args.dir)?;
@@ -92,6 +112,25 @@ fn report(args: &ReportArgs) -> Result<()> {
     deliver(text.as_bytes(), args.output.as_deref())
 }
 
+/// The study of the program that is called this, or the only one with this in its name.
+///
+/// # Errors
+/// [`Error::Usage`] with all that may be meant.
+fn meant(typed: &str) -> Result<&'static str> {
+    if let Some(name) = bundled::names().find(|name| *name == typed) {
+        return Ok(name);
+    }
+    let alike = bundled::names().filter(|name| !typed.is_empty() && name.contains(typed));
+    match alike.collect::<Vec<_>>().as_slice() {
+        [one] => Ok(one),
+        [] => Err(unknown("study", typed, &bundled::names().collect::<Vec<_>>())),
+        several => Err(Error::usage(format!(
+            "several studies have `{typed}` in their names: {}; name one of them",
+            words::list(several)
+        ))),
+    }
+}
+
 /// A study as it was named on the command line.
 struct Named {
     name: String,
@@ -104,13 +143,15 @@ impl Named {
     fn find(typed: &str) -> Result<Named> {
         let path = Path::new(typed);
         if !(typed.contains('/') || path.extension().is_some_and(|ending| ending == "toml")) {
-            let study = bundled::study(typed)?;
-            return Ok(Named { name: typed.to_owned(), study, file: None });
+            let name = meant(typed)?;
+            return Ok(Named { name: name.to_owned(), study: bundled::study(name)?, file: None });
         }
         let study = read::load(path)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         if stem.is_empty() || stem != visible(&stem) {
-            return Err(Error::usage(format!("{typed}: a study is named by its file, NAME.toml")));
+            return Err(Error::usage(format!(
+                "{typed}: a study has the name of its file, such as NAME.toml"
+            )));
         }
         Ok(Named { name: stem.into_owned(), study, file: Some(path.to_owned()) })
     }

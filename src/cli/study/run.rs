@@ -15,9 +15,11 @@ use crate::study::outcome::{Setting, StudyRun};
 use crate::study::run::{End, Job, Ran, Task, run as run_study};
 use crate::trial::host::HostFacts;
 
+use super::super::deciding::Deciding;
+use super::super::report::samples_of;
 use super::super::staging::{Staging, Wanted, with_stage};
 use super::super::{Verdict, pages, print, stdout_style};
-use super::Named;
+use super::{Formed, Named};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
@@ -30,7 +32,9 @@ pub(super) struct RunArgs {
     /// Fewer and shorter trials, as each study says
     #[arg(long)]
     quick: bool,
-    /// Races of the study to run in full although the others are quick, with commas between
+    /// Races to run in full although others are quick
+    ///
+    /// Commas separate them.
     #[arg(
         long,
         value_name = "RACE",
@@ -39,12 +43,15 @@ pub(super) struct RunArgs {
         conflicts_with = "all"
     )]
     full: Vec<String>,
-    /// Where results go [default: deadheat-study-NAME-DATE]; several studies get a directory each in it.
-    /// The same again goes on with what was broken off
+    /// The directory for results [default: by name and date]
+    ///
+    /// It is deadheat-study-NAME-DATE unless given.
+    /// Several studies get a directory each in it. The same command again goes on with a study that was
+    /// broken off.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Fixes the order of trials and everything else that is drawn, in each race
-    #[arg(long, value_name = "N")]
+    /// Fixes the order of trials and all other random choices
+    #[arg(long, value_name = "N", hide_short_help = true)]
     seed: Option<u64>,
     /// A label for the results; may be given again
     #[arg(long, value_name = "KEY=VALUE")]
@@ -52,19 +59,22 @@ pub(super) struct RunArgs {
     /// Also write a page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// How to show what came out: terminal, markdown or json
-    #[arg(long, default_value = "terminal")]
-    format: String,
+    #[command(flatten)]
+    form: Formed,
     /// No progress
     #[arg(short, long)]
     quiet: bool,
-    /// Do not keep raw samples beside the results
+    /// Keep raw samples beside the results
+    ///
+    /// They are in files that end in .samples. Without this they are kept only where --html needs them.
     #[arg(long)]
-    no_samples: bool,
+    samples: bool,
+    #[command(flatten)]
+    deciding: Deciding,
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
-    let form = Form::find(&args.format)?;
+    let form = args.form.find()?;
     let studies = named(args)?;
     let labels = labels(&args.label)?;
     check_full(args, studies.len())?;
@@ -99,7 +109,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
         ended.push(ran);
         if end == End::Interrupted {
             eprintln!(
-                "stopped; the same command with -o {} goes on",
+                "stopped; to go on, give the same command with -o {}",
                 went_to(args, &dir).display()
             );
             break;
@@ -108,7 +118,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
     if studies.len() > 1 && form != Form::Json {
         print(&closing(ended.iter().map(|ran| &ran.run)))?;
     }
-    verdict(&ended)
+    verdict(args, &ended)
 }
 
 fn named(args: &RunArgs) -> Result<Vec<Named>> {
@@ -125,10 +135,8 @@ fn named(args: &RunArgs) -> Result<Vec<Named>> {
 }
 
 fn labels(typed: &[String]) -> Result<BTreeMap<String, String>> {
-    let read = |label: &String| {
-        let wrong = || Error::usage(format!("label `{label}` is not of the form key=value"));
-        let (key, value) = label.split_once('=').ok_or_else(wrong)?;
-        Ok((key.to_owned(), value.to_owned()))
+    let read = |typed: &String| {
+        super::super::label(typed).map(|(key, value)| (key.to_owned(), value.to_owned()))
     };
     typed.iter().map(read).collect()
 }
@@ -136,7 +144,7 @@ fn labels(typed: &[String]) -> Result<BTreeMap<String, String>> {
 /// Races are named within one study.
 fn check_full(args: &RunArgs, studies: usize) -> Result<()> {
     if studies > 1 && !args.full.is_empty() {
-        return Err(Error::usage("--full names races of one study; run that study by itself"));
+        return Err(Error::usage("--full names races of one study; run that study alone"));
     }
     Ok(())
 }
@@ -164,18 +172,19 @@ fn went_to<'a>(args: &'a RunArgs, dir: &'a Path) -> &'a Path {
     args.output.as_deref().unwrap_or(dir)
 }
 
-fn race(args: &RunArgs, within: &str, job: Job<'_>) -> Result<Outcome> {
+fn race(args: &RunArgs, within: &str, mut job: Job<'_>) -> Result<Outcome> {
     let within = format!("{within}, race {} of {}, {}", job.place, job.of, job.plan.id);
     if !args.quiet && !std::io::stderr().is_terminal() {
         // Nobody watches a line that is rewritten; a study takes long enough to ask how far it is.
         eprintln!("{}", visible(&within));
     }
-    let wanted = |not: bool| if not { Wanted::No } else { Wanted::Yes };
+    job.request = args.deciding.ask(job.request)?;
+    let keeps = args.samples || args.html.is_some() || samples_of(&job.file).is_some();
     let staging = Staging {
         within,
-        progress: wanted(args.quiet),
+        progress: Wanted::from(!args.quiet),
         intervals: Wanted::No,
-        samples: wanted(args.no_samples),
+        samples: Wanted::from(keeps),
         secret_file: None,
     };
     let (request, file) = (job.request.clone(), job.file.clone());
@@ -199,7 +208,7 @@ fn closing<'a>(runs: impl Iterator<Item = &'a StudyRun>) -> String {
 ///
 /// # Errors
 /// Where a race failed, or none of a study ran; the rest is saved and shown.
-fn verdict(ended: &[Ran]) -> Result<Verdict> {
+fn verdict(args: &RunArgs, ended: &[Ran]) -> Result<Verdict> {
     for Ran { run, end, .. } in ended {
         let none = run.races.iter().all(|race| race.file.is_none());
         if *end == End::Interrupted && none {
@@ -212,5 +221,8 @@ fn verdict(ended: &[Ran]) -> Result<Verdict> {
     }
     let mut races = ended.iter().flat_map(|ran| &ran.run.races);
     let doubtful = races.any(|race| race.file.is_some() && !race.trusted);
-    Ok(if doubtful { Verdict::Doubtful } else { Verdict::Fine })
+    if doubtful {
+        return Ok(Verdict::Doubtful);
+    }
+    Ok(args.deciding.verdict(ended.iter().flat_map(|ran| ran.results.values())))
 }

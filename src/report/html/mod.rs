@@ -12,7 +12,7 @@
 //! | `index.rs` | a page over many pages |
 //! | `page.css` `page.js` | how it looks; what it does where a script runs |
 
-use super::{Report, Shown, Style, answer, content};
+use super::{Report, Samples, Shown, Style, answer, content};
 use crate::error::Result;
 use crate::race::outcome::Outcome;
 use crate::study::outcome::StudyRun;
@@ -41,6 +41,10 @@ impl Report for Html {
 
     fn summary(&self) -> &'static str {
         "a page in one file, with figures, for a browser"
+    }
+
+    fn samples(&self) -> Samples {
+        Samples::Used
     }
 
     fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {

@@ -1,0 +1,98 @@
+//! Options that say what a race has to decide, and the exit code where it did not.
+
+use crate::error::{Error, Result};
+use crate::race::outcome::Outcome;
+use crate::race::{Claims, Request};
+use crate::stats::Outcome as Ruled;
+use crate::units::parse_share;
+
+use super::Verdict;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Deciding {
+    /// Run until a difference of 2%, say, would be found
+    ///
+    /// It says beforehand how long that will take. The margin stays as it is.
+    #[arg(long, value_name = "SHARE")]
+    resolve: Option<String>,
+    /// Claim something about the floor, too, which the far kernel answers
+    #[arg(long, value_name = "WHICH", value_enum, hide_short_help = true)]
+    claims: Option<All>,
+    /// Exit with 4 if any claim is undecided
+    #[arg(long, hide_short_help = true)]
+    decided: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum All {
+    /// Claims about every contender
+    All,
+}
+
+impl Deciding {
+    /// What was typed, asked of a race.
+    pub(super) fn ask(&self, mut request: Request) -> Result<Request> {
+        if let Some(resolve) = &self.resolve {
+            request = request.resolve(share("resolution", resolve, "2%")?);
+        }
+        Ok(if self.claims.is_some() { request.claims(Claims::All) } else { request })
+    }
+
+    /// How a command ended that ran these races.
+    pub(super) fn verdict<'a>(&self, ran: impl IntoIterator<Item = &'a Outcome>) -> Verdict {
+        let mut verdict = Verdict::Fine;
+        for outcome in ran {
+            if !outcome.trusted() {
+                return Verdict::Doubtful;
+            }
+            let is_open = outcome.verdicts.iter().any(|v| v.outcome == Ruled::Undecided);
+            if self.decided && is_open {
+                verdict = Verdict::Undecided;
+            }
+        }
+        verdict
+    }
+}
+
+/// A share as typed. One that is out of range is refused in the words of what it is: `margin`.
+pub(super) fn share(what: &str, typed: &str, example: &str) -> Result<f64> {
+    let number = typed.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match number {
+        Some(percent) if !(0.0..=100.0).contains(&percent) => Err(Error::usage(format!(
+            "a {what} of {percent} %: it must lie above 0 % and below 100 %, such as {example}"
+        ))),
+        _ => parse_share(typed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::testing;
+
+    const DECIDED: Deciding = Deciding { resolve: None, claims: None, decided: true };
+
+    #[test]
+    fn shares_out_of_range_are_refused_with_what_would_be_right() {
+        let say = |typed: &str| share("margin", typed, "5%").unwrap_err().to_string();
+        assert_eq!(share("margin", "5%", "5%").unwrap(), 0.05);
+        let wanted = "a margin of 200 %: it must lie above 0 % and below 100 %, such as 5%";
+        assert_eq!(say("200%"), wanted);
+        assert!(say("-1%").starts_with("a margin of -1 %: it must lie above"));
+        assert!(say("5").contains("percent sign"));
+    }
+
+    #[test]
+    fn an_undecided_claim_has_an_exit_code_where_that_is_asked_for() {
+        let request = Request::new(["tcp", "udp"]).blocks(12).margin(0.05).seed(1);
+        let mut outcome = testing::run(&request, testing::noisy(1, 0.001, |_| 100.0)).unwrap();
+        let silent = Deciding { decided: false, ..DECIDED };
+        let ruled = |outcome: &Outcome| [DECIDED.verdict([outcome]), silent.verdict([outcome])];
+        assert!(outcome.trusted());
+        assert_eq!(ruled(&outcome), [Verdict::Fine; 2]);
+        outcome.verdicts[0].outcome = Ruled::Undecided;
+        assert_eq!(ruled(&outcome), [Verdict::Undecided, Verdict::Fine]);
+        outcome.control.as_mut().unwrap().trusted = false;
+        assert_eq!(ruled(&outcome), [Verdict::Doubtful; 2]);
+    }
+}

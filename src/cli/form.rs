@@ -1,0 +1,37 @@
+//! The options that choose how a result is shown.
+
+use crate::error::Result;
+use crate::report::{self, Detail, Report, Style, words};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Form {
+    #[arg(long, default_value = "terminal", hide_default_value = true, hide_short_help = true, help = help())]
+    format: String,
+    /// The same as --format json
+    #[arg(short = 'J', long, conflicts_with = "format")]
+    json: bool,
+    /// Show all there is to say, and not only the answer
+    #[arg(long)]
+    details: bool,
+}
+
+fn help() -> String {
+    let ids: Vec<&str> = report::ids().collect();
+    format!("How to show it: {} [default: terminal]", words::list(&ids))
+}
+
+impl Form {
+    /// The format that was asked for.
+    ///
+    /// # Errors
+    /// Where there is none of that name.
+    pub(super) fn find(&self) -> Result<&'static dyn Report> {
+        report::find(if self.json { "json" } else { &self.format })
+    }
+
+    /// The look of text on standard output.
+    pub(super) fn style(&self) -> Style {
+        let detail = if self.details { Detail::Full } else { Detail::Brief };
+        Style { detail, ..super::stdout_style() }
+    }
+}

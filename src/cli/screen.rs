@@ -1,0 +1,269 @@
+//! A few lines at the end of a terminal that are rewritten in place, and leave nothing behind.
+//!
+//! Only control functions of ECMA-48 that every terminal has: cursor up (CUU), erase in line (EL) and in
+//! page (ED). The cursor stays visible, so there is nothing to put back when the program is killed.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::report::{columns, visible};
+
+/// Columns and rows of a terminal.
+pub(super) type Size = fn() -> (usize, usize);
+
+/// Less often than this a trial is not worth a redraw.
+const PAUSE: Duration = Duration::from_millis(80);
+
+/// Lines that are rewritten; none where nobody watches. Clones share them.
+#[derive(Clone)]
+pub(super) struct Screen {
+    drawn: Option<Rc<RefCell<Drawn>>>,
+}
+
+struct Drawn {
+    out: Box<dyn Write>,
+    size: Size,
+    pause: Duration,
+    at: Option<Instant>,
+    /// What is to be seen.
+    lines: Vec<String>,
+    /// Lines on the terminal now; the cursor is at the end of the last.
+    height: usize,
+}
+
+impl Screen {
+    /// No terminal.
+    pub(super) fn none() -> Screen {
+        Screen { drawn: None }
+    }
+
+    /// The terminal behind standard error.
+    pub(super) fn stderr() -> Screen {
+        let size = || super::terminal_size(libc::STDERR_FILENO).unwrap_or((80, 24));
+        Screen::on(Box::new(io::stderr()), size, PAUSE)
+    }
+
+    fn on(out: Box<dyn Write>, size: Size, pause: Duration) -> Screen {
+        let drawn = Drawn { out, size, pause, at: None, lines: Vec::new(), height: 0 };
+        Screen { drawn: Some(Rc::new(RefCell::new(drawn))) }
+    }
+
+    /// Replaces the lines, unless that was done a moment ago.
+    pub(super) fn show(&self, lines: Vec<String>) {
+        self.with(|drawn| {
+            drawn.lines = lines;
+            if drawn.at.is_none_or(|at| at.elapsed() >= drawn.pause) {
+                drawn.draw("");
+            }
+        });
+    }
+
+    /// Takes the lines away.
+    pub(super) fn clear(&self) {
+        self.with(|drawn| {
+            drawn.lines.clear();
+            if drawn.height > 0 {
+                drawn.draw("");
+            }
+        });
+    }
+
+    /// Leaves a line of its own above them.
+    pub(super) fn above(&self, text: &str) {
+        self.with(|drawn| drawn.draw(&format!("{text}\x1b[K\n")));
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Drawn)) {
+        if let Some(drawn) = &self.drawn {
+            change(&mut drawn.borrow_mut());
+        }
+    }
+}
+
+impl Drawn {
+    /// Writes `first` and the lines in place of those that are there, in one write.
+    fn draw(&mut self, first: &str) {
+        let (width, rows) = (self.size)();
+        let mut text = String::from("\r");
+        if self.height > 1 {
+            text += &format!("\x1b[{}A", self.height - 1);
+        }
+        text += first;
+        // A line in the last column, or one more than there are rows, would move what is above.
+        let lines = self.lines.iter().take(rows.saturating_sub(1).max(1));
+        let lines: Vec<String> =
+            lines.map(|line| cut(line, width.saturating_sub(1)) + "\x1b[K").collect();
+        text += &lines.join("\n");
+        text += "\x1b[J";
+        self.height = lines.len();
+        self.at = Some(Instant::now());
+        // Progress that cannot be shown is no reason to end a race.
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+}
+
+/// As much of `line` as fits, with control characters made visible.
+fn cut(line: &str, width: usize) -> String {
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += columns(c.encode_utf8(&mut [0; 4]));
+        used <= width
+    };
+    visible(line).chars().take_while(fits).collect()
+}
+
+#[cfg(test)]
+pub(super) mod fake {
+    use super::*;
+
+    /// A terminal of some columns that understands what is written here, and nothing else.
+    #[derive(Default, Clone)]
+    pub(crate) struct Terminal(Rc<RefCell<Page>>);
+
+    #[derive(Default)]
+    struct Page {
+        rows: Vec<Vec<char>>,
+        row: usize,
+        column: usize,
+    }
+
+    /// Columns of it.
+    pub(crate) const WIDTH: usize = 60;
+
+    impl Terminal {
+        /// A screen on it.
+        pub(crate) fn screen(&self) -> Screen {
+            Screen::on(Box::new(self.clone()), || (WIDTH, 10), Duration::ZERO)
+        }
+
+        /// What stands on it, and where the cursor is.
+        pub(crate) fn shows(&self) -> (Vec<String>, (usize, usize)) {
+            let page = self.0.borrow();
+            let rows = page.rows.iter();
+            let mut rows: Vec<String> =
+                rows.map(|row| row.iter().collect::<String>().trim_end().to_owned()).collect();
+            while rows.last().is_some_and(String::is_empty) {
+                rows.pop();
+            }
+            (rows, (page.row, page.column))
+        }
+    }
+
+    impl Page {
+        fn put(&mut self, c: char) {
+            if self.column == WIDTH {
+                (self.row, self.column) = (self.row + 1, 0);
+            }
+            let rows = self.rows.len().max(self.row + 1);
+            self.rows.resize(rows, Vec::new());
+            let row = &mut self.rows[self.row];
+            row.resize(row.len().max(self.column + 1), ' ');
+            row[self.column] = c;
+            self.column += 1;
+        }
+
+        fn erase_line(&mut self) {
+            if let Some(row) = self.rows.get_mut(self.row) {
+                row.truncate(self.column);
+            }
+        }
+    }
+
+    impl Write for Terminal {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let text = std::str::from_utf8(bytes).unwrap();
+            let mut page = self.0.borrow_mut();
+            let mut characters = text.chars();
+            while let Some(c) = characters.next() {
+                match c {
+                    '\r' => page.column = 0,
+                    '\n' => (page.row, page.column) = (page.row + 1, 0),
+                    '\x1b' => {
+                        assert_eq!(characters.next(), Some('['));
+                        let number: String =
+                            characters.clone().take_while(char::is_ascii_digit).collect();
+                        let function = characters.by_ref().nth(number.len());
+                        match function {
+                            Some('A') => page.row -= number.parse::<usize>().unwrap(),
+                            Some('K') => page.erase_line(),
+                            Some('J') => {
+                                page.erase_line();
+                                let rows = page.row + 1;
+                                page.rows.truncate(rows);
+                            }
+                            other => panic!("unknown control function {other:?}"),
+                        }
+                    }
+                    c => {
+                        assert!(!c.is_control(), "{c:?}");
+                        page.put(c);
+                    }
+                }
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fake::{Terminal, WIDTH};
+    use super::*;
+
+    fn lines(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    #[test]
+    fn lines_are_rewritten_in_place_and_leave_nothing_behind() {
+        let terminal = Terminal::default();
+        let screen = terminal.screen();
+        for (shown, wanted) in [
+            (&["one", "two", "three"][..], &["one", "two", "three"][..]),
+            (&["1", "2"], &["1", "2"]),
+            (&["a longer one", "b", "c", "d"], &["a longer one", "b", "c", "d"]),
+        ] {
+            screen.show(lines(shown));
+            assert_eq!(terminal.shows().0, lines(wanted));
+        }
+        screen.above("kept");
+        assert_eq!(terminal.shows().0, lines(&["kept", "a longer one", "b", "c", "d"]));
+        screen.clear();
+        assert_eq!(terminal.shows(), (lines(&["kept"]), (1, 0)));
+        screen.clear();
+        assert_eq!(terminal.shows(), (lines(&["kept"]), (1, 0)));
+    }
+
+    #[test]
+    fn nothing_is_wider_or_higher_than_the_terminal_or_moves_its_cursor() {
+        let terminal = Terminal::default();
+        let screen = terminal.screen();
+        let hostile = format!("x\x1b[2J\n{}", "日本".repeat(40));
+        for _ in 0..3 {
+            screen.show(vec![hostile.clone(); 30]);
+            let (rows, _) = terminal.shows();
+            assert_eq!(rows.len(), 9, "one row less than there are");
+            assert!(rows.iter().all(|row| columns(row) < WIDTH && row.starts_with("x\\u{1b}[2J")));
+        }
+        screen.clear();
+        assert_eq!(terminal.shows(), (Vec::new(), (0, 0)));
+    }
+
+    #[test]
+    fn what_changes_too_fast_is_drawn_once() {
+        let terminal = Terminal::default();
+        let size: Size = || (WIDTH, 10);
+        let screen = Screen::on(Box::new(terminal.clone()), size, Duration::from_secs(3600));
+        screen.show(lines(&["first"]));
+        screen.show(lines(&["second"]));
+        assert_eq!(terminal.shows().0, lines(&["first"]));
+        screen.clear();
+        assert!(terminal.shows().0.is_empty());
+    }
+}
