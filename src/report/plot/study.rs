@@ -87,21 +87,23 @@ fn draw(all: &[Beside], x: Axis, size: Size) -> String {
     panel.upright(1.0, Ink::Reference);
     for (at, beside) in all.iter().enumerate() {
         let (y, name) = (rows.y(at), beside.published.cell.text());
+        let published = beside.published_ratio;
+        if published.is_finite() && published > 0.0 {
+            if let Some(measured) = beside.measured_ratio {
+                let both = [published, measured.point];
+                panel.line(both.map(|ratio| (ratio, y)).to_vec(), Ink::Grid, "");
+            }
+            let words = format!("{name}: published ratio {}", words::significant(published));
+            panel.mark((published, y), 2, Ink::NobodyHollow, 5.4, &words);
+        }
+        // On top, so that nothing hides what was measured.
         if let Some(measured) = beside.measured_ratio {
-            let both = [beside.published_ratio, measured.point];
-            panel.line(both.map(|ratio| (ratio, y)).to_vec(), Ink::Grid, "");
             if let (Some(low), Some(high)) = (measured.low, measured.high) {
                 panel.line(vec![(low, y), (high, y)], Ink::Interval, "");
             }
             let words = format!("{name}: measured ratio {}", words::significant(measured.point));
-            panel.mark((measured.point, y), 0, Ink::Measured, 4.2, &words);
+            panel.mark((measured.point, y), 0, Ink::Measured, 3.2, &words);
         }
-        if !(beside.published_ratio.is_finite() && beside.published_ratio > 0.0) {
-            continue;
-        }
-        let words =
-            format!("{name}: published ratio {}", words::significant(beside.published_ratio));
-        panel.mark((beside.published_ratio, y), 2, Ink::NobodyHollow, 3.8, &words);
     }
     rows.finish()
 }
