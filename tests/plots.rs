@@ -344,6 +344,7 @@ fn study() -> StudyRun {
         answer,
         seen: Some(interval(0.8)),
         blocks: 8,
+        confidence: Some(0.95),
     };
     StudyRun {
         study_format: 1,
@@ -369,6 +370,12 @@ fn study() -> StudyRun {
     }
 }
 
+/// The elements of a drawing with exactly these classes.
+fn elements<'a>(drawing: &'a str, classes: &str) -> impl Iterator<Item = &'a str> {
+    let start = format!("class=\"{classes}\"");
+    drawing.split('<').filter(move |tag| tag.contains(&start))
+}
+
 #[test]
 fn a_study_shows_published_beside_measured_and_its_claims() {
     let run = study();
@@ -378,6 +385,20 @@ fn a_study_shows_published_beside_measured_and_its_claims() {
     // Two measured, two published; what is no number has no place.
     assert_eq!(marks(&figures[0].wide), 4);
     assert_eq!(figures[0].numbers.rows[1][5..7], ["0.4000", "0.8000"]);
+    // Each measured one has an interval with a length.
+    let intervals: Vec<&str> = elements(&figures[0].wide, "w i").collect();
+    assert_eq!(intervals.len(), 2, "{}", figures[0].wide);
+    // A study has no contenders, so that a colour of one would be none: no stroke, and black marks.
+    for drawing in figures.iter().flat_map(|figure| [&figure.wide, &figure.narrow]) {
+        for tag in drawing.split('<').filter(|tag| tag.contains("class=\"")) {
+            let classes = tag.split("class=\"").nth(1).unwrap().split('"').next().unwrap();
+            let classes: Vec<&str> = classes.split(' ').collect();
+            let coloured = ["d", "o", "l", "w", "q", "b", "s", "f"];
+            let is_coloured = classes.iter().any(|class| coloured.contains(class));
+            let has_theme = classes.iter().any(|class| ["u", "i"].contains(class));
+            assert!(!is_coloured || has_theme, "{tag}");
+        }
+    }
     assert_eq!(marks(&figures[1].wide), 3);
     assert_eq!(figures[1].numbers.rows[0][1..], ["depends", "yes, no, open"]);
     let empty = StudyRun { beside: Vec::new(), rulings: Vec::new(), ..run };

@@ -143,8 +143,7 @@ impl Kept {
 fn keep(file: &Path, out: &Path, name: &str) -> Result<Kept> {
     let why = |error: Error| Ok(Kept::Not(reason(file, &error)));
     if is_study(file) {
-        let read = studies::load(file).and_then(|run| Ok((studies::results(&run, file)?, run)));
-        let (results, run) = match read {
+        let (run, results) = match studies::judged(file) {
             Ok(read) => read,
             Err(error) => return why(error),
         };

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::slice;
 
-use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
-use super::study::{Form, RULINGS, claims, how_many, is_doubtful, ruling_word, tally};
+use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
+use super::study::{
+    Form, RULINGS, claims, claims_table, history, how_many, is_doubtful, ruling_word, tally,
+};
 use super::{Style, markdown, terminal, words};
 use crate::error::{Error, Result};
-use crate::study::outcome::StudyRun;
+use crate::study::outcome::{ClaimRuling, StudyRun};
 
 /// What came of studies in `form`, in their order; text has a newline at its end.
 ///
@@ -15,20 +17,20 @@ use crate::study::outcome::StudyRun;
 /// [`Error::Usage`] for JSON, which is of one study.
 pub fn render(runs: &[StudyRun], form: Form, style: &Style) -> Result<String> {
     match form {
-        Form::Terminal => Ok(terminal::render(&document(runs), style)),
-        Form::Markdown => Ok(markdown::render(&document(runs))),
+        Form::Terminal => Ok(terminal::render(&document(runs, form), style)),
+        Form::Markdown => Ok(markdown::render(&document(runs, form))),
         Form::Json => Err(Error::usage(
             "--format json is of one study; name the directory of that one, or its study.json",
         )),
     }
 }
 
-fn document(runs: &[StudyRun]) -> Document {
+fn document(runs: &[StudyRun], form: Form) -> Document {
     let top = vec![
         Block::Sentences(vec![Line::new(format!("{}.", tally(runs)), Tone::Plain)]),
         Block::Table(table(runs)),
     ];
-    let studies = runs.iter().map(|run| Section::new(&run.study.title, section(run)));
+    let studies = runs.iter().map(|run| Section::new(&run.study.title, section(run, form)));
     Document {
         title: match runs.len() {
             1 => "What came of 1 study".into(),
@@ -73,7 +75,7 @@ fn table(runs: &[StudyRun]) -> Table {
     Table { columns, legend: String::new() }
 }
 
-fn section(run: &StudyRun) -> Vec<Block> {
+fn section(run: &StudyRun, form: Form) -> Vec<Block> {
     let how = format!("{}, {}, {}.", run.name, run.thoroughness(), day(run));
     let mut lines =
         vec![Line::new(run.study.question.clone(), Tone::Plain), Line::new(how, Tone::Aside)];
@@ -82,8 +84,23 @@ fn section(run: &StudyRun) -> Vec<Block> {
             lines.push(Line::new(format!("{} did not run: {why}", race.id), Tone::Open));
         }
         if is_doubtful(&race) {
-            lines.push(Line::new(format!("{} is not trusted.", race.id), Tone::Bad));
+            let text = format!("{} is not trusted, and settles no claim.", race.id);
+            lines.push(Line::new(text, Tone::Bad));
         }
     }
-    vec![Block::Sentences(lines), Block::Points(claims(run))]
+    lines.extend(history(run).map(|text| Line::new(text, Tone::Aside)));
+    let mut blocks = vec![Block::Sentences(lines)];
+    if form == Form::Terminal {
+        blocks.push(Block::Points(claims(run)));
+        return blocks;
+    }
+    // A terminal has no room for sentences side by side; a page has, and tells below what a row comes from.
+    let point = |(at, said): (usize, &ClaimRuling)| Point {
+        lead: format!("({}) {}", at + 1, said.note),
+        values: Vec::new(),
+        detail: String::new(),
+    };
+    blocks.push(Block::Table(claims_table(run)));
+    blocks.push(Block::Points(run.rulings.iter().enumerate().map(point).collect()));
+    blocks
 }

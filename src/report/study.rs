@@ -7,15 +7,20 @@ use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table
 use super::words::{self, Scale};
 use super::{Style, markdown, terminal};
 use crate::error::{Error, Result, unknown};
-use crate::figures::Metric;
+use crate::figures::{Metric, Unit};
 use crate::race::layout;
 use crate::race::outcome::{Outcome, Ratio, UNTRUSTED_GATE};
+use crate::race::plan::percent;
 use crate::study::check::{self, Checked};
 use crate::study::model::{Claim, Source, Variant};
-use crate::study::outcome::{Beside, ClaimRuling, Interval, RaceRun, Ruling, StudyRun};
+use crate::study::outcome::{Answer, Beside, ClaimRuling, Interval, RaceRun, Ruling, StudyRun};
+use crate::study::sentence::short;
 
 /// More verdicts of one race stand in its own report.
 const MOST_VERDICTS: usize = 8;
+
+/// The margin of a race that was given none.
+const USUAL_MARGIN: f64 = 0.05;
 
 /// A form in which a study that was run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +71,20 @@ pub fn render(
 pub fn ruling_word(ruling: Ruling) -> &'static str {
     match ruling {
         Ruling::Holds => "holds",
+        Ruling::Exceeds => "exceeds the claim",
         Ruling::DoesNotHold => "does not hold",
+        Ruling::MostlyContradicted => "mostly contradicted",
         Ruling::Depends => "depends",
         Ruling::Open => "open",
+    }
+}
+
+/// The unit of a metric, by its name, which ends in it.
+pub(super) fn unit(metric: &str) -> Unit {
+    match () {
+        () if metric.ends_with("_bps") => Unit::BitRate,
+        () if metric.ends_with("_share") => Unit::Share,
+        () => Unit::Nanos,
     }
 }
 
@@ -82,8 +98,14 @@ pub fn variant_word(variant: Variant) -> &'static str {
 }
 
 /// Every ruling, in the order in which they are counted.
-pub(super) const RULINGS: [Ruling; 4] =
-    [Ruling::Holds, Ruling::DoesNotHold, Ruling::Depends, Ruling::Open];
+pub(super) const RULINGS: [Ruling; 6] = [
+    Ruling::Holds,
+    Ruling::Exceeds,
+    Ruling::DoesNotHold,
+    Ruling::MostlyContradicted,
+    Ruling::Depends,
+    Ruling::Open,
+];
 
 /// How many claims of studies came out how: `3 claims: 2 hold, 1 depends`.
 pub fn tally(runs: &[StudyRun]) -> String {
@@ -95,7 +117,9 @@ pub fn tally(runs: &[StudyRun]) -> String {
     for ruling in RULINGS {
         let (one, several) = match ruling {
             Ruling::Holds => ("holds", "hold"),
+            Ruling::Exceeds => ("is exceeded", "are exceeded"),
             Ruling::DoesNotHold => ("does not hold", "do not hold"),
+            Ruling::MostlyContradicted => ("is mostly contradicted", "are mostly contradicted"),
             Ruling::Depends => ("depends", "depend"),
             Ruling::Open => ("is open", "are open"),
         };
@@ -162,9 +186,11 @@ fn answer(run: &StudyRun) -> Vec<Line> {
     let doubtful: Vec<&str> = run.races.iter().filter(is_doubtful).map(|r| r.id.as_str()).collect();
     if !doubtful.is_empty() {
         let is = words::is_are(doubtful.len());
-        let text = format!("{} {is} not trusted.", words::list(&doubtful));
+        let text = format!("{} {is} not trusted, and settles no claim.", words::list(&doubtful));
+        let text = if doubtful.len() > 1 { text.replace("settles", "settle") } else { text };
         lines.push(Line::new(text, Tone::Bad));
     }
+    lines.extend(history(run).map(|text| Line::new(text, Tone::Aside)));
     lines
 }
 
@@ -174,15 +200,85 @@ pub(super) fn is_doubtful(race: &&RaceRun) -> bool {
 
 pub(super) fn claims(run: &StudyRun) -> Vec<Point> {
     let pairs = run.study.claims.iter().zip(&run.rulings);
-    let point = |(claim, ruling): (&Claim, &ClaimRuling)| {
-        let by = claim.by.as_ref().map_or_else(String::new, |by| format!(" ({by})"));
-        Point {
-            lead: format!("{}: {}{by}", ruling_word(ruling.ruling).to_uppercase(), claim.says),
-            values: Vec::new(),
-            detail: ruling.note.clone(),
-        }
+    let point = |(claim, ruling): (&Claim, &ClaimRuling)| Point {
+        lead: format!("{}: {}", ruling_word(ruling.ruling).to_uppercase(), credited(claim)),
+        values: Vec::new(),
+        detail: ruling.note.clone(),
     };
     pairs.map(point).collect()
+}
+
+/// Each claim in a row: what it says, its ruling, on what that depends, and the figure that decides.
+pub(super) fn claims_table(run: &StudyRun) -> Table {
+    let pairs: Vec<(&Claim, &ClaimRuling)> = run.study.claims.iter().zip(&run.rulings).collect();
+    let column = |heading: &str, cell: &dyn Fn(&Claim, &ClaimRuling) -> String| {
+        let cells = pairs.iter().map(|(claim, ruling)| Cell::text(cell(claim, ruling)));
+        Column::new(heading, cells.collect())
+    };
+    let mut numbers = (1..=pairs.len()).map(|n| Cell::text(n.to_string()));
+    let columns = vec![
+        Column::new("", numbers.by_ref().collect()),
+        column("claim", &|claim, _| credited(claim)),
+        column("ruling", &|_, ruling| ruling_word(ruling.ruling).into()),
+        column("depends on", &depends_on),
+        column("figure", &|_, ruling| figure(ruling)),
+    ];
+    Table { columns, legend: String::new() }
+}
+
+fn credited(claim: &Claim) -> String {
+    let by = claim.by.as_ref().map_or_else(String::new, |by| format!(" ({by})"));
+    format!("{}{by}", claim.says)
+}
+
+/// On what a ruling depends, where tests do not agree.
+fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
+    let any = |wanted: &[Answer]| ruling.answers.iter().any(|one| wanted.contains(&one.answer));
+    let differs = any(&[Answer::Yes, Answer::More]) && any(&[Answer::No]);
+    let on = claim.depends_on.clone().filter(|_| differs);
+    on.unwrap_or_else(|| words::NOTHING.into())
+}
+
+/// The figure that decides: of the first test that says so, and of the first that says the opposite.
+fn figure(ruling: &ClaimRuling) -> String {
+    let first = |wanted: &[Answer]| {
+        let found =
+            ruling.answers.iter().find(|one| wanted.contains(&one.answer) && one.seen.is_some());
+        found.and_then(|answer| short(answer, unit(&answer.test.metric)))
+    };
+    let yes = match ruling.ruling {
+        Ruling::Exceeds => first(&[Answer::More]),
+        _ => first(&[Answer::Yes, Answer::More]),
+    };
+    let no = first(&[Answer::No]);
+    match (ruling.ruling, yes, no) {
+        (Ruling::Open, ..) => first(&[Answer::Open]).unwrap_or_else(|| words::NOTHING.into()),
+        (_, Some(yes), Some(no)) => format!("true: {yes}; false: {no}"),
+        (_, Some(only), None) | (_, None, Some(only)) => only,
+        (_, None, None) => words::NOTHING.into(),
+    }
+}
+
+/// How often a study was designed anew and run, as far as anybody counted.
+pub(super) fn history(run: &StudyRun) -> Option<String> {
+    let history = run.study.history.as_ref()?;
+    let times = |n: u64| match n {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        n => format!("{n} times"),
+    };
+    let mut text = format!(
+        "Designed anew {}; run {} on all machines together, as far as the repository tells. Only the \
+         last run on each machine is kept.",
+        times(history.designed_anew),
+        times(history.runs)
+    );
+    if !history.note.is_empty() {
+        text.push(' ');
+        text.push_str(history.note.trim());
+    }
+    Some(text)
 }
 
 /// One table for each race and metric.
@@ -269,8 +365,11 @@ fn races(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Vec<Point> {
             let mut values = Vec::new();
             let mut say = |name: &str, value: String| values.push((name.to_owned(), value));
             if let Some(outcome) = results.get(&race.id) {
+                let widened = widened(outcome).map_or_else(String::new, |margin| {
+                    format!(" (margin widened: {})", percent(margin))
+                });
                 for verdict in outcome.verdicts.iter().take(MOST_VERDICTS) {
-                    say("verdict", verdict.note.clone());
+                    say("verdict", format!("{}{widened}", verdict.note));
                 }
                 match outcome.verdicts.len().saturating_sub(MOST_VERDICTS) {
                     0 => {}
@@ -294,6 +393,12 @@ fn races(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Vec<Point> {
             Point { lead, values, detail: String::new() }
         })
         .collect()
+}
+
+/// The margin of an older file that nobody asked for and that grew with the noise.
+fn widened(outcome: &Outcome) -> Option<f64> {
+    let margin = outcome.plan.margin;
+    (outcome.asked.margin.is_none() && margin > USUAL_MARGIN).then_some(margin)
 }
 
 /// Why a race is not trusted.

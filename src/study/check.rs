@@ -123,10 +123,17 @@ fn check_ids<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> Result<(), S
 }
 
 fn check_claim(claim: &Claim, measures: &Measures<'_>) -> Result<(), String> {
-    match claim.tests.len() {
-        0 => return Err("it needs a [[claim.test]]".into()),
-        1..=MOST_TESTS => {}
-        n => return Err(format!("{n} tests; at most {MOST_TESTS}")),
+    match (claim.tests.len(), &claim.open_because) {
+        (0, None) => {
+            return Err(
+                "it needs a [[claim.test]], or `open_because` with the reason why nothing here \
+                        can settle it"
+                    .into(),
+            );
+        }
+        (1.., Some(_)) => return Err("`open_because` is for a claim without tests".into()),
+        (..=MOST_TESTS, _) => {}
+        (n, None) => return Err(format!("{n} tests; at most {MOST_TESTS}")),
     }
     for (at, test) in claim.tests.iter().enumerate() {
         measures.test(test).map_err(within(&format!("test {}", at + 1)))?;

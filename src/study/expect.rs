@@ -14,6 +14,10 @@ pub enum Expect {
     Above(f64),
     /// From the one to the other.
     Between(f64, f64),
+    /// From the one to the other; above that, it is more than was claimed.
+    OrMore(f64, f64),
+    /// From the one to the other; below that, it is more than was claimed.
+    OrLess(f64, f64),
     /// As far from 1 as the race's margin allows.
     WithinMargin,
 }
@@ -21,11 +25,11 @@ pub enum Expect {
 const MARGIN: &str = "within the margin";
 
 /// What may be written.
-const FORMS: &str = "`below X`, `above X`, `X..Y`";
+const FORMS: &str = "`below X`, `above X`, `X..Y`, `X..Y or more`, `X..Y or less`";
 
 impl Expect {
-    /// Reads `below X`, `above X`, `X..Y` or `within the margin`, each X with the unit of a metric,
-    /// or, for a ratio, without any.
+    /// Reads `below X`, `above X`, `X..Y`, `X..Y or more`, `X..Y or less` or `within the margin`, each X
+    /// with the unit of a metric, or, for a ratio, without any.
     ///
     /// # Errors
     /// [`Error::Usage`] naming what is wrong and what would be right.
@@ -52,18 +56,24 @@ impl Expect {
         if let Some(limit) = text.strip_prefix("above ") {
             return Ok(Expect::Above(number(limit)?));
         }
-        let Some((low, high)) = text.split_once("..") else {
+        let (range, form): (&str, fn(f64, f64) -> Expect) =
+            match (text.strip_suffix(" or more"), text.strip_suffix(" or less")) {
+                (Some(range), _) => (range, Expect::OrMore),
+                (None, Some(range)) => (range, Expect::OrLess),
+                (None, None) => (text, Expect::Between),
+            };
+        let Some((low, high)) = range.split_once("..") else {
             let margin = if unit.is_none() { format!(" or `{MARGIN}`") } else { String::new() };
             return Err(wrong(format!("none of {FORMS}{margin}")));
         };
         match (number(low)?, number(high)?) {
-            (low, high) if low < high => Ok(Expect::Between(low, high)),
+            (low, high) if low < high => Ok(form(low, high)),
             _ => Err(wrong("a range goes from the lower to the higher figure".into())),
         }
     }
 
-    /// Whether what was seen is there: with all of its interval, with none of it, or neither. An end
-    /// that is not known may be anywhere.
+    /// Whether what was seen is there: with all of its interval, with none of it, or neither; and whether
+    /// all of it is more than was claimed. An end that is not known may be anywhere.
     pub fn answer(&self, seen: &Interval, margin: f64) -> Answer {
         let is = |end: Option<f64>, at: &dyn Fn(f64) -> bool| end.is_some_and(at);
         let (yes, no) = match *self {
@@ -77,6 +87,18 @@ impl Expect {
                 is(seen.low, &|low| low >= from) && is(seen.high, &|high| high <= to),
                 is(seen.high, &|high| high < from) || is(seen.low, &|low| low > to),
             ),
+            Expect::OrMore(from, to) => {
+                if is(seen.low, &|low| low > to) {
+                    return Answer::More;
+                }
+                (is(seen.low, &|low| low >= from), is(seen.high, &|high| high < from))
+            }
+            Expect::OrLess(from, to) => {
+                if is(seen.high, &|high| high < from) {
+                    return Answer::More;
+                }
+                (is(seen.high, &|high| high <= to), is(seen.low, &|low| low > to))
+            }
             Expect::WithinMargin => {
                 let limits = Expect::Between(1.0 / (1.0 + margin), 1.0 + margin);
                 return limits.answer(seen, margin);
@@ -126,6 +148,8 @@ mod tests {
         assert_eq!(ratio("below 0.95"), Expect::Below(0.95));
         assert_eq!(ratio("above 2"), Expect::Above(2.0));
         assert_eq!(ratio("0.9..1.1"), Expect::Between(0.9, 1.1));
+        assert_eq!(ratio("1.2..1.5 or more"), Expect::OrMore(1.2, 1.5));
+        assert_eq!(ratio("0.6..0.8 or less"), Expect::OrLess(0.6, 0.8));
         assert_eq!(ratio("within the margin"), Expect::WithinMargin);
         let of = |typed: &str, unit| Expect::parse(typed, Some(unit)).unwrap();
         assert_eq!(of("0us..40us", Unit::Nanos), Expect::Between(0.0, 40_000.0));
@@ -138,7 +162,11 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_named_with_what_can() {
         let cases: &[(&str, Option<Unit>, &str)] = &[
-            ("faster", None, "none of `below X`, `above X`, `X..Y` or `within the margin`"),
+            (
+                "faster",
+                None,
+                "none of `below X`, `above X`, `X..Y`, `X..Y or more`, `X..Y or less` or `within",
+            ),
             ("faster", Some(Unit::Nanos), "none of `below X`, `above X`, `X..Y`"),
             ("below", None, "none of"),
             ("below 5%", None, "no ratio"),
@@ -151,6 +179,7 @@ mod tests {
             ("1.1..0.9", None, "from the lower"),
             ("1..1", None, "from the lower"),
             ("0.9..", None, "no ratio"),
+            ("1.5 or more", None, "none of"),
             ("within the margin", Some(Unit::Share), "against"),
         ];
         for (typed, unit, wanted) in cases {
@@ -175,6 +204,14 @@ mod tests {
         assert_eq!(say("0.9..1.1", 0.9, 1.1), Answer::Yes);
         assert_eq!(say("0.9..1.1", 0.8, 1.0), Answer::Open);
         assert_eq!(say("0.9..1.1", 1.11, 1.2), Answer::No);
+        assert_eq!(say("1.2..1.5 or more", 1.51, 1.6), Answer::More);
+        assert_eq!(say("1.2..1.5 or more", 1.2, 9.0), Answer::Yes);
+        assert_eq!(say("1.2..1.5 or more", 1.1, 9.0), Answer::Open);
+        assert_eq!(say("1.2..1.5 or more", 0.5, 1.19), Answer::No);
+        assert_eq!(say("0.6..0.8 or less", 0.4, 0.59), Answer::More);
+        assert_eq!(say("0.6..0.8 or less", 0.4, 0.8), Answer::Yes);
+        assert_eq!(say("0.6..0.8 or less", 0.4, 0.9), Answer::Open);
+        assert_eq!(say("0.6..0.8 or less", 0.81, 0.9), Answer::No);
         assert_eq!(say("within the margin", 0.96, 1.05), Answer::Yes);
         assert_eq!(say("within the margin", 0.95, 1.0), Answer::Open);
         assert_eq!(say("within the margin", 1.06, 1.2), Answer::No);

@@ -4,30 +4,34 @@
 //! # What answers a test
 //!
 //! One that sets two cells against each other is answered by the ratio of their figures, block by
-//! block, as verdicts are: Hodges–Lehmann estimate and exact signed-rank interval at 95 %. One about a
+//! block, as verdicts are: Hodges–Lehmann estimate and exact signed-rank interval. One about a
 //! single figure is answered by the median over trials and its interval of order statistics, which work
 //! on the figures themselves, so that a loss of 0 is a figure like any other. Of a figure that is
 //! censored at the timeout only the least is known, so that the interval has no upper end.
 //!
-//! Many tests are made without sharing an error: a claim is somebody's, and was not picked from these
-//! results. A claim with many tests holds only where all of them say so, which is the careful side.
+//! Intervals come from the trials, never from saved verdicts or margins that noise has widened. Those of
+//! all comparisons that a study makes on one race hold together at 95 % (Bonferroni): each of four is one at
+//! 98.75 %. A race that is not trusted answers nothing.
 
 use std::collections::BTreeMap;
 
 use super::check::{Checked, stands_for};
 use super::expect::{Expect, figure};
-use super::model::{Cell, Claim, Look, Published, Test};
-use super::outcome::{Answer, Beside, ClaimRuling, Interval, Ruling, TestAnswer};
+use super::model::{Cell, Claim, Look, Needs, Published, Test};
+use super::outcome::{Answer, Beside, ClaimRuling, Interval, Ruling, Setting, TestAnswer};
 use super::sentence::{self, Told};
 use crate::figures::Better;
 use crate::race::analyse::{self, Pairs};
 use crate::race::outcome::{Factor, Outcome, Summary, Trial};
-use crate::race::plan::fewest_blocks;
-use crate::race::spread::valid_trials;
-use crate::stats::{signed_rank, spread};
+use crate::race::plan::{alpha, fewest_blocks};
+use crate::race::spread::{figures, valid_trials};
+use crate::stats::{quantile, signed_rank, spread};
 
-/// The level of a ratio's interval.
+/// The level at which all intervals on one race hold together.
 const CONFIDENCE: f64 = 0.95;
+
+/// The margin of a race that was given none.
+const MARGIN: f64 = 0.05;
 
 /// Where more of the blocks than this have no ratio, the rest does not stand for them.
 const MOST_LEFT_OUT: f64 = 0.1;
@@ -41,9 +45,27 @@ pub struct Judged {
     pub rulings: Vec<ClaimRuling>,
 }
 
+/// How thoroughly a study's races ran.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent<'a> {
+    /// The setting.
+    pub setting: Setting,
+    /// Ids of races that ran in full whatever the setting.
+    pub full: &'a [String],
+}
+
+impl Extent<'_> {
+    /// What the full setting makes of every race.
+    pub const FULL: Extent<'static> = Extent { setting: Setting::Full, full: &[] };
+
+    fn is_full(&self, race: &str) -> bool {
+        self.setting == Setting::Full || self.full.iter().any(|id| id == race)
+    }
+}
+
 /// Judges a study by the results of its races, by id. Races may be missing.
-pub fn judge(checked: &Checked, results: &BTreeMap<String, Outcome>) -> Judged {
-    let court = Court { checked, results };
+pub fn judge(checked: &Checked, results: &BTreeMap<String, Outcome>, extent: Extent<'_>) -> Judged {
+    let court = Court { checked, results, extent };
     Judged {
         beside: checked.study.published.iter().filter_map(|one| court.beside(one)).collect(),
         rulings: checked.study.claims.iter().map(|claim| court.ruling(claim)).collect(),
@@ -53,6 +75,7 @@ pub fn judge(checked: &Checked, results: &BTreeMap<String, Outcome>) -> Judged {
 struct Court<'a> {
     checked: &'a Checked,
     results: &'a BTreeMap<String, Outcome>,
+    extent: Extent<'a>,
 }
 
 /// What a test saw, and on how many blocks.
@@ -60,6 +83,29 @@ struct Seen {
     interval: Option<Interval>,
     blocks: u64,
     lacks: Option<String>,
+}
+
+/// The level of each of so many intervals that hold together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Family(usize);
+
+impl Family {
+    fn confidence(self) -> f64 {
+        1.0 - (1.0 - CONFIDENCE) / self.0.max(1) as f64
+    }
+
+    /// What so few blocks lack.
+    fn too_few(self, blocks: u64) -> Option<String> {
+        let takes = fewest_blocks(self.confidence()) as u64;
+        if blocks >= takes {
+            return None;
+        }
+        let blocks = if blocks == 1 { "1 block".into() } else { format!("{blocks} blocks") };
+        Some(match self.0 {
+            0 | 1 => format!("{blocks}, and an interval takes {takes}"),
+            n => format!("{blocks}, and an interval takes {takes} where {n} hold together"),
+        })
+    }
 }
 
 impl Court<'_> {
@@ -75,45 +121,73 @@ impl Court<'_> {
                 Told { answer, metric, lacks }
             })
             .collect();
-        let note = sentence::note(claim, ruling, &told, &self.untrusted(claim));
+        let note = sentence::note(claim, ruling, &told);
         ClaimRuling { id: claim.id.clone(), ruling, answers, note }
     }
 
-    /// The races that a claim stands on and that are not trusted.
-    fn untrusted<'a>(&self, claim: &'a Claim) -> Vec<&'a str> {
-        let mut races: Vec<&str> = claim.tests.iter().map(|test| test.race.as_str()).collect();
-        races.sort_unstable();
-        races.dedup();
-        races.retain(|id| self.results.get(*id).is_some_and(|outcome| !outcome.trusted()));
-        races
+    /// Whether what was run does not answer a test at all.
+    fn is_left_out(&self, test: &Test) -> bool {
+        let mut cells = std::iter::once(&test.of).chain(&test.against);
+        let lacks = |outcome: &Outcome| cells.any(|cell| is_left_out(outcome, cell));
+        (test.needs == Needs::Full && !self.extent.is_full(&test.race))
+            || self.results.get(&test.race).is_some_and(lacks)
+    }
+
+    /// The comparisons that the study makes on a race: the same one in several claims is one.
+    fn family(&self, race: &str) -> Family {
+        let tests = self.checked.study.claims.iter().flat_map(|claim| &claim.tests);
+        let mut asked: Vec<&Test> = Vec::new();
+        for test in tests.filter(|test| test.race == race && !self.is_left_out(test)) {
+            if !asked.iter().any(|other| is_same_comparison(other, test)) {
+                asked.push(test);
+            }
+        }
+        Family(asked.len())
     }
 
     /// A test's answer, and what its figure lacks.
     fn answer(&self, test: &Test) -> (TestAnswer, Option<String>) {
-        let outcome = self.results.get(&test.race);
-        let cells = || std::iter::once(&test.of).chain(&test.against);
-        if outcome.is_some_and(|outcome| cells().any(|cell| is_left_out(outcome, cell))) {
-            let answer = Answer::LeftOut;
-            return (TestAnswer { test: test.clone(), answer, seen: None, blocks: 0 }, None);
+        let nothing = |answer| TestAnswer {
+            test: test.clone(),
+            answer,
+            seen: None,
+            blocks: 0,
+            confidence: None,
+        };
+        if self.is_left_out(test) {
+            return (nothing(Answer::LeftOut), None);
         }
-        let seen = match (outcome, &test.against) {
-            (None, _) => Seen::nothing(format!("the race `{}` has no result", test.race)),
-            (Some(outcome), None) => figure_seen(outcome, &test.metric, &test.of),
-            (Some(outcome), Some(against)) if test.look == Look::Spread => {
-                spread_seen(outcome, &test.metric, &test.of, against)
+        let Some(outcome) = self.results.get(&test.race) else {
+            let lacks = format!("the race `{}` has no result", test.race);
+            return (nothing(Answer::Open), Some(lacks));
+        };
+        let family = self.family(&test.race);
+        let seen = match &test.against {
+            None => figure_seen(outcome, &test.metric, &test.of, family),
+            Some(against) if test.look == Look::Spread => {
+                spread_seen(outcome, &test.metric, &test.of, against, family)
             }
-            (Some(outcome), Some(against)) => ratio_seen(outcome, &test.metric, &test.of, against),
+            Some(against) => ratio_seen(outcome, &test.metric, &test.of, against, family),
         };
         let unit = self.checked.metric(&test.race, &test.metric).map(|metric| metric.unit);
         let unit = unit.filter(|_| test.against.is_none());
-        let margin = outcome.map_or(0.0, |outcome| outcome.plan.margin);
+        // Never the planned one: in older files it grew with the noise.
+        let margin = outcome.asked.margin.unwrap_or(MARGIN);
         let answer = match (Expect::parse(&test.expect, unit), &seen.interval) {
-            (Ok(expect), Some(interval)) => expect.answer(interval, margin),
+            (Ok(expect), Some(interval)) if outcome.trusted() => expect.answer(interval, margin),
             _ => Answer::Open,
         };
-        let answer =
-            TestAnswer { test: test.clone(), answer, seen: seen.interval, blocks: seen.blocks };
-        (answer, seen.lacks)
+        let distrust =
+            (!outcome.trusted()).then(|| format!("the race `{}` is not trusted", test.race));
+        let answer = TestAnswer {
+            seen: seen.interval,
+            blocks: seen.blocks,
+            confidence: seen.interval.map(|_| family.confidence()),
+            ..nothing(answer)
+        };
+        // Without a figure, what it lacks says more.
+        let lacks = if seen.interval.is_some() { distrust.or(seen.lacks) } else { seen.lacks };
+        (answer, lacks)
     }
 
     fn beside(&self, published: &Published) -> Option<Beside> {
@@ -140,7 +214,8 @@ impl Court<'_> {
             if first.cell == published.cell {
                 return measured(published).map(|_| Interval::EXACTLY_ONE);
             }
-            ratio_seen(outcome, &published.metric, &published.cell, &first.cell).interval
+            let (of, against) = (&published.cell, &first.cell);
+            ratio_seen(outcome, &published.metric, of, against, Family(1)).interval
         };
         let own_measured = measured(published);
         Some(Beside {
@@ -175,13 +250,27 @@ fn is_left_out(outcome: &Outcome, cell: &Cell) -> bool {
     outcome.factors.iter().any(lacks)
 }
 
-/// All yes, all no, some of each, or not known. What the setting leaves out has no say.
+/// Whether two tests compare the same, whichever way round.
+fn is_same_comparison(one: &Test, other: &Test) -> bool {
+    let cells = |test: &Test| (Some(test.of.clone()), test.against.clone());
+    let (of, against) = cells(other);
+    let mine = cells(one);
+    (&one.metric, one.look) == (&other.metric, other.look)
+        && (mine == (of.clone(), against.clone()) || mine == (against, of))
+}
+
+/// What the answers come to. What the setting leaves out has no say.
 fn rule(answers: &[TestAnswer]) -> Ruling {
     let is = |wanted: Answer| answers.iter().filter(|one| one.answer == wanted).count();
-    match (is(Answer::Yes), is(Answer::No), is(Answer::Open)) {
-        (1.., 1.., _) => Ruling::Depends,
-        (1.., 0, 0) => Ruling::Holds,
+    let (more, no, open) = (is(Answer::More), is(Answer::No), is(Answer::Open));
+    let yes = is(Answer::Yes) + more;
+    let asked = yes + no + open;
+    match (yes, no, open) {
         (0, 1.., 0) => Ruling::DoesNotHold,
+        _ if 2 * no > asked => Ruling::MostlyContradicted,
+        (1.., 1.., _) => Ruling::Depends,
+        (1.., 0, 0) if 2 * more >= asked => Ruling::Exceeds,
+        (1.., 0, 0) => Ruling::Holds,
         _ => Ruling::Open,
     }
 }
@@ -216,20 +305,29 @@ fn interval_of(summary: &Summary) -> Interval {
     Interval { point: estimate, low, high: high.filter(|_| !censored) }
 }
 
-fn figure_seen(outcome: &Outcome, metric: &str, cell: &Cell) -> Seen {
+fn figure_seen(outcome: &Outcome, metric: &str, cell: &Cell, family: Family) -> Seen {
     let Some(id) = cell_id(outcome, cell) else { return Seen::nothing(not_run(cell)) };
-    let Some(found) = summary(outcome, metric, id) else {
+    let mut values = figures(outcome, id, metric);
+    values.sort_unstable_by(f64::total_cmp);
+    let Some(point) = quantile::median(&values) else {
         return Seen::nothing(no_trial(outcome, id));
     };
-    let lacks = if found.censored {
-        Some("it falls among lost messages, so that only the least it can be is known".into())
+    let ranks = quantile::median_ranks(values.len(), alpha(family.confidence()));
+    let end = |rank: usize| values.get(rank).copied();
+    let (low, high) = ranks.map_or((None, None), |(low, high)| (end(low), end(high)));
+    let blocks = values.len() as u64;
+    let (high, lacks) = if is_censored(outcome, metric, id) {
+        (
+            None,
+            Some("only the least it can be is known, because it falls among lost messages".into()),
+        )
     } else {
-        found.low.is_none().then(|| too_few(found.trials))
+        (high, family.too_few(blocks))
     };
-    Seen { interval: Some(interval_of(found)), blocks: found.trials, lacks }
+    Seen { interval: Some(Interval { point, low, high }), blocks, lacks }
 }
 
-fn ratio_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell) -> Seen {
+fn ratio_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, family: Family) -> Seen {
     let (a, b) = match both(outcome, metric, of, against) {
         Ok(ids) => ids,
         Err(lacks) => return Seen::nothing(lacks),
@@ -243,10 +341,10 @@ fn ratio_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell) -> See
     }
     let censored = (is_censored(outcome, metric, a), is_censored(outcome, metric, b));
     let lacks = match censored {
-        (false, false) => (blocks < fewest_blocks(CONFIDENCE) as u64).then(|| too_few(blocks)),
-        _ => Some("figures fall among lost messages, so that one end is not known".into()),
+        (false, false) => family.too_few(blocks),
+        _ => Some("one end is not known, because figures fall among lost messages".into()),
     };
-    Seen { interval: ratio(&log_ratios, censored), blocks, lacks }
+    Seen { interval: ratio(&log_ratios, censored, family), blocks, lacks }
 }
 
 /// The ids of two cells that both have figures, or what they lack.
@@ -265,15 +363,13 @@ fn both(
 }
 
 /// How much more one scatters from block to block than the other.
-fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell) -> Seen {
+fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, family: Family) -> Seen {
     let (a, b) = match both(outcome, metric, of, against) {
         Ok(ids) => ids,
         Err(lacks) => return Seen::nothing(lacks),
     };
     if [a, b].into_iter().any(|id| is_censored(outcome, metric, id)) {
-        return Seen::nothing(
-            "figures fall among lost messages, so that their spread is not known",
-        );
+        return Seen::nothing("figures fall among lost messages, and have no spread");
     }
     let logs = |id| -> BTreeMap<u64, f64> {
         let log = |trial: &Trial| {
@@ -285,7 +381,7 @@ fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell) -> Se
     let (above, below) = (logs(a), logs(b));
     let pairs: Vec<(f64, f64)> =
         above.iter().filter_map(|(block, log)| Some((*log, *below.get(block)?))).collect();
-    let seen = spread::ratio(&pairs, CONFIDENCE);
+    let seen = spread::ratio(&pairs, family.confidence());
     let interval =
         seen.map(|seen| Interval { point: seen.point, low: Some(seen.low), high: Some(seen.high) });
     let lacks = seen
@@ -296,18 +392,13 @@ fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell) -> Se
 
 /// The ratio with its interval. Where the figure above the line is censored, it can be any greater; where
 /// that below is, any less.
-fn ratio(log_ratios: &[f64], (above, below): (bool, bool)) -> Option<Interval> {
+fn ratio(log_ratios: &[f64], (above, below): (bool, bool), family: Family) -> Option<Interval> {
     let point = signed_rank::hodges_lehmann(log_ratios)?.exp();
-    let interval = signed_rank::interval(log_ratios, CONFIDENCE);
+    let interval = signed_rank::interval(log_ratios, family.confidence());
     let end = |end: f64| Some(end.exp()).filter(|end| end.is_finite());
     let low = interval.and_then(|interval| end(interval.low)).filter(|_| !below);
     let high = interval.and_then(|interval| end(interval.high)).filter(|_| !above);
     point.is_finite().then_some(Interval { point, low, high })
-}
-
-fn too_few(blocks: u64) -> String {
-    let blocks_text = if blocks == 1 { "1 block".into() } else { format!("{blocks} blocks") };
-    format!("{blocks_text}, and an interval takes {}", fewest_blocks(CONFIDENCE))
 }
 
 fn not_run(cell: &Cell) -> String {

@@ -12,9 +12,11 @@
 //! | [`run`] | race after race into a directory, and going on with what was broken off |
 //! | `hold` | a directory that one study at a time is run into |
 //! | [`judge`], `sentence` | published figures beside measured ones, and claims; pure |
+//! | [`again`] | what was run before, judged by the rules and claims of now; pure |
 //! | [`outcome`] | what came of one, as it is saved |
 //! | [`save`] | that to disk and back |
 
+pub mod again;
 pub mod bundled;
 pub mod check;
 pub mod expect;
@@ -26,4 +28,4 @@ pub mod plan;
 pub mod read;
 pub mod run;
 pub mod save;
-mod sentence;
+pub(crate) mod sentence;

@@ -19,6 +19,9 @@ pub struct Study {
     /// Where the published figures come from; absent where nothing was published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
+    /// How often it was designed anew and run; absent where nobody kept count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
     /// What is measured, in this order.
     #[serde(rename = "race")]
     pub races: Vec<RacePlan>,
@@ -45,6 +48,20 @@ pub struct Source {
     /// On what it was measured, as far as it says.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
+}
+
+/// How often a study was designed anew and run, as far as its repository tells: whoever tries often
+/// enough finds something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct History {
+    /// Versions of its races or claims after the first.
+    pub designed_anew: u64,
+    /// Runs on all machines, those that are kept among them.
+    pub runs: u64,
+    /// What must be known of that: which claims were restated after figures were seen.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
 }
 
 /// How true a race is to what was published.
@@ -180,8 +197,11 @@ pub struct Claim {
     /// What it comes down to where the tests do not agree: `the call size`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<String>,
-    /// What holds where the claim does. At least one.
-    #[serde(rename = "test")]
+    /// Why no measurement of this study can settle it; then it has no tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_because: Option<String>,
+    /// What holds where the claim does. At least one, unless it is open for a reason.
+    #[serde(default, rename = "test", skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<Test>,
 }
 
@@ -202,6 +222,23 @@ impl Look {
     }
 }
 
+/// What it takes to answer a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Needs {
+    /// Any setting.
+    #[default]
+    Any,
+    /// The full setting: what is asked is about its length.
+    Full,
+}
+
+impl Needs {
+    fn is_any(&self) -> bool {
+        *self == Needs::Any
+    }
+}
+
 /// A question to the measurements that has one answer: is a figure, or the ratio of two, where the
 /// claim says? Answered by an interval over blocks: `yes` where all of it is, `no` where none is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -214,6 +251,9 @@ pub struct Test {
     /// What of the metric is looked at.
     #[serde(default, skip_serializing_if = "Look::is_level")]
     pub look: Look,
+    /// What it takes to answer it.
+    #[serde(default, skip_serializing_if = "Needs::is_any")]
+    pub needs: Needs,
     /// Under which circumstances this test asks, for the sentence: `on one core`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub given: String,
@@ -222,7 +262,7 @@ pub struct Test {
     /// What it is set against: the test is then of the ratio `of` over `against`, block by block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Cell>,
-    /// Where it should be: `below 0.95`, `above 2`, `0.9..1.1`, or `within the margin` (of 1, as that
-    /// race has it). A figure without `against` takes the metric's unit: `below 1%`, `0..40us`.
+    /// Where it should be: `below 0.95`, `above 2`, `0.9..1.1`, `1.2..1.5 or more` (a claim of a size,
+    /// which can be exceeded), or `within the margin` (of 1, as that race has it). A figure without `against` takes the metric's unit: `below 1%`, `0..40us`.
     pub expect: String,
 }

@@ -123,9 +123,13 @@ pub struct ClaimRuling {
 pub enum Ruling {
     /// All of its tests answer yes.
     Holds,
+    /// All of them answer yes, at least half of them with more than the claim says.
+    Exceeds,
     /// All of them answer no.
     DoesNotHold,
-    /// Some answer yes and others no.
+    /// More than half of them answer no, and not all.
+    MostlyContradicted,
+    /// Some answer yes and others no, at most half.
     Depends,
     /// What was measured does not tell.
     Open,
@@ -142,6 +146,9 @@ pub struct TestAnswer {
     pub seen: Option<Interval>,
     /// Blocks it stands on.
     pub blocks: u64,
+    /// The level of the interval: with those of all comparisons of the study on that race it holds at 95 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
 }
 
 /// An answer.
@@ -150,11 +157,13 @@ pub struct TestAnswer {
 pub enum Answer {
     /// The whole interval is where it should be.
     Yes,
+    /// All of it is beyond where it should be, in the direction that the claim says.
+    More,
     /// None of it is.
     No,
-    /// It is partly, or there is none.
+    /// It is partly, there is none, or the race is not trusted.
     Open,
-    /// The setting leaves its condition out, so it has no say.
+    /// The setting leaves its condition out, or is too short for it, so it has no say.
     LeftOut,
 }
 

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use super::check::Checked;
 use super::hold::Hold;
-use super::judge::judge;
+use super::judge::{Extent, judge};
 use super::model::RacePlan;
 use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
 use super::save;
@@ -278,7 +278,8 @@ impl<'a> Course<'a> {
     }
 
     fn judge(&mut self) {
-        let judged = judge(self.task.study, &self.results);
+        let extent = Extent { setting: self.task.setting, full: &self.task.full };
+        let judged = judge(self.task.study, &self.results, extent);
         (self.run.beside, self.run.rulings) = (judged.beside, judged.rulings);
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::again::judge_again;
 use super::outcome::{FORMAT, StudyRun};
 use crate::error::{Error, Result};
 use crate::race::outcome::Outcome;
@@ -72,6 +73,18 @@ pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>
     let dir = file.parent().unwrap_or(Path::new("."));
     let files = run.races.iter().filter_map(|race| Some((&race.id, race.file.as_ref()?)));
     files.map(|(id, file)| Ok((id.clone(), save::load(&there(&dir.join(file)))?))).collect()
+}
+
+/// What came of a study with the results of its races, judged by the rules of this version: older files
+/// have rulings by older ones.
+///
+/// # Errors
+/// As [`load`] and [`results`].
+pub fn judged(place: &Path) -> Result<(StudyRun, BTreeMap<String, Outcome>)> {
+    let mut run = load(place)?;
+    let results = results(&run, place)?;
+    judge_again(&mut run, &results);
+    Ok((run, results))
 }
 
 /// The file of the result of a race, beside that of its study.

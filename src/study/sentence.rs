@@ -1,4 +1,4 @@
-//! Rulings in words: one or two sentences that can be read without the tables.
+//! Rulings in words: sentences that can be read without the tables.
 
 use super::model::{Claim, Look, Test};
 use super::outcome::{Answer, Interval, Ruling, TestAnswer};
@@ -10,59 +10,61 @@ use crate::units::BitRate;
 /// So many tests of one answer are told one by one.
 const MOST_TOLD: usize = 4;
 
+/// The sender's clock has a rate, whose label is a verb.
+const SENT: &str = "sent_bps";
+
 /// A test's answer, and what is needed to tell it.
 pub(super) struct Told<'a> {
     pub answer: &'a TestAnswer,
     pub metric: Option<&'a Metric>,
-    /// Why there is no figure, or no interval, if there is none.
+    /// Why there is no figure, no interval, or nothing that it settles.
     pub lacks: Option<String>,
 }
 
 /// What a ruling comes from, in words.
-pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[Told<'_>], untrusted: &[&str]) -> String {
-    let of = |answer| -> Vec<String> {
-        let same = told.iter().filter(|told| told.answer.answer == answer);
-        same.map(Told::sentence).collect()
-    };
-    let (yes, no, open) = (of(Answer::Yes), of(Answer::No), of(Answer::Open));
-    let mut text = match ruling {
-        Ruling::Holds => format!("Holds: {}.", joined(&yes)),
-        Ruling::DoesNotHold => format!("Does not hold: {}.", joined(&no)),
+pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[Told<'_>]) -> String {
+    if let Some(why) = &claim.open_because {
+        return format!("Open: {why}");
+    }
+    if told.iter().all(|told| told.answer.answer == Answer::LeftOut) {
+        return "Open: only the full setting measures this.".into();
+    }
+    let lead = match ruling {
         Ruling::Depends => {
             let on = claim.depends_on.as_deref().unwrap_or("the circumstances");
-            format!("Depends on {on}. It holds: {}. It does not: {}.", joined(&yes), joined(&no))
+            format!("Depends on {on}.")
         }
-        Ruling::Open if told.iter().all(|told| told.answer.answer == Answer::LeftOut) => {
-            "Open: nothing of it is measured at this setting.".into()
-        }
-        Ruling::Open => format!("Open: {}.", joined(&open)),
+        Ruling::MostlyContradicted => "Mostly contradicted.".into(),
+        Ruling::Holds | Ruling::Exceeds | Ruling::DoesNotHold | Ruling::Open => String::new(),
     };
-    let mut more = |before: &str, sentences: &[String]| {
-        if !sentences.is_empty() {
-            text.push_str(&format!(" {before}: {}.", joined(sentences)));
-        }
+    let heading = |answer: Answer| match (answer, ruling) {
+        (Answer::Yes, Ruling::Holds) => "Holds here",
+        (Answer::Yes, _) => "True",
+        (Answer::More, _) => "More than claimed",
+        (Answer::No, Ruling::DoesNotHold) => "False here",
+        (Answer::No, _) => "False",
+        (Answer::Open, _) => "Open",
+        (Answer::LeftOut, _) => "Not measured at this setting",
     };
-    match ruling {
-        Ruling::Depends => more("Open", &open),
-        Ruling::Open => {
-            more("As claimed", &yes);
-            more("Not as claimed", &no);
-        }
-        Ruling::Holds | Ruling::DoesNotHold => {}
-    }
-    let left_out = told.iter().map(|told| told.answer).filter(|one| one.answer == Answer::LeftOut);
-    let left_out: Vec<String> = left_out.map(|one| condition(&one.test)).collect();
-    if (1..told.len()).contains(&left_out.len()) {
-        text.push_str(&format!(" Left out at this setting: {}.", left_out.join("; ")));
-    }
-    match untrusted {
-        [] => {}
-        [only] => text.push_str(&format!(" The race `{only}` is not trusted.")),
-        several => {
-            text.push_str(&format!(" The races `{}` are not trusted.", several.join("`, `")));
+    let order = match ruling {
+        Ruling::Open => [Answer::Open, Answer::More, Answer::Yes, Answer::No],
+        Ruling::MostlyContradicted => [Answer::No, Answer::More, Answer::Yes, Answer::Open],
+        _ => [Answer::More, Answer::Yes, Answer::No, Answer::Open],
+    };
+    let mut parts = vec![lead];
+    for answer in order.into_iter().chain([Answer::LeftOut]) {
+        let same: Vec<&Told<'_>> = told.iter().filter(|one| one.answer.answer == answer).collect();
+        let sentence = |told: &&Told<'_>| match answer {
+            Answer::LeftOut => condition(&told.answer.test),
+            _ => told.sentence(),
+        };
+        if !same.is_empty() {
+            let sentences: Vec<String> = same.iter().map(sentence).collect();
+            parts.push(format!("{}: {}.", heading(answer), joined(&sentences)));
         }
     }
-    text
+    parts.retain(|part| !part.is_empty());
+    parts.join(" ")
 }
 
 /// Under which condition a test asks.
@@ -80,38 +82,72 @@ fn joined(sentences: &[String]) -> String {
 }
 
 impl Told<'_> {
-    /// `on one core, RTT p50 of udp is 0.93 of that of tcp [0.90, 0.95]`.
+    /// `on one core: udp's RTT p50 was 93 % of tcp's [90 %, 95 %]`.
     fn sentence(&self) -> String {
-        let Test { metric, given, of, against, look, .. } = &self.answer.test;
-        let given = if given.is_empty() { String::new() } else { format!("{given}, ") };
-        let label = self.metric.map_or(metric.as_str(), |metric| &metric.label);
-        let seen = self.answer.seen.map(|seen| match against {
-            Some(against) => {
-                let (point, interval) = written(&seen, &ratio);
-                format!("is {point} of that of {}{interval}", against.text())
-            }
-            None => {
-                let unit = self.metric.map(|metric| metric.unit);
-                let (point, interval) = written(&seen, &|value| figure(value, unit));
-                format!("is {point}{interval}")
-            }
-        });
-        let what = match look {
-            Look::Level => "",
-            Look::Spread => "the spread of ",
+        let test = &self.answer.test;
+        let given = if test.given.is_empty() { String::new() } else { format!("{}: ", test.given) };
+        let lacks = self.lacks.as_ref().map_or_else(String::new, |lacks| format!(" ({lacks})"));
+        format!("{given}{}{lacks}", self.seen())
+    }
+
+    fn seen(&self) -> String {
+        let Test { metric, of, against, look, .. } = &self.answer.test;
+        let of = of.text();
+        let label = match self.metric {
+            Some(found) if found.name != SENT => found.label.as_str(),
+            Some(_) => "rate at the sender",
+            None => metric,
         };
-        let mut text = format!("{given}{what}{label} of {} ", of.text());
-        text.push_str(seen.as_deref().unwrap_or("is not known"));
-        if let Some(lacks) = &self.lacks {
-            text.push_str(&format!(" ({lacks})"));
+        let unit = self.metric.map(|metric| metric.unit);
+        let Some(seen) = self.answer.seen else {
+            return match unit {
+                Some(Unit::Share) => format!("what {of} {label} is not known"),
+                _ => format!("{of}'s {label} is not known"),
+            };
+        };
+        let (point, ends) = seen_text(&seen, against.is_some(), unit);
+        let Some(against) = against.as_ref().map(|cell| cell.text()) else {
+            return match unit {
+                Some(Unit::Share) => format!("{of} {label} {point}{ends}"),
+                _ => format!("{of}'s {label} was {point}{ends}"),
+            };
+        };
+        let times =
+            if point.ends_with('%') { format!("{point} of") } else { format!("{point} times") };
+        match (look, unit) {
+            (Look::Spread, _) => {
+                let times = times.replace("% of", "%");
+                format!("{of}'s {label} scattered {times} as much as {against}'s{ends}")
+            }
+            (Look::Level, Some(Unit::BitRate)) => {
+                format!("{of} reached {times} {against}'s {label}{ends}")
+            }
+            (Look::Level, _) => format!("{of}'s {label} was {times} {against}'s{ends}"),
         }
-        text
+    }
+}
+
+/// What a test saw in short, with its interval: `57 % [51 %, 62 %]`; `unit` is that of its metric.
+pub(crate) fn short(answer: &TestAnswer, unit: Unit) -> Option<String> {
+    let is_ratio = answer.test.against.is_some();
+    let (point, ends) = seen_text(answer.seen.as_ref()?, is_ratio, Some(unit));
+    let times = if is_ratio && !point.ends_with('%') { " times" } else { "" };
+    Some(format!("{point}{times}{ends}"))
+}
+
+fn seen_text(seen: &Interval, is_ratio: bool, unit: Option<Unit>) -> (String, String) {
+    if is_ratio {
+        written(seen, &|value| ratio(value, seen.point))
+    } else {
+        written(seen, &|value| figure(value, unit))
     }
 }
 
 /// A point, and its interval in brackets with a space in front where an end of it is known.
 fn written(seen: &Interval, number: &dyn Fn(f64) -> String) -> (String, String) {
     let interval = match (seen.low, seen.high) {
+        // All trials had the same.
+        (Some(low), Some(high)) if low == high => String::new(),
         (Some(low), Some(high)) => format!(" [{}, {}]", number(low), number(high)),
         (Some(low), None) => format!(" [at least {}]", number(low)),
         (None, Some(high)) => format!(" [at most {}]", number(high)),
@@ -120,16 +156,18 @@ fn written(seen: &Interval, number: &dyn Fn(f64) -> String) -> (String, String) 
     (number(seen.point), interval)
 }
 
-/// A ratio with as many digits as it deserves.
-fn ratio(ratio: f64) -> String {
-    let digits = match ratio {
-        r if r < 0.1 => return format!("{ratio:.2e}"),
+/// A ratio as people say it: `57 %`, or `1.81` times, by the size of the estimate that it belongs to.
+fn ratio(value: f64, point: f64) -> String {
+    if point < 0.9 {
+        return percent(value);
+    }
+    let digits = match value {
         r if r < 2.0 => 3,
         r if r < 10.0 => 2,
         r if r < 100.0 => 1,
         _ => 0,
     };
-    format!("{ratio:.digits$}")
+    format!("{value:.digits$}")
 }
 
 /// A figure of a metric with its unit.

@@ -20,6 +20,7 @@ pub(crate) fn ran() -> (StudyRun, Outcome) {
         answer,
         seen: Some(Interval { point: 0.82, low: Some(0.79), high: Some(0.86) }),
         blocks: 8,
+        confidence: Some(0.95),
     };
     let ruling = |id: &str, ruling, answers: &[Answer]| ClaimRuling {
         id: id.into(),
@@ -77,6 +78,7 @@ fn study() -> Study {
         says: says.into(),
         by: None,
         depends_on: (id == "calls").then(|| "the call size".into()),
+        open_because: None,
         tests: vec![test()],
     };
     let published = |contender: &str, value: &str| Published {
@@ -91,6 +93,7 @@ fn study() -> Study {
         title: "Echoes, again".into(),
         question: "Is an echo over UDP quicker than one over TCP?".into(),
         about: "Two hundred\nechoes.\n\nThen a second paragraph.".into(),
+        history: None,
         source: Some(Source {
             author: "<Ada>".into(),
             title: "Echoes".into(),
@@ -116,6 +119,7 @@ fn cell(contender: &str) -> Cell {
 fn test() -> Test {
     Test {
         look: Default::default(),
+        needs: Default::default(),
         race: "published".into(),
         metric: "rtt_p50_ns".into(),
         given: "on two cores".into(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deadheat::race::outcome::Program;
-use deadheat::study::judge::judge;
+use deadheat::study::judge::{Extent, judge};
 use deadheat::study::outcome::{RaceRun, Setting, StudyRun};
 use deadheat::study::read;
 
@@ -20,6 +20,11 @@ title = "On echoes"
 year = 2020
 at = "example.org/echoes"
 host = "a laptop"
+
+[history]
+designed_anew = 2
+runs = 3
+note = "The claim was restated after the second."
 
 [[race]]
 id = "echoes"
@@ -110,15 +115,23 @@ says = "An echo over a path of 10 ms takes 10 ms."
 [[claim.test]]
 race = "slowly"
 metric = "rtt_p50_ns"
+needs = "full"
 of = { contender = "udp" }
 expect = "10ms..12ms"
+
+[[claim]]
+id = "why"
+says = "It is the checksum."
+open_because = "no checksum is switched off here."
 "#;
 
 /// A study that was run: the result of one race, judged, and another that could not run.
 pub(crate) fn run() -> StudyRun {
     let checked = read::study(STUDY, "echoes.toml").unwrap();
     let results = BTreeMap::from([("echoes".to_owned(), varied())]);
-    let judged = judge(&checked, &results);
+    let full = ["slowly".to_owned()];
+    let extent = Extent { setting: Setting::Quick, full: &full };
+    let judged = judge(&checked, &results, extent);
     let race = |id: &str, file: Option<&str>, why_not: Option<&str>| RaceRun {
         id: id.into(),
         file: file.map(Into::into),
@@ -131,7 +144,7 @@ pub(crate) fn run() -> StudyRun {
         name: "echoes".into(),
         study: checked.study,
         setting: Setting::Quick,
-        full: vec!["slowly".into()],
+        full: full.to_vec(),
         started: "2026-01-01T00:00:00Z".into(),
         host: "quiet".into(),
         races: vec![

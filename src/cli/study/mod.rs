@@ -98,15 +98,15 @@ fn report(args: &ReportArgs) -> Result<()> {
     let form = (args.form.name() != html::ID).then(|| args.form.find()).transpose()?;
     let within = save::within(&args.dir);
     let text = if within.is_empty() {
-        let run = save::load(&args.dir)?;
-        let results = save::results(&run, &args.dir)?;
+        let (run, results) = save::judged(&args.dir)?;
         match form {
             Some(form) => render(&run, &results, form, &stdout_style())?,
             None => pages::of_study(&run, &results, &args.dir),
         }
     } else {
         let form = form.ok_or_else(|| pages::of_one_study(&args.dir))?;
-        let runs = within.iter().map(|dir| save::load(dir)).collect::<Result<Vec<_>>>()?;
+        let judged = |dir: &PathBuf| save::judged(dir).map(|(run, _)| run);
+        let runs = within.iter().map(judged).collect::<Result<Vec<_>>>()?;
         studies::render(&runs, form, &stdout_style())?
     };
     deliver(text.as_bytes(), args.output.as_deref())

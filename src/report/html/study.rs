@@ -7,7 +7,7 @@ use super::figure;
 use super::markup::Html;
 use super::shell::Link;
 use crate::report::document::{Cell, Column, Line, Table, Tone};
-use crate::report::study::{ruling_word, variant_word};
+use crate::report::study::{history, ruling_word, variant_word};
 use crate::report::{plot, words};
 use crate::study::model::{Claim, RacePlan, Source, Test};
 use crate::study::outcome::{Answer, Beside, ClaimRuling, Interval, Ruling, StudyRun, TestAnswer};
@@ -52,6 +52,9 @@ pub(super) fn top(html: &mut Html, run: &StudyRun) -> Vec<Link> {
         }
         html.close("section");
     }
+    if let Some(history) = history(run) {
+        html.leaf("p", &[("class", "aside")], &history);
+    }
     missing(html, run);
     html.close("article");
     links
@@ -75,8 +78,8 @@ fn credit(source: &Source) -> String {
 /// A sign and a tone that say the same as the ruling's words.
 fn look(ruling: Ruling) -> (&'static str, Tone) {
     match ruling {
-        Ruling::Holds => ("✓", Tone::Good),
-        Ruling::DoesNotHold => ("✗", Tone::Bad),
+        Ruling::Holds | Ruling::Exceeds => ("✓", Tone::Good),
+        Ruling::DoesNotHold | Ruling::MostlyContradicted => ("✗", Tone::Bad),
         Ruling::Depends => ("±", Tone::Tie),
         Ruling::Open => ("?", Tone::Open),
     }
@@ -129,6 +132,7 @@ fn tests(said: &ClaimRuling) -> Table {
         column("blocks", &|answer| Cell::text(answer.blocks.to_string())),
         column("answer", &|answer| match answer.answer {
             Answer::Yes => Cell::text("yes").tone(Tone::Good),
+            Answer::More => Cell::text("yes, and more").tone(Tone::Good),
             Answer::No => Cell::text("no").tone(Tone::Bad),
             Answer::Open => Cell::text("open").tone(Tone::Open),
             Answer::LeftOut => Cell::text("left out"),

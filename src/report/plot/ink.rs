@@ -29,6 +29,8 @@ pub(super) enum Ink {
     Nobody,
     /// The same, hollow.
     NobodyHollow,
+    /// A filled mark of a figure that was measured, whoever's, where contenders have no colours.
+    Measured,
     /// A line through figures.
     Line(usize),
     /// A line of a contender that has a panel of its own, and needs no dashes.
@@ -45,7 +47,7 @@ pub(super) enum Ink {
     Whisker(usize),
     /// An interval that is nobody's.
     NobodyWhisker,
-    /// An interval over a bar.
+    /// An interval over a bar, or where contenders have no colours.
     Interval,
     /// A bar.
     Bar(usize),
@@ -80,6 +82,7 @@ impl Ink {
             Ink::Hollow(number) => of("m o", number),
             Ink::Nobody => "m d u".into(),
             Ink::NobodyHollow => "m o u".into(),
+            Ink::Measured => "m d i".into(),
             Ink::Line(number) => of("m l", number),
             Ink::Solid(number) => of("m l", number),
             Ink::Faint(number) => of("l k", number),
@@ -137,6 +140,7 @@ impl Ink {
             Ink::Solid(n) => (24, number(n)),
             Ink::Interval => (25, 0),
             Ink::Strong => (26, 0),
+            Ink::Measured => (27, 0),
         }
     }
 
@@ -170,6 +174,7 @@ impl Ink {
             24 => Ink::Solid(n),
             25 => Ink::Interval,
             26 => Ink::Strong,
+            27 => Ink::Measured,
             _ => Ink::Text,
         }
     }
@@ -220,6 +225,7 @@ mod tests {
             Ink::Solid(14),
             Ink::Interval,
             Ink::Strong,
+            Ink::Measured,
         ];
         for ink in all {
             assert_eq!(Ink::of(ink.to_backend_color()), ink);

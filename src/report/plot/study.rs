@@ -6,21 +6,12 @@ use super::ink::Ink;
 use super::label::width;
 use super::rows::{Row, Rows};
 use super::{MOST_ROWS, drawn, left_out, numbers, said};
-use crate::figures::Unit;
 use crate::report::figure::Figure;
+use crate::report::study::{ruling_word, unit};
 use crate::report::words;
-use crate::study::outcome::{Answer, Beside, ClaimRuling, Ruling, StudyRun};
+use crate::study::outcome::{Answer, Beside, ClaimRuling, StudyRun};
 
 const BAND: f64 = 18.0;
-
-/// The unit of a metric, by its name, which ends in it.
-fn unit(metric: &str) -> Unit {
-    match () {
-        () if metric.ends_with("_bps") => Unit::BitRate,
-        () if metric.ends_with("_share") => Unit::Share,
-        () => Unit::Nanos,
-    }
-}
 
 /// Published figures beside measured ones, as ratios to the first of their race and metric.
 pub(super) fn published(run: &StudyRun) -> Option<Figure> {
@@ -96,37 +87,31 @@ fn draw(all: &[Beside], x: Axis, size: Size) -> String {
     panel.upright(1.0, Ink::Reference);
     for (at, beside) in all.iter().enumerate() {
         let (y, name) = (rows.y(at), beside.published.cell.text());
+        let published = beside.published_ratio;
+        if published.is_finite() && published > 0.0 {
+            if let Some(measured) = beside.measured_ratio {
+                let both = [published, measured.point];
+                panel.line(both.map(|ratio| (ratio, y)).to_vec(), Ink::Grid, "");
+            }
+            let words = format!("{name}: published ratio {}", words::significant(published));
+            panel.mark((published, y), 2, Ink::NobodyHollow, 5.4, &words);
+        }
+        // On top, so that nothing hides what was measured.
         if let Some(measured) = beside.measured_ratio {
-            let both = [beside.published_ratio, measured.point];
-            panel.line(both.map(|ratio| (ratio, y)).to_vec(), Ink::Grid, "");
             if let (Some(low), Some(high)) = (measured.low, measured.high) {
-                panel.line(vec![(low, y), (high, y)], Ink::Whisker(0), "");
+                panel.line(vec![(low, y), (high, y)], Ink::Interval, "");
             }
             let words = format!("{name}: measured ratio {}", words::significant(measured.point));
-            panel.mark((measured.point, y), 0, Ink::Dot(0), 4.2, &words);
+            panel.mark((measured.point, y), 0, Ink::Measured, 3.2, &words);
         }
-        if !(beside.published_ratio.is_finite() && beside.published_ratio > 0.0) {
-            continue;
-        }
-        let words =
-            format!("{name}: published ratio {}", words::significant(beside.published_ratio));
-        panel.mark((beside.published_ratio, y), 2, Ink::NobodyHollow, 3.8, &words);
     }
     rows.finish()
-}
-
-fn ruling(ruling: Ruling) -> &'static str {
-    match ruling {
-        Ruling::Holds => "holds",
-        Ruling::DoesNotHold => "does not hold",
-        Ruling::Depends => "depends",
-        Ruling::Open => "open",
-    }
 }
 
 fn answer(answer: Answer) -> &'static str {
     match answer {
         Answer::Yes => "yes",
+        Answer::More => "yes, and more",
         Answer::No => "no",
         Answer::Open => "open",
         Answer::LeftOut => "left out",
@@ -146,7 +131,7 @@ pub(super) fn claims(run: &StudyRun) -> Option<Figure> {
     }
     let rows = run.rulings.iter().map(|claim| {
         let answers: Vec<&str> = claim.answers.iter().map(|test| answer(test.answer)).collect();
-        vec![says(run, claim).to_owned(), ruling(claim.ruling).to_owned(), answers.join(", ")]
+        vec![says(run, claim).to_owned(), ruling_word(claim.ruling).to_owned(), answers.join(", ")]
     });
     Some(drawn(
         "claims".into(),
@@ -172,7 +157,7 @@ fn strips(run: &StudyRun, size: Size) -> String {
             canvas.text((0.0, y), line, Ink::Text, Hold::Left);
             y += LINE;
         }
-        let word = ruling(claim.ruling);
+        let word = ruling_word(claim.ruling);
         canvas.text((0.0, y), word, Ink::Strong, Hold::Left);
         let mut x = width(word, TEXT) * 1.1 + 18.0;
         for test in &claim.answers {
@@ -181,7 +166,7 @@ fn strips(run: &StudyRun, size: Size) -> String {
             }
             let words = format!("{} {}: {}", test.test.race, test.test.expect, answer(test.answer));
             match test.answer {
-                Answer::Yes => canvas.mark((x, y), 0, Ink::Nobody, 5.0, &words),
+                Answer::Yes | Answer::More => canvas.mark((x, y), 0, Ink::Nobody, 5.0, &words),
                 Answer::No => canvas.mark((x, y), 1, Ink::NobodyHollow, 5.0, &words),
                 Answer::Open => canvas.mark((x, y), 0, Ink::NobodyHollow, 2.6, &words),
                 Answer::LeftOut => continue,

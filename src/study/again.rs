@@ -1,0 +1,50 @@
+//! A study that was run, judged again: its rulings by the rules of this version, and its claims as the
+//! study states them now. Races stay as they ran.
+
+use std::collections::BTreeMap;
+
+use super::check;
+use super::judge::{Extent, judge};
+use super::model::{RacePlan, Study};
+use super::outcome::{RaceRun, StudyRun};
+use crate::race::outcome::Outcome;
+
+/// Why a race of the study as it is now has no result in a run of an earlier version.
+pub const ADDED_LATER: &str = "it was added to the study after this run";
+
+/// Judges what was run by the rules of this version. A study that this version cannot check, because
+/// metrics had other names, keeps the rulings it was saved with.
+pub fn judge_again(run: &mut StudyRun, results: &BTreeMap<String, Outcome>) {
+    for race in &mut run.races {
+        race.trusted = results.get(&race.id).is_some_and(Outcome::trusted);
+    }
+    if let Ok(checked) = check::check(run.study.clone()) {
+        let extent = Extent { setting: run.setting, full: &run.full };
+        let judged = judge(&checked, results, extent);
+        (run.beside, run.rulings) = (judged.beside, judged.rulings);
+    }
+}
+
+/// Puts claims, published figures and texts of the study as it is `now` in place of those it ran with, and
+/// judges again. Races that it has only now are noted as not run.
+pub fn restate(run: &mut StudyRun, now: &Study, results: &BTreeMap<String, Outcome>) {
+    let ran = std::mem::replace(&mut run.study, now.clone()).races;
+    let has = |races: &[RacePlan], id: &str| races.iter().any(|race| race.id == id);
+    // What was noted as added later by an earlier call comes again from `now`.
+    let is_later = |id: &str| {
+        let noted = run.races.iter().find(|race| race.id == id);
+        noted.is_some_and(|race| race.why_not.as_deref() == Some(ADDED_LATER))
+    };
+    let ran: Vec<RacePlan> = ran.into_iter().filter(|race| !is_later(&race.id)).collect();
+    run.races.retain(|race| has(&ran, &race.id));
+    let added: Vec<RacePlan> =
+        now.races.iter().filter(|race| !has(&ran, &race.id)).cloned().collect();
+    run.races.extend(added.iter().map(|race| RaceRun {
+        id: race.id.clone(),
+        file: None,
+        why_not: Some(ADDED_LATER.into()),
+        trusted: false,
+    }));
+    run.study.races = [ran, added].concat();
+    judge_again(run, results);
+}
