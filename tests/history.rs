@@ -183,7 +183,7 @@ fn hostile_names_are_shown_and_never_obeyed() {
     let left_out = vec![LeftOut { file: common::HOSTILE.into(), why: common::HOSTILE.into() }];
     let told = history(entries.collect(), left_out, None);
     for width in [40, 80, 120] {
-        let style = Style { colour: Colour::Never, width };
+        let style = Style { width, ..Style::default() };
         let text = render(&told, common::HOSTILE, "terminal", &style).unwrap();
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();

@@ -117,7 +117,7 @@ fn style(is_terminal: bool) -> Style {
         Colour::Never
     };
     let width = if is_terminal { terminal_width().unwrap_or(80) } else { 80 };
-    Style { colour, width }
+    Style { colour, width, ..Style::default() }
 }
 
 fn terminal_width() -> Option<usize> {

@@ -73,18 +73,27 @@ fn subtitle(outcome: &Outcome) -> String {
 
 /// What the race is called: as its user did, or by who ran.
 pub(super) fn title(outcome: &Outcome) -> String {
-    if let Some(title) = &outcome.title {
-        return title.clone();
-    }
+    outcome.title.clone().unwrap_or_else(|| entered(outcome))
+}
+
+/// Who ran: `tcp and udp`, `tcp, udp; icmp as the floor`.
+pub(super) fn entered(outcome: &Outcome) -> String {
     if factors::vary(outcome) {
         let names: Vec<&str> = outcome.factors.iter().map(|factor| factor.name.as_str()).collect();
         let contenders: Vec<String> =
             (0..outcome.asked.contenders.len()).map(|row| outcome.contender(row)).collect();
         return format!("{} over {}", words::list(&contenders), words::list(&names));
     }
-    let labels: Vec<&str> =
-        outcome.contenders.iter().map(|contender| contender.label.as_str()).collect();
-    words::list(&labels)
+    let labels = |is_floor: bool| -> Vec<&str> {
+        let own = outcome.contenders.iter().filter(|one| one.floor == is_floor);
+        own.map(|contender| contender.label.as_str()).collect()
+    };
+    let (racing, floors) = (labels(false), labels(true));
+    match (racing.as_slice(), floors.as_slice()) {
+        (_, []) => words::list(&racing),
+        ([], _) => words::list(&floors),
+        _ => format!("{}; {} as the floor", racing.join(", "), words::list(&floors)),
+    }
 }
 
 /// The label of the contender `id`; a file may name one that it does not have.

@@ -6,8 +6,10 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `content.rs` | what a report says, in order: the one list of sections that people read |
+//! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
+//! | `content.rs` | what a full report says, in order: the one list of sections that people read |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
+//! | `resolution.rs` | what difference a race would have found, and what its control shows |
 //! | `results.rs` | the table of figures |
 //! | `boxes.rs` | box plots in text, over trials |
 //! | `over_time.rs` | how trials went, in bars and as CSV |
@@ -24,7 +26,7 @@
 //! | `hlog.rs` | the raw samples as histograms, for the tools of HdrHistogram |
 //! | `figure.rs` `plot/` | drawings with the numbers behind them, for pages |
 //! | `history.rs` | the same race over time, in the same document form |
-//! | `spark.rs` | a series as a line of bars |
+//! | `spark.rs` | a series, or how values spread, as a line of bars |
 //! | `compare.rs` | two races, in the same document form |
 //! | `study.rs` `studies.rs` | a study that was run, and what came of several, likewise |
 
@@ -36,6 +38,7 @@ use crate::race::outcome::Outcome;
 mod answer;
 mod arrived;
 mod boxes;
+mod brief;
 pub mod compare;
 mod content;
 mod csv;
@@ -54,6 +57,7 @@ mod markdown;
 pub mod over_time;
 mod path;
 pub mod plot;
+mod resolution;
 mod results;
 mod spark;
 pub mod studies;
@@ -131,13 +135,24 @@ pub struct Style {
     pub colour: Colour,
     /// The width of a line in columns; long sentences are wrapped to it.
     pub width: usize,
+    /// What is said of a race.
+    pub detail: Detail,
 }
 
 impl Default for Style {
-    /// As for a pipe: no colour, 80 columns.
+    /// As for a pipe: no colour, 80 columns; the answer alone.
     fn default() -> Style {
-        Style { colour: Colour::Never, width: 80 }
+        Style { colour: Colour::Never, width: 80, detail: Detail::Brief }
     }
+}
+
+/// What is said of a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The answer, on one screen.
+    Brief,
+    /// All there is to say: how the race was run, and what its answer stands on.
+    Full,
 }
 
 /// Whether colour is used.

@@ -4,7 +4,7 @@
 use super::boxes::Boxes;
 use super::document::{Block, Column, Document, Line, Point, Section, Table, Tone};
 use super::text::{align_decimals, columns, pad, visible, wrap};
-use super::{Colour, Report, Shown, Style, content};
+use super::{Colour, Detail, Report, Shown, Style, brief, content};
 use crate::error::Result;
 
 /// The least width that is laid out; a narrower terminal breaks lines itself.
@@ -32,7 +32,11 @@ impl Report for Terminal {
     }
 
     fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>> {
-        Ok(render(&content::document(shown.outcome), style).into_bytes())
+        let text = match style.detail {
+            Detail::Brief => brief::render(shown.outcome, style),
+            Detail::Full => render(&content::document(shown.outcome), style),
+        };
+        Ok(text.into_bytes())
     }
 }
 
@@ -41,7 +45,9 @@ pub(super) fn render(document: &Document, style: &Style) -> String {
     let mut page =
         Page { lines: Vec::new(), width: style.width.max(NARROWEST), colour: style.colour };
     page.paragraph(&document.title, 0, Ink::Heading);
-    page.paragraph(&document.subtitle, 0, Ink::Tone(Tone::Aside));
+    if !document.subtitle.is_empty() {
+        page.paragraph(&document.subtitle, 0, Ink::Tone(Tone::Aside));
+    }
     for section in &document.sections {
         page.section(section);
     }

@@ -27,6 +27,27 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(percent))
 }
 
+/// A measured share in percent, with two digits: `4.5 %`, `41 %`, `0.6 %`.
+pub fn about(share: f64) -> String {
+    let percent = share * 100.0;
+    if !percent.is_finite() {
+        return NOTHING.into();
+    }
+    let digits = usize::from(percent.abs() < 9.95);
+    let text = format!("{percent:.digits$}");
+    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// The same with its sign: `−3 %`, `+6 %`.
+pub fn signed_percent(share: f64) -> String {
+    let text = about(share.abs());
+    match text.as_str() {
+        "0 %" => text,
+        _ if share < 0.0 => format!("−{text}"),
+        _ => format!("+{text}"),
+    }
+}
+
 /// The confidence of an interval, as a fraction: `95 %`, `99.2 %`.
 pub fn level(confidence: f64) -> String {
     let percent = confidence * 100.0;
@@ -259,6 +280,8 @@ mod tests {
         assert_eq!(percent(0.05), "5 %");
         assert_eq!(percent(0.0123), "1.23 %");
         assert_eq!(margin(0.05), "±5 %");
+        assert_eq!([0.045, 0.006, 0.41, 0.03].map(about), ["4.5 %", "0.6 %", "41 %", "3 %"]);
+        assert_eq!([-0.03, 0.06, 1e-9].map(signed_percent), ["−3 %", "+6 %", "0 %"]);
         assert_eq!(level(0.95), "95 %");
         assert_eq!(level(0.991_7), "99.2 %");
         assert_eq!(level(0.999_96), "> 99.9 %");

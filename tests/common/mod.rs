@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 pub(crate) mod large;
+pub(crate) mod ordinary;
 pub(crate) mod study;
 
 use std::collections::BTreeMap;
