@@ -11,7 +11,7 @@ use deadheat::race::history::{Entry, History, LeftOut, Way, history};
 use deadheat::race::outcome::Outcome;
 use deadheat::race::save;
 use deadheat::report::history::render;
-use deadheat::report::{Colour, Style};
+use deadheat::report::Style;
 
 const METRIC: &str = "rtt_p50_ns";
 

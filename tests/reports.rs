@@ -116,7 +116,7 @@ fn a_first_screen_says_first_what_speaks_against_its_answer() {
     let doubt = text.find("Not trusted: tcp differs from its own hidden copy by 14 %").unwrap();
     assert!(doubt < text.find("udp is ahead of tcp").unwrap(), "{text}");
     let text = brief(&screens["crowded"], 200);
-    assert!(text.contains("with the excluded trials: tcp and udp: udp ahead"), "{text}");
+    assert!(text.contains("With the trials that were excluded, tcp and udp: udp ahead."), "{text}");
     assert!(brief(&screens["failed"], 200).contains("no route to host"));
     let text = brief(&screens["widened"], 200);
     assert!(text.contains("margin widened: 41 %"), "{text}");

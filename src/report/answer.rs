@@ -372,7 +372,7 @@ impl<'a> Standing<'a> {
 /// What would decide all that is open: ` (about 4 min more on this machine)`.
 fn outlook(open: &[&Verdict]) -> String {
     let most = |of: fn(&Verdict) -> Option<u64>| open.iter().filter_map(|v| of(v)).max();
-    let time = most(|verdict| verdict.more_ns).map(|ns| words::span(Nanos(ns)));
+    let time = most(|verdict| verdict.more_ns).map(|ns| words::rough(Nanos(ns)));
     let blocks = most(|verdict| verdict.more_blocks);
     match (time, blocks) {
         (Some(time), _) => format!(" (about {time} more on this machine)"),

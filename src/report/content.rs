@@ -3,7 +3,7 @@
 use super::document::{Document, Section};
 use super::words;
 use super::{
-    answer, arrived, boxes, evidence, explain, factors, highs, imported, over_time, path, results,
+    answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, over_time, path, results,
     sweeps,
 };
 use crate::race::outcome::{Entrant, Outcome};
@@ -25,14 +25,14 @@ pub(super) enum Place {
 pub(super) fn document(outcome: &Outcome) -> Document {
     Document {
         title: title(outcome),
-        subtitle: imported::subtitle(outcome).unwrap_or_else(|| subtitle(outcome)),
+        subtitle: format!("deadheat {} · {}", outcome.deadheat.version, brief::subtitle(outcome)),
         sections: sections(outcome).into_iter().map(|(_, section)| section).collect(),
     }
 }
 
 /// Its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 23] = [
+    let sections: [(Place, Option<Section>); 24] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
         (Place::Results, factors::section(outcome)),
@@ -41,6 +41,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Results, imported::five_numbers(outcome)),
         (Place::Letters, boxes::section(outcome)),
         (Place::Answer, evidence::verdicts(outcome)),
+        (Place::Answer, evidence::unfiltered(outcome)),
         (Place::Basis, explain::section(outcome)),
         (Place::Basis, evidence::control(outcome)),
         (Place::Basis, evidence::regimes(outcome)),
@@ -58,17 +59,6 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Basis, evidence::conditions(outcome)),
     ];
     sections.into_iter().filter_map(|(place, section)| Some((place, section?))).collect()
-}
-
-fn subtitle(outcome: &Outcome) -> String {
-    format!(
-        "deadheat {} · {} · {} over {}",
-        outcome.deadheat.version,
-        words::count(blocks_done(outcome), "block"),
-        // Its settings, defaults and all, are among the conditions.
-        outcome.asked.workload.split(':').next().unwrap_or_default(),
-        outcome.path.spec,
-    )
 }
 
 /// What the race is called: as its user did, or by who ran.

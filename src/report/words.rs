@@ -134,6 +134,26 @@ pub fn span(left: Nanos) -> String {
     }
 }
 
+/// A time in whole units of the one that fits: `90 s`, `4 min`, `3 h`, `9 d`.
+pub fn rough(time: Nanos) -> String {
+    let seconds = time.0.div_ceil(1_000_000_000);
+    let in_units = |unit: u64| (seconds + unit / 2) / unit;
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6_000 => format!("{} min", in_units(60)),
+        6_000..172_800 => format!("{} h", in_units(3_600)),
+        _ => format!("{} d", in_units(86_400)),
+    }
+}
+
+/// `text` with its first letter as at the start of a sentence.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
 /// `is` or `are`.
 pub fn is_are(n: usize) -> &'static str {
     if n == 1 { "is" } else { "are" }
@@ -244,6 +264,8 @@ mod tests {
         assert_eq!(shown[..5], ["0 s", "1 s", "119 s", "9 min 58 s", "119 min 59 s"]);
         assert_eq!(shown[5..], ["2 h 0 min", "24 h 0 min", "7 d 0 h", "6 d 23 h"]);
         assert_eq!(span(Nanos(1)), "1 s");
+        let about = [1, 99, 229, 6_000, 172_800].map(|seconds| rough(Nanos::from_secs(seconds)));
+        assert_eq!(about, ["1 s", "99 s", "4 min", "2 h", "2 d"]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
     }
     let of = |id: &usize| entrant(outcome, *id);
     let names = rows.iter().map(|id| Cell::text(label(outcome, *id)));
-    let mut columns = vec![Column::new("contender", names.collect())];
+    let mut columns = vec![Column::new(metric.label.as_str(), names.collect())];
     let competing = outcome.contenders.iter().filter(|one| one.is_racing() && !one.floor).count();
     if let Some(standing) = Standing::of(outcome, metric).filter(|_| competing >= MANY) {
         columns.push(results::places(&standing, &rows));
@@ -83,7 +83,7 @@ fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
         None => Cell::text(absent(of(id))).tone(Tone::Aside),
     };
     let figures = rows.iter().zip(&shown).map(figure).collect();
-    columns.push(Column::new(format!("{}, {}", metric.label, scale.unit()), figures));
+    columns.push(Column::new(scale.unit(), figures));
     if let Strips::Of(bars) = strips {
         columns.extend(strip(outcome, metric, &rows, bars));
     }

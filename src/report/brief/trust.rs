@@ -1,6 +1,6 @@
 //! Whether to trust the answer, in a line; and warnings that a reader can act on.
 
-use crate::race::outcome::{Outcome, Warning};
+use crate::race::outcome::{Outcome, Verdict, Warning};
 use crate::report::content::label;
 use crate::report::document::{Line, Tone};
 use crate::report::totals::Total;
@@ -107,7 +107,7 @@ fn unfiltered(outcome: &Outcome) -> Option<Line> {
     if outcome.unfiltered.is_empty() {
         return None;
     }
-    let same = |all: &&crate::race::outcome::Verdict| {
+    let same = |all: &&Verdict| {
         let mut own = outcome.verdicts.iter();
         own.any(|v| {
             (&v.metric, v.a, v.b) == (&all.metric, all.a, all.b)
@@ -124,9 +124,10 @@ fn unfiltered(outcome: &Outcome) -> Option<Line> {
         })
         .collect();
     Some(if other.is_empty() {
-        Line::new("with the excluded trials: the same answer", Tone::Plain)
+        Line::new("The answer is the same with the trials that were excluded.", Tone::Plain)
     } else {
-        Line::new(format!("with the excluded trials: {}", other.join("; ")), Tone::Bad)
+        let text = format!("With the trials that were excluded, {}.", other.join("; "));
+        Line::new(text, Tone::Bad)
     })
 }
 
@@ -138,8 +139,10 @@ pub(super) fn warnings(outcome: &Outcome, most: usize) -> (Vec<Line>, usize) {
         all.partition(|warning| TO_ACT_ON.contains(&warning.code.as_str()));
     let others = others.len() + shown.len().saturating_sub(most);
     let line = |warning: &&Warning| {
-        let message = warning.message.trim_end_matches('.');
-        Line::new(format!("note: {message}: {}", warning.advice), Tone::Open)
+        let sentence = |text: &str| format!("{}.", text.trim_end_matches('.'));
+        let advice = words::capital(&warning.advice);
+        let text = format!("Note: {} {}", sentence(&warning.message), sentence(&advice));
+        Line::new(text, Tone::Open)
     };
     (shown.iter().take(most).map(line).collect(), others)
 }
