@@ -128,7 +128,9 @@ fn a_page_answers_first_and_shows_what_that_stands_on() {
 fn the_first_part_is_the_answer_and_the_rest_is_folded() {
     let Some((mut browser, _dir)) = folded(&page_of(&common::ordinary::ordinary())) else { return };
     let seen = |what: &str| {
-        format!("[...document.querySelectorAll('{what}')].filter((e) => e.checkVisibility()).length")
+        format!(
+            "[...document.querySelectorAll('{what}')].filter((e) => e.checkVisibility()).length"
+        )
     };
     assert_eq!(browser.count(&seen("main figure")), 1, "one figure answers");
     assert_eq!(browser.count(&seen("main table")), 1, "and one table");

@@ -22,6 +22,11 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("", vec![Block::Sentences(lines(outcome))])
 }
 
+/// The same without how fine it is, where there is little room.
+pub(super) fn sentences(outcome: &Outcome) -> Vec<Line> {
+    lines(outcome).into_iter().filter(|line| line.tone != Tone::Aside).collect()
+}
+
 /// Its sentences: what speaks against it, the verdicts, and how fine they are.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut lines = doubts(outcome);

@@ -3,8 +3,8 @@
 use super::document::{Document, Section};
 use super::words;
 use super::{
-    answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, over_time, path, results,
-    sweeps,
+    answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, over_time, path,
+    results, sweeps,
 };
 use crate::race::outcome::{Entrant, Outcome};
 

@@ -128,7 +128,8 @@ fn effect(outcome: &Outcome, verdict: &Verdict) -> Cell {
         return Cell::default();
     };
     let scale = Scale::of([effect.point], metric.unit);
-    let [point, low, high] = [effect.point, effect.low, effect.high].map(|value| scale.number(value));
+    let [point, low, high] =
+        [effect.point, effect.low, effect.high].map(|value| scale.number(value));
     Cell::text(format!("{point} {} {}", scale.unit(), words::interval(&low, &high)))
 }
 

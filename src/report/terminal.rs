@@ -16,6 +16,9 @@ const WIDEST_TEXT: usize = 100;
 /// The widest name that has its value on the same line.
 const WIDEST_NAME: usize = 26;
 
+/// The longest heading that is never broken.
+const SHORT_HEADING: usize = 8;
+
 const INDENT: usize = 2;
 const GAP: usize = 2;
 
@@ -289,7 +292,10 @@ impl Laid {
         let texts: Vec<String> = cells.iter().zip(&numbers).map(text).collect();
         let heading = visible(&column.heading);
         // A heading over narrow cells takes two lines rather than one word a line.
-        let half = columns(&heading) / 2 + 2;
+        let half = match columns(&heading) {
+            short @ 0..=SHORT_HEADING => short,
+            long => long / 2 + 2,
+        };
         let words = heading.split(' ').map(columns).chain([half]);
         let needed = texts.iter().map(|text| columns(text)).chain(words).max();
         let width = needed.unwrap_or(0).min(widest.max(1));

@@ -149,9 +149,7 @@ pub fn rough(time: Nanos) -> String {
 /// `text` with its first letter as at the start of a sentence.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// `is` or `are`.

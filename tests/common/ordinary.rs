@@ -10,7 +10,7 @@ use deadheat::rng::SplitMix64;
 use deadheat::stats;
 use deadheat::trial::PathFacts;
 
-use super::{BBR, ICMP, TCP, UDP, UNIX};
+use super::{BBR, TCP, UNIX};
 
 const BLOCKS: u64 = 93;
 
@@ -114,7 +114,8 @@ fn trials() -> Vec<Trial> {
     }
     for (at, who) in [(17, "tcp"), (130, "udp"), (131, "tcp")] {
         trials[at].record.valid = false;
-        trials[at].record.why_invalid = Some(format!("2 % of messages left over 100 µs late ({who})"));
+        trials[at].record.why_invalid =
+            Some(format!("2 % of messages left over 100 µs late ({who})"));
     }
     trials
 }
@@ -195,7 +196,8 @@ pub(crate) fn widened() -> Outcome {
         (verdict.margin, verdict.ahead) = (0.41, None);
         (verdict.direction, verdict.resolution, verdict.effect) = (None, None, None);
         (verdict.more_blocks, verdict.more_ns) = (None, None);
-        verdict.note = "tcp and udp: dead heat, RTT p50 within 41 % (ratio 1.12, 0.86 to 1.39)".into();
+        verdict.note =
+            "tcp and udp: dead heat, RTT p50 within 41 % (ratio 1.12, 0.86 to 1.39)".into();
     }
     outcome
 }

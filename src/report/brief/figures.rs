@@ -58,9 +58,8 @@ fn without_intervals(mut table: Table) -> Table {
 
 fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
     let rows = results::rows(outcome);
-    let summary = |id: &usize| {
-        outcome.summary.iter().find(|s| s.contender == *id && s.metric == metric.name)
-    };
+    let summary =
+        |id: &usize| outcome.summary.iter().find(|s| s.contender == *id && s.metric == metric.name);
     let shown: Vec<Option<&Summary>> = rows.iter().map(summary).collect();
     if shown.iter().all(Option::is_none) {
         return None;

@@ -101,7 +101,8 @@ fn placement(outcome: &Outcome) -> Option<String> {
 fn span(outcome: &Outcome) -> Option<Nanos> {
     let starts = outcome.trials.iter().map(|trial| trial.record.started_ms).filter(|at| *at > 0);
     let end = |ms: u64, took: u64| ms.saturating_mul(1_000_000).saturating_add(took);
-    let ends = outcome.trials.iter().map(|trial| end(trial.record.started_ms, trial.record.took_ns));
+    let ends =
+        outcome.trials.iter().map(|trial| end(trial.record.started_ms, trial.record.took_ns));
     let first = starts.min()?.saturating_mul(1_000_000);
     let span = ends.max()?.checked_sub(first)?;
     (span > 0 && outcome.path.kind != "simulated").then_some(Nanos(span))

@@ -43,9 +43,8 @@ const ROOMS: [Room; 6] = [
 /// The first screen as text, with a newline at its end.
 pub(super) fn render(outcome: &Outcome, style: &Style) -> String {
     let judged = Style { width: WIDTH, colour: Colour::Never, ..*style };
-    let lines = |room: &Room| {
-        terminal::render(&document(outcome, *room, &judged), &judged).lines().count()
-    };
+    let lines =
+        |room: &Room| terminal::render(&document(outcome, *room, &judged), &judged).lines().count();
     let [rooms @ .., least] = &ROOMS;
     let room = rooms.iter().find(|room| lines(room) <= MOST_LINES).unwrap_or(least);
     terminal::render(&document(outcome, *room, style), style)

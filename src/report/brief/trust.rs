@@ -1,11 +1,11 @@
 //! Whether to trust the answer, in a line; and warnings that a reader can act on.
 
+use crate::figures::Unit;
 use crate::race::outcome::{Outcome, Verdict, Warning};
 use crate::report::content::label;
 use crate::report::document::{Line, Tone};
 use crate::report::totals::Total;
 use crate::report::{answer, words};
-use crate::figures::Unit;
 
 /// Codes of warnings after which a reader can do something about the next race.
 const TO_ACT_ON: &[&str] = &[
@@ -35,6 +35,9 @@ const SAID: &[&str] = &[
 
 /// The most differences that are named.
 const MOST_DIFFERENCES: usize = 4;
+
+/// The most contenders whose losses are given, from the greatest on.
+const MOST_LOSERS: usize = 3;
 
 /// `369 of 372 trials valid, nothing lost · not equal: delivery, framing`.
 pub(in crate::report) fn lines(outcome: &Outcome) -> Vec<Line> {
@@ -75,17 +78,25 @@ fn lost(outcome: &Outcome) -> Option<String> {
         for total in totals {
             has_account = true;
             sent = sent.saturating_add(total.sent);
-            lost = lost.saturating_add(total.lost_on_path).saturating_add(total.dropped_at_receiver);
+            lost =
+                lost.saturating_add(total.lost_on_path).saturating_add(total.dropped_at_receiver);
         }
         if lost > 0 && sent > 0 {
             losers.push((lost as f64 / sent as f64, contender.id));
         }
     }
     losers.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let names: Vec<String> = losers
+    let more = losers.len().saturating_sub(MOST_LOSERS);
+    let mut names: Vec<String> = losers
         .iter()
-        .map(|(share, id)| format!("{} {}", label(outcome, *id), words::figure(*share, Unit::Share)))
+        .take(MOST_LOSERS)
+        .map(|(share, id)| {
+            format!("{} {}", label(outcome, *id), words::figure(*share, Unit::Share))
+        })
         .collect();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
     match names.as_slice() {
         [] => has_account.then(|| ", nothing lost".to_owned()),
         names => Some(format!(", lost: {}", words::list(names))),
@@ -95,7 +106,8 @@ fn lost(outcome: &Outcome) -> Option<String> {
 fn differences(outcome: &Outcome) -> Option<String> {
     let names: Vec<&str> = outcome.differences.iter().map(|one| one.what.as_str()).collect();
     let more = names.len().saturating_sub(MOST_DIFFERENCES);
-    let mut shown: Vec<String> = names.iter().take(MOST_DIFFERENCES).map(ToString::to_string).collect();
+    let mut shown: Vec<String> =
+        names.iter().take(MOST_DIFFERENCES).map(ToString::to_string).collect();
     if more > 0 {
         shown.push(format!("{more} more"));
     }

@@ -110,7 +110,7 @@ fn race(html: &mut Html, file: &str, outcome: &Outcome, page: &str) {
         file.to_owned(),
     ];
     let title = content::title(outcome);
-    card(html, Card { title: &title, page, facts, lines: answer::lines(outcome) });
+    card(html, Card { title: &title, page, facts, lines: answer::sentences(outcome) });
 }
 
 fn study_card(html: &mut Html, file: &str, run: &StudyRun, page: &str) {

@@ -117,7 +117,7 @@ fn overview(html: &mut Markup, parts: &[Part<'_>]) {
         html.leaf("a", &[("href", &format!("#p{}", at + 1))], &part.name).close("th");
         html.leaf("td", &[("class", "date")], &day(&outcome.started));
         html.leaf("td", &[], &outcome.path.spec).open("td", &[("class", "wide-cell")]);
-        blocks::answer(html, &answer::lines(outcome));
+        blocks::answer(html, &answer::sentences(outcome));
         html.close("td").close("tr");
     }
     html.close("tbody").close("table").close("div");

@@ -11,7 +11,7 @@ use super::{Part, day, section_id};
 use crate::race::command;
 use crate::race::outcome::{Entrant, Outcome};
 use crate::report::content::{self, Place};
-use crate::report::document::Section;
+use crate::report::document::{Section, Tone};
 use crate::report::figure::Figure;
 use crate::report::plot::{self, palette};
 use crate::report::{answer, brief, evidence, words};
@@ -97,8 +97,10 @@ impl Writer<'_> {
     /// What is read first, and all that is printed: the answer, whether to trust it, the figures that
     /// were claimed, and the drawing that shows them. The drawing is taken out of `figures`.
     fn first(&mut self, outcome: &Outcome, figures: &mut Vec<Figure>) {
-        blocks::answer(self.html, &answer::lines(outcome));
-        for line in brief::trust(outcome) {
+        let (fineness, sentences): (Vec<_>, Vec<_>) =
+            answer::lines(outcome).into_iter().partition(|line| line.tone == Tone::Aside);
+        blocks::answer(self.html, &sentences);
+        for line in fineness.into_iter().chain(brief::trust(outcome)) {
             self.html.leaf("p", &[("class", line.tone.class())], &words::capital(&line.text));
         }
         let tables = brief::claimed(outcome);
