@@ -13,12 +13,19 @@ use deadheat::figures::Unit;
 use deadheat::race::compare::{Change, compare};
 use deadheat::race::outcome::{Outcome, UNTRUSTED_GATE, Warning};
 use deadheat::report::study::Form;
-use deadheat::report::{self, Colour, Report, Samples, Style};
+use deadheat::report::{self, Colour, Detail, Report, Samples, Style};
 
 use deadheat::stats;
 
+/// All there is to say.
+const FULL: Style = Style { colour: Colour::Never, width: 80, detail: Detail::Full };
+
 fn render(format: &str, outcome: &Outcome) -> String {
-    styled(format, outcome, &Style::default())
+    styled(format, outcome, &FULL)
+}
+
+fn brief(outcome: &Outcome, width: usize) -> String {
+    styled("terminal", outcome, &Style { width, ..Style::default() })
 }
 
 fn styled(format: &str, outcome: &Outcome, style: &Style) -> String {
@@ -74,6 +81,46 @@ fn every_format_is_as_its_golden_file() {
     golden("terminal-varied", &render("terminal", &common::varied()));
     golden("terminal-path", &render("terminal", &common::emulated()));
     golden("terminal-minimal", &render("terminal", &common::minimal()));
+    golden("terminal-ordinary", &render("terminal", &common::ordinary::crowded()));
+}
+
+#[test]
+fn every_first_screen_is_as_its_golden_file() {
+    let screens = common::ordinary::kinds().into_iter();
+    let screens = screens.map(|(name, outcome)| format!("== {name}\n{}\n", brief(&outcome, 80)));
+    golden("brief", &screens.collect::<String>());
+}
+
+/// With the line that names the saved file, a terminal of 80 by 24 and its prompt holds it.
+#[test]
+fn a_first_screen_is_one_screen_wherever_it_is_shown() {
+    for (name, outcome) in common::ordinary::kinds() {
+        let ordinary = brief(&outcome, 80);
+        assert!(ordinary.lines().count() <= 24, "{name}:\n{ordinary}");
+        for width in [40, 60, 80, 100, 200] {
+            let text = brief(&outcome, width);
+            let fits = |line: &str| line.chars().count() <= width;
+            assert!(text.lines().all(fits), "{name} at {width}:\n{text}");
+            if width >= 80 {
+                let words = |text: &str| text.split_whitespace().count();
+                assert!(words(&text) <= words(&ordinary), "{name}: a wide one is told more");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_first_screen_says_first_what_speaks_against_its_answer() {
+    let screens: BTreeMap<&str, Outcome> = common::ordinary::kinds().into_iter().collect();
+    let text = brief(&screens["distrusted"], 200);
+    let doubt = text.find("Not trusted: tcp differs from its own hidden copy by 14 %").unwrap();
+    assert!(doubt < text.find("udp is ahead of tcp").unwrap(), "{text}");
+    let text = brief(&screens["crowded"], 200);
+    assert!(text.contains("With the trials that were excluded, tcp and udp: udp ahead."), "{text}");
+    assert!(brief(&screens["failed"], 200).contains("no route to host"));
+    let text = brief(&screens["widened"], 200);
+    assert!(text.contains("margin widened: 41 %"), "{text}");
+    assert!(render("markdown", &screens["widened"]).contains("margin widened: 41 %"));
 }
 
 #[test]
@@ -124,7 +171,7 @@ fn knees_are_in_the_answer_and_in_a_table() {
 
 #[test]
 fn a_wide_terminal_and_colour() {
-    let style = Style { colour: Colour::Always, width: 160, ..Style::default() };
+    let style = Style { colour: Colour::Always, width: 160, ..FULL };
     let coloured = styled("terminal", &common::full(), &style);
     golden("terminal-wide-colour", &coloured);
     let plain = Style { colour: Colour::Never, ..style };
@@ -143,7 +190,7 @@ fn no_line_is_wider_than_the_terminal() {
         [common::full(), common::minimal(), common::hostile(), common::duel(), common::varied()]
     {
         for width in [40, 60, 80, 100, 200] {
-            let style = Style { width, ..Style::default() };
+            let style = Style { width, ..FULL };
             let text = styled("terminal", &outcome, &style);
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
@@ -155,7 +202,7 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn hostile_names_do_not_reach_the_terminal() {
     for colour in [Colour::Never, Colour::Always] {
-        let style = Style { colour, ..Style::default() };
+        let style = Style { colour, ..FULL };
         let text = styled("terminal", &common::hostile(), &style);
         let own = |c: char| c == '\n' || (c == '\u{1b}' && colour == Colour::Always);
         assert!(!text.chars().any(|c| c.is_control() && !own(c)));
@@ -268,6 +315,7 @@ fn damaged_references_do_not_panic() {
     let mut outcome = common::full();
     outcome.contenders.clear();
     for report in without_samples() {
+        report.render(&(&outcome).into(), &FULL).unwrap();
         report.render(&(&outcome).into(), &Style::default()).unwrap();
     }
     outcome.metrics.clear();
@@ -281,6 +329,7 @@ fn damaged_references_do_not_panic() {
         summary.estimate = f64::NAN;
     }
     for report in without_samples() {
+        report.render(&(&outcome).into(), &Style { width: 0, ..FULL }).unwrap();
         report.render(&(&outcome).into(), &Style { width: 0, ..Style::default() }).unwrap();
     }
 }

@@ -6,17 +6,29 @@
 use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
 use super::factors;
+use super::resolution;
 use super::sweeps;
 use super::words;
 use crate::figures::{Better, Metric, Role};
 use crate::race::outcome::{Outcome, Status, UNTRUSTED_GATE, Verdict};
 use crate::stats;
+use crate::time::Nanos;
 
 /// Up to this many verdicts each gets its own sentence; beyond, contenders are grouped.
 const ONE_BY_ONE: usize = 3;
 
 /// The section at the top.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
+    Section::new("", vec![Block::Sentences(lines(outcome))])
+}
+
+/// The same without how fine it is, where there is little room.
+pub(super) fn sentences(outcome: &Outcome) -> Vec<Line> {
+    lines(outcome).into_iter().filter(|line| line.tone != Tone::Aside).collect()
+}
+
+/// Its sentences: what speaks against it, the verdicts, and how fine they are.
+pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut lines = doubts(outcome);
     lines.extend(unfinished(outcome));
     if factors::vary(outcome) {
@@ -37,10 +49,11 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
             line.tone = Tone::Open;
         }
     }
+    lines.extend(resolution::lines(outcome));
     let basis = outcome.imported.as_ref().map(|imported| imported.basis.as_str());
     lines.extend(basis.map(|basis| Line::new(basis, Tone::Open)));
     lines.extend(blocked(outcome));
-    Section::new("", vec![Block::Sentences(lines)])
+    lines
 }
 
 fn doubts(outcome: &Outcome) -> Vec<Line> {
@@ -63,7 +76,10 @@ fn unfinished(outcome: &Outcome) -> Option<Line> {
         Status::Decided | Status::Budget => return None,
         Status::Running => format!("Not finished: what follows stands on {blocks}."),
         Status::Interrupted => format!("Stopped by hand after {blocks}."),
-        Status::Failed => format!("The race could not go on after {blocks}."),
+        Status::Failed => {
+            let why = outcome.why_failed().unwrap_or_default().trim_end_matches('.');
+            format!("The race could not go on after {blocks}: {why}.")
+        }
     };
     Some(Line::new(text, Tone::Open))
 }
@@ -112,13 +128,16 @@ fn one(outcome: &Outcome, verdict: &Verdict) -> Line {
     Line::new(text, tone(verdict.outcome))
 }
 
-/// The verdict in a word or two: `udp ahead`, `dead heat`, `undecided`.
+/// The verdict in a word or two: `udp ahead`, `dead heat`, `undecided`, `undecided, udp leads`.
 pub(super) fn result(outcome: &Outcome, verdict: &Verdict) -> String {
     match (verdict.outcome, verdict.ahead) {
         (stats::Outcome::Ahead, Some(id)) => format!("{} ahead", label(outcome, id)),
         (stats::Outcome::Ahead, None) => "ahead".into(),
         (stats::Outcome::DeadHeat, _) => "dead heat".into(),
-        (stats::Outcome::Undecided, _) => "undecided".into(),
+        (stats::Outcome::Undecided, _) => match verdict.direction {
+            Some(id) => format!("undecided, {} leads", label(outcome, id)),
+            None => "undecided".into(),
+        },
     }
 }
 
@@ -322,10 +341,7 @@ impl<'a> Standing<'a> {
     fn open_in_words(&self) -> Option<String> {
         let is_open = |verdict: &&&Verdict| verdict.outcome == stats::Outcome::Undecided;
         let mut open: Vec<&Verdict> = self.verdicts.iter().filter(is_open).copied().collect();
-        let more = open.iter().filter_map(|verdict| verdict.more_blocks).max();
-        let more = more.map_or_else(String::new, |blocks| {
-            format!(" (about {} would tell)", words::count(blocks, "more block"))
-        });
+        let more = outlook(&open);
         let mut parts = Vec::new();
         // The contender with most open pairs is named once, with all it is open against.
         let pairs_of =
@@ -355,6 +371,18 @@ impl<'a> Standing<'a> {
         // In the order asked for: an order by estimate would suggest a winner where there is none.
         ids.sort_by_key(|id| entrant(self.outcome, *id).map(|contender| contender.id));
         ids.iter().map(|id| label(self.outcome, *id)).collect()
+    }
+}
+
+/// What would decide all that is open: ` (about 4 min more on this machine)`.
+fn outlook(open: &[&Verdict]) -> String {
+    let most = |of: fn(&Verdict) -> Option<u64>| open.iter().filter_map(|v| of(v)).max();
+    let time = most(|verdict| verdict.more_ns).map(|ns| words::rough(Nanos(ns)));
+    let blocks = most(|verdict| verdict.more_blocks);
+    match (time, blocks) {
+        (Some(time), _) => format!(" (about {time} more on this machine)"),
+        (None, Some(n)) => format!(" (about {} would tell)", words::count(n, "more block")),
+        (None, None) => " (no time will tell: the estimates lie on the margin)".to_owned(),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct BoxRow {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Axis {
+pub(super) struct Axis {
     least: f64,
     greatest: f64,
     steps: Steps,
@@ -159,14 +159,14 @@ impl BoxRow {
 }
 
 impl Axis {
-    fn new(least: f64, greatest: f64) -> Axis {
+    pub(super) fn new(least: f64, greatest: f64) -> Axis {
         let is_wide = least > 0.0 && greatest > WIDE * least;
         let steps = if is_wide { Steps::Logarithmic } else { Steps::Even };
         Axis { least, greatest, steps }
     }
 
     /// The column of `value` among `width`, from 0.
-    fn column(&self, value: f64, width: usize) -> usize {
+    pub(super) fn column(&self, value: f64, width: usize) -> usize {
         let share = match self.steps {
             Steps::Even => (value - self.least) / (self.greatest - self.least),
             Steps::Logarithmic => (value / self.least).ln() / (self.greatest / self.least).ln(),

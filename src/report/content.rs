@@ -3,8 +3,8 @@
 use super::document::{Document, Section};
 use super::words;
 use super::{
-    answer, arrived, boxes, evidence, explain, factors, highs, imported, over_time, path, results,
-    sweeps,
+    answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, over_time, path,
+    results, sweeps,
 };
 use crate::race::outcome::{Entrant, Outcome};
 
@@ -25,14 +25,14 @@ pub(super) enum Place {
 pub(super) fn document(outcome: &Outcome) -> Document {
     Document {
         title: title(outcome),
-        subtitle: imported::subtitle(outcome).unwrap_or_else(|| subtitle(outcome)),
+        subtitle: format!("deadheat {} · {}", outcome.deadheat.version, brief::subtitle(outcome)),
         sections: sections(outcome).into_iter().map(|(_, section)| section).collect(),
     }
 }
 
 /// Its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 23] = [
+    let sections: [(Place, Option<Section>); 24] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
         (Place::Results, factors::section(outcome)),
@@ -41,6 +41,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Results, imported::five_numbers(outcome)),
         (Place::Letters, boxes::section(outcome)),
         (Place::Answer, evidence::verdicts(outcome)),
+        (Place::Answer, evidence::unfiltered(outcome)),
         (Place::Basis, explain::section(outcome)),
         (Place::Basis, evidence::control(outcome)),
         (Place::Basis, evidence::regimes(outcome)),
@@ -60,31 +61,29 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
     sections.into_iter().filter_map(|(place, section)| Some((place, section?))).collect()
 }
 
-fn subtitle(outcome: &Outcome) -> String {
-    format!(
-        "deadheat {} · {} · {} over {}",
-        outcome.deadheat.version,
-        words::count(blocks_done(outcome), "block"),
-        // Its settings, defaults and all, are among the conditions.
-        outcome.asked.workload.split(':').next().unwrap_or_default(),
-        outcome.path.spec,
-    )
-}
-
 /// What the race is called: as its user did, or by who ran.
 pub(super) fn title(outcome: &Outcome) -> String {
-    if let Some(title) = &outcome.title {
-        return title.clone();
-    }
+    outcome.title.clone().unwrap_or_else(|| entered(outcome))
+}
+
+/// Who ran: `tcp and udp`, `tcp, udp; icmp as the floor`.
+pub(super) fn entered(outcome: &Outcome) -> String {
     if factors::vary(outcome) {
         let names: Vec<&str> = outcome.factors.iter().map(|factor| factor.name.as_str()).collect();
         let contenders: Vec<String> =
             (0..outcome.asked.contenders.len()).map(|row| outcome.contender(row)).collect();
         return format!("{} over {}", words::list(&contenders), words::list(&names));
     }
-    let labels: Vec<&str> =
-        outcome.contenders.iter().map(|contender| contender.label.as_str()).collect();
-    words::list(&labels)
+    let labels = |is_floor: bool| -> Vec<&str> {
+        let own = outcome.contenders.iter().filter(|one| one.floor == is_floor);
+        own.map(|contender| contender.label.as_str()).collect()
+    };
+    let (racing, floors) = (labels(false), labels(true));
+    match (racing.as_slice(), floors.as_slice()) {
+        (_, []) => words::list(&racing),
+        ([], _) => words::list(&floors),
+        _ => format!("{}; {} as the floor", racing.join(", "), words::list(&floors)),
+    }
 }
 
 /// The label of the contender `id`; a file may name one that it does not have.

@@ -10,7 +10,7 @@ use super::factors;
 use super::imported;
 use super::path::least_rtt;
 use super::totals::Total;
-use super::words;
+use super::words::{self, Scale};
 use crate::figures::Metric;
 use crate::race::outcome::{Outcome, Ratio, Status, Trial, Verdict};
 use crate::stats;
@@ -24,6 +24,14 @@ pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
         })
     });
     Section::new("Verdicts", vec![Block::Table(table)])
+}
+
+/// The same on all trials that ran, where one contender lost more of them to its gates.
+pub(super) fn unfiltered(outcome: &Outcome) -> Option<Section> {
+    let table = verdict_table(outcome, &outcome.unfiltered, |verdict| {
+        format!("{} / {}", label(outcome, verdict.a), label(outcome, verdict.b))
+    });
+    Section::new("Verdicts with all trials, excluded ones too", vec![Block::Table(table)])
 }
 
 /// The verdicts of the contender against its hidden copy.
@@ -74,6 +82,11 @@ fn verdict_table(
             Cell::number(point, interval)
         })
     }));
+    columns.push(column("difference", &|verdict| effect(outcome, verdict)));
+    columns.push(column("resolution", &|verdict| {
+        let resolution = verdict.resolution.map(|share| format!("±{}", words::about(share)));
+        Cell::text(resolution.unwrap_or_default())
+    }));
     let margins = column("margin", &|v| Cell::text(words::margin(v.margin)));
     let levels = column("level", &|v| Cell::text(words::level(v.confidence)));
     let level = shared(&levels).map_or_else(
@@ -82,7 +95,10 @@ fn verdict_table(
     );
     let mut legend = format!("Ratio: first over second, with its {level}.");
     match shared(&margins) {
-        Some(margin) => legend.push_str(&format!(" Margin: {margin}.")),
+        Some(margin) => {
+            let widened = if outcome.margin_widened() { ", widened with the noise" } else { "" };
+            legend.push_str(&format!(" Margin: {margin}{widened}."));
+        }
         None => columns.push(margins),
     }
     if shared(&levels).is_none() {
@@ -98,7 +114,23 @@ fn verdict_table(
     if verdicts.iter().any(|verdict| verdict.more_blocks.is_some()) {
         legend.push_str(" “+ about”: blocks that are missing for a decision.");
     }
+    if verdicts.iter().any(|verdict| verdict.resolution.is_some()) {
+        legend.push_str(" Resolution: what these blocks would have found 4 times in 5.");
+    }
+    columns.retain(Column::says_something);
     Table { columns, legend }
+}
+
+/// First less second in the metric's unit, with its interval.
+fn effect(outcome: &Outcome, verdict: &Verdict) -> Cell {
+    let metric = metric(outcome, &verdict.metric);
+    let Some((effect, metric)) = verdict.effect.as_ref().zip(metric) else {
+        return Cell::default();
+    };
+    let scale = Scale::of([effect.point], metric.unit);
+    let [point, low, high] =
+        [effect.point, effect.low, effect.high].map(|value| scale.number(value));
+    Cell::text(format!("{point} {} {}", scale.unit(), words::interval(&low, &high)))
 }
 
 /// What all cells of a column say, if they say the same.
@@ -218,25 +250,46 @@ pub(super) fn warnings(outcome: &Outcome) -> Option<Section> {
     Section::new("Warnings", vec![Block::Points(points.collect())])
 }
 
-/// Trials that left the sample, those with the same reason together.
+/// Trials that left the sample, counted by reason and contender. Reasons that differ in their numbers
+/// alone are one.
 pub(super) fn excluded(outcome: &Outcome) -> Option<Section> {
-    let mut groups: Vec<(String, String, Vec<&Trial>)> = Vec::new();
+    let mut reasons: BTreeMap<String, Vec<(&Trial, &str)>> = BTreeMap::new();
     for trial in outcome.trials.iter().filter(|trial| !trial.record.valid) {
-        let copy = if trial.control { " (control)" } else { "" };
-        let who = format!("{}{copy}", label(outcome, trial.contender));
-        let why = trial.record.why_invalid.clone();
-        let why = why.unwrap_or_else(|| "no reason recorded".into());
-        match groups.iter_mut().find(|(w, y, _)| (w, y) == (&who, &why)) {
-            Some((_, _, trials)) => trials.push(trial),
-            None => groups.push((who, why, vec![trial])),
-        }
+        let why = trial.record.why_invalid.as_deref().unwrap_or("no reason recorded");
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let parts: Vec<&str> = why.split(is_number).filter(|part| !part.is_empty()).collect();
+        reasons.entry(parts.concat()).or_default().push((trial, why));
     }
-    let facts = groups.into_iter().map(|(who, why, trials)| {
-        let blocks: Vec<String> = trials.iter().map(|trial| trial.block.to_string()).collect();
-        let noun = if blocks.len() == 1 { "block" } else { "blocks" };
-        (format!("{who}, {noun} {}", words::list(&blocks)), why)
+    let mut reasons: Vec<Vec<(&Trial, &str)>> = reasons.into_values().collect();
+    reasons.sort_by_key(|trials| std::cmp::Reverse(trials.len()));
+    let facts = reasons.iter().map(|trials| {
+        let first = trials.first().map_or("", |(_, why)| *why);
+        let is_one = trials.iter().all(|(_, why)| *why == first);
+        let why = if is_one { first.to_owned() } else { format!("{first}; others likewise") };
+        (by_contender(outcome, trials), why)
     });
     Section::new("Excluded trials", vec![Block::Facts(facts.collect())])
+}
+
+/// `12 trials of udp, 3 of tcp, 1 of its copy`.
+fn by_contender(outcome: &Outcome, trials: &[(&Trial, &str)]) -> String {
+    let mut counts: Vec<(usize, bool, u64)> = Vec::new();
+    for (trial, _) in trials {
+        let whose = (trial.contender, trial.control);
+        match counts.iter_mut().find(|(id, control, _)| (*id, *control) == whose) {
+            Some((_, _, count)) => *count += 1,
+            None => counts.push((whose.0, whose.1, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
+    let mut parts = Vec::new();
+    for (id, control, count) in counts {
+        let trials =
+            if parts.is_empty() { words::count(count, "trial") } else { count.to_string() };
+        let copy = if control { "the copy of " } else { "" };
+        parts.push(format!("{trials} of {copy}{}", label(outcome, id)));
+    }
+    parts.join(", ")
 }
 
 /// Contenders that dropped out, with the evidence.
@@ -272,7 +325,7 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
 fn measured(outcome: &Outcome) -> Vec<(String, String)> {
     let plan = &outcome.plan;
     let mut facts = vec![
-        ("workload", outcome.asked.workload.clone()),
+        ("workload", workload(outcome)),
         ("path", path(outcome)),
         ("varied", factors::varied(outcome)),
         ("placement", placement(outcome)),
@@ -287,6 +340,13 @@ fn measured(outcome: &Outcome) -> Vec<(String, String)> {
     }
     facts.push(("quantiles", plan.quantile_definition.clone()));
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// As each trial ran it, and why.
+fn workload(outcome: &Outcome) -> String {
+    let plan = &outcome.plan;
+    let run = plan.workload.as_ref().unwrap_or(&outcome.asked.workload);
+    because(run, plan.workload_reason.as_deref().unwrap_or_default())
 }
 
 fn path(outcome: &Outcome) -> String {
@@ -325,7 +385,15 @@ fn blocks(outcome: &Outcome) -> String {
         Status::Interrupted => "stopped by hand",
         Status::Failed => "it could not go on",
     };
-    format!("{} of at most {}; {how}", blocks_done(outcome), outcome.plan.blocks_max)
+    let plan = &outcome.plan;
+    let again = plan.replans.iter().map(|replan| {
+        format!(
+            "; after {} blocks their scatter changed the number from {} to {}",
+            replan.after, replan.from, replan.to
+        )
+    });
+    let again: String = again.collect();
+    format!("{} of at most {}{again}; {how}", blocks_done(outcome), plan.blocks_max)
 }
 
 /// A host in one line.

@@ -241,8 +241,14 @@ fn levels(outcome: &Outcome, metrics: &[&Metric]) -> Table {
 
 /// For each claim: a row for each combination, a column for each contender.
 pub(super) fn combinations(outcome: &Outcome) -> Option<Section> {
+    let tables = combined_tables(outcome).into_iter().map(Block::Table);
+    Section::new("Under each combination", tables.collect())
+}
+
+/// The tables of it, one for each claim.
+pub(super) fn combined_tables(outcome: &Outcome) -> Vec<Table> {
     if !vary(outcome) {
-        return None;
+        return Vec::new();
     }
     let mut rows: Vec<&[usize]> = Vec::new();
     for cell in outcome.contenders.iter().filter_map(|entrant| entrant.cell.as_ref()) {
@@ -251,8 +257,7 @@ pub(super) fn combinations(outcome: &Outcome) -> Option<Section> {
         }
     }
     let claimed = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
-    let tables = claimed.map(|metric| Block::Table(combined(outcome, metric, &rows)));
-    Section::new("Under each combination", tables.collect())
+    claimed.map(|metric| combined(outcome, metric, &rows)).collect()
 }
 
 fn combined(outcome: &Outcome, metric: &Metric, rows: &[&[usize]]) -> Table {

@@ -9,9 +9,8 @@ use crate::race::outcome::Outcome;
 /// The line under the title, for a result that was imported.
 pub(super) fn subtitle(outcome: &Outcome) -> Option<String> {
     let imported = outcome.imported.as_ref()?;
-    let version = &outcome.deadheat.version;
     let files = words::count(imported.files.len() as u64, "file");
-    Some(format!("deadheat {version} · imported from {files} · measured by others"))
+    Some(format!("imported from {files} · measured by others"))
 }
 
 /// Five numbers of each contender, in a unit that all of one measure share.

@@ -6,8 +6,10 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `content.rs` | what a report says, in order: the one list of sections that people read |
+//! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
+//! | `content.rs` | what a full report says, in order: the one list of sections that people read |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
+//! | `resolution.rs` | what difference a race would have found, and what its control shows |
 //! | `results.rs` | the table of figures |
 //! | `boxes.rs` | box plots in text, over trials |
 //! | `over_time.rs` | how trials went, in bars and as CSV |
@@ -24,7 +26,7 @@
 //! | `hlog.rs` | the raw samples as histograms, for the tools of HdrHistogram |
 //! | `figure.rs` `plot/` | drawings with the numbers behind them, for pages |
 //! | `history.rs` | the same race over time, in the same document form |
-//! | `spark.rs` | a series as a line of bars |
+//! | `spark.rs` | a series, or how values spread, as a line of bars |
 //! | `compare.rs` | two races, in the same document form |
 //! | `study.rs` `studies.rs` | a study that was run, and what came of several, likewise |
 
@@ -36,6 +38,7 @@ use crate::race::outcome::Outcome;
 mod answer;
 mod arrived;
 mod boxes;
+mod brief;
 pub mod compare;
 mod content;
 mod csv;
@@ -54,6 +57,7 @@ mod markdown;
 pub mod over_time;
 mod path;
 pub mod plot;
+mod resolution;
 mod results;
 mod spark;
 pub mod studies;

@@ -106,7 +106,7 @@ fn names(outcome: &Outcome, rows: &[usize]) -> Column {
     Column::new("contender", rows.iter().map(cell).collect())
 }
 
-fn places(standing: &Standing<'_>, rows: &[usize]) -> Column {
+pub(super) fn places(standing: &Standing<'_>, rows: &[usize]) -> Column {
     let cell = |id: &usize| {
         let place = standing.place(*id).unwrap_or_default();
         let tone = match place.as_str() {

@@ -1,4 +1,4 @@
-//! A series in one short line of bars, to be seen at a glance.
+//! A series, or how values spread, in one short line of bars, to be seen at a glance.
 
 /// Eight heights: from the least value of the line to its greatest.
 pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -27,6 +27,19 @@ pub(super) fn line(values: &[f64], most: usize) -> String {
     values.iter().map(bar).collect()
 }
 
+/// How many values fall into each of `bars` places, which `at` names from 0 on: a bar for each place,
+/// the fullest one whole, nothing where there are none.
+pub(super) fn strip(at: &[usize], bars: usize) -> String {
+    let mut counts = vec![0_usize; bars];
+    at.iter().filter(|at| **at < bars).for_each(|at| counts[*at] += 1);
+    let most = counts.iter().copied().max().unwrap_or(0);
+    let bar = |count: &usize| match count {
+        0 => ' ',
+        count => BARS[(count * BARS.len()).div_ceil(most.max(1)).clamp(1, BARS.len()) - 1],
+    };
+    counts.iter().map(bar).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +59,13 @@ mod tests {
         spiked[44] = 1e9;
         assert_eq!(line(&spiked, 9), "▄".repeat(9), "one of ten is not the median");
         assert_eq!(line(&spiked, 1_000).chars().count(), 90);
+    }
+
+    #[test]
+    fn a_strip_has_its_fullest_place_whole_and_empty_ones_blank() {
+        assert_eq!(strip(&[1, 1, 1, 1, 3, 2, 2], 5), " █▄▂ ");
+        assert_eq!(strip(&[9], 3), "   ");
+        assert_eq!(strip(&[], 0), "");
     }
 
     #[test]

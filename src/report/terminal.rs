@@ -4,7 +4,7 @@
 use super::boxes::Boxes;
 use super::document::{Block, Column, Document, Line, Point, Section, Table, Tone};
 use super::text::{align_decimals, columns, pad, visible, wrap};
-use super::{Colour, Report, Shown, Style, content};
+use super::{Colour, Detail, Report, Shown, Style, brief, content};
 use crate::error::Result;
 
 /// The least width that is laid out; a narrower terminal breaks lines itself.
@@ -15,6 +15,9 @@ const WIDEST_TEXT: usize = 100;
 
 /// The widest name that has its value on the same line.
 const WIDEST_NAME: usize = 26;
+
+/// The longest heading that is never broken.
+const SHORT_HEADING: usize = 8;
 
 const INDENT: usize = 2;
 const GAP: usize = 2;
@@ -32,7 +35,11 @@ impl Report for Terminal {
     }
 
     fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>> {
-        Ok(render(&content::document(shown.outcome), style).into_bytes())
+        let text = match style.detail {
+            Detail::Brief => brief::render(shown.outcome, style),
+            Detail::Full => render(&content::document(shown.outcome), style),
+        };
+        Ok(text.into_bytes())
     }
 }
 
@@ -41,7 +48,9 @@ pub(super) fn render(document: &Document, style: &Style) -> String {
     let mut page =
         Page { lines: Vec::new(), width: style.width.max(NARROWEST), colour: style.colour };
     page.paragraph(&document.title, 0, Ink::Heading);
-    page.paragraph(&document.subtitle, 0, Ink::Tone(Tone::Aside));
+    if !document.subtitle.is_empty() {
+        page.paragraph(&document.subtitle, 0, Ink::Tone(Tone::Aside));
+    }
     for section in &document.sections {
         page.section(section);
     }
@@ -283,7 +292,10 @@ impl Laid {
         let texts: Vec<String> = cells.iter().zip(&numbers).map(text).collect();
         let heading = visible(&column.heading);
         // A heading over narrow cells takes two lines rather than one word a line.
-        let half = columns(&heading) / 2 + 2;
+        let half = match columns(&heading) {
+            short @ 0..=SHORT_HEADING => short,
+            long => long / 2 + 2,
+        };
         let words = heading.split(' ').map(columns).chain([half]);
         let needed = texts.iter().map(|text| columns(text)).chain(words).max();
         let width = needed.unwrap_or(0).min(widest.max(1));

@@ -27,6 +27,27 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(percent))
 }
 
+/// A measured share in percent, with two digits: `4.5 %`, `41 %`, `0.6 %`.
+pub fn about(share: f64) -> String {
+    let percent = share * 100.0;
+    if !percent.is_finite() {
+        return NOTHING.into();
+    }
+    let digits = usize::from(percent.abs() < 9.95);
+    let text = format!("{percent:.digits$}");
+    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// The same with its sign: `−3 %`, `+6 %`.
+pub fn signed_percent(share: f64) -> String {
+    let text = about(share.abs());
+    match text.as_str() {
+        "0 %" => text,
+        _ if share < 0.0 => format!("−{text}"),
+        _ => format!("+{text}"),
+    }
+}
+
 /// The confidence of an interval, as a fraction: `95 %`, `99.2 %`.
 pub fn level(confidence: f64) -> String {
     let percent = confidence * 100.0;
@@ -111,6 +132,24 @@ pub fn span(left: Nanos) -> String {
         7_200..172_800 => format!("{hours} h {} min", minutes % 60),
         _ => format!("{} d {} h", hours / 24, hours % 24),
     }
+}
+
+/// A time in whole units of the one that fits: `90 s`, `4 min`, `3 h`, `9 d`.
+pub fn rough(time: Nanos) -> String {
+    let seconds = time.0.div_ceil(1_000_000_000);
+    let in_units = |unit: u64| (seconds + unit / 2) / unit;
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6_000 => format!("{} min", in_units(60)),
+        6_000..172_800 => format!("{} h", in_units(3_600)),
+        _ => format!("{} d", in_units(86_400)),
+    }
+}
+
+/// `text` with its first letter as at the start of a sentence.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// `is` or `are`.
@@ -223,6 +262,8 @@ mod tests {
         assert_eq!(shown[..5], ["0 s", "1 s", "119 s", "9 min 58 s", "119 min 59 s"]);
         assert_eq!(shown[5..], ["2 h 0 min", "24 h 0 min", "7 d 0 h", "6 d 23 h"]);
         assert_eq!(span(Nanos(1)), "1 s");
+        let about = [1, 99, 229, 6_000, 172_800].map(|seconds| rough(Nanos::from_secs(seconds)));
+        assert_eq!(about, ["1 s", "99 s", "4 min", "2 h", "2 d"]);
     }
 
     #[test]
@@ -259,6 +300,8 @@ mod tests {
         assert_eq!(percent(0.05), "5 %");
         assert_eq!(percent(0.0123), "1.23 %");
         assert_eq!(margin(0.05), "±5 %");
+        assert_eq!([0.045, 0.006, 0.41, 0.03].map(about), ["4.5 %", "0.6 %", "41 %", "3 %"]);
+        assert_eq!([-0.03, 0.06, 1e-9].map(signed_percent), ["−3 %", "+6 %", "0 %"]);
         assert_eq!(level(0.95), "95 %");
         assert_eq!(level(0.991_7), "99.2 %");
         assert_eq!(level(0.999_96), "> 99.9 %");

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 pub(crate) mod large;
+pub(crate) mod ordinary;
 pub(crate) mod study;
 
 use std::collections::BTreeMap;
@@ -20,8 +21,9 @@ use deadheat::race::explain::bottleneck::Limit;
 use deadheat::race::explain::{BulkEnd, Calls, Explained, Explanation, Moving};
 use deadheat::race::imported::{Dated, Imported, ImportedFile, Over, Spread};
 use deadheat::race::outcome::{
-    Asked, Cell, Control, Difference, Entrant, Factor, Fixed, KneeAt, KneePlace, LevelRatio,
-    Outcome, Program, Ratio, Share, ShareKind, Status, Summary, Sweep, Trial, Verdict, Warning,
+    Asked, Cell, Control, Difference, Effect, Entrant, Factor, Fixed, KneeAt, KneePlace,
+    LevelRatio, Outcome, Program, Ratio, Replan, Share, ShareKind, Status, Summary, Sweep, Trial,
+    Verdict, Warning,
 };
 use deadheat::race::path_ways::PathWay;
 use deadheat::race::{analyse, shares};
@@ -108,6 +110,9 @@ pub(crate) fn everything() -> Outcome {
     };
     outcome.sweeps = vec![knee, open];
     outcome.imported = Some(imported());
+    outcome.asked.resolve = Some(0.02);
+    outcome.asked.claims_all = true;
+    outcome.unfiltered = outcome.verdicts[..1].to_vec();
     let Outcome { path, path_ways, trials, .. } = emulated();
     let trial = trials.into_iter().find(|trial| trial.record.path_invalid.is_some());
     outcome.trials.extend(trial.map(|trial| Trial { order: 99, ..trial }));
@@ -376,6 +381,7 @@ pub(crate) fn full() -> Outcome {
         shares: Vec::new(),
         sweeps: Vec::new(),
         verdicts: verdicts(),
+        unfiltered: Vec::new(),
         control: Some(control()),
         differences: differences(),
         warnings: vec![
@@ -606,6 +612,8 @@ fn asked() -> Asked {
         resolve: None,
         claims_all: false,
         confidence: 0.95,
+        resolve: None,
+        claims_all: false,
         placement: Some("cross-core".into()),
         vary: Vec::new(),
         interval_ns: Some(500_000_000),
@@ -624,6 +632,9 @@ fn plan() -> Fixed {
         blocks_max: 40,
         looks: looks.map(|(blocks, alpha)| stats::Look { blocks, alpha }).to_vec(),
         claims: 6,
+        workload: Some("ping:size=64,interval=1ms,count=20000,timeout=3s".into()),
+        workload_reason: Some("as asked".into()),
+        replans: vec![Replan { after: 4, from: 24, to: 40, scatter: 0.021 }],
         quantile_definition: "nearest rank; printed only with at least ten samples beyond".into(),
     }
 }
@@ -675,6 +686,7 @@ fn contenders() -> Vec<Entrant> {
         asked: map(&[("nodelay", "on")]),
         effective: map(&[("nodelay", "on"), ("sndbuf", "2626560")]),
         far_effective: map(&[("nodelay", "on")]),
+        floor: id == ICMP,
         blocked: None,
         cell: None,
     };
@@ -987,27 +999,34 @@ fn summary() -> Vec<Summary> {
 }
 
 fn verdicts() -> Vec<Verdict> {
-    let verdict = |a, b, outcome, ahead, [low, point, high]: [f64; 3], note: &str| Verdict {
+    let effect = |[low, point, high]: [f64; 3]| Effect { point, low, high };
+    let verdict = |a, b, outcome, [low, point, high]: [f64; 3], by, note: &str| Verdict {
         metric: "rtt_p50_ns".into(),
         a,
         b,
         outcome,
-        ahead,
+        ahead: (outcome == stats::Outcome::Ahead).then_some(b),
         ratio: Some(Ratio { point, low, high }),
         margin: 0.05,
         confidence: 0.9917,
         blocks: BLOCKS,
         more_blocks: None,
+        more_ns: None,
+        direction: (low > 1.0).then_some(b),
+        resolution: Some(0.013),
+        effect: Some(effect(by)),
         note: note.into(),
     };
-    let undecided = |a, b, ratio, more: u64| Verdict {
+    let undecided = |a, b, ratio, by, more: u64| Verdict {
         more_blocks: Some(more),
+        more_ns: Some(more * 116_000_000_000),
+        resolution: Some(0.118),
         ..verdict(
             a,
             b,
             stats::Outcome::Undecided,
-            None,
             ratio,
+            by,
             &format!("Undecided: about {more} more blocks."),
         )
     };
@@ -1017,29 +1036,29 @@ fn verdicts() -> Vec<Verdict> {
             TCP,
             UNIX,
             tie,
-            None,
             [1.002, 1.006, 1.011],
+            [150.0, 400.0, 650.0],
             "Dead heat: tcp and unix are within ±5 % under RTT p50, though tcp is measurably 0.6 % higher.",
         ),
         verdict(
             TCP,
             UDP,
             ahead,
-            Some(UDP),
             [1.204, 1.216, 1.221],
-            "udp is ahead of tcp: RTT p50 is 17.8 % lower (17.0 % to 18.1 %).",
+            [10_800.0, 11_100.0, 11_300.0],
+            "udp is ahead of tcp: RTT p50 is 17.8 % lower (17.0 % to 18.1 %), by 11.1 µs.",
         ),
-        undecided(TCP, BBR, [0.961, 1.073, 1.193], 22),
+        undecided(TCP, BBR, [0.961, 1.073, 1.193], [-2_500.0, 4_255.0, 10_100.0], 22),
         verdict(
             UNIX,
             UDP,
             ahead,
-            Some(UDP),
             [1.196, 1.208, 1.213],
-            "udp is ahead of unix: RTT p50 is 17.2 % lower (16.4 % to 17.6 %).",
+            [10_400.0, 10_700.0, 10_900.0],
+            "udp is ahead of unix: RTT p50 is 17.2 % lower (16.4 % to 17.6 %), by 10.7 µs.",
         ),
-        undecided(UNIX, BBR, [0.955, 1.066, 1.186], 24),
-        undecided(UDP, BBR, [0.791, 0.882, 1.012], 9),
+        undecided(UNIX, BBR, [0.955, 1.066, 1.186], [-2_900.0, 3_855.0, 9_700.0], 24),
+        undecided(UDP, BBR, [0.791, 0.882, 1.012], [-13_600.0, -6_845.0, 600.0], 9),
     ]
 }
 
@@ -1057,6 +1076,10 @@ fn control() -> Control {
             confidence: 0.95,
             blocks: BLOCKS,
             more_blocks: None,
+            more_ns: None,
+            direction: None,
+            resolution: Some(0.011),
+            effect: Some(Effect { point: 62.0, low: -370.0, high: 500.0 }),
             note: "tcp and its hidden copy are a dead heat.".into(),
         }],
         trusted: true,

@@ -2,7 +2,7 @@
 
 use super::blocks;
 use super::markup::Html;
-use super::{answer_of, day, shell, study};
+use super::{answer, day, shell, study};
 use crate::race::outcome::Outcome;
 use crate::report::content;
 use crate::report::document::{Line, Tone};
@@ -110,7 +110,7 @@ fn race(html: &mut Html, file: &str, outcome: &Outcome, page: &str) {
         file.to_owned(),
     ];
     let title = content::title(outcome);
-    card(html, Card { title: &title, page, facts, lines: answer_of(outcome) });
+    card(html, Card { title: &title, page, facts, lines: answer::sentences(outcome) });
 }
 
 fn study_card(html: &mut Html, file: &str, run: &StudyRun, page: &str) {

@@ -14,7 +14,6 @@
 
 use super::{Report, Samples, Shown, Style, answer, content};
 use crate::error::Result;
-use crate::race::outcome::Outcome;
 use crate::study::outcome::StudyRun;
 
 mod blocks;
@@ -122,20 +121,10 @@ fn overview(html: &mut Markup, parts: &[Part<'_>]) {
         html.leaf("a", &[("href", &format!("#p{}", at + 1))], &part.name).close("th");
         html.leaf("td", &[("class", "date")], &day(&outcome.started));
         html.leaf("td", &[], &outcome.path.spec).open("td", &[("class", "wide-cell")]);
-        blocks::answer(html, &answer_of(outcome));
+        blocks::answer(html, &answer::sentences(outcome));
         html.close("td").close("tr");
     }
     html.close("tbody").close("table").close("div");
-}
-
-/// The lines at the top of a result.
-fn answer_of(outcome: &Outcome) -> Vec<super::document::Line> {
-    let blocks = answer::section(outcome).map(|section| section.blocks).unwrap_or_default();
-    let lines = blocks.into_iter().filter_map(|block| match block {
-        super::document::Block::Sentences(lines) => Some(lines),
-        _ => None,
-    });
-    lines.flatten().collect()
 }
 
 /// A time as people read it: `2026-03-14 15:09`, in UTC. What is none is shown as it is.

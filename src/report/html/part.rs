@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use super::blocks;
 use super::figure;
-use super::markup::Html;
+use super::markup::{Html, slug};
 use super::shell::{self, Link};
 use super::study::About;
 use super::{Part, day, section_id};
 use crate::race::command;
 use crate::race::outcome::{Entrant, Outcome};
 use crate::report::content::{self, Place};
-use crate::report::document::{Block, Section};
-use crate::report::evidence;
+use crate::report::document::{Section, Tone};
 use crate::report::figure::Figure;
 use crate::report::plot::{self, palette};
+use crate::report::{answer, brief, evidence, words};
 use crate::trial::host::HostFacts;
 
 /// What is written of a result, and where.
@@ -37,10 +37,11 @@ pub(super) fn write(html: &mut Html, written: &Written<'_>) -> Vec<Link> {
     let mut sections = content::sections(outcome);
     // What answers comes first; the rest keeps its order.
     sections.sort_by_key(|(place, _)| *place);
-    let figures = plot::figures(&written.part.shown);
+    let mut figures = plot::figures(&written.part.shown);
+    writer.first(outcome, &mut figures);
     let (before, behind): (Vec<_>, Vec<_>) =
         sections.into_iter().partition(|(place, _)| *place <= Place::Results);
-    for (_, section) in &before {
+    for (_, section) in before.iter().filter(|(_, section)| !section.heading.is_empty()) {
         writer.section(section);
     }
     writer.figures(outcome, &figures);
@@ -93,41 +94,67 @@ impl Writer<'_> {
         }
     }
 
-    fn heading(&mut self, heading: &str) -> String {
+    /// What is read first, and all that is printed: the answer, whether to trust it, the figures that
+    /// were claimed, and the drawing that shows them. The drawing is taken out of `figures`.
+    fn first(&mut self, outcome: &Outcome, figures: &mut Vec<Figure>) {
+        let (fineness, sentences): (Vec<_>, Vec<_>) =
+            answer::lines(outcome).into_iter().partition(|line| line.tone == Tone::Aside);
+        blocks::answer(self.html, &sentences);
+        for line in fineness.into_iter().chain(brief::trust(outcome)) {
+            self.html.leaf("p", &[("class", line.tone.class())], &words::capital(&line.text));
+        }
+        let tables = brief::claimed(outcome);
+        let drawing = answering(outcome, figures).map(|at| figures.remove(at));
+        if tables.is_empty() && drawing.is_none() {
+            return;
+        }
+        let heading = "Claimed figures";
         let id = section_id(self.id, heading);
         self.html.open("section", &[("aria-labelledby", &id)]);
         self.html.leaf(&format!("h{}", self.level), &[("id", &id)], heading);
         self.links.push((format!("#{id}"), heading.to_owned()));
-        id
+        for table in &tables {
+            blocks::table(self.html, heading, table);
+        }
+        if let Some(drawing) = &drawing {
+            legend(self.html, outcome);
+            figure::write(self.html, self.id, self.level + 1, drawing);
+        }
+        self.html.close("section");
+    }
+
+    /// Begins a part that is folded, its heading in sight; the link of the bar unfolds it.
+    fn fold(&mut self, heading: &str) {
+        let id = section_id(self.id, heading);
+        let inner = format!("{id}-all");
+        self.html.open("details", &[("class", "fold")]).open("summary", &[]);
+        self.html.leaf(&format!("h{}", self.level), &[("id", &id)], heading).close("summary");
+        self.html.open("section", &[("id", &inner), ("aria-labelledby", &id)]);
+        self.links.push((format!("#{inner}"), heading.to_owned()));
+    }
+
+    fn unfold(&mut self) {
+        self.html.close("section").close("details");
     }
 
     fn section(&mut self, section: &Section) {
-        if section.heading.is_empty() {
-            for block in &section.blocks {
-                match block {
-                    Block::Sentences(lines) => blocks::answer(self.html, lines),
-                    other => blocks::block(self.html, "The answer", other),
-                }
-            }
-            return;
-        }
-        self.heading(&section.heading);
+        self.fold(&section.heading);
         for block in &section.blocks {
             blocks::block(self.html, &section.heading, block);
         }
-        self.html.close("section");
+        self.unfold();
     }
 
     fn figures(&mut self, outcome: &Outcome, figures: &[Figure]) {
         if figures.is_empty() {
             return;
         }
-        self.heading("Figures");
+        self.fold("More drawings");
         legend(self.html, outcome);
         for one in figures {
             figure::write(self.html, self.id, self.level + 1, one);
         }
-        self.html.close("section");
+        self.unfold();
     }
 
     /// What each contender was asked for and what it got, as read back.
@@ -137,7 +164,7 @@ impl Writer<'_> {
         if racing.is_empty() {
             return;
         }
-        self.heading("Contenders");
+        self.fold("Contenders");
         for entrant in racing {
             self.html.open("details", &[]);
             self.html.open("summary", &[]).text(&entrant.label);
@@ -146,7 +173,7 @@ impl Writer<'_> {
             blocks::facts(self.html, &options(entrant));
             self.html.close("details");
         }
-        self.html.close("section");
+        self.unfold();
     }
 
     fn hosts(&mut self, outcome: &Outcome) {
@@ -160,13 +187,13 @@ impl Writer<'_> {
         if known.is_empty() {
             return;
         }
-        self.heading("Hosts");
+        self.fold("Hosts");
         for (line, host) in known {
             self.html.open("details", &[]).leaf("summary", &[], &line);
             blocks::facts(self.html, &host_facts(host));
             self.html.close("details");
         }
-        self.html.close("section");
+        self.unfold();
     }
 
     /// What was imported is not ours to run again.
@@ -174,13 +201,22 @@ impl Writer<'_> {
         if outcome.imported.is_some() {
             return;
         }
-        self.heading("Run it again");
+        self.fold("Run it again");
         let how = "With the same plan and the same draws on a machine of your own; figures differ as \
                    machines do.";
         self.html.leaf("p", &[("class", "aside")], how);
         shell::command(self.html, &command::again(outcome));
-        self.html.close("section");
+        self.unfold();
     }
+}
+
+/// The drawing that answers: the load curve of a sweep, figures by level of a race over conditions, the
+/// distribution of round trips, or the trials of the first claim.
+fn answering(outcome: &Outcome, figures: &[Figure]) -> Option<usize> {
+    let claim = outcome.metrics.first().map(|metric| format!("trials-{}", slug(&metric.name)));
+    let wanted = ["offered", "levels-", "distribution"].map(str::to_owned);
+    let mut wanted = wanted.into_iter().chain(claim);
+    wanted.find_map(|start| figures.iter().position(|figure| figure.id.starts_with(&start)))
 }
 
 /// Contenders with their colours; a script makes switches of them. In a race over conditions those as

@@ -1,0 +1,121 @@
+//! The first screen: the answer in a sentence per claim, the figures that were claimed, and one line
+//! on whether to trust them. What does not fit on it is one option away.
+
+mod figures;
+mod head;
+mod trust;
+
+use super::content;
+use super::document::{Block, Document, Line, Section, Tone};
+use super::words;
+use super::{Colour, Style, answer, factors, terminal};
+use crate::race::outcome::Outcome;
+
+pub(super) use figures::claimed;
+pub(super) use head::subtitle;
+pub(super) use trust::lines as trust;
+
+/// The most lines of it. With the one that names the saved file a screen of 25 holds them.
+const MOST_LINES: usize = 24;
+
+/// The width whose lines count. A wider terminal is shown no more, and a narrower one no less.
+const WIDTH: usize = 80;
+
+/// How much of everything there is room for.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    warnings: usize,
+    tables: usize,
+    rows: usize,
+    sentences: usize,
+}
+
+/// From as much as is wanted to as little as can be: the first that fits is taken.
+const ROOMS: [Room; 6] = [
+    Room { warnings: 2, tables: 6, rows: 12, sentences: 12 },
+    Room { warnings: 1, tables: 6, rows: 12, sentences: 12 },
+    Room { warnings: 1, tables: 1, rows: 12, sentences: 12 },
+    Room { warnings: 0, tables: 1, rows: 12, sentences: 12 },
+    Room { warnings: 0, tables: 1, rows: 8, sentences: 4 },
+    Room { warnings: 0, tables: 1, rows: 5, sentences: 2 },
+];
+
+/// The first screen as text, with a newline at its end.
+pub(super) fn render(outcome: &Outcome, style: &Style) -> String {
+    let judged = Style { width: WIDTH, colour: Colour::Never, ..*style };
+    let lines =
+        |room: &Room| terminal::render(&document(outcome, *room, &judged), &judged).lines().count();
+    let [rooms @ .., least] = &ROOMS;
+    let room = rooms.iter().find(|room| lines(room) <= MOST_LINES).unwrap_or(least);
+    terminal::render(&document(outcome, *room, style), style)
+}
+
+fn document(outcome: &Outcome, room: Room, style: &Style) -> Document {
+    let tables = figures::tables(outcome, style.width.min(WIDTH));
+    let mut cut = Cut::default();
+    let mut shown = Vec::new();
+    for table in tables.into_iter() {
+        if shown.len() < room.tables {
+            shown.push(Block::Table(cut.rows(table, room.rows)));
+        } else {
+            cut.tables += 1;
+        }
+    }
+    let sections = [
+        Section::new("", vec![Block::Sentences(cut.sentences(outcome, room.sentences))]),
+        Section::new("", shown),
+        Section::new("", vec![Block::Sentences(last(outcome, room, &cut))]),
+    ];
+    Document {
+        title: content::title(outcome),
+        subtitle: head::subtitle(outcome),
+        sections: sections.into_iter().flatten().collect(),
+    }
+}
+
+/// What had no room.
+#[derive(Debug, Default)]
+struct Cut {
+    sentences: usize,
+    tables: usize,
+    rows: usize,
+}
+
+impl Cut {
+    /// The answer: what speaks against it first, so that it is never cut.
+    fn sentences(&mut self, outcome: &Outcome, most: usize) -> Vec<Line> {
+        let mut lines = answer::lines(outcome);
+        let doubts = lines.iter().filter(|line| line.tone == Tone::Bad).count();
+        let kept = most.max(doubts);
+        self.sentences = lines.len().saturating_sub(kept);
+        lines.truncate(kept);
+        lines
+    }
+
+    fn rows(&mut self, mut table: super::document::Table, most: usize) -> super::document::Table {
+        self.rows = self.rows.max(table.rows().saturating_sub(most));
+        table.columns.iter_mut().for_each(|column| column.cells.truncate(most));
+        table
+    }
+}
+
+/// Trust, warnings, and where the rest is.
+fn last(outcome: &Outcome, room: Room, cut: &Cut) -> Vec<Line> {
+    let mut lines = trust::lines(outcome);
+    let (warnings, others) = trust::warnings(outcome, room.warnings);
+    lines.extend(warnings);
+    let rest: Vec<String> = [
+        (cut.sentences, "more sentence"),
+        (cut.tables, "more claimed figure"),
+        (cut.rows, if factors::vary(outcome) { "more combination" } else { "more contender" }),
+        (others, "more note"),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, noun)| words::count(n as u64, noun))
+    .collect();
+    let rest = if rest.is_empty() { "everything".to_owned() } else { words::list(&rest) };
+    let text = format!("{rest}: deadheat report FILE --details · as a page: --format html");
+    lines.push(Line::new(text, Tone::Aside));
+    lines
+}
