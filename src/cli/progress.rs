@@ -61,7 +61,7 @@ impl Observer for Progress {
                 self.say(&format!("measuring how noisy this machine is: trial {trial} of {of}"));
             }
             Event::Settling { why } => {
-                self.line.show(&format!("waiting for the host to settle: {}", why.words()));
+                self.say(&format!("waiting for the host to settle: {}", why.words()));
             }
             Event::Planned { outcome, takes } => {
                 self.blocks_max = outcome.plan.blocks_max;
