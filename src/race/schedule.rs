@@ -81,7 +81,7 @@ fn order(seed: u64, number: u64, size: usize) -> Vec<usize> {
 /// Row `row` of the Williams design: 0, n - 1, 1, n - 2 … with the row added, and backwards in the second half of the
 /// rows that an odd size takes.
 fn williams(size: usize, row: usize) -> Vec<usize> {
-    let zigzag = |at: usize| if at % 2 == 0 { at / 2 } else { size - at.div_ceil(2) };
+    let zigzag = |at: usize| if at.is_multiple_of(2) { at / 2 } else { size - at.div_ceil(2) };
     let mut letters: Vec<usize> = (0..size).map(|at| (zigzag(at) + row) % size).collect();
     if row >= size {
         letters.reverse();

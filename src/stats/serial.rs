@@ -13,9 +13,9 @@
 //! out. An estimate that is too small costs coverage and one that is too large costs power; so
 //! [`ALLOWANCE`] of a standard error is added, and what remains below zero is zero.
 //!
-//! The tests below hold the coverage of 95 % intervals to this. From [`HOLDS_FROM`] blocks on it
-//! is 95 % at correlations of 0, 0.2 and 0.4. With fewer the correlation cannot be estimated
-//! well enough: at 12 blocks and 0.4 the coverage is 92 to 93 % (without all this 83 %).
+//! `tests/simulation` holds the coverage of 95 % intervals to this. From [`HOLDS_FROM`] blocks on it
+//! is 95 % at correlations of 0, 0.2 and 0.4, within the error of the simulation. With fewer the correlation
+//! cannot be estimated well enough: at 12 blocks and 0.4 the coverage is 92 to 93 % (without all this 83 %).
 
 use super::quantile::{MAD_TO_SD, mad, median};
 

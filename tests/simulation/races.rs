@@ -134,7 +134,7 @@ impl Heard {
     }
 }
 
-/// The rule of version 0.1: a margin of twice the noise, and exact tests that take blocks for
+/// The rule of the first version: a margin of twice the noise, and exact tests that take blocks for
 /// independent; one look.
 pub(crate) fn widened_margin(race: &Race<'_>, seed: u64) -> Outcome {
     let columns = race.trials(seed);

@@ -59,9 +59,10 @@ impl Noise {
         match self {
             Noise::Scatter(sd) => sd,
             Noise::TwoKinds => 0.7,
-            Noise::Regimes(_) => 0.2,
+            // The pilot takes a second, in which only a short regime ends.
+            Noise::Regimes(mean) if mean < 1.0 => 0.2,
             Noise::Serial(_) => SERIAL_SD,
-            Noise::Heavy | Noise::Contaminated | Noise::Drift => 0.03,
+            Noise::Heavy | Noise::Contaminated | Noise::Drift | Noise::Regimes(_) => 0.03,
         }
     }
 }
