@@ -127,7 +127,7 @@ fn a_race_is_saved_shown_in_every_format_compared_and_replayed() {
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
     assert!(said.contains("udp #2"), "{said}");
     for (format, wanted) in [
-        ("terminal", "Verdicts"),
+        ("terminal", "trials valid"),
         ("json", "\"format\": 1"),
         ("csv", "rtt_p50_ns"),
         ("markdown", "| udp"),

@@ -100,7 +100,7 @@ fn a_file_arrives_whole_in_both_directions_and_over_several_streams() {
         fs::remove_file(desk.path("out")).unwrap();
     }
     let shown = Command::new(env!("CARGO_BIN_EXE_deadheat"))
-        .args(["report", "r.json"])
+        .args(["report", "r.json", "--format", "markdown"])
         .current_dir(desk.0.path())
         .output()
         .unwrap();

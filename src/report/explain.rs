@@ -17,11 +17,7 @@ const WIDEST_BAR: f64 = 48.0;
 /// The section, where a second pass was run.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let explained = outcome.explain.as_ref()?;
-    let trips: Vec<(&Explanation, &RoundTrip)> = explained
-        .contenders
-        .iter()
-        .filter_map(|contender| Some((contender, contender.round_trip.as_ref()?)))
-        .collect();
+    let trips = round_trips(explained);
     let blocks = vec![
         Block::Sentences(largest(outcome, &trips)),
         Block::Facts(bars(outcome, &trips)),
@@ -31,6 +27,20 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         Block::Points(missing(outcome, explained)),
     ];
     Section::new("Where the time goes", blocks)
+}
+
+/// Where most of the time goes, and what holds bulk data up: a sentence for each contender.
+pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
+    let Some(explained) = outcome.explain.as_ref() else { return Vec::new() };
+    let trips = round_trips(explained);
+    let mut lines = largest(outcome, &trips);
+    lines.extend(limits(outcome, explained));
+    lines
+}
+
+fn round_trips(explained: &Explained) -> Vec<(&Explanation, &RoundTrip)> {
+    let all = explained.contenders.iter();
+    all.filter_map(|contender| Some((contender, contender.round_trip.as_ref()?))).collect()
 }
 
 /// What a part is called.

@@ -60,6 +60,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("path", "the account of an emulated path"),
             ("plot", "the figures of a result, drawn"),
             ("explain", "where the time goes"),
+            ("resolution", "how fine an answer is"),
             ("results", "the table of figures"),
             ("studies", "what came of several studies"),
             ("study", "a study that was run"),

@@ -93,7 +93,7 @@ fn placement(outcome: &Outcome) -> Option<String> {
         Placement::Busy => "on two cores that never sleep".into(),
         Placement::Host => "wherever the host places it".into(),
         Placement::Cpus(near, far) => format!("on CPUs {near} and {far}"),
-        Placement::Virtual => return None,
+        Placement::Virtual => "in virtual time".into(),
     })
 }
 

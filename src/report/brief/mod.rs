@@ -8,7 +8,7 @@ mod trust;
 use super::content;
 use super::document::{Block, Document, Line, Section, Tone};
 use super::words;
-use super::{Colour, Style, answer, factors, terminal};
+use super::{Colour, Style, answer, explain, factors, terminal};
 use crate::race::outcome::Outcome;
 
 pub(super) use figures::claimed;
@@ -53,6 +53,7 @@ pub(super) fn render(outcome: &Outcome, style: &Style) -> String {
 fn document(outcome: &Outcome, room: Room, style: &Style) -> Document {
     let tables = figures::tables(outcome, style.width.min(WIDTH));
     let mut cut = Cut::default();
+    let answer = cut.sentences(outcome, room.sentences);
     let mut shown = Vec::new();
     for table in tables.into_iter() {
         if shown.len() < room.tables {
@@ -61,9 +62,13 @@ fn document(outcome: &Outcome, room: Room, style: &Style) -> Document {
             cut.tables += 1;
         }
     }
+    let mut explained = explain::lines(outcome);
+    cut.sentences += explained.len().saturating_sub(room.sentences);
+    explained.truncate(room.sentences);
     let sections = [
-        Section::new("", vec![Block::Sentences(cut.sentences(outcome, room.sentences))]),
+        Section::new("", vec![Block::Sentences(answer)]),
         Section::new("", shown),
+        Section::new("", vec![Block::Sentences(explained)]),
         Section::new("", vec![Block::Sentences(last(outcome, room, &cut))]),
     ];
     Document {
