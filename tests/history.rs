@@ -10,8 +10,8 @@ use std::process::{Command, Output};
 use deadheat::race::history::{Entry, History, LeftOut, Way, history};
 use deadheat::race::outcome::Outcome;
 use deadheat::race::save;
+use deadheat::report::Style;
 use deadheat::report::history::render;
-use deadheat::report::{Colour, Style};
 
 const METRIC: &str = "rtt_p50_ns";
 

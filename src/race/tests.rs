@@ -314,7 +314,7 @@ fn a_killed_race_goes_on_as_if_nothing_had_been() {
     let request = ask(&["tcp", "udp", "udp"]);
     let whole = run(&request, repeatable()).unwrap();
     assert_eq!(blocks(&whole), 12);
-    for killed_at in [3, 20, 41] {
+    for killed_at in [6, 20, 41] {
         // A kill leaves on disk what was saved last, so that is put aside at the moment.
         let left = directory.path().join("left.json");
         let (mut trials, mut figures) = (0, repeatable());
