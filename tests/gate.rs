@@ -159,7 +159,7 @@ fn a_baseline_that_cannot_judge_is_refused_before_anything_runs() {
     }
     let output = deadheat(&[RACE, &["-o", "base.json", "--gate", "./base.json"]].concat(), base);
     assert_eq!(output.status.code(), Some(2));
-    assert!(words(&output.stderr).contains("replace its own baseline"));
+    assert!(words(&output.stderr).contains("overwrite its own baseline"));
 }
 
 /// Every command of the page about continuous integration is understood down to the last option: all that

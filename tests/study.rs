@@ -217,7 +217,7 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (
             &["study", "run", "tiny.toml", "week-long", "--quick", "--full", "week"],
             2,
-            "run that study by itself",
+            "run that study alone",
         ),
         (&["study", "run", "missing.toml"], 1, "read missing.toml"),
         (&["study", "run", "wrong.toml"], 1, "did you mean `workload`?"),
