@@ -195,7 +195,7 @@ fn rate_in_words(bps: f64) -> String {
 }
 
 /// A time to wait, in one unit: `40 s`, `4 min`, `2 h`, `9 days`.
-pub fn time_in_words(span: Nanos) -> String {
+pub(super) fn time_in_words(span: Nanos) -> String {
     let seconds = span.as_secs_f64();
     let (value, unit) = match seconds {
         s if s < 90.0 => (s, "s"),
