@@ -20,6 +20,9 @@ enum Said {
     Open,
 }
 
+/// A method on a host with this seed, and a true difference of logarithms.
+type Method = fn(f64, u64) -> Said;
+
 /// Interleaved: A, B and A's copy in each block, until it is decided.
 fn interleaved(difference: f64, seed: u64) -> Said {
     let (mut host, mut rng) = (Host::new(seed), SplitMix64::new(seed ^ 1));
@@ -70,7 +73,7 @@ fn interleaved_races_rarely_name_the_wrong_winner() {
     println!("| true difference | method | right winner | wrong winner | left open |");
     println!("|---|---|---|---|---|");
     for difference in [0.05, 0.1, 0.2] {
-        let methods: [(&str, fn(f64, u64) -> Said); 3] = [
+        let methods: [(&str, Method); 3] = [
             ("interleaved blocks", interleaved),
             ("all of A, then all of B", one_after_the_other),
             ("one run of 10 s each", single_runs),
