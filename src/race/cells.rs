@@ -261,7 +261,7 @@ impl Grid<'_> {
         let to = self.request.to.as_deref();
         let task = workload::parse_on(&workload, &self.setting)?;
         // With its defaults, so that agents need not know the path.
-        let workload = task.spec().to_string();
+        let whole = task.spec().to_string();
         let task = files::check(task, to, self.request.overwrite)?;
         if let Some(least) = self.least_rtt.filter(|least| *least >= task.timeout())
             && task.timeout() > Nanos::ZERO
@@ -281,7 +281,7 @@ impl Grid<'_> {
             }
         }
         fits(&contender, &*task, &workload, elsewhere)?;
-        Ok(Runs { contender, task, workload, placement })
+        Ok(Runs { contender, task, workload: whole, placement })
     }
 
     /// Without factors every contender must run. With them every contender and every level must run

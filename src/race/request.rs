@@ -496,12 +496,13 @@ mod tests {
         let ask = |workload: &str| {
             Request::new(["udp"]).path("up.delay=2s,down.delay=1s").workload(workload)
         };
-        let said = refusal(ask("ping"));
+        let said = refusal(ask("ping:timeout=3s"));
         assert!(
             said.contains("at least 3.00 s on this path and counts as lost after 3.00 s"),
             "{said}"
         );
         assert!(ask("ping:timeout=4s").check().is_ok());
+        assert!(ask("ping").check().is_ok(), "the default fits the path");
         assert!(ask("bulk").check().is_ok());
     }
 

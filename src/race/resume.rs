@@ -9,11 +9,11 @@ use super::run::{Course, blocks_done};
 use super::schedule;
 use super::stage::{Event, Stage};
 use crate::error::{Error, Result};
-use crate::workload;
 use crate::time::Nanos;
 use crate::trial::End;
 use crate::trial::files::Overwrite;
 use crate::trial::placement::Placement;
+use crate::workload;
 
 /// Whether a result was measured by deadheat, so that there is something to go on with or to repeat.
 ///

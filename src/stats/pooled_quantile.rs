@@ -97,8 +97,7 @@ mod tests {
         let mut rng = SplitMix64::new(seed);
         let mut one = || {
             let scale = (spread * rng.normal()).exp();
-            let mut trial: Vec<f64> =
-                (0..len).map(|_| -scale * (1.0 - rng.unit()).ln()).collect();
+            let mut trial: Vec<f64> = (0..len).map(|_| -scale * (1.0 - rng.unit()).ln()).collect();
             trial.sort_by(f64::total_cmp);
             trial
         };

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::figures::moments::{Delays, Moments, nearest_rank};
-use crate::figures::{Distribution, SEGMENTS, Recorder, Sample};
+use crate::figures::{Distribution, Recorder, SEGMENTS, Sample};
 
 /// What a samples file starts with.
 pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";

@@ -20,8 +20,8 @@ use crate::units::Bytes;
 use super::header;
 use super::setting::{spoken, typed, ways};
 use super::{
-    Content, ContentReport, Findings, Half, Info, Lengths, NamedFile, Origin, Part, Piece, Reports, Setting,
-    Task, Workload,
+    Content, ContentReport, Findings, Half, Info, Lengths, NamedFile, Origin, Part, Piece, Reports,
+    Setting, Task, Workload,
 };
 use keeper::Keeper;
 use sender::Freight;
@@ -667,7 +667,10 @@ mod tests {
             ("bulk:alloc=fresh,bytes=20GB", "at most"),
             ("bulk:alloc=fresh,bytes=1MB,sink=x", "give one of them"),
             ("bulk:bytes=3,streams=4", "too few for 4 streams"),
-            ("bulk:bytes=5", "which has no duration and so no rate; give bytes=131 kB or more, or time"),
+            (
+                "bulk:bytes=5",
+                "which has no duration and so no rate; give bytes=131 kB or more, or time",
+            ),
             ("bulk:bytes=1MB,warmup=1s", "warmup goes with time"),
             ("bulk:time=1s,connect=timed,warmup=1s", "give one of them"),
         ] {
@@ -708,6 +711,8 @@ mod tests {
         assert_eq!(content.pieces[1].report.arrived, 499);
         let timed = conclude("bulk:verify=on,streams=2", &BYTE_STREAM, &near, &receivers);
         assert_eq!(timed.content.unwrap().pieces[1].bytes, 501);
-        assert!(conclude("bulk:bytes=1001,call=64", &BYTE_STREAM, &near, &receivers).content.is_none());
+        assert!(
+            conclude("bulk:bytes=1001,call=64", &BYTE_STREAM, &near, &receivers).content.is_none()
+        );
     }
 }

@@ -17,8 +17,8 @@ use super::bulk::{self, Rate, Timing, gather};
 use super::header;
 use super::setting::{typed, ways};
 use super::{
-    Findings, Half, HalfReport, Info, Lengths, MOST_LATE, MOST_LATE_EFFECT, Part, Reports, Setting, Task,
-    Workload,
+    Findings, Half, HalfReport, Info, Lengths, MOST_LATE, MOST_LATE_EFFECT, Part, Reports, Setting,
+    Task, Workload,
 };
 
 mod receiver;
@@ -470,7 +470,8 @@ impl CbrTask {
         }
         let missed = count(|pacing| pacing.missed_no_room + pacing.missed_no_time);
         let no_time = count(|pacing| pacing.missed_no_time);
-        findings.late_effect = Some(-(1.0 - no_time as f64 / slots as f64).ln()).filter(|e| e.is_finite());
+        findings.late_effect =
+            Some(-(1.0 - no_time as f64 / slots as f64).ln()).filter(|e| e.is_finite());
         findings.why_invalid = why_invalid(slots, no_time, count(|pacing| pacing.late));
         let worst = |quantile: fn(&Distribution) -> Option<Quantile>| {
             let delays = findings.paced.iter().filter_map(|flow| flow.delay_variation_ns.as_ref());

@@ -14,8 +14,8 @@ use crate::time::Nanos;
 use super::header::{self, account};
 use super::setting::{spoken, typed};
 use super::{
-    Findings, Half, HalfReport, Info, Lengths, MOST_LATE, MOST_LATE_EFFECT, Numbering, Part, Reports, Setting,
-    Task, Workload,
+    Findings, Half, HalfReport, Info, Lengths, MOST_LATE, MOST_LATE_EFFECT, Numbering, Part,
+    Reports, Setting, Task, Workload,
 };
 
 mod asker;
@@ -167,9 +167,9 @@ const ROUND_TRIP: Nanos = Nanos::from_micros(50);
 fn default_interval(setting: &Setting, size: usize) -> Nanos {
     let fifths = Nanos(setting.rtt_or_long().0 / 5 * 2);
     let by_path = fifths.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
-    let packet = setting.rate.map_or(0, |rate| {
-        (size as u64 + HEADERS).saturating_mul(8_000_000_000) / rate.0.max(1)
-    });
+    let packet = setting
+        .rate
+        .map_or(0, |rate| (size as u64 + HEADERS).saturating_mul(8_000_000_000) / rate.0.max(1));
     let whole = by_path.max(Nanos(packet.saturating_mul(2))).0.div_ceil(1_000_000);
     Nanos::from_millis(whole)
 }
@@ -197,21 +197,19 @@ impl PingTask {
                 ));
             }
             (Some(window), None) => Pace::Closed { window },
-            (None, interval) => Pace::Open {
-                interval: interval.unwrap_or_else(|| default_interval(setting, size)),
-            },
+            (None, interval) => {
+                Pace::Open { interval: interval.unwrap_or_else(|| default_interval(setting, size)) }
+            }
         };
-        let closed_at_hand =
-            matches!(pace, Pace::Closed { .. }) && setting.rtt_or_long() < SHORTEST_INTERVAL;
+        let round_trip = setting.rtt_or_long().max(ROUND_TRIP) + think;
+        let closed_at_hand = matches!(pace, Pace::Closed { .. }) && round_trip < SHORTEST_INTERVAL;
         let claimed = settings.text("claim").unwrap_or("p50");
         let enough = CLAIMS.iter().find(|claim| claim.name == claimed);
         let enough = enough.map_or(0, |claim| claim.enough);
         let fewest = if closed_at_hand { enough.max(COUNT_CLOSED) } else { enough };
         let unit = match pace {
             Pace::Open { interval } => interval,
-            Pace::Closed { window } => {
-                Nanos((setting.rtt_or_long().max(ROUND_TRIP) + think).0 / window)
-            }
+            Pace::Closed { window } => Nanos(round_trip.0 / window),
         };
         let open = settings.count("count").is_none() && settings.span("time").is_none();
         let stop = match (settings.count("count"), settings.span("time")) {
@@ -225,9 +223,7 @@ impl PingTask {
         Ok(PingTask {
             size,
             think,
-            timeout: settings
-                .span("timeout")
-                .unwrap_or_else(|| default_timeout(setting) + think),
+            timeout: settings.span("timeout").unwrap_or_else(|| default_timeout(setting) + think),
             warmup: settings.count("warmup").unwrap_or(match closed_at_hand {
                 true => WARMUP_CLOSED,
                 false => WARMUP,
@@ -389,8 +385,9 @@ impl Task for PingTask {
 
     fn planned(&self) -> Option<Nanos> {
         match (self.stop, self.pace) {
+            (_, Pace::Open { .. }) => Some(self.asking_time()),
+            (Stop::At { time }, Pace::Closed { .. }) => Some(time),
             (Stop::After { .. }, Pace::Closed { .. }) => None,
-            _ => Some(self.asking_time()),
         }
     }
 
@@ -582,9 +579,17 @@ mod tests {
         assert!(on_path("ping", None).contains("interval=20ms,size=64,think=0,timeout=3000ms"));
         assert!(on_path("ping", Some(10)).contains("interval=4ms"));
         assert!(on_path("ping", Some(1)).contains("interval=1ms"));
-        assert!(on_path("ping:think=2s", Some(250)).contains("interval=20ms,size=64,think=2s,timeout=4000ms"));
-        assert!(on_path("ping:window=1", Some(50)).contains("count=100,size=64,think=0,timeout=1000ms,warmup=20"));
-        for typed in ["ping", "ping:window=4", "ping:claim=p99,time=30s", "ping:interval=1500ns,timeout=1ms"] {
+        assert!(
+            on_path("ping:think=2s", Some(250))
+                .contains("interval=20ms,size=64,think=2s,timeout=4000ms")
+        );
+        assert!(
+            on_path("ping:window=1", Some(50))
+                .contains("count=100,size=64,think=0,timeout=1000ms,warmup=20")
+        );
+        for typed in
+            ["ping", "ping:window=4", "ping:claim=p99,time=30s", "ping:interval=1500ns,timeout=1ms"]
+        {
             let there = on_path(typed, Some(80));
             assert_eq!(task(&there).unwrap().spec().to_string(), there);
         }
@@ -679,7 +684,9 @@ mod tests {
             findings.why_invalid
         };
         assert_eq!(conclude(0.25, 1.0999), None);
-        assert!(conclude(0.26, 1.0).unwrap().contains("26 % of messages left more than an interval"));
+        assert!(
+            conclude(0.26, 1.0).unwrap().contains("26 % of messages left more than an interval")
+        );
         assert_eq!(
             conclude(0.0, 1.25).unwrap(),
             "the generator was late: without it p50 would be 20 % less (9 % allowed)"

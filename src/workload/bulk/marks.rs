@@ -105,8 +105,7 @@ mod tests {
     /// A byte each microsecond for `time_us` after 100 µs, noted every 10 µs.
     fn run(warmup_us: u64, measured_us: u64, time_us: u64) -> Marks {
         let us = Nanos::from_micros;
-        let mut marks =
-            Marks::new(Timing { warmup: us(warmup_us), measured: us(measured_us) });
+        let mut marks = Marks::new(Timing { warmup: us(warmup_us), measured: us(measured_us) });
         for at in (0..=time_us).step_by(10) {
             marks.note(us(100 + at), at + 10);
         }

@@ -71,7 +71,8 @@ pub(in crate::workload) fn segments(
             Some(Direction::Down) => reports.near,
             _ => reports.far,
         };
-        let Some(receiver) = receivers.get(flow).filter(|half| half.segments.len() == SEGMENTS) else {
+        let Some(receiver) = receivers.get(flow).filter(|half| half.segments.len() == SEGMENTS)
+        else {
             return Vec::new();
         };
         sum.iter_mut().zip(&receiver.segments).for_each(|(sum, part)| *sum += part);

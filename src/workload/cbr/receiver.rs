@@ -4,8 +4,8 @@ use crate::contract::{Action, Delivery, Lane};
 use crate::figures::{Recorder, Tally};
 use crate::time::Nanos;
 
-use super::super::header::{Arrival, Header, SeqWindow, count};
 use super::super::bulk::{Marks, Timing};
+use super::super::header::{Arrival, Header, SeqWindow, count};
 use super::super::{Half, HalfReport, Part};
 use super::{STAMPED_LEN, read_stamp};
 

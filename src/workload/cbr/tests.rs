@@ -260,7 +260,8 @@ fn every_slot_is_sent_or_missed_whatever_happens() {
 
 #[test]
 fn a_peer_that_ends_leaves_the_rest_missed() {
-    let (mut sender, _) = half(&*task("cbr:rate=1kpps,size=64,time=1s,warmup=0"), Side::Near, 0, DATAGRAMS);
+    let (mut sender, _) =
+        half(&*task("cbr:rate=1kpps,size=64,time=1s,warmup=0"), Side::Near, 0, DATAGRAMS);
     let mut out = vec![0; 64];
     let Action::Wait(Some(due)) = sender.poll(START, &mut out) else { panic!("due at once") };
     assert!(matches!(sender.poll(due, &mut out), Action::Send { .. }));
@@ -388,7 +389,8 @@ fn sender(messages: u64, span_ns: u64, pacing: Pacing) -> HalfReport {
 
 fn receiver(messages: u64, last_ns: u64, pdv: u64) -> HalfReport {
     let received = Tally { messages, bytes: messages * 1400, ..Tally::default() };
-    let span = super::super::ReceiveSpan { first_ns: 0, last_ns, first_bytes: 1400, warmup_bytes: 0 };
+    let span =
+        super::super::ReceiveSpan { first_ns: 0, last_ns, first_bytes: 1400, warmup_bytes: 0 };
     let delays = Distribution { p50: Some(Quantile::Ns(pdv)), ..Distribution::default() };
     HalfReport {
         received,

@@ -567,7 +567,8 @@ mod tests {
     #[test]
     fn a_send_is_late_after_an_interval_or_the_paths_time() {
         for (ms, transit, late) in [(2, 0, 1.0), (2, 5, 0.0), (11, 5, 1.0)] {
-            let (mut half, _) = asker_over("ping:interval=1ms,count=1", Nanos::from_millis(transit));
+            let (mut half, _) =
+                asker_over("ping:interval=1ms,count=1", Nanos::from_millis(transit));
             let mut out = vec![0; 64];
             let Action::Wait(Some(due)) = half.poll(Nanos(0), &mut out) else { panic!("not due") };
             let now = due + Nanos::from_millis(ms);
