@@ -24,7 +24,7 @@
 //! | `settings` | settings that changed during the race |
 //! | `sentence` | verdicts in words |
 //! | [`differences`] | what was not equal, and why it matters |
-//! | [`warnings`], [`notice`] | what to know before believing it, found and worded |
+//! | [`warnings`], [`notice`], [`host_notice`] | what to know before believing it, found and worded |
 //! | [`explain`] | the second, instrumented pass: where the time goes |
 //! | [`outcome`] | the result as it is saved |
 //! | [`save`], [`layout`] | to disk and back; how it looks there |
@@ -68,6 +68,7 @@ mod files;
 pub mod gate;
 pub mod highs;
 pub mod history;
+pub mod host_notice;
 pub mod imported;
 pub mod independent;
 pub mod keep;

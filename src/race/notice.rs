@@ -1,10 +1,10 @@
 //! The warnings in words. Each says what was seen and what to do, under a code that stays the same.
 
 use super::exclusions::Differing;
+use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Warning};
 use super::plan::percent;
-use crate::time::Nanos;
 
 /// Share of trials that may fail their gate before the race is not trusted.
 const MOST_GATE_FAILURES: f64 = 0.2;
@@ -23,13 +23,8 @@ pub enum Notice {
         /// Share of trials in the upper one.
         share: f64,
     },
-    /// The hypervisor took CPU time away.
-    Steal {
-        /// Trials it touched.
-        trials: usize,
-        /// The largest share of one trial.
-        most: f64,
-    },
+    /// The host was not what it should be.
+    Host(HostNotice),
     /// Trials failed their gate, and were repeated.
     GateFailures {
         /// How many.
@@ -89,8 +84,6 @@ pub enum Notice {
         /// The contender's label.
         label: String,
     },
-    /// The scheduler chose where the ends ran.
-    HostPlacement,
     /// The machine is so noisy that the margin had to be raised.
     MarginWidened {
         /// To this fraction.
@@ -104,18 +97,6 @@ pub enum Notice {
         label: String,
         /// The metric's label.
         metric: String,
-    },
-    /// Other programs were busy when the race began.
-    BusyHost {
-        /// The share of the CPUs that they used.
-        share: f64,
-        /// How long it waited for them.
-        waited: Nanos,
-    },
-    /// The host itself was unsteady between blocks.
-    NoisyHost {
-        /// What an echo varied by from one block to the next, as a share.
-        scatter: f64,
     },
     /// An option is not what was asked.
     NotAsAsked {
@@ -195,7 +176,7 @@ impl Notice {
     pub fn code(&self) -> &'static str {
         match self {
             Notice::TwoRegimes { .. } => "two_regimes",
-            Notice::Steal { .. } => "steal",
+            Notice::Host(notice) => notice.code(),
             Notice::GateFailures { failed, trials, .. } => {
                 if *failed as f64 > MOST_GATE_FAILURES * *trials as f64 {
                     UNTRUSTED_GATE
@@ -213,11 +194,8 @@ impl Notice {
             Notice::LoopbackLoss { .. } => "loss_on_loopback",
             Notice::BudgetTooSmall { .. } => "budget_too_small",
             Notice::SingleContender { .. } => "single_contender",
-            Notice::HostPlacement => "host_placement",
             Notice::MarginWidened { .. } => "margin_widened",
             Notice::Censored { .. } => "censored_percentile",
-            Notice::BusyHost { .. } => "busy_host",
-            Notice::NoisyHost { .. } => "noisy_host",
             Notice::NotAsAsked { .. } => "not_as_asked",
             Notice::SettingChanged { .. } => "setting_changed",
             Notice::LedgerOpen { .. } => "ledger_open",
@@ -245,10 +223,7 @@ impl Notice {
                 percent(ratio - 1.0),
                 percent(*share)
             ),
-            Notice::Steal { trials, most } => format!(
-                "the hypervisor took CPU time from {trials} trials, up to {} of one",
-                percent(*most)
-            ),
+            Notice::Host(notice) => notice.message(),
             Notice::GateFailures { failed, trials, why, of_path } => {
                 let path = of_path_words(*of_path, *failed);
                 format!("{failed} of {trials} trials failed their gate{path}; the first: {why}")
@@ -287,25 +262,11 @@ impl Notice {
                     "{label} raced alone, so there is no verdict; its hidden copy ran beside it"
                 )
             }
-            Notice::HostPlacement => {
-                "the host's scheduler placed the two ends, perhaps differently in each trial".into()
-            }
             Notice::MarginWidened { margin, reason } => {
                 format!("margin widened: {} ({reason}), by the rule of its time", percent(*margin))
             }
             Notice::Censored { label, metric } => format!(
                 "{metric} of {label} falls among messages that were lost: it is at least the timeout"
-            ),
-            Notice::BusyHost { share, waited } => format!(
-                "other programs used {} of this host's CPUs before the first block, and still did \
-                 after {:.0} s of waiting",
-                percent(*share),
-                waited.0 as f64 / 1e9
-            ),
-            Notice::NoisyHost { scatter } => format!(
-                "this host is unsteady: an echo between blocks, with no contender in it, varied by {} \
-                 from one block to the next",
-                percent(*scatter)
             ),
             Notice::NotAsAsked { label, option, asked, effective } => {
                 format!("{label} asked for {option}={asked} and has {effective}")
@@ -341,7 +302,7 @@ impl Notice {
                 "race again when the host is quieter; with --details the verdicts on all trials stand \
                  beside the others"
             }
-            Notice::Steal { .. } => "race on a host of its own, or at a quieter time",
+            Notice::Host(notice) => notice.advice(),
             Notice::GateFailures { of_path: 1.., .. } => {
                 "leave the path's threads a CPU of their own (--placement same-core, fewer programs), \
                  emulate a longer delay or a lower rate, or use wait=spin where CPUs are to spare"
@@ -374,18 +335,11 @@ impl Notice {
                 "raise --budget or --blocks, shorten the workload, or race fewer contenders"
             }
             Notice::SingleContender { .. } => "name a second contender to have a verdict",
-            Notice::HostPlacement => {
-                "use --placement same-core, cross-core or busy to hold it equal"
-            }
             Notice::MarginWidened { .. } => {
                 "quieten the host or raise --budget to resolve less; --margin sets it by hand"
             }
             Notice::Censored { .. } => {
                 "read the loss in the ledger first; a longer timeout shows the tail"
-            }
-            Notice::BusyHost { .. } => "stop them and race again",
-            Notice::NoisyHost { .. } => {
-                "stop other programs, or raise --budget: more blocks make up for noise"
             }
             Notice::NotAsAsked { .. } => {
                 "load the kernel module or allow the setting, or ask for what the host has"

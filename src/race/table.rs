@@ -104,7 +104,7 @@ impl Pairs {
     /// a over b, in the blocks that have both.
     pub(super) fn of(a: &Column, b: &Column) -> Pairs {
         let mut pairs = Pairs::default();
-        let (mut below, mut above) = (0.0, 0.0);
+        let mut late = 0.0;
         for (block, a) in a {
             let Some(b) = b.get(block) else { continue };
             pairs.censored |= a.censored || b.censored;
@@ -115,13 +115,14 @@ impl Pairs {
             } else if log_ratio.is_finite() {
                 pairs.log_ratios.push(log_ratio);
                 pairs.differences.push(a.value - b.value);
-                (below, above) = (below + a.late, above + b.late);
+                late += a.late - b.late;
             } else {
                 pairs.left_out += 1;
             }
         }
-        let n = pairs.log_ratios.len().max(1) as f64;
-        pairs.slack = Slack { below: below / n, above: above / n };
+        // Lateness that both have alike is in both figures, and not in their ratio.
+        let late = late / pairs.log_ratios.len().max(1) as f64;
+        pairs.slack = Slack { below: late.max(0.0), above: (-late).max(0.0) };
         pairs
     }
 }

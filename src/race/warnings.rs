@@ -1,6 +1,7 @@
 //! What to know before believing a race, found in its trials and its plan.
 
 use super::exclusions;
+use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Decides, Notice};
 use super::outcome::{Outcome, Trial};
@@ -9,7 +10,7 @@ use super::plan::alpha;
 use super::settings;
 use crate::stats::Plan;
 use crate::time::Nanos;
-use crate::trial::quiet::{Disturbance, NOISY};
+use crate::trial::quiet::{Disturbance, Disturber, NOISY};
 
 /// Share of CPU time that the hypervisor may take from a trial before it is worth a word.
 const NOTABLE_STEAL: f64 = 0.01;
@@ -67,7 +68,7 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
     let varied =
         outcome.contenders.iter().any(|e| e.cell.as_ref().is_some_and(|c| c.placement.is_some()));
     if plan.placement == "host" && !varied && outcome.asked.to.is_none() {
-        all.push(Notice::HostPlacement);
+        all.push(Notice::Host(HostNotice::Placement));
     }
     all
 }
@@ -108,14 +109,18 @@ fn of_host(outcome: &Outcome) -> Vec<Notice> {
         shares.filter(|share| *share > NOTABLE_STEAL)
     };
     if touched().count() > 0 {
-        all.push(Notice::Steal { trials: touched().count(), most: touched().fold(0.0, f64::max) });
+        all.push(Notice::Host(HostNotice::Steal {
+            trials: touched().count(),
+            most: touched().fold(0.0, f64::max),
+        }));
     }
     let Some(quiet) = &outcome.probe else { return all };
-    if let Some(Disturbance::Programs { share }) = quiet.disturbed {
-        all.push(Notice::BusyHost { share, waited: Nanos(quiet.waited_ns) });
+    if let Some(Disturbance { by: Disturber::Programs, share }) = quiet.disturbed {
+        let waited = Nanos(quiet.waited_ns);
+        all.push(Notice::Host(HostNotice::Busy { share, waited }));
     }
     if let Some(scatter) = quiet.scatter.filter(|scatter| *scatter > NOISY) {
-        all.push(Notice::NoisyHost { scatter });
+        all.push(Notice::Host(HostNotice::Noisy { scatter }));
     }
     all
 }
@@ -275,7 +280,7 @@ mod tests {
             (
                 "busy_host",
                 Box::new(|o| {
-                    let disturbed = Some(Disturbance::Programs { share: 0.43 });
+                    let disturbed = Some(Disturbance { by: Disturber::Programs, share: 0.43 });
                     o.probe = Some(HostQuiet { disturbed, ..HostQuiet::default() });
                 }),
             ),
@@ -378,7 +383,7 @@ mod tests {
     fn warnings_of_events_outlive_a_refresh_and_others_do_not() {
         let mut outcome = calm();
         add(&mut outcome, &Notice::TrialFailed { error: "x".into() });
-        outcome.warnings.push(Notice::HostPlacement.warning());
+        outcome.warnings.push(Notice::Host(HostNotice::Placement).warning());
         assert_eq!(codes(outcome, |_| ()), ["trial_failed"]);
     }
 

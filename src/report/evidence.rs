@@ -15,6 +15,7 @@ use crate::figures::Metric;
 use crate::race::outcome::{Outcome, Ratio, Status, Trial, Verdict};
 use crate::stats;
 use crate::trial::host::HostFacts;
+use crate::trial::quiet::HostQuiet;
 
 /// One line per claim.
 pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
@@ -337,6 +338,9 @@ fn measured(outcome: &Outcome) -> Vec<(String, String)> {
     ];
     if let Some(peer) = &outcome.peer_host {
         facts.push(("far host", host(peer)));
+    }
+    if let Some(said) = outcome.probe.as_ref().and_then(HostQuiet::sentence) {
+        facts.push(("host between blocks", said));
     }
     facts.push(("quantiles", plan.quantile_definition.clone()));
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

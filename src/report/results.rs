@@ -235,19 +235,21 @@ fn waiting(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
     by_end("waiting", outcome, work, rows, |cost| cost.waiting_ns)
 }
 
+/// Nanoseconds of the near end, and of the far end where that is no kernel.
+type Times = (f64, Option<f64>);
+
 /// Time of the near and the far end for each message or each GB.
 fn by_end(
     what: &str,
     outcome: &Outcome,
     work: Work,
     rows: &[usize],
-    of: fn(&Cost) -> Option<(f64, Option<f64>)>,
+    of: fn(&Cost) -> Option<Times>,
 ) -> Column {
     let cost = |id: &usize| Cost::of(outcome, *id).filter(|cost| cost.work == work);
-    let times: Vec<Option<(f64, Option<f64>)>> =
-        rows.iter().map(|id| cost(id).as_ref().and_then(of)).collect();
+    let times: Vec<Option<Times>> = rows.iter().map(|id| cost(id).as_ref().and_then(of)).collect();
     let scale = Scale::of(times.iter().flatten().map(|(near, _)| *near), Unit::Nanos);
-    let cell = |times: &Option<(f64, Option<f64>)>| {
+    let cell = |times: &Option<Times>| {
         times.map_or_else(Cell::default, |(near, far)| {
             let far = far.map_or_else(|| "kernel".into(), |far| scale.number(far));
             Cell::number(scale.number(near), format!("+ {far}"))

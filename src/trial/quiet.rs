@@ -49,42 +49,33 @@ pub struct ProbePoint {
 
 /// What keeps a host from being calm.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "by")]
-pub enum Disturbance {
-    /// Other programs use its CPUs.
-    Programs {
-        /// The share of their time.
-        share: f64,
-    },
-    /// The hypervisor gives its CPUs to others.
-    Hypervisor {
-        /// The share of their time.
-        share: f64,
-    },
-    /// An echo takes now this long and now that long.
-    Echo {
-        /// The median of one, in nanoseconds.
-        from_ns: u64,
-        /// That of the next.
-        to_ns: u64,
-    },
+pub struct Disturbance {
+    /// Who disturbs.
+    pub by: Disturber,
+    /// How much: the share of CPU time that they take, or how far two echoes in a row lie apart.
+    pub share: f64,
+}
+
+/// Who keeps a host from being calm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disturber {
+    /// Other programs, which use its CPUs.
+    Programs,
+    /// The hypervisor, which gives its CPUs to others.
+    Hypervisor,
+    /// Nobody who is known: an echo takes now this long and now that long.
+    Echo,
 }
 
 impl Disturbance {
     /// What is waited for, in words.
     pub fn words(&self) -> String {
-        let percent = |share: &f64| format!("{:.0} %", 100.0 * share);
-        match self {
-            Disturbance::Programs { share } => {
-                format!("other programs use {} of its CPUs", percent(share))
-            }
-            Disturbance::Hypervisor { share } => {
-                format!("the hypervisor takes {} of its CPU time", percent(share))
-            }
-            Disturbance::Echo { from_ns, to_ns } => {
-                let [from, to] = [*from_ns, *to_ns].map(Nanos);
-                format!("an echo took {from}, and the next one {to}")
-            }
+        let share = format!("{:.0} %", 100.0 * self.share);
+        match self.by {
+            Disturber::Programs => format!("other programs use {share} of its CPUs"),
+            Disturber::Hypervisor => format!("the hypervisor takes {share} of its CPU time"),
+            Disturber::Echo => format!("two echoes in a row differ by {share}"),
         }
     }
 }
@@ -140,13 +131,14 @@ fn disturbance(shares: Shares, last: Option<u64>, echo: Option<u64>) -> Option<D
     let Shares { busy, steal } = shares;
     if busy + steal >= CALM_SHARE {
         return Some(match busy >= steal {
-            true => Disturbance::Programs { share: busy },
-            false => Disturbance::Hypervisor { share: steal },
+            true => Disturbance { by: Disturber::Programs, share: busy },
+            false => Disturbance { by: Disturber::Hypervisor, share: steal },
         });
     }
-    let (from_ns, to_ns) = last.zip(echo)?;
-    let ratio = to_ns.max(from_ns) as f64 / to_ns.min(from_ns).max(1) as f64;
-    (ratio > CALM_RATIO).then_some(Disturbance::Echo { from_ns, to_ns })
+    let (one, other) = last.zip(echo)?;
+    let ratio = one.max(other) as f64 / one.min(other).max(1) as f64;
+    let apart = Disturbance { by: Disturber::Echo, share: ratio - 1.0 };
+    (ratio > CALM_RATIO).then_some(apart)
 }
 
 /// What the host was like.
@@ -348,7 +340,7 @@ mod tests {
             [
                 "other programs use 43 % of its CPUs",
                 "the hypervisor takes 30 % of its CPU time",
-                "an echo took 85.0 µs, and the next one 50.0 µs",
+                "two echoes in a row differ by 70 %",
             ]
         );
         assert_eq!(settled.waited, Nanos::from_millis(4 * 253 + 3));
@@ -356,7 +348,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_longer_than_ten_seconds_or_after_being_stopped() {
-        let busy = Some(Disturbance::Programs { share: 1.0 });
+        let busy = Some(Disturbance { by: Disturber::Programs, share: 1.0 });
         let (settled, told) = play(&[(1.0, 0.0)], &[Some(90_000)], 60);
         assert_eq!(settled.disturbed, busy);
         assert!(settled.waited < LONGEST_SETTLING + Nanos::from_millis(300));
@@ -429,7 +421,7 @@ mod tests {
         let mut quiet = found(around(50_000.0, 0.03, 8, 8));
         quiet.settled(Settled {
             waited: LONGEST_SETTLING,
-            disturbed: Some(Disturbance::Programs { share: 0.5 }),
+            disturbed: Some(Disturbance { by: Disturber::Programs, share: 0.5 }),
         });
         let json = serde_json::to_string(&quiet).unwrap();
         assert_eq!(serde_json::from_str::<HostQuiet>(&json).unwrap(), quiet);

@@ -34,6 +34,9 @@ use deadheat::trial::host::HostFacts;
 use deadheat::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay, TraceFile};
 use deadheat::trial::path_gate::LatenessLimits;
 use deadheat::trial::placement::Placement;
+use deadheat::trial::quiet::{
+    Disturbance, Disturber, HostQuiet, HostState, LevelChange, ProbePoint,
+};
 use deadheat::trial::{PathFacts, Record};
 
 const BLOCKS: u64 = 8;
@@ -366,7 +369,7 @@ pub(crate) fn full() -> Outcome {
         plan: plan(),
         host: host("alpha"),
         peer_host: Some(host("beta")),
-        probe: None,
+        probe: Some(probe()),
         path: PathFacts {
             spec: "beta.example:5210".into(),
             kind: "remote".into(),
@@ -777,8 +780,8 @@ fn record(contender: usize, block: u64) -> Record {
         far_cost: (contender != BBR).then(|| cost(contender, 18_000_000)),
         effective: map(&[("nodelay", "on")]),
         far_effective: map(&[("nodelay", "on")]),
-        effective_by_flow: Vec::new(),
-        far_effective_by_flow: Vec::new(),
+        effective_by_flow: vec![map(&[]), map(&[("rcvbuf", "262144")])],
+        far_effective_by_flow: vec![map(&[]), map(&[("rcvbuf", "524288")])],
         connect_ns: 181_000,
         network_errors: 3,
         retransmits: Some(0),
@@ -946,6 +949,29 @@ fn ledger(contender: usize, lost: u64) -> Ledger {
         };
     }
     ledger
+}
+
+/// A host that was disturbed and whose level rose by half after 6 s.
+fn probe() -> HostQuiet {
+    let mut quiet = HostQuiet {
+        waited_ns: 10_100_000_000,
+        disturbed: Some(Disturbance { by: Disturber::Echo, share: 0.62 }),
+        regimes: Some([(50_500.0, 0.5), (75_500.0, 0.5)].map(|(centre, share)| stats::Regime {
+            centre,
+            share,
+            count: 6,
+        })),
+        changes: vec![LevelChange { at_ms: 1_006_000, from_ns: 50_500.0, to_ns: 75_500.0 }],
+        state: HostState::Drifting,
+        ..HostQuiet::default()
+    };
+    for second in 0..12 {
+        let level = if second < 6 { 50_000 } else { 75_000 };
+        let p50_ns = level + 1_000 * (second % 2);
+        let at_ms = 1_000_000 + 1_000 * second;
+        quiet.add(ProbePoint { at_ms, p50_ns, high_ns: p50_ns + 9_000, steal_share: 0.01 });
+    }
+    quiet
 }
 
 fn cost(contender: usize, scale: u64) -> Cost {

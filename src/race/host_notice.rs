@@ -1,0 +1,78 @@
+//! Warnings of the host itself, in words.
+
+use super::plan::percent;
+use crate::time::Nanos;
+
+/// Something to know of the host that a race ran on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HostNotice {
+    /// The hypervisor took CPU time away.
+    Steal {
+        /// Trials it touched.
+        trials: usize,
+        /// The largest share of one trial.
+        most: f64,
+    },
+    /// The scheduler chose where the ends ran.
+    Placement,
+    /// Other programs were busy when the race began.
+    Busy {
+        /// The share of the CPUs that they used.
+        share: f64,
+        /// How long the race waited for them.
+        waited: Nanos,
+    },
+    /// The host itself was unsteady between blocks.
+    Noisy {
+        /// What an echo varied by from one block to the next, as a share.
+        scatter: f64,
+    },
+}
+
+impl HostNotice {
+    /// The stable word for it.
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            HostNotice::Steal { .. } => "steal",
+            HostNotice::Placement => "host_placement",
+            HostNotice::Busy { .. } => "busy_host",
+            HostNotice::Noisy { .. } => "noisy_host",
+        }
+    }
+
+    pub(super) fn message(&self) -> String {
+        match self {
+            HostNotice::Steal { trials, most } => format!(
+                "the hypervisor took CPU time from {trials} trials, up to {} of one",
+                percent(*most)
+            ),
+            HostNotice::Placement => {
+                "the host's scheduler placed the two ends, perhaps differently in each trial".into()
+            }
+            HostNotice::Busy { share, waited } => format!(
+                "other programs used {} of this host's CPUs before the first block, and still did \
+                 after {:.0} s of waiting",
+                percent(*share),
+                waited.0 as f64 / 1e9
+            ),
+            HostNotice::Noisy { scatter } => format!(
+                "this host is unsteady: an echo between blocks, with no contender in it, varied by {} \
+                 from one block to the next",
+                percent(*scatter)
+            ),
+        }
+    }
+
+    pub(super) fn advice(&self) -> &'static str {
+        match self {
+            HostNotice::Steal { .. } => "race on a host of its own, or at a quieter time",
+            HostNotice::Placement => {
+                "use --placement same-core, cross-core or busy to hold it equal"
+            }
+            HostNotice::Busy { .. } => "stop them and race again",
+            HostNotice::Noisy { .. } => {
+                "stop other programs, or raise --budget: more blocks make up for noise"
+            }
+        }
+    }
+}
