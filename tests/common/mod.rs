@@ -177,10 +177,16 @@ pub(crate) fn emulated() -> Outcome {
 }
 
 fn built_path() -> BuiltPath {
-    let rated = |loss| BuiltWay { loss_share: Some(loss), rate_bps: Some(20_000_000), trace: None };
+    let rated = |loss| BuiltWay {
+        loss_share: Some(loss),
+        rate_bps: Some(20_000_000),
+        nic_bps: Some(10_000_000_000),
+        trace: None,
+    };
     let traced = BuiltWay {
         loss_share: Some(0.0),
         rate_bps: None,
+        nic_bps: Some(1_000_000_000),
         trace: Some(TraceFile {
             file: "train.txt".into(),
             sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".into(),

@@ -422,8 +422,8 @@ mod tests {
 
     use super::*;
     use crate::path::emulated::testing::datagrams;
-    use crate::path::network::Link;
-    use crate::path::trace::{Step, Trace};
+    use crate::path::network::{Link, Rate};
+    use crate::path::trace::{Content, Step, Trace};
 
     /// One end of a pair of sockets that keep messages apart; the other is a host's device.
     struct Wire {

@@ -2,8 +2,8 @@ use super::*;
 use crate::contract::Direction;
 use crate::path::emulated::testing::{HEADERS, Notes, datagrams};
 use crate::path::network::{
-    Discipline, Ecn, GilbertElliott, Jitter, Limit, Loss, LossPer, Order, Queue, Rate, Reorder,
-    Shape,
+    Discipline, Ecn, GilbertElliott, Jitter, Limit, Loss, LossPer, Nic, Order, Queue, Rate,
+    Reorder, Shape,
 };
 use crate::path::segment::VNET;
 use crate::rng::SplitMix64;
@@ -280,6 +280,7 @@ fn any_model(rng: &mut SplitMix64) -> Impairments {
         patience: Nanos::from_micros(900),
     });
     Impairments {
+        nic: Nic::Usual,
         loss,
         loss_per: if rng.below(2) == 0 { LossPer::Packet } else { LossPer::Super },
         duplicate: share(rng),
