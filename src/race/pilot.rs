@@ -28,8 +28,9 @@ const MOST_FAILED: usize = 3;
 /// Trials of the pilot where each is long: one to warm up, and two for the time they take.
 const FEW_TRIALS: u64 = 2;
 
-/// The longest trial, in times of the shortest.
-const LONGEST: u64 = 20;
+/// The longest trial, in times of the shortest. Six trials tell roughly what is best, and hosts drift
+/// within a second, which many short trials in turn are the remedy for.
+const LONGEST: u64 = 4;
 
 /// Parts of a trial of the pilot for which its figure is known, in the shortest trial.
 const PARTS_OF_FEWEST: u64 = 2;

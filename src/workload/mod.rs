@@ -394,10 +394,6 @@ pub struct Piece {
     pub report: ContentReport,
 }
 
-/// The most that lateness may do to a claimed figure in a trial that counts, as a ratio: twice the
-/// usual margin. What is less is part of the figure, and is carried into the intervals.
-const MOST_LATE_EFFECT: f64 = 1.10;
-
 /// The largest share of sends that may be late in a trial that counts.
 const MOST_LATE: f64 = 0.25;
 

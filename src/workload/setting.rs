@@ -51,9 +51,10 @@ impl Setting {
         Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_START_UP, MOST_START_UP)
     }
 
-    /// The shortest steady time that has a rate worth the name: twice the start-up.
+    /// The shortest steady time that has a rate worth the name: as long as the start-up. Seven blocks of
+    /// two contenders and the control then fit a minute.
     pub(super) fn steady(&self) -> Nanos {
-        Nanos(self.rtt_or_long().0.saturating_mul(40)).clamp(LEAST_STEADY, MOST_STEADY)
+        Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_STEADY, MOST_STEADY)
     }
 }
 
@@ -62,8 +63,8 @@ const LEAST_START_UP: Nanos = Nanos::from_millis(50);
 const MOST_START_UP: Nanos = Nanos::from_millis(1_300);
 /// A steady time at least: a few ticks of the scheduler (4 to 10 ms), many times over.
 const LEAST_STEADY: Nanos = Nanos::from_millis(300);
-/// With the longest start-up a trial takes less than 4 s.
-const MOST_STEADY: Nanos = Nanos::from_millis(2_600);
+/// With the longest start-up a trial takes less than 3 s.
+const MOST_STEADY: Nanos = Nanos::from_millis(1_300);
 
 /// How long a trial has to be, where its settings leave that open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_takes_less_than_four_seconds_on_any_path() {
+    fn a_trial_takes_less_than_three_seconds_on_any_path() {
         let times = |setting: Setting| (setting.start_up(), setting.steady());
         let ms = Nanos::from_millis;
         assert_eq!(times(Setting::LOOPBACK), (ms(50), ms(300)));
-        assert_eq!(times(path(50)), (ms(1_000), ms(2_000)));
-        assert_eq!(times(path(600)), (ms(1_300), ms(2_600)));
+        assert_eq!(times(path(50)), (ms(1_000), ms(1_000)));
+        assert_eq!(times(path(600)), (ms(1_300), ms(1_300)));
         assert_eq!(times(Setting::REMOTE), times(path(50)));
     }
 
