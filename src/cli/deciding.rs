@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::race::outcome::Outcome;
 use crate::race::{Claims, Request};
 use crate::stats::Outcome as Ruled;
+use crate::trial::idle::Idle;
 use crate::units::parse_share;
 
 use super::Verdict;
@@ -18,6 +19,13 @@ pub(super) struct Deciding {
     /// Claim something about the floor, too, which the far kernel answers
     #[arg(long, value_name = "WHICH", value_enum, hide_short_help = true)]
     claims: Option<All>,
+    /// Keep idle CPUs awake while trials run, or let them sleep as the host does
+    ///
+    /// Awake is the default where both ends are on this machine and the kernel allows it: as root, by
+    /// /dev/cpu_dma_latency. How long a CPU takes to wake up is the same for every transport, and on
+    /// many virtual machines it varies more than they differ.
+    #[arg(long, value_name = "awake|host", hide_short_help = true)]
+    idle: Option<String>,
     /// Exit with 4 if any claim is undecided
     #[arg(long, hide_short_help = true)]
     decided: bool,
@@ -34,6 +42,9 @@ impl Deciding {
     pub(super) fn ask(&self, mut request: Request) -> Result<Request> {
         if let Some(resolve) = &self.resolve {
             request = request.resolve(share("resolution", resolve, "2%")?);
+        }
+        if let Some(idle) = &self.idle {
+            request = request.idle(Idle::parse(idle)?);
         }
         Ok(if self.claims.is_some() { request.claims(Claims::All) } else { request })
     }
@@ -70,7 +81,7 @@ mod tests {
     use super::*;
     use crate::race::testing;
 
-    const DECIDED: Deciding = Deciding { resolve: None, claims: None, decided: true };
+    const DECIDED: Deciding = Deciding { resolve: None, claims: None, idle: None, decided: true };
 
     #[test]
     fn shares_out_of_range_are_refused_with_what_would_be_right() {

@@ -41,6 +41,7 @@ fn words(asked: &Asked) -> Words {
         claims_all,
         confidence,
         placement,
+        idle,
         vary,
         interval_ns,
         explain,
@@ -62,6 +63,9 @@ fn words(asked: &Asked) -> Words {
     }
     if let Some(placement) = placement {
         words.option("placement", placement);
+    }
+    if let Some(idle) = idle {
+        words.option("idle", idle);
     }
     if let Some(blocks) = blocks {
         words.option("blocks", blocks.to_string());

@@ -141,6 +141,9 @@ pub struct Asked {
     /// The placement, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
+    /// `awake` or `host`: what idle CPUs were to do, where that was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
     /// What to vary, where anything was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vary: Vec<Factor>,
@@ -163,6 +166,10 @@ pub struct Fixed {
     pub placement: String,
     /// Why it is that.
     pub placement_reason: String,
+    /// `awake` where idle CPUs were kept out of sleep states, `host` where they slept as the host lets
+    /// them; absent where there were none, and in files of before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
     /// Blocks at most.
     pub blocks_max: u64,
     /// The looks: after how many blocks, at which error level.

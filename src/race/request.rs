@@ -12,6 +12,7 @@ use crate::path::Path;
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::files::Overwrite;
+use crate::trial::idle::Idle;
 use crate::trial::intervals;
 use crate::trial::path_gate;
 use crate::trial::path_time;
@@ -63,6 +64,7 @@ pub struct Request {
     pub(super) confidence: f64,
     pub(super) seed: Option<u64>,
     pub(super) placement: Option<String>,
+    pub(super) idle: Option<Idle>,
     pub(super) interval: Option<Nanos>,
     pub(super) title: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
@@ -96,6 +98,7 @@ impl Request {
             confidence: DEFAULT_CONFIDENCE,
             seed: None,
             placement: None,
+            idle: None,
             interval: None,
             title: None,
             labels: BTreeMap::new(),
@@ -186,6 +189,18 @@ impl Request {
         self
     }
 
+    /// What idle CPUs do while trials run. Where nothing is said, they are kept awake if both ends are on
+    /// this machine, its kernel lets us, and blocks do not have times to wait for.
+    pub fn idle(mut self, idle: Idle) -> Request {
+        self.idle = Some(idle);
+        self
+    }
+
+    /// What idle CPUs are to do, before the runner is asked.
+    pub(super) fn asked_idle(&self) -> Option<Idle> {
+        self.idle.or(self.every.map(|_| Idle::Host))
+    }
+
     /// The time between two points of each trial's series, 10 ms to 1 h; 100 ms where none is given.
     pub fn interval(mut self, interval: Nanos) -> Request {
         self.interval = Some(interval);
@@ -268,6 +283,7 @@ impl Request {
             claims_all: self.claims == Claims::All,
             confidence: self.confidence,
             placement: self.placement.clone(),
+            idle: self.idle.map(|idle| idle.name().to_owned()),
             vary: self.vary.clone(),
             interval_ns: self.interval.map(|interval| interval.0),
             explain: self.after == After::Explain,

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::trial::End;
 use crate::trial::files::Overwrite;
+use crate::trial::idle::Idle;
 use crate::trial::placement::Placement;
 use crate::workload;
 
@@ -62,6 +63,7 @@ pub fn resume(
     common.run_as(&before.plan);
     let (host, _) = stage.runner.hosts()?;
     stage.runner.placement(Some(placement), load)?;
+    stage.runner.idle(request.asked_idle())?;
     quiet::settle_again(&mut stage, &mut before);
     let began = stage.clock.now();
     let mut notices = Vec::new();
@@ -132,6 +134,7 @@ fn request(outcome: &Outcome) -> Request {
     request.confidence = asked.confidence;
     request.seed = Some(outcome.seed);
     request.placement.clone_from(&asked.placement);
+    request.idle = asked.idle.as_deref().and_then(|idle| Idle::parse(idle).ok());
     request.interval = asked.interval_ns.map(Nanos);
     if asked.explain {
         request = request.explain();

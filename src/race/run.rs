@@ -57,6 +57,7 @@ impl Request {
         };
         let (host, peer_host) = stage.runner.hosts()?;
         let placement = stage.runner.placement(checked.placement, checked.load)?;
+        let idle = stage.runner.idle(self.asked_idle())?;
         let probe = quiet::settle(&mut stage);
         // What the host took to settle is not the race's time.
         let began = stage.clock.now();
@@ -65,9 +66,10 @@ impl Request {
         rule_out(&mut entrants, &mut stage, checked.load)?;
         let pilot = pilot::run(self, &mut stage, &common, &mut entrants, seed)?;
         let elapsed = stage.clock.now() - began;
-        let Planned { fixed, limit } =
+        let Planned { mut fixed, limit } =
             plan::fix(self, &checked.metrics, &entrants, placement, &pilot, elapsed)?;
         common.run_as(&fixed);
+        fixed.idle = idle.map(|idle| idle.name().to_owned());
         let block = plan::block_time(plan::per_block(&entrants), &pilot);
         let Checked { contenders, metrics, factors, .. } = checked;
         let outcome = Outcome {

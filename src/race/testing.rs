@@ -40,6 +40,7 @@ pub(crate) fn outcome(contenders: usize) -> Outcome {
             margin_reason: String::new(),
             placement: Placement::SameCore.to_string(),
             placement_reason: String::new(),
+            idle: None,
             blocks_max: 40,
             looks: Plan::new(40, 1, 0.05).looks,
             claims: plan::claims(&checked.entrants, &checked.metrics) as u64,

@@ -20,6 +20,7 @@ use super::EmulatedPath;
 use super::control::{self, AgentPlan, AgentReport, ToAgent};
 use super::files::{Files, Overwrite};
 use super::host::HostFacts;
+use super::idle::{Awake, Idle};
 use super::host_probe::HostProbe;
 use super::link::Link;
 use super::live::{Live, Row};
@@ -72,6 +73,8 @@ pub struct Agents {
     files: Files,
     /// Measures this host where the race's placement puts the ends, once that is known.
     probe: Option<HostProbe>,
+    /// Held where the CPUs are to stay awake.
+    awake: Option<Awake>,
 }
 
 /// Is told of each interval of a trial under way.
@@ -89,6 +92,7 @@ impl Agents {
             noted: None,
             files: Files::default(),
             probe: None,
+            awake: None,
         }
     }
 
@@ -286,6 +290,15 @@ impl Runner for Agents {
         placement.assign(ends, topology)?;
         self.probe = Some(HostProbe::new(placement, ends, topology, Arc::clone(&self.stop)));
         Ok((placement, why))
+    }
+
+    fn idle(&mut self, asked: Option<Idle>) -> Result<Option<Idle>> {
+        self.awake = match (asked, &self.far) {
+            (Some(Idle::Host), _) | (None, Far::Server { .. }) => None,
+            (Some(Idle::Awake), _) => Some(Awake::hold()?),
+            (None, Far::Loopback(_) | Far::Emulated(_)) => Awake::hold().ok(),
+        };
+        Ok(Some(if self.awake.is_some() { Idle::Awake } else { Idle::Host }))
     }
 
     fn settle(&mut self, tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {

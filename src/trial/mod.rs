@@ -32,6 +32,7 @@ pub mod files;
 pub mod findings;
 pub mod host;
 pub mod host_probe;
+pub mod idle;
 pub mod intervals;
 pub mod link;
 pub mod live;
@@ -58,6 +59,7 @@ pub mod usage;
 pub use emulated::EmulatedPath;
 use explain::{EndNotes, Pass};
 use host::HostFacts;
+use idle::Idle;
 use path_facts::BuiltPath;
 use placement::{Load, Placement};
 use quiet::{Disturbance, ProbePoint, Settled};
@@ -116,6 +118,15 @@ pub trait Runner {
     /// # Errors
     /// Where the placement asked for is not possible, saying what is.
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)>;
+
+    /// What idle CPUs do from now on: as asked, or awake where trials run on this machine alone and it
+    /// lets us. `None` where there are no CPUs.
+    ///
+    /// # Errors
+    /// Where they are asked to stay awake and cannot be kept so.
+    fn idle(&mut self, _asked: Option<Idle>) -> Result<Option<Idle>> {
+        Ok(None)
+    }
 
     /// The facts of both hosts: near, and far where it is another.
     ///

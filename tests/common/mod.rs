@@ -617,6 +617,7 @@ fn asked() -> Asked {
         claims_all: false,
         confidence: 0.95,
         placement: Some("cross-core".into()),
+        idle: Some("awake".into()),
         vary: Vec::new(),
         interval_ns: Some(500_000_000),
         explain: true,
@@ -631,6 +632,7 @@ fn plan() -> Fixed {
         placement: "cross-core".into(),
         placement_reason: "as asked; each end has a CPU of its own and sleeps between messages"
             .into(),
+        idle: Some("awake".into()),
         blocks_max: 40,
         looks: looks.map(|(blocks, alpha)| stats::Look { blocks, alpha }).to_vec(),
         claims: 6,

@@ -5,6 +5,7 @@ use crate::report::content::{blocks_done, entered};
 use crate::report::{factors, imported, words};
 use crate::spec::Spec;
 use crate::time::Nanos;
+use crate::trial::idle::Idle;
 use crate::trial::placement::Placement;
 use crate::units;
 
@@ -16,6 +17,9 @@ pub(in crate::report) fn subtitle(outcome: &Outcome) -> String {
     let mut place = path(outcome);
     if let Some(placement) = placement(outcome) {
         place.push_str(&format!(" {placement}"));
+        if outcome.plan.idle.as_deref() == Some(Idle::Awake.name()) {
+            place.push_str(" kept awake");
+        }
     }
     let mut parts = vec![format!("{}, {place}", workload(outcome))];
     if outcome.title.is_some() {
