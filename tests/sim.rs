@@ -238,7 +238,6 @@ fn a_race_is_the_same_to_the_last_bit() {
         Race::new(["sim-datagram", "sim-arq"])
             .path("sim:delay=10ms,jitter=2ms,loss=1%,rate=20mbit,queue=50ms")
             .workload("ping:count=200")
-            .budget(Nanos::from_secs(20))
             .seed(seed)
     };
     let first = saved(&race(7));

@@ -10,8 +10,9 @@ use super::plan::{alpha, claimed, in_percent, percent};
 use super::table::{Pairs, Table};
 use crate::stats::{self, Claim, Outcome as Ruled};
 
-/// The share of the race's error that the alarm has: 0.5 % of races of 95 % confidence.
-const ALARM_SHARE: f64 = 0.1;
+/// The share of the race's error that the alarm has at each of four looks: 0.5 % of races of 95 %
+/// confidence in all. A race may end at any of them.
+const ALARM_SHARE: f64 = 0.1 / 4.0;
 
 /// The share of the margin below which a difference of original and copy moves no verdict.
 const HARMLESS: f64 = 0.2;
@@ -42,7 +43,7 @@ pub(super) fn control<'a>(
     // The interval shown is the race's; only an alarm is a decision.
     let shown = Stand::Look { alpha: alpha(outcome.asked.confidence) };
     let mut verdicts = judge(outcome, &[], &questions, alpha(outcome.asked.confidence), shown);
-    let alarms = alarms(&questions, outcome.plan.margin, stand);
+    let alarms = alarms(&questions, outcome, stand);
     for (verdict, alarm) in verdicts.iter_mut().zip(alarms) {
         let found = match verdict.outcome {
             _ if alarm => Ruled::Ahead,
@@ -61,8 +62,8 @@ pub(super) fn control<'a>(
 }
 
 /// Which of the questions show a difference that chance makes in one of 200 sound races.
-fn alarms(questions: &[Question<'_>], margin: f64, stand: Stand) -> Vec<bool> {
-    let Stand::Look { alpha } = stand else { return vec![false; questions.len()] };
+fn alarms(questions: &[Question<'_>], outcome: &Outcome, stand: Stand) -> Vec<bool> {
+    let Stand::Look { .. } = stand else { return vec![false; questions.len()] };
     let claims: Vec<Claim<'_>> = questions
         .iter()
         .map(|question| Claim {
@@ -70,8 +71,8 @@ fn alarms(questions: &[Question<'_>], margin: f64, stand: Stand) -> Vec<bool> {
             slack: question.pairs.slack,
         })
         .collect();
-    let rulings =
-        stats::rule(&claims, stats::Better::Lower, HARMLESS * margin, ALARM_SHARE * alpha);
+    let level = ALARM_SHARE * alpha(outcome.asked.confidence);
+    let rulings = stats::rule(&claims, stats::Better::Lower, HARMLESS * outcome.plan.margin, level);
     rulings.iter().map(|ruling| ruling.outcome == Ruled::Ahead).collect()
 }
 

@@ -9,7 +9,8 @@
 //! | `pilot` | the trials before the first block |
 //! | `ends` | who runs the trials: agents, or a simulation |
 //! | `every` | blocks that begin at their times |
-//! | `run` | the loop: blocks, looks, saving, the end |
+//! | `run` | what comes before the first block, and who runs it |
+//! | `course` | the loop: blocks, looks, saving, the end |
 //! | `block` | one block: repeats, blocked and failed trials |
 //! | [`analyse`] | from trials to summary and verdicts; pure |
 //! | `table` | figures by contender and block, and the log-ratios that they make; pure |
@@ -58,6 +59,7 @@ mod cells;
 pub mod command;
 pub mod compare;
 mod control;
+mod course;
 pub mod date;
 pub mod differences;
 mod ends;

@@ -171,6 +171,20 @@ pub enum Decides {
     No,
 }
 
+const EXCLUSIONS_ADVICE: &str = "race again when the host is quieter; with --details the verdicts on \
+                                 all trials stand beside the others";
+
+fn exclusions_differ(Differing { more, less }: &Differing, decides: Decides) -> String {
+    let then = match decides {
+        Decides::Yes => "counted with them, a verdict is another one",
+        Decides::No => "counted with them, the verdicts are the same",
+    };
+    format!(
+        "gates excluded {} of {} trials of {} and {} of {} of {}; {then}",
+        more.failed, more.trials, more.label, less.failed, less.trials, less.label
+    )
+}
+
 impl Notice {
     /// The stable word for it.
     pub fn code(&self) -> &'static str {
@@ -239,16 +253,7 @@ impl Notice {
             Notice::Fragmented(losses) => fragmented(losses),
             Notice::ReceiveBuffer(losses) => receive_buffer(losses),
             Notice::SendQueue(losses) => send_queue(losses),
-            Notice::ExclusionsDiffer { who: Differing { more, less }, decides } => {
-                let then = match decides {
-                    Decides::Yes => "counted with them, a verdict is another one",
-                    Decides::No => "counted with them, the verdicts are the same",
-                };
-                format!(
-                    "gates excluded {} of {} trials of {} and {} of {} of {}; {then}",
-                    more.failed, more.trials, more.label, less.failed, less.trials, less.label
-                )
-            }
+            Notice::ExclusionsDiffer { who, decides } => exclusions_differ(who, *decides),
             Notice::LoopbackLoss { labels, lost } => format!(
                 "{lost} messages of {} were lost on loopback, where only full buffers lose any",
                 labels.join(", ")
@@ -298,10 +303,7 @@ impl Notice {
                 "pin both ends with --placement same-core or cross-core, and look at the trials \
                  one by one"
             }
-            Notice::ExclusionsDiffer { .. } => {
-                "race again when the host is quieter; with --details the verdicts on all trials stand \
-                 beside the others"
-            }
+            Notice::ExclusionsDiffer { .. } => EXCLUSIONS_ADVICE,
             Notice::Host(notice) => notice.advice(),
             Notice::GateFailures { of_path: 1.., .. } => {
                 "leave the path's threads a CPU of their own (--placement same-core, fewer programs), \

@@ -1,12 +1,13 @@
 //! Going on with a race that was broken off, and running one again as it was.
 
 use super::cells;
+use super::course::Course;
 use super::notice::Notice;
 use super::outcome::{Outcome, Status};
 use super::plan;
 use super::quiet;
 use super::request::{Checked, Claims, Request};
-use super::run::{Course, blocks_done};
+use super::run::blocks_done;
 use super::schedule;
 use super::stage::{Event, Stage};
 use crate::error::{Error, Result};

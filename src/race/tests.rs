@@ -83,7 +83,7 @@ fn a_budget_that_is_spent_leaves_undecided_with_what_it_would_take() {
     let verdict = &outcome.verdicts[0];
     assert_eq!(verdict.outcome, stats::Outcome::Undecided);
     assert!(verdict.more_blocks.is_some_and(|more| more > 10), "{verdict:?}");
-    assert!(verdict.note.contains("more blocks"), "{}", verdict.note);
+    assert!(verdict.note.contains("more should decide it"), "{}", verdict.note);
     // 100 ms for the warm-up, 300 ms a block.
     assert_eq!((outcome.plan.blocks_max, blocks(&outcome)), (9, 9));
 }
@@ -116,7 +116,8 @@ fn a_single_contender_is_described_without_verdicts() {
     let outcome = run(&ask(&["udp"]), tie()).unwrap();
     assert_eq!((outcome.status, blocks(&outcome)), (Status::Budget, 12));
     assert_eq!((outcome.verdicts.len(), outcome.plan.claims), (0, 0));
-    assert_eq!(outcome.summary[0].trials, 12);
+    // Those of its copy are its own, too.
+    assert_eq!(outcome.summary[0].trials, 2 * 12);
     assert_eq!(codes(&outcome), ["single_contender"]);
     assert!(outcome.control.is_some() && outcome.trusted());
 }
@@ -124,7 +125,7 @@ fn a_single_contender_is_described_without_verdicts() {
 #[test]
 fn a_control_that_is_no_tie_takes_the_trust_away() {
     // A runner cannot tell the copy; this one has looked into the schedule.
-    let copies: Vec<(u64, usize)> = (0..12)
+    let copies: Vec<(u64, usize)> = (0..40)
         .map(|n| {
             let block = super::schedule::block(7, n, &[0, 1], &[]);
             let at = |slot: &super::schedule::Slot| slot.role == super::schedule::Role::Control;
@@ -132,7 +133,7 @@ fn a_control_that_is_no_tie_takes_the_trust_away() {
         })
         .collect();
     let mut turn = BTreeMap::new();
-    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+    let outcome = run(&ask(&["tcp", "udp"]).blocks(40), |order| {
         let turn = turn.entry(order.seed).or_insert(0);
         *turn += 1;
         let copy = copies.contains(&(order.seed, *turn - 1));
@@ -249,7 +250,7 @@ fn gates_that_fail_too_often_take_the_trust_away_after_two_repeats_each() {
     .unwrap();
     let of_first = outcome.trials.iter().filter(|trial| trial.block == 0);
     assert_eq!(of_first.count(), 2 + 3);
-    assert_eq!(codes(&outcome), [UNTRUSTED_GATE]);
+    assert_eq!(codes(&outcome), [UNTRUSTED_GATE, "exclusions_differ"]);
     assert!(!outcome.trusted());
     assert_eq!(outcome.verdicts[0].ratio, None);
 }
@@ -415,7 +416,7 @@ fn a_replay_has_the_same_plan_order_and_seeds() {
         .title("again")
         .label("kernel", "6.18");
     let first = run(&request, repeatable()).unwrap();
-    assert!(first.plan.margin > 0.05, "measured by the pilot");
+    assert!(first.plan.blocks_max < 40, "what there was time for, by the pilot");
     let mut second = run(&replay(&first), repeatable()).unwrap();
     assert_eq!(second.plan, first.plan);
     assert_eq!(second.asked.placement.as_ref(), Some(&first.plan.placement));

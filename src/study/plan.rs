@@ -3,8 +3,8 @@
 use super::model::{RacePlan, Study};
 use super::outcome::Setting;
 use crate::error::Result;
-use crate::race::Request;
 use crate::race::command::quoted;
+use crate::race::{Claims, Request};
 use crate::time::Nanos;
 use crate::units;
 
@@ -41,7 +41,9 @@ impl RacePlan {
     /// # Errors
     /// [`crate::Error::Usage`] where a duration or a share cannot be read.
     pub fn request(&self) -> Result<Request> {
-        let mut request = Request::new(self.contenders.clone()).workload(&self.workload);
+        // A study says itself what it compares, and a floor may be part of it.
+        let mut request =
+            Request::new(self.contenders.clone()).workload(&self.workload).claims(Claims::All);
         if let Some(path) = &self.path {
             request = request.path(path);
         }

@@ -23,6 +23,7 @@ use crate::workload::{Half, HalfReport, NamedFile, Part, Task};
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use super::counters;
 use super::driver::{Flow, Meter, Signal, Waiting, Watch};
+use super::effective::by_flow;
 use super::explain::probed::Probe;
 use super::explain::{Before, FlowNotes, Pass};
 use super::intervals::Sampler;
@@ -408,19 +409,6 @@ impl Session {
         report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
         (report, conns)
     }
-}
-
-/// The options of the first flow, and by flow those that it has otherwise.
-fn by_flow(all: Vec<Effective>) -> (Effective, Vec<Effective>) {
-    let first = all.first().cloned().unwrap_or_default();
-    let otherwise = |own: Effective| -> Effective {
-        own.into_iter().filter(|(name, value)| first.get(name) != Some(value)).collect()
-    };
-    let mut each: Vec<Effective> = all.into_iter().map(otherwise).collect();
-    if each.iter().all(Effective::is_empty) {
-        each.clear();
-    }
-    (first, each)
 }
 
 fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::contract::{Framing, PeerKind, Reach, Side};
+use crate::contract::{PeerKind, Reach, Side};
 use crate::error::{Error, Result};
 use crate::figures::path::PathFigures;
-use crate::figures::{ConnStats, Cost, Packets};
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::Token;
-use crate::transport::{Contender, Endpoint, Info};
-use crate::workload::{Content, NamedFile, Reports, Task};
+use crate::transport::{Contender, Endpoint};
+use crate::workload::{NamedFile, Task};
 
 use super::EmulatedPath;
-use super::control::{self, AgentPlan, AgentReport, ToAgent};
+use super::conclude::conclude;
+use super::control::{self, AgentPlan, ToAgent};
 use super::files::{Files, Overwrite};
 use super::host::HostFacts;
-use super::idle::{Awake, Idle};
 use super::host_probe::HostProbe;
+use super::idle::{Awake, Idle};
 use super::link::Link;
 use super::live::{Live, Row};
 use super::means::NO_FILES;
@@ -406,83 +406,6 @@ impl BothReports {
 
 fn is_far(file: &NamedFile) -> bool {
     file.side == Side::Far
-}
-
-/// What both ends' reports come to.
-pub(super) fn conclude(
-    contender: &Contender,
-    task: &dyn Task,
-    reports: &BothReports,
-) -> (Record, Option<Content>) {
-    let (near, far) = (&reports.near, reports.far.as_ref());
-    let info = contender.transport.info();
-    let findings = task.conclude(&Reports {
-        near: &near.halves,
-        far: far.map_or(&[], |far| &far.halves),
-        near_conns: &near.conns,
-        far_conns: far.map_or(&[], |far| &far.conns),
-        guarantees: &info.guarantees,
-    });
-    let open = findings.ledger.accounts().find(|(_, account)| !account.closes());
-    let why_open = open.map(|(way, account)| {
-        let why = account.open_because.clone().unwrap_or_else(|| "the sums differ".into());
-        format!("the {way} ledger does not close: {why}")
-    });
-    let why_invalid = findings.why_invalid.or(why_open);
-    let conns: Vec<&ConnStats> =
-        near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
-    let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);
-    let record = Record {
-        valid: why_invalid.is_none(),
-        why_invalid,
-        implementation: String::new(),
-        metrics: findings.metrics,
-        censored: findings.censored,
-        rtt_ns: findings.rtt_ns,
-        send_lateness_ns: findings.send_lateness_ns,
-        late_effect: findings.late_effect,
-        segments: findings.segments,
-        warmup: findings.warmup,
-        paced: findings.paced,
-        clock: findings.clock,
-        ledger: findings.ledger,
-        verified: None,
-        cost: near.cost.clone(),
-        far_cost: far.map(|far| far.cost.clone()).filter(|cost| *cost != Cost::default()),
-        effective: near.effective.clone(),
-        far_effective: far.map(|far| far.effective.clone()).unwrap_or_default(),
-        effective_by_flow: near.effective_by_flow.clone(),
-        far_effective_by_flow: far.map(|far| far.effective_by_flow.clone()).unwrap_or_default(),
-        connect_ns: near.conns.iter().map(|conn| conn.connect_ns).max().unwrap_or(0),
-        retransmits,
-        network_errors: conns.iter().map(|conn| conn.network_errors).sum(),
-        delivered_bytes: Some(delivered_bytes(near, far)),
-        packets: packets(info, task.largest_message() as u64, &near.conns),
-        counters: near.counters,
-        far_counters: far.and_then(|far| far.counters),
-        path: None,
-        path_invalid: None,
-        intervals: near.series.clone(),
-        far_intervals: far.map(|far| far.series.clone()).unwrap_or_default(),
-        steal_share: near.steal_share,
-        load: near.load,
-        started_ms: 0,
-        took_ns: 0,
-    };
-    (record, findings.content)
-}
-
-fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
-    let halves = near.halves.iter().chain(far.into_iter().flat_map(|far| &far.halves));
-    halves.fold(0, |sum, half| sum.saturating_add(half.received.bytes))
-}
-
-/// The packets that messages of `message_bytes` make on the path that the connections found.
-fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packets> {
-    if info.guarantees.framing != Framing::Messages {
-        return None;
-    }
-    conns.iter().find_map(|conn| conn.headers?.packets_of(message_bytes))
 }
 
 fn epoch_ms() -> u64 {

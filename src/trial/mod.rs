@@ -20,10 +20,12 @@ use crate::workload::HalfReport;
 
 mod agent;
 pub mod agents;
+mod conclude;
 pub mod control;
 pub mod counters;
 pub mod doctor;
 pub mod driver;
+mod effective;
 mod emulated;
 pub mod emulator;
 pub mod explain;

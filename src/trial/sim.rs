@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::agents::conclude;
+use super::conclude::conclude;
 use super::control::AgentReport;
 use super::driver::{Flow, Waiting};
 use super::host::HostFacts;

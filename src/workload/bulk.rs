@@ -550,8 +550,8 @@ mod tests {
         let setting = Setting { rtt: Some(Nanos::from_millis(50)), ..Setting::REMOTE };
         let on_path = super::super::parse_on("bulk:size=9000", &setting).unwrap();
         let spec = on_path.spec().to_string();
-        assert!(spec.ends_with("time=2000ms,verify=off,warmup=1000ms"), "{spec}");
-        assert_eq!(on_path.planned(), Some(Nanos::from_secs(3)));
+        assert!(spec.ends_with("time=1000ms,verify=off,warmup=1000ms"), "{spec}");
+        assert_eq!(on_path.planned(), Some(Nanos::from_secs(2)));
         assert_eq!(task(&spec).spec().to_string(), spec, "the same anywhere");
         let bytes = task("bulk:bytes=1MB").spec().to_string();
         assert!(!bytes.contains("warmup") && !bytes.contains("time="), "{bytes}");

@@ -7,19 +7,21 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Distribution, Metric, Quantile, Role, Unit};
+use crate::figures::{Better, Metric, Role, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::{self, account};
 use super::setting::{spoken, typed};
-use super::{
-    Findings, Half, HalfReport, Info, Lengths, MOST_LATE, Numbering, Part,
-    Reports, Setting, Task, Workload,
-};
+use super::{Findings, Half, Info, Lengths, Numbering, Part, Reports, Setting, Task, Workload};
 
 mod asker;
+mod defaults;
 mod echoer;
+mod gate;
+
+use defaults::{SHORTEST_INTERVAL, default_interval, default_timeout};
+use gate::put_percentiles;
 
 /// The workload.
 pub(super) struct Ping;
@@ -135,15 +137,6 @@ struct PingTask {
 /// The most questions that may be open at once, as each keeps 24 bytes.
 const MOST_OPEN: u64 = 1 << 20;
 
-/// The interval on loopback, and the least that a path's round trip makes of it.
-const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
-
-/// The longest interval by default: a trial of 120 messages takes 2.4 s.
-const LONGEST_INTERVAL: Nanos = Nanos::from_millis(20);
-
-/// Bytes of headers that a message takes on the way at most, about.
-const HEADERS: u64 = 60;
-
 /// Questions that warm up by default: Linux acknowledges a connection's first 16 segments at once
 /// (TCP_MAX_QUICKACKS), and caches, page tables and the CPU's clock have then seen the way there and
 /// back.
@@ -158,37 +151,6 @@ const COUNT_CLOSED: u64 = 2_000;
 
 /// A round trip of a closed loop on loopback, about.
 const ROUND_TRIP: Nanos = Nanos::from_micros(50);
-
-/// Time between sends where none is given. A stream that waits for a lost segment holds back all
-/// messages behind it for about two round trips. With two fifths of one between sends, 1 % of loss
-/// each way holds back one in ten of them, and the median is the path's; with a message each
-/// millisecond it would hold back most, and the question would be another. No message is to wait for
-/// the one before it at the path's rate, either.
-fn default_interval(setting: &Setting, size: usize) -> Nanos {
-    let fifths = Nanos(setting.rtt_or_long().0 / 5 * 2);
-    let by_path = fifths.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
-    let packet = setting
-        .rate
-        .map_or(0, |rate| (size as u64 + HEADERS).saturating_mul(8_000_000_000) / rate.0.max(1));
-    let whole = by_path.max(Nanos(packet.saturating_mul(2))).0.div_ceil(1_000_000);
-    Nanos::from_millis(whole)
-}
-
-/// After this an answer counts as lost, where nothing else is said: eight round trips are time for a
-/// stream to send a lost segment again three times over. A trial with a loss near its end waits this
-/// long for it, so more would cost time and nothing else. Of the way to a server elsewhere little is
-/// known.
-fn default_timeout(setting: &Setting) -> Nanos {
-    match setting.rtt {
-        Some(rtt) => Nanos(rtt.0.saturating_mul(8)).max(Nanos::from_secs(1)),
-        None => Nanos::from_secs(3),
-    }
-}
-
-/// The most that lateness may do to the claimed figure in a trial that counts, as a ratio: a fifth of
-/// the figure is the generator's then. All contenders of a race are late alike on a host that wakes
-/// late, so less is no reason to lose a trial; where one is later than another, the interval says so.
-const MOST_LATE_EFFECT: f64 = 1.25;
 
 impl PingTask {
     fn new(settings: Settings, setting: &Setting) -> Result<PingTask> {
@@ -486,56 +448,6 @@ impl Task for PingTask {
     }
 }
 
-impl PingTask {
-    /// How late a send may be before it counts as late: as long as the interval, because messages
-    /// then meet that are to be apart, or as the path, on which less is nothing that anybody feels.
-    fn late_from(&self, transit: Nanos) -> Nanos {
-        match self.pace {
-            Pace::Open { interval } => interval.max(Nanos(transit.0.saturating_mul(2))),
-            Pace::Closed { .. } => Nanos(u64::MAX),
-        }
-    }
-
-    /// The gate: whether the questions were asked. It cannot favour: a late send is in the round trip,
-    /// which runs from the intended time, and what it does to the figure is known. Only a trial that is
-    /// made of the generator's lateness does not count.
-    fn why_invalid(&self, near: &HalfReport) -> Option<String> {
-        if let Some(effect) = near.late_effect.filter(|effect| effect.exp() > MOST_LATE_EFFECT) {
-            return Some(format!(
-                "the generator was late: without it {} would be {:.0} % less ({:.0} % allowed)",
-                self.claim().name,
-                100.0 * (1.0 - (-effect).exp()),
-                100.0 * (1.0 - 1.0 / MOST_LATE_EFFECT)
-            ));
-        }
-        let late = near.late_send_share.filter(|share| *share > MOST_LATE)?;
-        Some(format!(
-            "the generator was late: {:.0} % of messages left more than an interval after their time ({:.0} % \
-             allowed)",
-            late * 100.0,
-            MOST_LATE * 100.0
-        ))
-    }
-}
-
-fn put_percentiles(findings: &mut Findings, rtt: &Distribution) {
-    let percentiles = [rtt.p50, rtt.p90, rtt.p99, rtt.p999];
-    for (Claim { name, .. }, value) in CLAIMS.iter().zip(percentiles) {
-        let Some(value) = value else { continue };
-        let metric = format!("rtt_{name}_ns");
-        findings.metrics.insert(metric.clone(), value.at_least_ns() as f64);
-        if matches!(value, Quantile::Beyond(_)) {
-            findings.censored.push(metric);
-        }
-    }
-    if let (Some(Quantile::Ns(p99)), Some(min)) = (rtt.p99, rtt.min) {
-        findings.metrics.insert("rtt_pdv_p99_ns".into(), p99.saturating_sub(min) as f64);
-    }
-    if rtt.n > 0 {
-        findings.metrics.insert("loss_share".into(), rtt.censored as f64 / rtt.n as f64);
-    }
-}
-
 /// What fills a message behind its header: byte i is i modulo 251, so that a shifted copy differs.
 fn fill(message: &mut [u8]) {
     for (i, byte) in message.iter_mut().enumerate() {
@@ -551,6 +463,7 @@ fn fill_from(size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::HalfReport;
 
     fn task(typed: &str) -> Result<Box<dyn Task>> {
         super::super::parse(typed)
@@ -688,13 +601,13 @@ mod tests {
             assert_eq!(findings.late_effect, Some(ratio.ln()));
             findings.why_invalid
         };
-        assert_eq!(conclude(0.25, 1.0999), None);
+        assert_eq!(conclude(0.25, 1.2499), None);
         assert!(
             conclude(0.26, 1.0).unwrap().contains("26 % of messages left more than an interval")
         );
         assert_eq!(
-            conclude(0.0, 1.25).unwrap(),
-            "the generator was late: without it p50 would be 20 % less (9 % allowed)"
+            conclude(0.0, 1.6).unwrap(),
+            "the generator was late: without it p50 would be 38 % less (20 % allowed)"
         );
     }
 }

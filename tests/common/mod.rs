@@ -15,7 +15,7 @@ use deadheat::figures::path::{Fates, LinkFigures, PathFigures, WayFigures};
 use deadheat::figures::series::{Point, RoundTrips, Series};
 use deadheat::figures::{
     Account, Better, ClockEstimate, ContentState, Cost, Distribution, HostCounters, Ledger, Metric,
-    PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Unit, Verified,
+    PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Unit, Verified, WarmUp,
 };
 use deadheat::race::explain::bottleneck::Limit;
 use deadheat::race::explain::{BulkEnd, Calls, Explained, Explanation, Moving};
@@ -185,7 +185,12 @@ pub(crate) fn emulated() -> Outcome {
 }
 
 fn built_path() -> BuiltPath {
-    let rated = |loss| BuiltWay { loss_share: Some(loss), rate_bps: Some(20_000_000), nic_bps: Some(10_000_000_000), trace: None };
+    let rated = |loss| BuiltWay {
+        loss_share: Some(loss),
+        rate_bps: Some(20_000_000),
+        nic_bps: Some(10_000_000_000),
+        trace: None,
+    };
     let traced = BuiltWay {
         loss_share: Some(0.0),
         rate_bps: None,
@@ -768,7 +773,7 @@ fn record(contender: usize, block: u64) -> Record {
         send_lateness_ns: Some(rtt(900, 0, false)),
         late_effect: None,
         segments: Vec::new(),
-        warmup: None,
+        warmup: Some(WarmUp { sent: 20, answered: 20 }),
         paced: if block == 0 && contender == UDP { vec![paced()] } else { Vec::new() },
         clock: Some(ClockEstimate {
             offset_ns: -1_734_221,

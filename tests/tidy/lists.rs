@@ -29,6 +29,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         helpers: &[
             ("clock_offset", "the far clock from echoes"),
             ("header", "the first bytes of every message"),
+            ("setting", "what defaults depend on"),
         ],
     },
     Folder {

@@ -3,8 +3,10 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::contract::promises::{BYTE_STREAM, DATAGRAMS};
 use crate::contract::{Action, Lane};
+use crate::figures::{ConnStats, Distribution, Pacing, Quantile};
 use crate::figures::{Headers, Recorder, Sample, Tally};
 use crate::rng::SplitMix64;
+use crate::workload::HalfReport;
 
 /// Keeps every time, for tests to look at.
 #[derive(Clone, Default)]

@@ -1,0 +1,360 @@
+//! A race whose plan is fixed, on its way: block after block until every claim is decided or the
+//! budget is spent. Saved after every block.
+
+use std::fs;
+use std::io;
+
+use super::analyse::{self, Stand};
+use super::block::{self, Common};
+use super::differences::differences;
+use super::every::Pace;
+use super::explain;
+use super::notice::Notice;
+use super::outcome::{Entrant, Outcome, Status};
+use super::path_ways;
+use super::plan;
+use super::quiet;
+use super::run::{active, all_blocked, blocks_done, network};
+use super::save;
+use super::schedule::{self, Role, Slot};
+use super::shares;
+use super::stage::{Event, Stage};
+use super::sweep;
+use super::warnings;
+use crate::error::{Error, Result};
+use crate::path::network::Network;
+use crate::stats::Plan;
+use crate::time::Nanos;
+use crate::transport::Contender;
+
+/// A race whose plan is fixed, on its way.
+pub(super) struct Course<'a> {
+    stage: Stage<'a>,
+    contenders: Vec<Contender>,
+    common: Common,
+    outcome: Outcome,
+    /// The path, if it is emulated or simulated.
+    network: Option<Network>,
+    looks: Plan,
+    /// After how many blocks their number is estimated anew.
+    replan_at: Option<u64>,
+    began: Nanos,
+    limit: Option<Nanos>,
+    /// Whole blocks in the outcome.
+    done: u64,
+    /// What a block is expected to take, and what those run here took.
+    expected: Nanos,
+    blocks_here: u64,
+    spent_here: Nanos,
+    pace: Pace,
+}
+
+/// Why a race ended before its time.
+enum Halt {
+    Trial(Error),
+    Save(Error),
+}
+
+impl<'a> Course<'a> {
+    /// A race that goes on after the blocks in `outcome`.
+    pub(super) fn new(
+        stage: Stage<'a>,
+        contenders: Vec<Contender>,
+        common: Common,
+        outcome: Outcome,
+    ) -> Course<'a> {
+        Course {
+            looks: plan::looks(&outcome.plan, outcome.asked.confidence),
+            replan_at: None,
+            done: blocks_done(&outcome),
+            began: stage.clock.now(),
+            limit: None,
+            expected: Nanos::ZERO,
+            blocks_here: 0,
+            spent_here: Nanos::ZERO,
+            pace: Pace::of(&outcome.asked),
+            stage,
+            contenders,
+            common,
+            network: network(&outcome),
+            outcome,
+        }
+    }
+
+    /// The number of blocks is left open, and estimated anew half-way.
+    pub(super) fn replanning(mut self) -> Course<'a> {
+        if self.outcome.plan.replans.is_empty() {
+            self.replan_at = self.looks.replan_at().map(|at| at as u64);
+        }
+        self
+    }
+
+    /// At most this time since `began`.
+    pub(super) fn within(mut self, limit: Option<Nanos>, began: Nanos) -> Course<'a> {
+        (self.limit, self.began) = (limit, began);
+        self
+    }
+
+    /// A block is expected to take this long, until blocks have shown how long they take.
+    pub(super) fn expecting(mut self, block: Nanos) -> Course<'a> {
+        self.expected = block;
+        self
+    }
+
+    /// Leaves only the samples of whole blocks.
+    fn cut_samples(&mut self) -> Result<()> {
+        let done = blocks_done(&self.outcome);
+        if let Some(part) = self.stage.samples_part() {
+            remove(&part)?;
+        }
+        match (self.stage.samples(), self.stage.keep.as_deref_mut()) {
+            (Some(main), _) if done == 0 => remove(&main),
+            (Some(main), Some(keep)) => keep.cut(&main, done),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs to the end.
+    pub(super) fn drive(mut self) -> Result<Outcome> {
+        self.outcome.status = Status::Running;
+        self.refresh(self.between());
+        match &self.stage.save {
+            // Nothing is worth a file before the first block, but one that cannot be written has cost
+            // nothing yet.
+            Some(file) if self.done == 0 => save::prepare(file)?,
+            _ => self.save()?,
+        }
+        let takes = self.pace.of_block(self.expected).0.checked_mul(self.blocks_left());
+        self.stage.observer.on(Event::Planned {
+            outcome: &self.outcome,
+            takes: takes.filter(|takes| *takes > 0).map(Nanos),
+        });
+        let ended = self.cut_samples().map_err(Halt::Save).and_then(|()| self.blocks());
+        // A block that was broken off is not in the result, and its samples go with it.
+        let cut = self.cut_samples().map_err(Halt::Save);
+        let ended = ended.and_then(|status| cut.map(|()| status));
+        if self.done == 0 {
+            self.stage.observer.on(Event::Ended { outcome: &self.outcome });
+            return Err(match ended {
+                Ok(_) => Error::Interrupted,
+                Err(Halt::Trial(error) | Halt::Save(error)) => error,
+            });
+        }
+        let ended = ended.and_then(|status| self.explain(status).map_err(Halt::Trial));
+        self.outcome.shares = shares::shares(&self.outcome);
+        self.outcome.sweeps = sweep::sweeps(&self.outcome);
+        quiet::conclude(&mut self.outcome);
+        self.outcome.status = match &ended {
+            Ok(status) => *status,
+            Err(_) => Status::Failed,
+        };
+        let saved = match ended {
+            Ok(_) => self.save(),
+            Err(Halt::Save(error)) => Err(error),
+            Err(Halt::Trial(error)) => {
+                self.add(&Notice::TrialFailed { error: error.to_string() });
+                self.save()
+            }
+        };
+        if let Err(error) = saved {
+            self.outcome.status = Status::Failed;
+            self.add(&Notice::SaveFailed { error: error.to_string() });
+        }
+        self.stage.observer.on(Event::Ended { outcome: &self.outcome });
+        Ok(self.outcome)
+    }
+
+    /// Block after block, to the end.
+    fn blocks(&mut self) -> Result<Status, Halt> {
+        loop {
+            if self.stage.stopped() {
+                return Ok(Status::Interrupted);
+            }
+            if self.blocks_left() == 0 {
+                return Ok(self.ended());
+            }
+            if self.out_of_time() {
+                return Ok(self.last_look());
+            }
+            match self.pace.wait(&mut self.stage).and_then(|()| self.block()) {
+                Ok(()) => {}
+                Err(Error::Interrupted) => return Ok(Status::Interrupted),
+                Err(error) => return Err(Halt::Trial(error)),
+            }
+            if !self.pace.is_given() && analyse::all_decided(&self.outcome) {
+                return Ok(Status::Decided);
+            }
+            self.save().map_err(Halt::Save)?;
+        }
+    }
+
+    /// The instrumented pass, where one was asked for and the race came to its end.
+    fn explain(&mut self, status: Status) -> Result<Status> {
+        let is_asked = self.outcome.asked.explain && self.outcome.explain.is_none();
+        if !is_asked || status == Status::Interrupted {
+            return Ok(status);
+        }
+        // All that the race itself found is safe before anything else runs.
+        self.outcome.status = status;
+        self.save()?;
+        match explain::run(&mut self.stage, &self.common, &self.outcome) {
+            Ok(explained) => self.outcome.explain = Some(explained),
+            // The race is over; what explains it is only absent.
+            Err(Error::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(status)
+    }
+
+    /// One block and what follows from it.
+    fn block(&mut self) -> Result<()> {
+        let (floors, active): (Vec<&Entrant>, Vec<&Entrant>) =
+            active(&self.outcome.contenders).partition(|entrant| entrant.floor);
+        let active: Vec<usize> = active.iter().map(|entrant| entrant.id).collect();
+        let floors: Vec<Slot> = floors
+            .iter()
+            .filter(|_| plan::has_floors(self.done))
+            .map(|entrant| Slot { contender: entrant.id, role: Role::Contender })
+            .collect();
+        if active.is_empty() {
+            return Err(all_blocked(&self.outcome.contenders));
+        }
+        let began = self.stage.clock.now();
+        let block = schedule::block(self.outcome.seed, self.done, &active, &floors);
+        let entrants = self.outcome.contenders.clone();
+        let ran = block::run(&mut self.stage, &block, &self.common, &entrants)?;
+        self.outcome.trials.extend(ran.trials);
+        for (contender, evidence) in ran.blocked {
+            if let Some(entrant) = self.outcome.contenders.get_mut(contender) {
+                entrant.blocked = Some(evidence);
+            }
+        }
+        quiet::probe(&mut self.stage, &mut self.outcome);
+        self.done += 1;
+        self.blocks_here += 1;
+        self.spent_here += self.stage.clock.now() - began;
+        if self.replan_at == Some(self.done) {
+            self.replan();
+        }
+        self.refresh(self.stand());
+        self.stage.observer.on(Event::BlockDone {
+            outcome: &self.outcome,
+            blocks: self.done,
+            remaining: self.remaining(),
+        });
+        Ok(())
+    }
+
+    /// Estimates the number of blocks anew, without a look at who leads.
+    fn replan(&mut self) {
+        let room = self.limit.map_or(u64::MAX, |limit| {
+            let elapsed = self.stage.clock.now() - self.began;
+            (limit - elapsed).0 / self.pace.of_block(self.block_time()).0.max(1)
+        });
+        if let Some(scatter) = analyse::scatter(&self.outcome) {
+            let Outcome { plan: fixed, asked, .. } = &mut self.outcome;
+            plan::again(fixed, asked, scatter, self.done, room);
+            self.looks = plan::looks(fixed, asked.confidence);
+        }
+    }
+
+    /// What may be decided after the blocks done.
+    fn stand(&self) -> Stand {
+        let done = usize::try_from(self.done).unwrap_or(usize::MAX);
+        match self.looks.at(done) {
+            Some(look) => Stand::Look { alpha: look.alpha },
+            None => self.between(),
+        }
+    }
+
+    fn between(&self) -> Stand {
+        let mut looks = self.looks.looks.iter().map(|look| look.blocks as u64);
+        Stand::Between { next: looks.find(|at| *at > self.done).map(|at| at - self.done) }
+    }
+
+    /// Time ended the race and not what it found, so all the error that is left may be spent.
+    fn last_look(&mut self) -> Status {
+        let done = usize::try_from(self.done).unwrap_or(usize::MAX);
+        self.refresh(Stand::Look { alpha: self.looks.last(done) });
+        self.ended()
+    }
+
+    fn ended(&self) -> Status {
+        if analyse::all_decided(&self.outcome) { Status::Decided } else { Status::Budget }
+    }
+
+    /// Whether another block would not end in time. The first always may.
+    fn out_of_time(&self) -> bool {
+        let now = self.stage.clock.now();
+        let starts = self.pace.next().unwrap_or(now).max(now);
+        let would_end = starts - self.began + self.block_time();
+        self.blocks_here > 0 && self.limit.is_some_and(|limit| would_end > limit)
+    }
+
+    fn block_time(&self) -> Nanos {
+        self.spent_here.0.checked_div(self.blocks_here).map_or(self.expected, Nanos)
+    }
+
+    fn blocks_left(&self) -> u64 {
+        self.outcome.plan.blocks_max.saturating_sub(self.done)
+    }
+
+    fn remaining(&self) -> Nanos {
+        let block = self.pace.of_block(self.block_time());
+        let blocks = Nanos(block.0.saturating_mul(self.blocks_left()));
+        let elapsed = self.stage.clock.now() - self.began;
+        self.limit.map_or(blocks, |limit| blocks.min(limit - elapsed))
+    }
+
+    /// Brings all that follows from the trials up to date.
+    fn refresh(&mut self, stand: Stand) {
+        let outcome = &mut self.outcome;
+        for entrant in &mut outcome.contenders {
+            let mut trials = outcome.trials.iter().rev();
+            let ran = trials.find(|t| t.contender == entrant.id && t.record.valid);
+            if let Some(trial) = ran {
+                entrant.implementation.clone_from(&trial.record.implementation);
+                entrant.effective.clone_from(&trial.record.effective);
+                entrant.far_effective.clone_from(&trial.record.far_effective);
+            }
+        }
+        analyse::refresh(outcome, stand);
+        // Intervals take a while: for the file at each look, and once more at the end.
+        if let Stand::Look { .. } = stand {
+            outcome.shares = shares::shares(outcome);
+            outcome.sweeps = sweep::sweeps(outcome);
+        }
+        outcome.differences = differences(&outcome.contenders, &self.contenders);
+        outcome.path_ways = path_ways::ways(outcome, self.network.as_ref());
+        warnings::refresh(outcome);
+    }
+
+    /// Adds the warning of an event.
+    pub(super) fn add(&mut self, notice: &Notice) {
+        warnings::add(&mut self.outcome, notice);
+    }
+
+    fn save(&mut self) -> Result<()> {
+        let Some(file) = &self.stage.save else {
+            return Ok(());
+        };
+        save::save(&self.outcome, file)?;
+        // Those of the race whose file this one replaces.
+        if self.stage.keep.is_none() && self.done == 1 {
+            remove(&save::samples_file(file))?;
+        }
+        self.stage.observer.on(Event::Saved { file });
+        Ok(())
+    }
+}
+
+/// Removes raw samples that belong to no block of this race. Those of an earlier race under the same name
+/// would be taken for this one's.
+fn remove(samples: &std::path::Path) -> Result<()> {
+    match fs::remove_file(samples) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::setup(format!("remove old samples, {}", samples.display()), error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,112 @@
+//! The figures of a paced trial, and whether it counts.
+
+use crate::contract::Direction;
+use crate::figures::{ConnStats, Distribution, PacedFlow, Pacing, Quantile};
+use crate::time::Nanos;
+
+use super::super::bulk::Timing;
+use super::super::{Findings, HalfReport, MOST_LATE, Reports, Task};
+use super::{CbrTask, Stop};
+
+impl CbrTask {
+    pub(super) fn timing(&self) -> Timing {
+        let measured = match self.stop {
+            Stop::At { time } => time,
+            Stop::After { .. } => Nanos::ZERO,
+        };
+        Timing { warmup: self.warmup, measured }
+    }
+
+    /// Both ends of each flow of a direction, and the sender's connection.
+    pub(super) fn ends<'a>(
+        &self,
+        reports: &Reports<'a>,
+        flows: &[Option<Direction>],
+        direction: Direction,
+    ) -> Vec<(&'a HalfReport, Option<&'a HalfReport>, Option<&'a ConnStats>)> {
+        let (senders, receivers, conns) = match direction {
+            Direction::Up => (reports.near, reports.far, reports.near_conns),
+            Direction::Down => (reports.far, reports.near, reports.far_conns),
+        };
+        let ours = (0..flows.len()).filter(|flow| flows[*flow] == Some(direction));
+        ours.filter_map(|flow| Some((senders.get(flow)?, receivers.get(flow), conns.get(flow))))
+            .collect()
+    }
+
+    /// What was sent with its headers, over what was sent; `None` where there are no headers.
+    pub(super) fn around(
+        &self,
+        reports: &Reports<'_>,
+        flows: &[Option<Direction>],
+        direction: Direction,
+    ) -> Option<f64> {
+        let (mut data, mut around) = (0, 0);
+        for (sender, _, conn) in self.ends(reports, flows, direction) {
+            let headers = conn?.headers?;
+            data += sender.sent.bytes;
+            around += headers.around(sender.sent.messages, self.size as u64);
+        }
+        (data > 0).then(|| 1.0 + around as f64 / data as f64)
+    }
+
+    /// What became of the schedules. Of several flows the one with the greatest figure stands for
+    /// the trial.
+    pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Findings) {
+        let flows = self.flows();
+        for direction in &self.directions {
+            for (sender, receiver, _) in self.ends(reports, &flows, *direction) {
+                let Some(pacing) = sender.pacing.clone() else { continue };
+                let delays = receiver.and_then(|receiver| receiver.delay_variation_ns.clone());
+                findings.paced.push(PacedFlow {
+                    direction: *direction,
+                    pacing,
+                    delay_variation_ns: delays,
+                });
+            }
+        }
+        let count = |of: fn(&Pacing) -> u64| -> u64 {
+            findings.paced.iter().map(|flow| of(&flow.pacing)).sum()
+        };
+        let slots = count(|pacing| pacing.slots);
+        if slots == 0 {
+            return;
+        }
+        let missed = count(|pacing| pacing.missed_no_room + pacing.missed_no_time);
+        let no_time = count(|pacing| pacing.missed_no_time);
+        findings.late_effect =
+            Some(-(1.0 - no_time as f64 / slots as f64).ln()).filter(|e| e.is_finite());
+        findings.why_invalid = why_invalid(slots, no_time, count(|pacing| pacing.late));
+        let worst = |quantile: fn(&Distribution) -> Option<Quantile>| {
+            let delays = findings.paced.iter().filter_map(|flow| flow.delay_variation_ns.as_ref());
+            delays.filter_map(quantile).map(Quantile::at_least_ns).max()
+        };
+        let figures = [
+            ("pdv_p50_ns", worst(|delays| delays.p50)),
+            ("pdv_p99_ns", worst(|delays| delays.p99)),
+        ];
+        let lateness = findings.paced.iter().map(|flow| &flow.pacing.lateness_ns);
+        findings.send_lateness_ns = lateness.max_by_key(|late| late.max).cloned();
+        findings.metrics.insert("missed_share".into(), missed as f64 / slots as f64);
+        for (name, figure) in figures {
+            figure.map(|ns| findings.metrics.insert(name.into(), ns as f64));
+        }
+    }
+}
+
+/// The largest share of messages that may be missed for want of CPU time in a trial that counts.
+const MOST_MISSED: f64 = 0.09;
+
+/// The gate: whether the load was offered as asked as far as that was the sender's to do. A message
+/// that was missed for want of CPU time takes its share of the goodput with it, which is known and is
+/// carried into the intervals; only a trial that is made of it does not count.
+fn why_invalid(slots: u64, missed: u64, late: u64) -> Option<String> {
+    let is_over = |count: u64, most: f64| count as f64 > most * slots as f64;
+    (is_over(missed, MOST_MISSED) || is_over(late, MOST_LATE)).then(|| {
+        format!(
+            "the generator was late: of {slots} messages {missed} were due while it did not run, and {late} \
+             left late ({:.0} and {:.0} % allowed); lower the rate or give it a CPU of its own",
+            MOST_MISSED * 100.0,
+            MOST_LATE * 100.0
+        )
+    })
+}
