@@ -67,7 +67,7 @@ fn the_same_passes_and_what_is_worse_does_not() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("gate: nothing is worse than base.json beyond the margin"), "{said}");
     assert!(said.contains("the same within the margin: sim-datagram"), "{said}");
-    assert!(out.contains("Verdicts") && !out.contains("gate:"), "{out}");
+    assert!(out.contains("dead heat") && !out.contains("gate:"), "{out}");
 
     edited(dir.path(), "faster.json", |race| times(race, 1, 1.0 / 3.0));
     let (code, _, said) = gated(dir.path(), "faster.json", &["--format", "json"]);

@@ -265,16 +265,10 @@ mod tests {
         assert_eq!(codes(calm(), |_| ()), Vec::<String>::new());
     }
 
+    type Change<'a> = Box<dyn FnOnce(&mut Outcome) + 'a>;
+
     #[test]
-    fn each_thing_seen_has_its_code() {
-        let account = |lost, delivered| Account {
-            unit: "messages".into(),
-            sent: 10,
-            delivered,
-            lost_on_path: lost,
-            ..Account::default()
-        };
-        type Change<'a> = Box<dyn FnOnce(&mut Outcome) + 'a>;
+    fn what_the_host_did_has_its_code() {
         let cases: Vec<(&str, Change<'_>)> = vec![
             ("steal", Box::new(|o| o.trials[3].record.steal_share = 0.2)),
             (
@@ -290,6 +284,22 @@ mod tests {
                     o.probe = Some(HostQuiet { scatter: Some(0.2), ..HostQuiet::default() });
                 }),
             ),
+        ];
+        for (code, change) in cases {
+            assert_eq!(codes(calm(), change), [code]);
+        }
+    }
+
+    #[test]
+    fn each_thing_seen_has_its_code() {
+        let account = |lost, delivered| Account {
+            unit: "messages".into(),
+            sent: 10,
+            delivered,
+            lost_on_path: lost,
+            ..Account::default()
+        };
+        let cases: Vec<(&str, Change<'_>)> = vec![
             ("gate_failed", Box::new(|o| o.trials[0].record.valid = false)),
             ("budget_too_small", Box::new(|o| o.plan.blocks_max = 3)),
             ("host_placement", Box::new(|o| o.plan.placement = "host".into())),

@@ -259,9 +259,9 @@ mod tests {
         assert!(ruling.ratio.within(1.0 / 1.05, 1.05) && !ruling.detectable_but_small);
         assert_eq!((ruling.ratio.confidence, ruling.direction), (0.95, None));
         // A little more scatter, and only the interval of two one-sided tests is within.
-        let wider =
+        let mut wider =
             (30..200).map(|i| one(&around(0.001, 1e-3 * f64::from(i)), Better::Lower, 0.05));
-        let last = wider.filter(|ruling| ruling.outcome == Outcome::DeadHeat).next_back().unwrap();
+        let last = wider.rfind(|ruling| ruling.outcome == Outcome::DeadHeat).unwrap();
         assert!(last.ratio.confidence == 0.9 && last.ratio.within(1.0 / 1.05, 1.05), "{last:?}");
     }
 

@@ -30,6 +30,7 @@ use super::intervals::Sampler;
 use super::means;
 use super::parting::Parting;
 use super::path_time::{accept_timeout, dial_timeout};
+use super::process::take_nudges;
 use super::samples::Samples;
 use super::store::OpenFile;
 use super::usage::{CpuTimes, ProcessCost, load_average};
@@ -443,18 +444,6 @@ fn listen_to_control(control: &UnixStream, events: SyncSender<Event>) -> Result<
         }
     });
     Ok(())
-}
-
-/// Lets `SIGUSR1` interrupt system calls and do nothing else.
-fn take_nudges() {
-    extern "C" fn ignore(_: libc::c_int) {}
-    // SAFETY: an all-zero sigaction is valid, without SA_RESTART, so that calls are interrupted; the
-    // handler does nothing, which is async-signal-safe.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as usize;
-        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
-    }
 }
 
 fn say(control: &mut UnixStream, word: &FromAgent) -> Result<()> {

@@ -201,3 +201,15 @@ pub(crate) fn die_with_parent() {
     // SAFETY: the call takes integers and touches no memory of ours.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
 }
+
+/// Lets `SIGUSR1` interrupt system calls and do nothing else.
+pub(super) fn take_nudges() {
+    extern "C" fn ignore(_: libc::c_int) {}
+    // SAFETY: an all-zero sigaction is valid, without SA_RESTART, so that calls are interrupted; the
+    // handler does nothing, which is async-signal-safe.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+    }
+}

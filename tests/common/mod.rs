@@ -771,7 +771,7 @@ fn record(contender: usize, block: u64) -> Record {
         censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),
         send_lateness_ns: Some(rtt(900, 0, false)),
-        late_effect: None,
+        late_effect: Some(0.004),
         segments: Vec::new(),
         warmup: Some(WarmUp { sent: 20, answered: 20 }),
         paced: if block == 0 && contender == UDP { vec![paced()] } else { Vec::new() },

@@ -342,7 +342,7 @@ fn a_run_of_before_is_restated_with_the_claims_of_now() {
         full: Vec::new(),
         started: String::new(),
         host: String::new(),
-        races: ["plain", "varied"].map(|id| race_run(id)).to_vec(),
+        races: ["plain", "varied"].map(race_run).to_vec(),
         beside: Vec::new(),
         rulings: Vec::new(),
         study: before.study.clone(),
