@@ -3,7 +3,7 @@
 //! The trials before block 0 (the pilot) run one contender against itself. They warm the
 //! environment up, tell how long a trial takes and how much trials scatter; they compare nothing,
 //! so what they find may shape the plan. Half-way, the number of blocks is estimated once more, from
-//! the scatter of the blocks so far, which says nothing of who leads ([`again`]).
+//! the scatter of the blocks so far, which says nothing of who leads.
 
 use super::outcome::{Entrant, Fixed, Replan};
 use super::request::{

@@ -11,7 +11,7 @@
 //! `r` is estimated from clipped values, so that one outlier neither makes nor hides it. Its bias in short
 //! series, `-(1 + 3 r) / n` (Marriott & Pope 1954, Biometrika 41; Kendall 1954, ibid.), is taken
 //! out. An estimate that is too small costs coverage and one that is too large costs power; so
-//! [`ALLOWANCE`] of a standard error is added, and what remains below zero is zero.
+//! `ALLOWANCE` of a standard error is added, and what remains below zero is zero.
 //!
 //! `tests/simulation` holds the coverage of 95 % intervals to this. From [`HOLDS_FROM`] blocks on it
 //! is 95 % at correlations of 0, 0.2 and 0.4, within the error of the simulation. With fewer the correlation

@@ -20,7 +20,7 @@ fn numbers_are_samples_of_one_trial_unless_said_otherwise() {
     assert_eq!((samples.trials.len(), samples.verdicts.len()), (2, 0));
     let basis = &samples.imported.as_ref().unwrap().basis;
     assert!(basis.starts_with("No verdict: a, b have one trial."), "{basis}");
-    let said = shown(&samples, "terminal");
+    let said = shown(&samples, "markdown");
     assert!(said.contains("each number is a sample"), "{said}");
     assert!(
         samples.summary.iter().all(|summary| summary.low.is_none()),
