@@ -102,9 +102,7 @@ pub(super) struct Args {
     /// knob; may be given again for another, and then every combination runs
     #[arg(long, value_name = "NAME=A|B|…", hide_short_help = true)]
     vary: Vec<String>,
-    /// A screening in seconds: 8 blocks at most
-    ///
-    /// Trials are short, too, unless -w says otherwise.
+    /// A screening in seconds: 20 blocks at most
     #[arg(long, conflicts_with = "blocks")]
     quick: bool,
     /// Show each trial while it runs, an interval at a time; with TIME, that long instead of 100ms (also in
@@ -160,9 +158,8 @@ pub(super) struct Args {
 /// What is raced where no contender is named.
 const USUAL: [&str; 3] = ["tcp", "udp", "icmp"];
 
-/// What `--quick` asks of each contender.
-const QUICK_WORKLOAD: &str = "ping:count=250";
-const QUICK_BLOCKS: u64 = 8;
+/// Blocks that `--quick` asks for.
+const QUICK_BLOCKS: u64 = 20;
 
 pub(super) fn run(args: Args) -> Result<Verdict> {
     // A format that does not exist is refused before anything runs.
@@ -270,10 +267,8 @@ fn request(args: &Args) -> Result<Request> {
     if let Some(path) = &args.path {
         request = request.path(path);
     }
-    match (&args.workload, args.quick) {
-        (Some(workload), _) => request = request.workload(workload),
-        (None, true) => request = request.workload(QUICK_WORKLOAD),
-        (None, false) => {}
+    if let Some(workload) = &args.workload {
+        request = request.workload(workload);
     }
     if let Some(host) = &args.to {
         request = request.to(host);

@@ -338,7 +338,7 @@ impl Notice {
             }
             Notice::SingleContender { .. } => "name a second contender to have a verdict",
             Notice::MarginWidened { .. } => {
-                "quieten the host or raise --budget to resolve less; --margin sets it by hand"
+                "race again: the margin is 5 % or what --margin says, and no longer grows"
             }
             Notice::Censored { .. } => {
                 "read the loss in the ledger first; a longer timeout shows the tail"

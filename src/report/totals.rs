@@ -95,7 +95,11 @@ impl Cost {
             .filter_map(|way| Total::of(outcome, id, way))
             .collect();
         // An echo is one exchange, not two messages.
-        let messages = totals.iter().map(|total| total.delivered).max().unwrap_or(0);
+        let delivered = totals.iter().map(|total| total.delivered).max().unwrap_or(0);
+        // They cost as much as the others, and are in no account.
+        let warmed = valid_trials(outcome, id)
+            .filter_map(|trial| Some(trial.record.warmup.as_ref()?.answered));
+        let messages = delivered.saturating_add(sum(warmed));
         let (amount, work) = match bytes(outcome, id, &totals) {
             Some(bytes) => (bytes as f64 / 1e9, Work::Gigabyte),
             None => (messages as f64, Work::Message),

@@ -123,8 +123,8 @@ fn late_sends(doctor: &Doctor) -> Option<Finding> {
     finding(
         "late_sends",
         format!(
-            "1 % of messages at 1 kHz are sent {} late or more; beyond a tenth of the interval, \
-             here {tenth}, a trial is invalid",
+            "1 % of messages at 1 kHz are sent {} late or more, which high percentiles of their round \
+             trips contain",
             Nanos(p99)
         ),
         advice,
