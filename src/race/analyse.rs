@@ -123,6 +123,13 @@ pub(super) struct Question<'a> {
     pub pairs: Pairs,
 }
 
+impl Question<'_> {
+    /// The claim as the statistics want it.
+    pub(super) fn claim(&self) -> Claim<'_> {
+        Claim { log_ratios: &self.pairs.log_ratios, slack: self.pairs.slack }
+    }
+}
+
 fn verdicts<'a>(
     outcome: &'a Outcome,
     table: &Table<'a>,
@@ -170,11 +177,7 @@ pub(super) fn judge(
     level: f64,
     stand: Stand,
 ) -> Vec<Verdict> {
-    let claim = |question: &'_ Question<'_>| question.pairs.slack;
-    let claims: Vec<Claim<'_>> = questions
-        .iter()
-        .map(|question| Claim { log_ratios: &question.pairs.log_ratios, slack: claim(question) })
-        .collect();
+    let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
     // Which end of the scale wins is asked of each metric below; a race may have both kinds.
     let rulings = stats::rule(&claims, Better::Lower, outcome.plan.margin, level);
     questions

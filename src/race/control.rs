@@ -64,13 +64,7 @@ pub(super) fn control<'a>(
 /// Which of the questions show a difference that chance makes in one of 200 sound races.
 fn alarms(questions: &[Question<'_>], outcome: &Outcome, stand: Stand) -> Vec<bool> {
     let Stand::Look { .. } = stand else { return vec![false; questions.len()] };
-    let claims: Vec<Claim<'_>> = questions
-        .iter()
-        .map(|question| Claim {
-            log_ratios: &question.pairs.log_ratios,
-            slack: question.pairs.slack,
-        })
-        .collect();
+    let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
     let level = ALARM_SHARE * alpha(outcome.asked.confidence);
     let rulings = stats::rule(&claims, stats::Better::Lower, HARMLESS * outcome.plan.margin, level);
     rulings.iter().map(|ruling| ruling.outcome == Ruled::Ahead).collect()
