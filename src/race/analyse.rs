@@ -4,7 +4,8 @@
 //! # When a claim is decided
 //!
 //! Only at the looks that the plan fixed, or once more, with the error that is left, when time runs
-//! out. Between looks the file shows current estimates, all `undecided`. A decision once made stays,
+//! out. A look before the last decides only what is resolved as finely as was asked
+//! ([`Ruling::is_sharp`]). Between looks the file shows current estimates, all `undecided`. A decision once made stays,
 //! with the estimate it was made on: that is what its error level is about. Decided claims keep
 //! their share of the error at later looks, so that all intervals hold together.
 //!
@@ -31,6 +32,8 @@ pub enum Stand {
     Look {
         /// The family-wise level that it may spend.
         alpha: f64,
+        /// Blocks until the next look; absent at the last.
+        next: Option<u64>,
     },
     /// Nothing: estimates only.
     Between {
@@ -137,7 +140,7 @@ fn verdicts<'a>(
     stand: Stand,
 ) -> Vec<Verdict> {
     let level = match stand {
-        Stand::Look { alpha } => alpha,
+        Stand::Look { alpha, .. } => alpha,
         Stand::Between { .. } => alpha(outcome.asked.confidence),
     };
     judge(outcome, earlier, &claims(outcome, table, earlier), level, stand)
@@ -202,6 +205,13 @@ fn verdict(outcome: &Outcome, question: &Question<'_>, ruling: Ruling, stand: St
     let pairs = &question.pairs;
     let blocks = pairs.log_ratios.len();
     let lacking = fewest_blocks(outcome.asked.confidence).saturating_sub(blocks) as u64;
+    let wanted = outcome.asked.resolve.unwrap_or(outcome.plan.margin);
+    let stand = match stand {
+        Stand::Look { next: Some(next), .. } if !ruling.is_sharp(wanted) => {
+            Stand::Between { next: Some(next) }
+        }
+        stand => stand,
+    };
     let ruling = admitted(ruling, pairs, lacking, stand);
     let more_blocks = match ruling.missing {
         Missing::Blocks(more) => Some(more),
@@ -276,7 +286,7 @@ mod tests {
     use crate::race::testing;
     use crate::trial::fake;
 
-    const LOOK: Stand = Stand::Look { alpha: 0.05 };
+    const LOOK: Stand = Stand::Look { alpha: 0.05, next: None };
 
     /// A race of two or more contenders with these figures of its first claim, by block.
     fn race(columns: &[&[f64]]) -> Outcome {

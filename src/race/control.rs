@@ -41,7 +41,7 @@ pub(super) fn control<'a>(
         })
         .collect();
     // The interval shown is the race's; only an alarm is a decision.
-    let shown = Stand::Look { alpha: alpha(outcome.asked.confidence) };
+    let shown = Stand::Look { alpha: alpha(outcome.asked.confidence), next: None };
     let mut verdicts = judge(outcome, &[], &questions, alpha(outcome.asked.confidence), shown);
     let alarms = alarms(&questions, outcome, stand);
     for (verdict, alarm) in verdicts.iter_mut().zip(alarms) {

@@ -262,20 +262,24 @@ impl<'a> Course<'a> {
     fn stand(&self) -> Stand {
         let done = usize::try_from(self.done).unwrap_or(usize::MAX);
         match self.looks.at(done) {
-            Some(look) => Stand::Look { alpha: look.alpha },
+            Some(look) => Stand::Look { alpha: look.alpha, next: self.until_next_look() },
             None => self.between(),
         }
     }
 
     fn between(&self) -> Stand {
+        Stand::Between { next: self.until_next_look() }
+    }
+
+    fn until_next_look(&self) -> Option<u64> {
         let mut looks = self.looks.looks.iter().map(|look| look.blocks as u64);
-        Stand::Between { next: looks.find(|at| *at > self.done).map(|at| at - self.done) }
+        looks.find(|at| *at > self.done).map(|at| at - self.done)
     }
 
     /// Time ended the race and not what it found, so all the error that is left may be spent.
     fn last_look(&mut self) -> Status {
         let done = usize::try_from(self.done).unwrap_or(usize::MAX);
-        self.refresh(Stand::Look { alpha: self.looks.last(done) });
+        self.refresh(Stand::Look { alpha: self.looks.last(done), next: None });
         self.ended()
     }
 

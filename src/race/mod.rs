@@ -15,6 +15,7 @@
 //! | [`analyse`] | from trials to summary and verdicts; pure |
 //! | `table` | figures by contender and block, and the log-ratios that they make; pure |
 //! | `control` | a contender against its hidden copy; pure |
+//! | `order` | whether the place in a block makes a difference; pure |
 //! | `exclusions` | whether gates took more trials from one than from another; pure |
 //! | [`shares`] | what each condition accounts for, in a race over conditions; pure |
 //! | [`pooled`] | round trips of each contender in one pot, from raw samples |
@@ -77,6 +78,7 @@ pub mod keep;
 pub mod layout;
 pub mod losses;
 pub mod notice;
+mod order;
 pub mod outcome;
 pub mod packed;
 mod path_account;

@@ -3,6 +3,7 @@
 use super::exclusions::Differing;
 use super::host_notice::HostNotice;
 use super::losses::Losses;
+use super::order::OrderEffect;
 use super::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Warning};
 use super::plan::percent;
 
@@ -43,6 +44,8 @@ pub enum Notice {
         /// Whether a verdict hangs on it.
         decides: Decides,
     },
+    /// The place of a trial in its block makes a difference.
+    OrderEffect(OrderEffect),
     /// More messages were lost on the way than the emulated path has lost packets.
     LostOutsidePath {
         /// The contender's label.
@@ -200,6 +203,7 @@ impl Notice {
             }
             Notice::ExclusionsDiffer { decides: Decides::Yes, .. } => UNTRUSTED_EXCLUSIONS,
             Notice::ExclusionsDiffer { decides: Decides::No, .. } => "exclusions_differ",
+            Notice::OrderEffect(_) => "order_effect",
             Notice::LostOutsidePath { .. } => "lost_outside_path",
             Notice::PathOverrun { .. } => "path_overrun",
             Notice::Fragmented(_) => "fragmented",
@@ -254,6 +258,7 @@ impl Notice {
             Notice::ReceiveBuffer(losses) => receive_buffer(losses),
             Notice::SendQueue(losses) => send_queue(losses),
             Notice::ExclusionsDiffer { who, decides } => exclusions_differ(who, *decides),
+            Notice::OrderEffect(effect) => effect.to_string(),
             Notice::LoopbackLoss { labels, lost } => format!(
                 "{lost} messages of {} were lost on loopback, where only full buffers lose any",
                 labels.join(", ")
@@ -304,6 +309,10 @@ impl Notice {
                  one by one"
             }
             Notice::ExclusionsDiffer { .. } => EXCLUSIONS_ADVICE,
+            Notice::OrderEffect(_) => {
+                "race fewer contenders at once, or longer trials; the order is balanced, so that each \
+                 contender has each place as often, and no verdict hangs on it"
+            }
             Notice::Host(notice) => notice.advice(),
             Notice::GateFailures { of_path: 1.., .. } => {
                 "leave the path's threads a CPU of their own (--placement same-core, fewer programs), \

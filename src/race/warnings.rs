@@ -4,6 +4,7 @@ use super::exclusions;
 use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Decides, Notice};
+use super::order;
 use super::outcome::{Outcome, Trial};
 use super::path_account;
 use super::plan::alpha;
@@ -47,6 +48,7 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
         let decides = if exclusions::decide(outcome) { Decides::Yes } else { Decides::No };
         Notice::ExclusionsDiffer { who, decides }
     }));
+    all.extend(order::effect(outcome).map(Notice::OrderEffect));
     all.extend(path_account::notices(outcome));
     all.extend(of_ledgers(outcome));
     all.extend(of_losses(outcome));

@@ -17,6 +17,7 @@
 //! | [`variance`] | of several factors varied at once, how much does each account for? |
 //! | [`spread`] | does one scatter more from block to block than another? |
 //! | [`mod@knee`] | up to which load does what is delivered follow what is offered? |
+//! | [`fn@aligned_ranks`] | does the place in a block make a difference? |
 //! | [`quantile`] | percentiles, their definition, and when one may be printed |
 //! | [`fn@pooled_quantile`] | a percentile of all trials together, too rare for one of them |
 //!
@@ -28,6 +29,7 @@
 //! Everything is pure: no I/O, no clock, no global state. A sample that is too small, empty or
 //! not finite gives `None`, never a panic and never a NaN.
 
+mod aligned_ranks;
 pub mod changes;
 pub mod components;
 mod estimate;
@@ -50,6 +52,7 @@ pub mod variance;
 pub mod verdict;
 
 pub use crate::figures::Better;
+pub use aligned_ranks::aligned_ranks;
 pub use components::{Components, best_length, components};
 pub use estimate::Estimate;
 pub use exact::fisher;

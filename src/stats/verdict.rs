@@ -113,6 +113,21 @@ pub struct Ruling {
     pub detectable_but_small: bool,
 }
 
+/// The share of a difference from which on a resolution is fine enough for it, however small the margin.
+const SHARP: f64 = 0.25;
+
+impl Ruling {
+    /// Whether the resolution is at most `wanted` (a fraction), or a quarter of the difference seen.
+    ///
+    /// A race that ends early because of what it found ends only on a sharp ruling. It then gives the
+    /// resolution that was asked for, and few blocks, which cannot show how alike neighbours are
+    /// ([`super::serial`]), decide only what is far from open.
+    pub fn is_sharp(&self, wanted: f64) -> bool {
+        let seen = self.ratio.point.ln().abs().exp_m1();
+        self.resolution.is_some_and(|resolution| resolution <= wanted.max(SHARP * seen))
+    }
+}
+
 /// Rules on all claims of a race together.
 ///
 /// `margin` is a ratio (0.05 for 5 %), `alpha_now` the level that this look may spend on all of them.

@@ -69,7 +69,7 @@ pub(crate) fn large() -> Outcome {
     };
     outcome.asked.contenders = NAMES.map(|(spec, _, _)| spec.to_owned()).to_vec();
     outcome.plan.blocks_max = BLOCKS;
-    analyse::refresh(&mut outcome, analyse::Stand::Look { alpha: 0.05 });
+    analyse::refresh(&mut outcome, analyse::Stand::Look { alpha: 0.05, next: None });
     outcome
 }
 

@@ -340,7 +340,7 @@ pub(crate) fn varied() -> Outcome {
             outcome.trials.push(trial);
         }
     }
-    analyse::refresh(&mut outcome, analyse::Stand::Look { alpha: 0.05 });
+    analyse::refresh(&mut outcome, analyse::Stand::Look { alpha: 0.05, next: None });
     outcome.shares = shares::shares(&outcome);
     outcome
 }

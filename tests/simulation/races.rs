@@ -72,8 +72,12 @@ impl Race<'_> {
                 let claims: Vec<Claim> = ratios.iter().map(|r: &Vec<f64>| claim(r)).collect();
                 let rulings = rule(&claims, Better::Lower, self.margin, look.alpha);
                 let truths = pairs.iter().map(|(a, b)| self.truth[*a] - self.truth[*b]);
-                heard.add(&rulings, truths);
-                if rulings.iter().all(|ruling| ruling.missing == Missing::Nothing) {
+                let is_last = plan.looks.last() == Some(look);
+                let counts = |ruling: &Ruling| is_last || ruling.is_sharp(self.margin);
+                heard.add(&rulings, truths, counts);
+                let settled =
+                    |ruling: &Ruling| ruling.missing == Missing::Nothing && counts(ruling);
+                if rulings.iter().all(settled) {
                     break;
                 }
             }
@@ -124,9 +128,15 @@ impl Race<'_> {
 }
 
 impl Heard {
-    fn add(&mut self, rulings: &[Ruling], truths: impl Iterator<Item = f64>) {
-        self.ahead |= rulings.iter().any(|ruling| ruling.outcome == Outcome::Ahead);
-        self.dead_heat |= rulings.iter().any(|ruling| ruling.outcome == Outcome::DeadHeat);
+    fn add(
+        &mut self,
+        rulings: &[Ruling],
+        truths: impl Iterator<Item = f64>,
+        counts: impl Fn(&Ruling) -> bool,
+    ) {
+        let says = |outcome| rulings.iter().any(|r| r.outcome == outcome && counts(r));
+        self.ahead |= says(Outcome::Ahead);
+        self.dead_heat |= says(Outcome::DeadHeat);
         self.direction = rulings.iter().any(|ruling| ruling.direction.is_some());
         let misses = |(ruling, truth): (&Ruling, f64)| ruling.ratio.excludes(truth.exp());
         self.missed |= rulings.iter().zip(truths).any(misses);
