@@ -175,6 +175,7 @@ impl Agents {
             live: self.on_interval.is_some(),
             workloads: [near, far],
             emulated: self.emulated().map(|path| path.terms()),
+            goes_first: self.awake.is_some(),
         };
         let ran = self.see_through(&plan, &contender, &*task);
         let (reports, account) = ran.inspect_err(|_| self.files.abandon(&ready))?;
@@ -232,11 +233,12 @@ impl Agents {
                 Far::Loopback(_) => Link::to_process("far agent")?,
                 Far::Emulated(path) => path.agent("far agent", Side::Far)?,
                 Far::Server { server, .. } => {
-                    Link::to_server(&format!("server {}", server.address), &server.control)?
+                    let who = format!("server {}", server.address);
+                    Link::to_server(&who, &server.control, Arc::clone(&self.stop))?
                 }
             };
-            link.tell(&ToAgent::Open(Box::new(plan.far())))?;
-            endpoint = await_ready(&mut link, &mut self.on_queued)?;
+            let open = ToAgent::Open(Box::new(plan.far()));
+            endpoint = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
             if let Far::Server { server, .. } = &self.far {
                 // The one port that control reached; behind a NAT the server knows another.
                 endpoint = Endpoint::Ip(server.address);
@@ -348,6 +350,7 @@ struct Plans<'a> {
     endpoint: Endpoint,
     live: bool,
     emulated: Option<control::Emulated>,
+    goes_first: bool,
     /// As the near and the far end are told it.
     workloads: [String; 2],
 }
@@ -387,6 +390,7 @@ impl Plans<'_> {
             live: self.live,
             pass: self.order.pass,
             emulated: self.emulated,
+            goes_first: self.goes_first,
         }
     }
 }

@@ -66,6 +66,7 @@ mod tests {
     fn plan(side: Side, workload: &str, limits: Option<Limits>) -> AgentPlan {
         AgentPlan {
             emulated: None,
+            goes_first: false,
             side,
             contender: String::new(),
             workload: workload.into(),

@@ -96,10 +96,24 @@ impl Sleeper {
     }
 }
 
-/// What a forwarder's thread asks of the scheduler: the least timer slack, and to go before others. A
-/// refusal of either shows in the lateness of its releases.
+/// What a forwarder's thread asks of the scheduler: the least timer slack, to go before others, and short
+/// turns, so that it also goes before the ends of a trial, which may be at the same nice level (since
+/// Linux 6.12; before, a turn has the same length for all). A refusal shows in the lateness of its releases.
 pub(super) fn go_first() {
     set_timer_slack(Nanos(1));
-    // SAFETY: takes integers and touches no memory of ours; 0 is the calling thread.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
+    // SAFETY: an all-zero sched_attr is valid; the call reads as much of it as `size` says, and 0 is the
+    // calling thread. setpriority takes integers.
+    unsafe {
+        let mut asked: libc::sched_attr = std::mem::zeroed();
+        asked.size = size_of::<libc::sched_attr>() as u32;
+        asked.sched_policy = libc::SCHED_OTHER as u32;
+        asked.sched_nice = -20;
+        asked.sched_runtime = TURN.0;
+        if libc::syscall(libc::SYS_sched_setattr, 0, &asked, 0) != 0 {
+            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
+        }
+    }
 }
+
+/// The shortest turn that the kernel grants (sched(7): 0.1 ms).
+const TURN: Nanos = Nanos::from_micros(100);
