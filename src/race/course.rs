@@ -38,6 +38,8 @@ pub(super) struct Course<'a> {
     looks: Plan,
     /// After how many blocks their number is estimated anew.
     replan_at: Option<u64>,
+    /// Their number is left open: more may be added before the last look.
+    is_open: bool,
     began: Nanos,
     limit: Option<Nanos>,
     /// Whole blocks in the outcome.
@@ -66,6 +68,7 @@ impl<'a> Course<'a> {
         Course {
             looks: plan::looks(&outcome.plan, outcome.asked.confidence),
             replan_at: None,
+            is_open: false,
             done: blocks_done(&outcome),
             began: stage.clock.now(),
             limit: None,
@@ -81,8 +84,9 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The number of blocks is left open, and estimated anew half-way.
+    /// The number of blocks is left open, and estimated anew half-way and before the last look.
     pub(super) fn replanning(mut self) -> Course<'a> {
+        self.is_open = true;
         if self.outcome.plan.replans.is_empty() {
             self.replan_at = self.looks.replan_at().map(|at| at as u64);
         }
@@ -233,9 +237,7 @@ impl<'a> Course<'a> {
         self.done += 1;
         self.blocks_here += 1;
         self.spent_here += self.stage.clock.now() - began;
-        if self.replan_at == Some(self.done) {
-            self.replan();
-        }
+        self.replan();
         self.refresh(self.stand());
         self.stage.observer.on(Event::BlockDone {
             outcome: &self.outcome,
@@ -245,14 +247,20 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Estimates the number of blocks anew, without a look at who leads.
+    /// Estimates the number of blocks anew where that is due, without a look at who leads.
     fn replan(&mut self) {
+        let is_half_way = self.replan_at == Some(self.done);
+        let is_at_the_end = self.is_open && self.blocks_left() == 0;
+        if !is_half_way && !is_at_the_end {
+            return;
+        }
+        let Some(scatter) = analyse::scatter(&self.outcome) else { return };
         let room = self.limit.map_or(u64::MAX, |limit| {
             let elapsed = self.stage.clock.now() - self.began;
             (limit - elapsed).0 / self.pace.of_block(self.block_time()).0.max(1)
         });
-        if let Some(scatter) = analyse::scatter(&self.outcome) {
-            let Outcome { plan: fixed, asked, .. } = &mut self.outcome;
+        let Outcome { plan: fixed, asked, .. } = &mut self.outcome;
+        if is_half_way || room > 0 && !plan::is_resolved(fixed, asked, scatter, self.done) {
             plan::again(fixed, asked, scatter, self.done, room);
             self.looks = plan::looks(fixed, asked.confidence);
         }

@@ -3,7 +3,8 @@
 //! The trials before block 0 (the pilot) run one contender against itself. They warm the
 //! environment up, tell how long a trial takes and how much trials scatter; they compare nothing,
 //! so what they find may shape the plan. Half-way, the number of blocks is estimated once more, from
-//! the scatter of the blocks so far, which says nothing of who leads.
+//! the scatter of the blocks so far, which says nothing of who leads; and again before the last look, where
+//! they do not resolve what they were planned to.
 
 use super::outcome::{Entrant, Fixed, Replan};
 use super::request::{
@@ -252,6 +253,18 @@ fn aimed(scatter: f64, resolve: Option<f64>, margin: f64, confidence: f64, claim
 fn level(confidence: f64, claims: usize) -> f64 {
     let last = Plan::new(100, claims.max(1), alpha(confidence));
     last.looks.last().map_or(alpha(confidence), |look| look.alpha) / claims.max(1) as f64
+}
+
+/// Whether `after` blocks of this scatter resolve what the race is to resolve.
+pub(super) fn is_resolved(
+    fixed: &Fixed,
+    asked: &super::outcome::Asked,
+    scatter: f64,
+    after: u64,
+) -> bool {
+    let claims = usize::try_from(fixed.claims).unwrap_or(usize::MAX);
+    let wanted = asked.resolve.unwrap_or(fixed.margin);
+    stats::blocks_for(scatter, wanted, level(asked.confidence, claims)) <= after
 }
 
 /// A new number of blocks after `after` of them, from the scatter alone: as many as are needed, and at

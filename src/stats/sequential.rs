@@ -15,7 +15,8 @@
 //! for the last look. A difference large enough to end a race early has a tiny p-value anyway;
 //! one that is not needs the last look's power.
 //!
-//! Half-way the number of blocks may be changed once, by their scatter alone ([`Plan::replanned`]). Scatter does
+//! Half-way, and before the last look, the number of blocks may be changed by their scatter alone
+//! ([`Plan::replanned`]). Scatter does
 //! not see who leads: given how far the log-ratios lie from their centre, their signs are as random as before, so
 //! what it decides spends no error. Looks that are past keep their level, and the new ones share what is left.
 
@@ -60,9 +61,9 @@ impl Plan {
         Plan { looks: Vec::new(), alpha, claims }.with_looks(0, max_blocks)
     }
 
-    /// The plan for another number of blocks, decided after `done` of them. Looks up to then stay; the error that
-    /// they left is spent over new ones, in proportion to what the spending function adds. The same plan if
-    /// `max_blocks` are done already.
+    /// The plan for another number of blocks, decided after `done` of them and before any look at these. Looks
+    /// before then stay; the error that they left is spent over new ones, in proportion to what the
+    /// spending function adds. The same plan if `max_blocks` are done already.
     ///
     /// Valid as long as nothing but the scatter chose the number.
     pub fn replanned(&self, done: usize, max_blocks: usize) -> Plan {
@@ -70,7 +71,7 @@ impl Plan {
             return self.clone();
         }
         let mut past = self.clone();
-        past.looks.retain(|look| look.blocks <= done);
+        past.looks.retain(|look| look.blocks < done);
         past.with_looks(done, max_blocks)
     }
 
@@ -206,6 +207,11 @@ mod tests {
             assert!((look.alpha - 0.05 * level).abs() < 1e-15, "{plan:?}");
         }
         assert_eq!(plan.replanned(60, 60), plan);
+        // Before the last look: what it would have spent goes to the new ones.
+        let longer = plan.replanned(60, 100);
+        let blocks: Vec<usize> = longer.looks.iter().map(|look| look.blocks).collect();
+        assert_eq!(blocks, [12, 24, 36, 48, 80, 100]);
+        assert!((longer.looks.iter().map(|l| l.alpha).sum::<f64>() - 0.05).abs() < 1e-15);
         // The same number again, before anything was looked at, changes nothing.
         let plan = Plan::new(30, 1, 0.05);
         assert_eq!(plan.replanned(0, 30), plan);

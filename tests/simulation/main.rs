@@ -78,7 +78,7 @@ fn errors_stay_at_their_level_whatever_the_number_of_contenders_and_blocks() {
     let correlated = [
         (serial(0.2, 3, 40), 200, 0.10),
         (serial(0.4, 3, 100), 80, 0.10),
-        (serial(0.4, 3, 40), 200, 0.14),
+        (serial(0.4, 3, 40), 200, 0.11),
         (serial(0.4, 2, 20), 300, 0.10),
         (serial(0.4, 2, 12), 300, 0.11),
     ]

@@ -9,8 +9,10 @@ use crate::world::{Noise, World};
 
 pub(crate) const LEVEL: f64 = 0.05;
 pub(crate) const MARGIN: f64 = 0.05;
+/// The resolution that a race plans for, as a share of its margin.
+const AIM: f64 = 0.75;
 
-/// Whether the number of blocks is thought over half-way.
+/// Whether the number of blocks is thought over half-way and before the last look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Replanning {
     None,
@@ -67,6 +69,10 @@ impl Race<'_> {
                 ratios.push(figures[*a] - figures[*b]);
             }
             heard.blocks += 1;
+            let is_end = plan.looks.last().is_some_and(|look| look.blocks == heard.blocks);
+            if Some(heard.blocks) == replan_at || is_end && !self.is_resolved(&plan, &ratios) {
+                plan = self.replanned(&plan, &ratios);
+            }
             if let Some(look) = plan.at(heard.blocks) {
                 let claim = |ratios| Claim { log_ratios: ratios, slack: Slack::default() };
                 let claims: Vec<Claim> = ratios.iter().map(|r: &Vec<f64>| claim(r)).collect();
@@ -81,9 +87,6 @@ impl Race<'_> {
                     break;
                 }
             }
-            if Some(heard.blocks) == replan_at {
-                plan = self.replanned(&plan, &ratios);
-            }
         }
         heard
     }
@@ -92,13 +95,26 @@ impl Race<'_> {
         let Replanning::UpTo(most) = self.replanning else {
             return plan.clone();
         };
+        let done = ratios[0].len();
+        let needed = self.needed(plan, ratios, AIM * self.margin);
+        plan.replanned(done, (needed as usize).clamp(done + 1, most.max(done + 1)))
+    }
+
+    fn is_resolved(&self, plan: &Plan, ratios: &[Vec<f64>]) -> bool {
+        let done = ratios[0].len();
+        let Replanning::UpTo(most) = self.replanning else {
+            return true;
+        };
+        done >= most || self.needed(plan, ratios, self.margin) <= done as u64
+    }
+
+    /// Blocks for a resolution, by the pair that scatters most.
+    fn needed(&self, plan: &Plan, ratios: &[Vec<f64>], resolution: f64) -> u64 {
         let level = LEVEL / plan.claims as f64;
         let needed = |ratios: &Vec<f64>| {
-            scatter(ratios).map_or(u64::MAX, |s| blocks_for(s, self.margin, level))
+            scatter(ratios).map_or(u64::MAX, |s| blocks_for(s, resolution, level))
         };
-        let needed = ratios.iter().map(needed).max().unwrap_or(u64::MAX);
-        let done = ratios[0].len();
-        plan.replanned(done, (needed as usize).clamp(done + 1, most))
+        ratios.iter().map(needed).max().unwrap_or(u64::MAX)
     }
 
     pub(crate) fn rates(&self, races: u64, seed: u64) -> Rates {
