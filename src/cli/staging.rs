@@ -7,10 +7,12 @@ use std::time::SystemTime;
 
 use crate::error::Result;
 use crate::race::Request;
+use crate::race::hold::hold;
 use crate::race::keep::SamplesFile;
 use crate::race::outcome::Outcome;
 use crate::race::stage::Stage;
 use crate::trial::agents::Agents;
+use crate::trial::remote::Waiting;
 
 use super::progress::{self, Progress};
 use super::screen::Screen;
@@ -50,7 +52,9 @@ pub(super) fn with_stage(
     file: &Path,
     race: impl FnOnce(Stage<'_>) -> Result<Outcome>,
 ) -> Result<Outcome> {
+    let _held = hold(file)?;
     let stop = interrupt::flag()?;
+    report_full_files();
     let tell = std::io::stderr().is_terminal() && staging.progress == Wanted::Yes;
     let tell_intervals = tell && staging.intervals == Wanted::Yes;
     let screen = if tell { Screen::stderr() } else { Screen::none() };
@@ -73,12 +77,19 @@ pub(super) fn with_stage(
         return ended;
     }
     let secret = secret::find(staging.secret_file)?;
-    let far = request.far(secret.as_ref())?;
+    let waits = screen.clone();
+    let mut on_full = |why: &str| waits.show(vec![format!("waiting for room: {why}")]);
+    let mut waiting = Waiting { stop: &stop, on_full: &mut on_full };
+    let far = request.far(secret.as_ref(), &mut waiting)?;
     let queued = screen.clone();
     let mut agents = Agents::new(far)
         .overwrite(request.overwrite())
         .on_queued(move |ahead| {
-            queued.show(vec![format!("the server is busy: {ahead} before us")]);
+            let before = match ahead {
+                u32::MAX => "no room to wait in; asking again every second".to_owned(),
+                ahead => format!("{ahead} before us"),
+            };
+            queued.show(vec![format!("the server is busy: {before}")]);
         })
         .stop_on(Arc::clone(&stop));
     if tell_intervals {
@@ -92,4 +103,11 @@ pub(super) fn with_stage(
     let ended = race(stage);
     screen.clear();
     ended
+}
+
+/// Has a write beyond the limit of a file's size (`ulimit -f`) fail with a reason, in this process and in
+/// its agents, instead of ending them without a word.
+fn report_full_files() {
+    // SAFETY: ignoring a signal touches no memory of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }

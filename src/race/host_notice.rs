@@ -15,6 +15,11 @@ pub enum HostNotice {
     },
     /// The scheduler chose where the ends ran.
     Placement,
+    /// A quota holds the race's processes back.
+    Quota {
+        /// CPUs that they may use on the average.
+        cpus: f64,
+    },
     /// Other programs were busy when the race began.
     Busy {
         /// The share of the CPUs that they used.
@@ -35,6 +40,7 @@ impl HostNotice {
         match self {
             HostNotice::Steal { .. } => "steal",
             HostNotice::Placement => "host_placement",
+            HostNotice::Quota { .. } => "cpu_quota",
             HostNotice::Busy { .. } => "busy_host",
             HostNotice::Noisy { .. } => "noisy_host",
         }
@@ -49,6 +55,10 @@ impl HostNotice {
             HostNotice::Placement => {
                 "the host's scheduler placed the two ends, perhaps differently in each trial".into()
             }
+            HostNotice::Quota { cpus } => format!(
+                "a quota lets this race use {cpus:.2} CPUs on the average (cgroup, cpu.max); what needs more \
+                 is stopped for the rest of each period"
+            ),
             HostNotice::Busy { share, waited } => format!(
                 "other programs used {} of this host's CPUs before the first block, and still did \
                  after {:.0} s of waiting",
@@ -69,6 +79,7 @@ impl HostNotice {
             HostNotice::Placement => {
                 "use --placement same-core, cross-core or busy to hold it equal"
             }
+            HostNotice::Quota { .. } => "run it without the quota (CPUQuota=, --cpus)",
             HostNotice::Busy { .. } => "stop them and race again",
             HostNotice::Noisy { .. } => {
                 "stop other programs, or raise --budget: more blocks make up for noise"

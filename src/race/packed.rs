@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -20,7 +21,12 @@ pub const MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub fn read(file: &Path, largest: u64) -> Result<Vec<u8>> {
     let name = || file.display().to_string();
     let cannot = |error| Error::setup(format!("read {}", name()), error);
-    let mut opened = BufReader::new(File::open(file).map_err(cannot)?);
+    let opened = File::open(file).map_err(cannot)?;
+    let kind = opened.metadata().map_err(cannot)?.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err(Error::data(name(), "a device, and not a file"));
+    }
+    let mut opened = BufReader::new(opened);
     let is_packed = opened.fill_buf().map_err(cannot)?.starts_with(&MAGIC);
     let content = if is_packed {
         at_most(MultiGzDecoder::new(opened), largest)
@@ -108,5 +114,11 @@ mod tests {
         wrong[last] ^= 0xff;
         let said = read_back(&wrong, 1 << 10).unwrap_err().to_string();
         assert!(said.contains("cannot be unpacked"), "{said}");
+    }
+
+    #[test]
+    fn a_device_is_not_read() {
+        let why = read(Path::new("/dev/zero"), 1 << 40).unwrap_err().to_string();
+        assert!(why.contains("a device, and not a file"), "{why}");
     }
 }

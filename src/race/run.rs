@@ -1,5 +1,6 @@
 //! A race up to its first block: hosts, pilot, plan.
 
+use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use super::block::Common;
@@ -19,6 +20,7 @@ use crate::trial::agents::Agents;
 use crate::trial::control::Secret;
 use crate::trial::intervals;
 use crate::trial::placement::{Load, Placement};
+use crate::trial::remote::Waiting;
 
 impl Request {
     /// Runs the race on `stage`.
@@ -48,7 +50,13 @@ impl Request {
         let mut common = self.common(placement.0);
         let mut entrants = checked.entrants.clone();
         rule_out(&mut entrants, &mut stage, checked.load)?;
-        let pilot = pilot::run(self, &mut stage, &common, &mut entrants, seed)?;
+        let pilot = match pilot::run(self, &mut stage, &common, &mut entrants, seed) {
+            Ok(pilot) => pilot,
+            Err(error) => {
+                stage.drop_samples_part();
+                return Err(error);
+            }
+        };
         let elapsed = stage.clock.now() - began;
         let Planned { mut fixed, limit } =
             plan::fix(self, &checked.metrics, &entrants, placement, &pilot, elapsed)?;
@@ -109,7 +117,9 @@ impl Request {
             return self.run_with(stage.at(&clock, SystemTime::now()));
         }
         let secret = Secret::from_environment()?;
-        let mut agents = Agents::new(self.far(secret.as_ref())?).overwrite(self.overwrite());
+        let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
+        let far = self.far(secret.as_ref(), &mut waiting)?;
+        let mut agents = Agents::new(far).overwrite(self.overwrite());
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
     }
 

@@ -60,6 +60,7 @@ pub fn prepare(file: &Path) -> Result<()> {
 pub fn save<T: Serialize>(value: &T, file: &Path) -> Result<()> {
     let temporary = beside(file);
     let saved = write_out(value, &temporary)
+        .and_then(|()| keep_mode(file, &temporary))
         .and_then(|()| fs::rename(&temporary, file))
         .and_then(|()| sync_directory(file));
     saved.map_err(|error| {
@@ -283,6 +284,15 @@ fn write_out<T: Serialize>(value: &T, temporary: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
+/// A file that is replaced keeps who may read and write it.
+fn keep_mode(file: &Path, temporary: &Path) -> io::Result<()> {
+    match fs::metadata(file) {
+        Ok(there) => fs::set_permissions(temporary, there.permissions()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
 fn write_json<T: Serialize>(value: &T, file: &mut impl Write) -> io::Result<()> {
     let mut buffered = io::BufWriter::new(file);
     layout::write(value, &mut buffered)?;
@@ -304,6 +314,10 @@ fn explained(file: &Path, error: io::Error) -> Error {
     let advice = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "free space or choose another place with -o; the blocks saved before are intact"
+        }
+        io::ErrorKind::FileTooLarge => {
+            "files may be no larger here (ulimit -f); raise that, or ask for fewer blocks; the blocks \
+             saved before are intact"
         }
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
             "the directory does not exist; make it or choose another place with -o"
@@ -463,5 +477,16 @@ mod tests {
     fn a_file_that_is_not_there_is_a_matter_of_set_up() {
         let error = load(Path::new("/nowhere/race.json")).unwrap_err();
         assert!(error.to_string().starts_with("read /nowhere/race.json: "), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_mode() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("race.json");
+        save(&race(), &file).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
+        save(&race(), &file).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o400);
     }
 }

@@ -186,6 +186,14 @@ impl<'a> Stage<'a> {
         Some(save::samples_file(self.save.as_ref()?))
     }
 
+    /// Removes what the last trial left, where there is no race to keep it with.
+    pub(super) fn drop_samples_part(&self) {
+        if let Some(part) = self.samples_part() {
+            // Most trials leave nothing.
+            let _ = std::fs::remove_file(part);
+        }
+    }
+
     /// Where one trial leaves its samples before they are kept.
     pub(super) fn samples_part(&self) -> Option<PathBuf> {
         Some(self.samples()?.with_extension("samples.part"))

@@ -116,6 +116,9 @@ fn of_host(outcome: &Outcome) -> Vec<Notice> {
             most: touched().fold(0.0, f64::max),
         }));
     }
+    let quota = outcome.host.cpu_quota_milli.map(|milli| milli as f64 / 1_000.0);
+    let few = |cpus: &f64| *cpus < outcome.host.cpus.len() as f64;
+    all.extend(quota.filter(few).map(|cpus| Notice::Host(HostNotice::Quota { cpus })));
     let Some(quiet) = &outcome.probe else { return all };
     if let Some(Disturbance { by: Disturber::Programs, share }) = quiet.disturbed {
         let waited = Nanos(quiet.waited_ns);

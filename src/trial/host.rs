@@ -43,6 +43,9 @@ pub struct HostFacts {
     pub congestion_controls: Vec<String>,
     /// Memory in bytes.
     pub memory_bytes: u64,
+    /// Thousandths of a CPU that this process may use on the average, where its cgroup sets a quota (cpu.max).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_quota_milli: Option<u64>,
     /// Version of deadheat there.
     pub deadheat: String,
 }
@@ -118,10 +121,28 @@ impl HostFacts {
                 .map(|names| names.split_whitespace().map(str::to_owned).collect())
                 .unwrap_or_default(),
             memory_bytes: memory().unwrap_or(0),
+            cpu_quota_milli: cpu_quota(),
             deadheat: env!("CARGO_PKG_VERSION").to_owned(),
             cpus,
         }
     }
+}
+
+/// The least quota of this process's cgroup and of those above it (cgroup v2, cpu.max).
+fn cpu_quota() -> Option<u64> {
+    let own = text("/proc/self/cgroup")?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?.to_owned();
+    let of = |group: &Path| quota(&text(group.join("cpu.max").to_str()?)?);
+    let root = Path::new("/sys/fs/cgroup");
+    let group = root.join(path.trim_start_matches('/'));
+    group.ancestors().take_while(|group| group.starts_with(root)).filter_map(of).min()
+}
+
+/// In thousandths of a CPU: `200000 100000` is two CPUs, `max 100000` no quota.
+fn quota(cpu_max: &str) -> Option<u64> {
+    let (quota, period) = cpu_max.trim().split_once(' ')?;
+    let (quota, period) = (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?);
+    quota.saturating_mul(1_000).checked_div(period)
 }
 
 const CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -443,5 +464,12 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), SYSCTLS.len());
+    }
+
+    #[test]
+    fn a_quota_is_read_as_cpus() {
+        assert_eq!(quota("150000 100000\n"), Some(1_500));
+        assert_eq!(quota("max 100000\n"), None);
+        assert_eq!([quota(""), quota("1 0"), quota("x y")], [None; 3]);
     }
 }
