@@ -141,6 +141,7 @@ pub struct Fault {
     /// Who must act.
     pub kind: FaultKind,
     /// The message as a person reads it.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub message: String,
 }
 

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
 
 mod common;
+#[path = "common/hostile.rs"]
+mod hostile;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -234,7 +236,8 @@ fn hostile_names_survive_csv_and_json() {
     let rows = read_csv(&render("csv", &outcome));
     assert!(rows.iter().all(|row| row.len() == 9));
     assert_eq!(rows.len(), 1 + outcome.trials.len() * outcome.metrics.len());
-    assert_eq!(rows[1][2], outcome.contenders[common::UDP].label);
+    let label = &outcome.contenders[common::UDP].label;
+    assert_eq!(rows[1][2], deadheat::foreign::visible(label));
     let read: Outcome = serde_json::from_str(&render("json", &outcome)).unwrap();
     assert_eq!(read, outcome);
 }

@@ -121,7 +121,7 @@ fn answer(error: &clap::Error, line: &[String]) -> Option<String> {
     let value = value(option, line).filter(|_| habit.says.contains("{}"));
     let shown = value.map_or_else(|| option.to_owned(), |value| format!("{option} {value}"));
     let meant = value.map_or_else(|| habit.example.to_owned(), |value| habit.meant(value));
-    Some(crate::report::visible(&format!("`{shown}`: {}", habit.says.replace("{}", &meant))))
+    Some(crate::foreign::visible(&format!("`{shown}`: {}", habit.says.replace("{}", &meant))))
 }
 
 impl Habit {

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use crate::contract::Reach;
 use crate::error::{Result, unknown};
+use crate::foreign::visible;
 use crate::path::{grammar, profile};
-use crate::report::{visible, wrap};
+use crate::report::wrap;
 use crate::spec::{self, Key};
 use crate::study::bundled;
 use crate::study::model::Study;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::{Error, Result};
+use crate::foreign;
 use crate::report::{Colour, Style};
 
 mod compare;
@@ -111,9 +112,17 @@ pub fn run() -> ExitCode {
         Ok(Verdict::Undecided) => ExitCode::from(4),
         Ok(Verdict::Ended(code)) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("deadheat: {error}");
+            eprintln!("deadheat: {}", said(&error));
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+/// An error as it is shown: what is not the user's own text may come from a peer or a file.
+fn said(error: &Error) -> String {
+    match error {
+        Error::Usage(_) => foreign::lines(&error.to_string()),
+        _ => foreign::lines(&error.to_string().replace('\n', "\\n")),
     }
 }
 

@@ -1,10 +1,11 @@
 //! A race's progress: a small table that is rewritten on a terminal, nothing elsewhere.
 
 use crate::figures::{Metric, Unit};
+use crate::foreign::visible;
 use crate::race::outcome::{Entrant, Outcome, Ratio, Verdict};
 use crate::race::stage::{Event, Observer};
+use crate::report::columns;
 use crate::report::words::{self, Scale};
-use crate::report::{columns, visible};
 use crate::time::Nanos;
 use crate::trial::live::Row;
 use crate::units::Bytes;
@@ -172,7 +173,7 @@ pub(super) fn interval(row: &Row) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut text = format!(
         "{}  {:.2}–{:.2} s",
-        crate::report::visible(&row.contender),
+        visible(&row.contender),
         seconds(row.from_ns),
         seconds(row.to_ns)
     );

@@ -4,9 +4,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, unknown};
+use crate::foreign::visible;
 use crate::race::save;
 use crate::report::figure::Figure;
-use crate::report::{Shown, html, over_time, plot, visible, words};
+use crate::report::{Shown, html, over_time, plot, words};
 use crate::trial::samples;
 
 use super::form::Form;

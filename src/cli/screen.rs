@@ -8,7 +8,8 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::report::{columns, visible};
+use crate::foreign::visible;
+use crate::report::columns;
 
 /// Columns and rows of a terminal.
 pub(super) type Size = fn() -> (usize, usize);

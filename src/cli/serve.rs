@@ -10,7 +10,7 @@ use clap::Args;
 use crate::error::{Error, Result};
 use crate::race::date;
 use crate::server::processes::Processes;
-use crate::server::{Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Secret, Server, Stop};
+use crate::server::{Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Secret, Server, Stop};
 use crate::trial::control::{Limits, SECRET_VARIABLE};
 use crate::trial::host::HostFacts;
 use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
@@ -27,12 +27,18 @@ pub(super) struct ServeArgs {
     /// Longest trial [default: 60s]
     #[arg(long, value_name = "DURATION")]
     pub max_duration: Option<String>,
-    /// Highest rate of a trial, per direction [default: 10gbit]
+    /// Highest rate per direction, of all trials that run at once [default: 10gbit]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<String>,
     /// Most application bytes of a trial, per direction [default: 100GB]
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<String>,
+    /// Most application bytes of all trials together, per direction [default: no limit]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub max_total: Option<String>,
+    /// Most application bytes of one client's trials, per direction [default: no limit]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub max_per_client: Option<String>,
     /// Trials that run at once; others wait [default: 1]
     #[arg(long, value_name = "N")]
     pub max_trials: Option<u32>,
@@ -44,6 +50,10 @@ pub(super) struct ServeArgs {
     /// Write no log lines
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+fn lets_nothing_run(option: &str) -> Error {
+    Error::usage(format!("`{option} 0` would let nothing run; raise it, or leave it out"))
 }
 
 /// Serves until SIGINT or SIGTERM; then kills what still runs and comes back.
@@ -86,7 +96,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     // From here on the descriptor may be somebody else's.
     HANDLER_FD.store(-1, Ordering::SeqCst);
     ran?;
-    log("stopped");
+    log(&format!("stopped; {}", server.summary()));
     Ok(())
 }
 
@@ -101,6 +111,7 @@ impl ServeArgs {
         Ok(Config {
             bind,
             limits: self.limits()?,
+            allowance: self.allowance()?,
             secret: self.secret(variable)?,
             ..Config::default()
         })
@@ -140,12 +151,26 @@ impl ServeArgs {
             ("--max-bytes", limits.bytes),
             ("--max-trials", u64::from(limits.concurrent)),
         ];
-        match nothing.iter().find(|(_, value)| *value == 0) {
-            Some((name, _)) => Err(Error::usage(format!(
-                "`{name} 0` would let nothing run; raise it, or leave it out"
-            ))),
-            None => Ok(limits),
+        if let Some((name, _)) = nothing.iter().find(|(_, value)| *value == 0) {
+            return Err(lets_nothing_run(name));
         }
+        // Trials that run at once share the rate.
+        limits.rate_bps.0 = (limits.rate_bps.0 / u64::from(limits.concurrent)).max(1);
+        Ok(limits)
+    }
+
+    fn allowance(&self) -> Result<Allowance> {
+        let bytes = |name: &str, typed: &Option<String>| match typed {
+            None => Ok(None),
+            Some(typed) => match parse_bytes(typed, Bare::Refused)?.0 {
+                0 => Err(lets_nothing_run(name)),
+                bytes => Ok(Some(bytes)),
+            },
+        };
+        Ok(Allowance {
+            total: bytes("--max-total", &self.max_total)?,
+            per_client: bytes("--max-per-client", &self.max_per_client)?,
+        })
     }
 
     fn secret(&self, variable: Option<&str>) -> Result<Option<Secret>> {
@@ -226,14 +251,17 @@ mod tests {
             max_rate: Some("1gbit".into()),
             max_bytes: Some("1GB".into()),
             max_trials: Some(2),
+            max_total: Some("1TB".into()),
             ..ServeArgs::default()
         };
         let config = args.resolve(Some("sesame")).unwrap();
         assert_eq!(config.bind, Bind::At("127.0.0.1:7".parse().unwrap()));
         assert_eq!(config.limits.duration_ns.0, 5_000_000_000);
-        assert_eq!(config.limits.rate_bps.0, 1_000_000_000);
+        assert_eq!(config.limits.rate_bps.0, 500_000_000, "two trials at once share the rate");
         assert_eq!(config.limits.bytes, 1_000_000_000);
         assert_eq!(config.limits.concurrent, 2);
+        assert_eq!(config.allowance.total, Some(1_000_000_000_000));
+        assert_eq!(config.allowance.per_client, None);
         assert_eq!(config.secret, Some(Secret::new("sesame", "").unwrap()));
     }
 

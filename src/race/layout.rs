@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use crate::foreign::is_obeyed;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
@@ -97,6 +98,26 @@ macro_rules! scalars {
 }
 
 impl Formatter for Layout {
+    /// JSON escapes no character above U+001F by itself, and a terminal obeys some of them.
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        for part in fragment.split_inclusive(is_obeyed) {
+            let (text, obeyed) = match part.char_indices().next_back() {
+                Some((at, c)) if is_obeyed(c) => (&part[..at], Some(c)),
+                _ => (part, None),
+            };
+            writer.write_all(text.as_bytes())?;
+            let mut units = [0; 2];
+            for unit in obeyed.iter().flat_map(|c| c.encode_utf16(&mut units).to_vec()) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+        }
+        Ok(())
+    }
+
     scalars! {
         write_null(),
         write_bool(value: bool),
@@ -206,5 +227,13 @@ mod tests {
         for value in [mixed, json!(5), json!("x"), json!(null), json!([{}])] {
             assert_eq!(serde_json::from_str::<Value>(&text(&value).unwrap()).unwrap(), value);
         }
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_and_read_back_whole() {
+        let said = "a\u{9b}2J\u{202e}b\u{e0001}\u{1b}µ\n";
+        let json = text(&said).unwrap();
+        assert_eq!(json, r#""a\u009b2J\u202eb\udb40\udc01\u001bµ\n""#);
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), said);
     }
 }

@@ -1,10 +1,10 @@
 //! Two races as a document: what changed, what did not, and what else differs.
 
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
-use super::text::visible;
 use super::words::{self, Scale};
 use super::{Style, terminal};
 use crate::figures::Role;
+use crate::foreign::visible;
 use crate::race::compare::{Change, Comparison, Row};
 use crate::race::gate::Judgement;
 

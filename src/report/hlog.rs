@@ -14,11 +14,11 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 
 use super::content::{label, title};
-use super::text::visible;
 use super::words;
 use super::{Report, Samples, Shown, Style};
 use crate::error::{Error, Result};
 use crate::figures::Unit;
+use crate::foreign::visible;
 use crate::race::outcome::{Outcome, Trial};
 use crate::trial::samples::{self, Chunk, Place};
 

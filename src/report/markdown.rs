@@ -1,9 +1,9 @@
 //! A document for issues and wikis: GitHub-flavoured Markdown, nothing in it but text.
 
 use super::document::{Block, Cell, Column, Document, Point, Section, Table};
-use super::text::visible;
 use super::{Report, Shown, Style, content};
 use crate::error::Result;
+use crate::foreign::visible;
 
 /// See the module.
 pub(super) struct Markdown;

@@ -19,7 +19,7 @@
 //! | `imported.rs` | the files that a result was imported from, and five numbers of each |
 //! | `document.rs` | headings, tables and lists, before anyone knows how they will look |
 //! | `words.rs` | numbers with their units |
-//! | `text.rs` | wrapping, alignment, and control characters made visible |
+//! | `text.rs` | wrapping and alignment |
 //! | `terminal.rs` `markdown.rs` | a document as text |
 //! | `json.rs` `csv.rs` | the result for programs |
 //! | `html/` | a page for a browser |
@@ -68,7 +68,7 @@ mod text;
 mod totals;
 pub mod words;
 
-pub use text::{columns, visible, wrap};
+pub use text::{columns, wrap};
 
 /// Every format, in the order in which lists show them. The first is the default.
 pub const ALL: &[&dyn Report] = &[

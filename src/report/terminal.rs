@@ -3,9 +3,10 @@
 
 use super::boxes::Boxes;
 use super::document::{Block, Column, Document, Line, Point, Section, Table, Tone};
-use super::text::{align_decimals, columns, pad, visible, wrap};
+use super::text::{align_decimals, columns, pad, wrap};
 use super::{Colour, Detail, Report, Shown, Style, brief, content};
 use crate::error::Result;
+use crate::foreign::visible;
 
 /// The least width that is laid out; a narrower terminal breaks lines itself.
 const NARROWEST: usize = 40;

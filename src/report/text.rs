@@ -1,36 +1,7 @@
 //! Text for a screen of limited width: what a file says is made visible before it is shown,
 //! sentences are wrapped, columns line up.
 
-/// `text` with everything that would move the cursor, hide, or turn the reading direction written
-/// out: `\n`, `\u{1b}`. A host name or a title from a file is shown, never obeyed.
-pub fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || is_invisible(c) {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
-/// Format characters that print nothing themselves but change what is around them: zero-width
-/// ones, bidirectional controls (Unicode UAX #9), line and paragraph separators.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{61c}'
-            | '\u{180e}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}'
-    )
-}
+use crate::foreign::visible;
 
 /// Columns that `text` takes on a terminal: two for East Asian wide characters and emoji (the
 /// large blocks of Unicode's EastAsianWidth.txt), none for combining marks, one for all others.
@@ -115,25 +86,15 @@ pub(super) fn align_decimals(numbers: &[String]) -> Vec<String> {
     numbers.iter().map(align).collect()
 }
 
-/// A field of CSV, quoted where it must be (RFC 4180, §2.5 to 2.7).
+/// A field of CSV, made visible, and quoted where it must be (RFC 4180, §2.5 to 2.7).
 pub(super) fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+    let text = visible(text);
+    if text.contains(['"', ',']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_from_a_file_reaches_the_terminal_as_a_command() {
-        assert_eq!(visible("a\u{1b}[31mb\r\n\t\u{9b}"), "a\\u{1b}[31mb\\r\\n\\t\\u{9b}");
-        assert_eq!(visible("x\u{202e}y\u{200b}"), "x\\u{202e}y\\u{200b}");
-        assert_eq!(visible("Zürich µs – 東京"), "Zürich µs – 東京");
-    }
 
     #[test]
     fn lines_keep_to_their_width_and_lose_nothing() {
@@ -159,6 +120,6 @@ mod tests {
     fn fields_are_quoted_only_where_they_must_be() {
         assert_eq!(field("tcp"), "tcp");
         assert_eq!(field("tcp:cc=bbr,nodelay=off"), "\"tcp:cc=bbr,nodelay=off\"");
-        assert_eq!(field("say \"hi\"\n"), "\"say \"\"hi\"\"\n\"");
+        assert_eq!(field("say \"hi\"\n"), "\"say \"\"hi\"\"\\n\"");
     }
 }

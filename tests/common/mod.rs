@@ -650,6 +650,7 @@ fn plan() -> Fixed {
 
 fn host(name: &str) -> HostFacts {
     HostFacts {
+        cpu_quota_milli: None,
         hostname: name.into(),
         kernel: "Linux 6.18.44".into(),
         arch: "x86_64".into(),

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 
 use crate::error::{Error, Result, unknown};
+use crate::foreign::visible;
 use crate::report::study::{Form, render};
-use crate::report::{html, studies, visible, words};
+use crate::report::{html, studies, words};
 use crate::study::check::Checked;
 use crate::study::{bundled, read, save};
 

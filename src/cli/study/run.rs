@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::error::{Error, Result};
+use crate::foreign::visible;
 use crate::race::date;
 use crate::race::outcome::Outcome;
 use crate::report::study::{Form, render, ruling_word, tally};
-use crate::report::visible;
 use crate::study::bundled;
 use crate::study::outcome::{Setting, StudyRun};
 use crate::study::run::{End, Job, Ran, Task, run as run_study};

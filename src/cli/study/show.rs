@@ -1,7 +1,8 @@
 //! A study for people, before it is run.
 
+use crate::foreign::visible;
 use crate::report::study::variant_word;
-use crate::report::{visible, wrap};
+use crate::report::wrap;
 use crate::study::check::Checked;
 use crate::study::model::{Claim, Published, RacePlan, Source};
 use crate::study::outcome::Setting;

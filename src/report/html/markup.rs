@@ -1,6 +1,6 @@
 //! HTML as it is written: elements and text, and the one place where text is made safe.
 
-use crate::report::text::visible;
+use crate::foreign::visible;
 
 /// HTML under way.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Text that has to fit: its width, guessed without a font, and labels cut to it.
 
+use crate::foreign::visible;
 use crate::report::text::columns;
-use crate::report::visible;
 
 /// Letters of other fonts are wider than those of Helvetica, by which widths are guessed.
 const LOOSE: f64 = 1.1;

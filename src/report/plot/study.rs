@@ -183,7 +183,7 @@ fn wrap(text: &str, room: f64) -> Vec<String> {
     // Letters are half as wide as high, about; exact widths are looked at after.
     let text: String = text.chars().take(600).collect();
     let columns = (room / (0.56 * TEXT)) as usize;
-    let mut lines = crate::report::wrap(&crate::report::visible(&text), columns.max(8));
+    let mut lines = crate::report::wrap(&crate::foreign::visible(&text), columns.max(8));
     if lines.len() > 4 {
         lines.truncate(4);
         if let Some(last) = lines.last_mut() {

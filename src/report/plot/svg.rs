@@ -246,7 +246,7 @@ fn dots(out: &mut String, points: &[BackendCoord]) {
 
 /// `text` as XML: markup escaped, and what XML 1.0 cannot carry or would hide written out.
 pub(super) fn escape(out: &mut String, text: &str) {
-    for c in crate::report::visible(text).chars() {
+    for c in crate::foreign::visible(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

@@ -1,0 +1,99 @@
+//! Text that somebody else wrote: a server, a client, a file. It is shown, and never obeyed.
+//!
+//! Every foreign text passes [`visible`] on its way to a terminal, a log, a CSV file or a page, and what a
+//! peer says is cut to a length as it is read ([`text`]). `tests/common/hostile.rs` sends text that would forge lines,
+//! colours and titles through every way out.
+
+use serde::{Deserialize, Deserializer};
+
+/// The most characters that a peer's text may have; the rest is cut off.
+pub const LONGEST: usize = 1_000;
+
+/// `text` with everything that would move the cursor, hide, or turn the reading direction written
+/// out: `\n`, `\u{1b}`.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_obeyed(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// As [`visible`], and at most [`LONGEST`] characters of it, with `…` where some were cut off.
+pub fn short(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(LONGEST) else { return visible(text) };
+    visible(&text[..end]) + "…"
+}
+
+/// A message that may have lines of its own: each is made [`visible`], and the rest after 10,000 characters
+/// is cut off.
+pub fn lines(text: &str) -> String {
+    let end = text.char_indices().nth(10 * LONGEST).map_or(text.len(), |(end, _)| end);
+    let all: Vec<String> = text[..end].lines().map(visible).collect();
+    all.join("\n") + if end < text.len() { "…" } else { "" }
+}
+
+/// Reads a peer's text as [`short`] text, for `#[serde(deserialize_with)]`.
+///
+/// # Errors
+/// Where it is no text.
+pub fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(short(&String::deserialize(from)?))
+}
+
+/// Whether a terminal would act on it instead of showing it.
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control() || is_invisible(c)
+}
+
+/// Format characters that print nothing themselves but change what is around them: zero-width
+/// ones, bidirectional controls (Unicode UAX #9), line and paragraph separators.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_foreign_reaches_the_terminal_as_a_command() {
+        assert_eq!(visible("a\u{1b}[31mb\r\n\t\u{9b}"), "a\\u{1b}[31mb\\r\\n\\t\\u{9b}");
+        assert_eq!(visible("x\u{202e}y\u{200b}"), "x\\u{202e}y\\u{200b}");
+        assert_eq!(visible("Zürich µs – 東京"), "Zürich µs – 東京");
+        assert_eq!(visible(&visible("\n")), "\\n", "twice is as once");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(short("µ"), "µ");
+        let cut = short(&"µ".repeat(5_000));
+        assert_eq!(cut.chars().count(), LONGEST + 1);
+        assert!(cut.ends_with("µ…"), "{cut}");
+        assert_eq!(lines("one\ntwo\u{7}"), "one\ntwo\\u{7}");
+        assert_eq!(lines(&"x\n".repeat(6_000)).lines().count(), 5_000);
+    }
+
+    #[test]
+    fn a_fault_is_cleaned_as_it_is_read() {
+        let said =
+            serde_json::json!({ "kind": "peer", "message": "no\u{1b}]0;owned\u{7}\nFORGED" });
+        let fault: crate::error::Fault = serde_json::from_value(said).unwrap();
+        assert_eq!(fault.message, "no\\u{1b}]0;owned\\u{7}\\nFORGED");
+    }
+}
