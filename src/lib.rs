@@ -33,12 +33,14 @@
 //! | [`import`] | what others measured, under the same statistics and reports |
 //! | [`report`] | a saved race as text or as a page; computes nothing |
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |
+//! | [`foreign`] | text of peers and files, cleaned on its way to a terminal, a log or a page |
 //! | [`path`], [`units`], [`mod@time`], [`rng`], [`error`] | the small things |
 pub mod cli;
 pub mod contract;
 pub mod datapath;
 pub mod error;
 pub mod figures;
+pub mod foreign;
 pub mod import;
 pub mod path;
 pub mod race;

@@ -10,8 +10,8 @@ use std::fmt;
 use crate::error::{Error, Result, unknown};
 use crate::time::Nanos;
 use crate::units::{
-    Bare, BitRate, Bytes, OfferedRate, PacketRate, parse_bytes, parse_count, parse_offered,
-    parse_rate, parse_share, parse_span,
+    Bare, BitRate, Bytes, OfferedRate, PacketRate, exact_bytes, parse_bytes, parse_count,
+    parse_offered, parse_rate, parse_share, parse_span, rate_text, span_text,
 };
 
 /// The longest spec that is read at all.
@@ -131,12 +131,16 @@ impl Kind {
             Kind::Word => "NAME".into(),
             Kind::Path => "PATH".into(),
             Kind::Count(low, high) => format!("{low}..{high}"),
-            Kind::Size(low, high) => format!("{}..{}", Bytes(*low), Bytes(*high)),
-            Kind::Rate(low, high) => format!("{}..{}", BitRate(*low), BitRate(*high)),
-            Kind::Offered(bits, packets) => {
-                format!("..{}|..{}|max", BitRate(*bits), PacketRate(*packets))
+            Kind::Size(low, high) => format!("{}..{}", exact_bytes(*low), exact_bytes(*high)),
+            Kind::Rate(low, high) => {
+                format!("{}..{}", rate_text(BitRate(*low)), rate_text(BitRate(*high)))
             }
-            Kind::Span(low, high) => format!("{}..{}", Nanos(*low), Nanos(*high)),
+            Kind::Offered(bits, packets) => {
+                format!("..{}|..{}|max", rate_text(BitRate(*bits)), PacketRate(*packets))
+            }
+            Kind::Span(low, high) => {
+                format!("{}..{}", span_text(Nanos(*low)), span_text(Nanos(*high)))
+            }
             Kind::Share => "0%..100%".into(),
             Kind::Own { form, .. } => (*form).into(),
         }

@@ -83,6 +83,16 @@ pub fn parse_bytes(typed: &str, bare: Bare) -> Result<Bytes> {
     Ok(Bytes(scaled(typed, "size", value, unit, SIZES)?))
 }
 
+/// A size as it can be typed, to the byte, in the unit that makes it shortest: `4KiB`, `1500B`, `100GB`.
+pub fn exact_bytes(bytes: u64) -> String {
+    let in_unit = |(unit, factor): &(&str, f64)| {
+        let factor = *factor as u64;
+        bytes.is_multiple_of(factor).then(|| format!("{}{unit}", bytes / factor))
+    };
+    let all = SIZES.iter().filter_map(in_unit);
+    all.min_by_key(String::len).unwrap_or_else(|| format!("{bytes}B"))
+}
+
 /// A rate such as `20mbit`, in bits per second.
 pub fn parse_rate(typed: &str) -> Result<BitRate> {
     let (value, unit) = split(typed, "rate", "100kbit, 20mbit, 10gbit")?;
@@ -357,5 +367,14 @@ mod tests {
         assert_eq!(Bytes(1_400).to_string(), "1.40 kB");
         assert_eq!(Bytes(999_999).to_string(), "1.00 MB");
         assert_eq!(BitRate(72_345_000_000).to_string(), "72.3 Gbit/s");
+    }
+
+    #[test]
+    fn exact_sizes_can_be_typed_again() {
+        let shown = [4096, 536_870_912, 1500, 64_000, 100_000_000_000, 0].map(exact_bytes);
+        assert_eq!(shown, ["4KiB", "512MiB", "1500B", "64kB", "100GB", "0B"]);
+        for bytes in [1, 999, 1000, 1024, 1025, 65_536, 1 << 40, 3 << 30] {
+            assert_eq!(parse_bytes(&exact_bytes(bytes), Bare::Refused).unwrap().0, bytes);
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::path::{Family, Path};
 use crate::trial::EmulatedPath;
 use crate::trial::agents::Far;
 use crate::trial::control::Secret;
-use crate::trial::remote::RemoteServer;
+use crate::trial::remote::{RemoteServer, Waiting};
 use crate::trial::sim::Simulation;
 
 impl Request {
@@ -35,12 +35,12 @@ impl Request {
     }
 
     /// The far end that the request names: connected to if it is a server, built if the path to it is
-    /// emulated.
+    /// emulated. A server without room is waited for.
     ///
     /// # Errors
     /// Where the server cannot be reached or does not let us in; where this host cannot emulate the
     /// path; where the path is simulated, and has no far end.
-    pub fn far(&self, secret: Option<&Secret>) -> Result<Far> {
+    pub fn far(&self, secret: Option<&Secret>, waiting: &mut Waiting<'_>) -> Result<Far> {
         let asked = self.asked();
         let family = self.ip();
         let Some(host) = asked.to else {
@@ -55,7 +55,7 @@ impl Request {
                 )),
             };
         };
-        let server = Box::new(RemoteServer::connect(&host, family, secret)?);
+        let server = Box::new(RemoteServer::connect(&host, family, secret, waiting)?);
         Ok(Far::Server { host, server })
     }
 }

@@ -15,6 +15,7 @@
 //! | [`analyse`] | from trials to summary and verdicts; pure |
 //! | `table` | figures by contender and block, and the log-ratios that they make; pure |
 //! | `control` | a contender against its hidden copy; pure |
+//! | [`hold`] | one race per file |
 //! | `order` | whether the place in a block makes a difference; pure |
 //! | `exclusions` | whether gates took more trials from one than from another; pure |
 //! | [`shares`] | what each condition accounts for, in a race over conditions; pure |
@@ -71,6 +72,7 @@ mod files;
 pub mod gate;
 pub mod highs;
 pub mod history;
+pub mod hold;
 pub mod host_notice;
 pub mod imported;
 pub mod independent;

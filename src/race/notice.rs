@@ -177,6 +177,9 @@ pub enum Decides {
 const EXCLUSIONS_ADVICE: &str = "race again when the host is quieter; with --details the verdicts on \
                                  all trials stand beside the others";
 
+const ORDER_ADVICE: &str = "race fewer contenders at once, or longer trials; the order is balanced, so that \
+                            each contender has each place as often, and no verdict hangs on it";
+
 fn exclusions_differ(Differing { more, less }: &Differing, decides: Decides) -> String {
     let then = match decides {
         Decides::Yes => "counted with them, a verdict is another one",
@@ -309,10 +312,7 @@ impl Notice {
                  one by one"
             }
             Notice::ExclusionsDiffer { .. } => EXCLUSIONS_ADVICE,
-            Notice::OrderEffect(_) => {
-                "race fewer contenders at once, or longer trials; the order is balanced, so that each \
-                 contender has each place as often, and no verdict hangs on it"
-            }
+            Notice::OrderEffect(_) => ORDER_ADVICE,
             Notice::Host(notice) => notice.advice(),
             Notice::GateFailures { of_path: 1.., .. } => {
                 "leave the path's threads a CPU of their own (--placement same-core, fewer programs), \

@@ -8,11 +8,11 @@ use crate::time::Nanos;
 use crate::transport::{Contender, Endpoint};
 use crate::trial::control::{AgentPlan, Limits};
 use crate::trial::means::NO_FILES;
-use crate::units::Bytes;
+use crate::units::{BitRate, Bytes};
 use crate::workload::{self, ELSEWHERE, NamedFile};
 
 /// Flows of one trial. Each costs a connection and a thread.
-const MOST_FLOWS: usize = 128;
+pub(super) const MOST_FLOWS: usize = 128;
 
 /// The largest message in bytes. Each flow holds a few in memory.
 const LARGEST_MESSAGE: usize = 16 << 20;
@@ -24,15 +24,19 @@ pub(super) struct Admitted {
     pub(super) plan: AgentPlan,
     /// The connections that it will take.
     pub(super) flows: usize,
+    /// How long it lasts at most, once begun.
+    pub(super) span: Nanos,
+    /// Bytes that one direction is known to carry at most.
+    pub(super) most_bytes: Option<u64>,
 }
 
 /// Holds `plan` against `limits` and the CPUs of this host, and makes it this server's: its limits,
-/// its address `here`, no file of this host.
+/// its address `here`, no file of this host, no path that it would have to believe in.
 ///
 /// # Errors
 /// What is too much and what would be right, in one sentence.
 pub(super) fn admit(
-    mut plan: AgentPlan,
+    plan: AgentPlan,
     limits: &Limits,
     cpus: &[usize],
     here: SocketAddr,
@@ -51,6 +55,7 @@ pub(super) fn admit(
         reach: info.reach,
         planned: task.planned().unwrap_or_default(),
         most_bytes: task.most_bytes(),
+        is_paced: task.is_paced(),
         flows: task.flows().len(),
         largest_message: task.largest_message(),
         cpu: plan.cpu,
@@ -58,10 +63,39 @@ pub(super) fn admit(
     demand.check(limits, cpus)?;
     check_files(task.files())?;
     contender.transport.check()?;
-    plan.limits = Some(*limits);
-    plan.endpoint = Endpoint::Ip(here);
-    plan.samples = None;
-    Ok(Admitted { plan, flows: demand.flows })
+    let span = task.longest().min(limits.duration_ns.saturating_add(task.timeout()));
+    // Every field is named, so that a new one is thought about here.
+    let AgentPlan {
+        side,
+        contender,
+        workload,
+        token,
+        seed,
+        cpu,
+        wait,
+        interval_ns,
+        live,
+        pass,
+        ..
+    } = plan;
+    let plan = AgentPlan {
+        side,
+        contender,
+        workload,
+        token,
+        seed,
+        cpu,
+        wait,
+        interval_ns,
+        live,
+        pass,
+        endpoint: Endpoint::Ip(here),
+        samples: None,
+        limits: Some(*limits),
+        emulated: None,
+        goes_first: false,
+    };
+    Ok(Admitted { plan, flows: demand.flows, span, most_bytes: demand.most_bytes })
 }
 
 /// A server neither reads nor writes a file because a client says so. An honest client names none:
@@ -78,12 +112,19 @@ struct Demand {
     reach: Reach,
     planned: Nanos,
     most_bytes: Option<u64>,
+    is_paced: bool,
     flows: usize,
     largest_message: usize,
     cpu: Option<usize>,
 }
 
 impl Demand {
+    /// The rate of work that keeps a schedule.
+    fn rate(&self) -> Option<BitRate> {
+        let bytes = self.most_bytes.filter(|_| self.is_paced && self.planned > Nanos::ZERO)?;
+        Some(BitRate((bytes as f64 * 8e9 / self.planned.0 as f64) as u64))
+    }
+
     fn check(&self, limits: &Limits, cpus: &[usize]) -> Result<()> {
         if self.reach != Reach::Network {
             return Err(Error::usage(format!(
@@ -104,6 +145,13 @@ impl Demand {
                  less, or raise --max-bytes there",
                 Bytes(bytes),
                 Bytes(limits.bytes)
+            )));
+        }
+        if let Some(rate) = self.rate().filter(|rate| *rate > limits.rate_bps) {
+            return Err(Error::usage(format!(
+                "this workload offers {rate} per direction, and this server allows {}; ask for less, or \
+                 raise --max-rate there",
+                limits.rate_bps
             )));
         }
         if self.flows > MOST_FLOWS {
@@ -145,6 +193,7 @@ mod tests {
         reach: Reach::Network,
         planned: Nanos::from_secs(60),
         most_bytes: Some(100_000_000_000),
+        is_paced: false,
         flows: 128,
         largest_message: LARGEST_MESSAGE,
         cpu: Some(1),
@@ -195,6 +244,12 @@ mod tests {
         demand.most_bytes = Some(200_000_000_000);
         let say = refusal(&demand);
         assert!(say.contains("up to 200 GB, and this server allows 100 GB"), "{say}");
+
+        let mut demand = FINE;
+        demand.is_paced = true;
+        (demand.planned, demand.most_bytes) = (Nanos::from_secs(1), Some(2_000_000_000));
+        let say = refusal(&demand);
+        assert!(say.contains("offers 16.0 Gbit/s") && say.contains("--max-rate"), "{say}");
 
         let mut demand = FINE;
         demand.cpu = Some(7);

@@ -32,6 +32,8 @@ pub struct Config {
     pub bind: Bind,
     /// What a trial may do.
     pub limits: Limits,
+    /// What all trials may carry, and those of one client.
+    pub allowance: Allowance,
     /// What a client must know.
     pub secret: Option<Secret>,
     /// How long peers are waited for.
@@ -45,11 +47,22 @@ impl Default for Config {
         Config {
             bind: Bind::Any(DEFAULT_PORT),
             limits: DEFAULT_LIMITS,
+            allowance: Allowance::default(),
             secret: None,
             patience: Patience::default(),
             room: Room::default(),
         }
     }
+}
+
+/// What may be carried while the server runs, in application bytes per direction; `None` for as much as the
+/// limits of each trial let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allowance {
+    /// By all trials together.
+    pub total: Option<u64>,
+    /// By the trials of one IPv4 address or one IPv6 /64.
+    pub per_client: Option<u64>,
 }
 
 /// How long peers are waited for.
@@ -61,19 +74,20 @@ pub struct Patience {
     pub partial: Nanos,
     /// For the next trial of a client that was let in.
     pub idle: Nanos,
-    /// For an agent, beyond the longest trial: connection set-up, the tail, the report.
+    /// For a trial, beyond what its plan takes: to connect and begin, and then for its tail and report.
     pub grace: Nanos,
 }
 
 impl Default for Patience {
     /// Ten seconds are three retransmissions of a lost first segment (RFC 6298: 1, 2 and 4 s);
-    /// five minutes let a race compute, save or wait for its user between trials.
+    /// five minutes let a race compute, save or wait for its user between trials. Five seconds are what an
+    /// agent waits for its connections.
     fn default() -> Self {
         Patience {
             first: Nanos::from_secs(10),
             partial: Nanos::from_secs(10),
             idle: Nanos::from_secs(300),
-            grace: Nanos::from_secs(15),
+            grace: Nanos::from_secs(5),
         }
     }
 }
@@ -94,7 +108,7 @@ pub struct Room {
 
 impl Default for Room {
     fn default() -> Self {
-        Room { doorstep: 256, sessions: 64, per_origin: 8, waiting: 16 }
+        Room { doorstep: 1_024, sessions: 64, per_origin: 8, waiting: 16 }
     }
 }
 

@@ -1,6 +1,6 @@
-//! Where connections stand until their first message is complete: a data connection's hello or a
-//! client's greeting. A stranger here costs a descriptor and at most a kilobyte; no thread, and
-//! no answer unless it speaks control.
+//! Where connections stand until it is known what they are: a data connection by its hello, a client by its
+//! greeting and, where there is a secret, by its proof. A stranger here costs a descriptor and at most a
+//! kilobyte; no thread, and no answer unless it speaks control.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -8,6 +8,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::config::Config;
+use super::let_in::LetIn;
 use super::log::{Scribe, origin};
 use super::socket::normal;
 use super::wait::earlier;
@@ -20,7 +21,7 @@ use crate::trial::control::{self, FromServer};
 pub(super) const LARGEST_FROM_STRANGER: usize = 1024;
 
 /// Connections accepted per call, so that a flood of them leaves time for those already here.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 512;
 
 /// How long to leave the listener alone when the host has no descriptors left.
 const PAUSE: Nanos = Nanos::from_millis(100);
@@ -29,8 +30,11 @@ const PAUSE: Nanos = Nanos::from_millis(100);
 pub(super) struct Doorstep {
     room: usize,
     patience: Nanos,
+    let_in: LetIn,
     closed_until: Option<Nanos>,
     strangers: Vec<Stranger>,
+    /// How many of them there are of each origin.
+    crowd: HashMap<IpAddr, usize>,
 }
 
 struct Stranger {
@@ -38,14 +42,16 @@ struct Stranger {
     peer: SocketAddr,
     since: Nanos,
     got: Vec<u8>,
+    /// What the secret is to be proved with, once it was asked for.
+    nonce: Option<String>,
 }
 
-/// A connection whose first message is complete, and nothing beyond it has been read.
+/// A connection of which it is known what it is; nothing beyond that has been read.
 pub(super) enum Arrival {
     /// It presents a token.
     Data { stream: TcpStream, peer: SocketAddr, hello: Hello },
-    /// It speaks control; this is its first message.
-    Control { stream: TcpStream, peer: SocketAddr, greeting: Vec<u8> },
+    /// A client, let in.
+    Control { stream: TcpStream, peer: SocketAddr },
 }
 
 impl Doorstep {
@@ -53,8 +59,10 @@ impl Doorstep {
         Doorstep {
             room: config.room.doorstep.max(1),
             patience: config.patience.first,
+            let_in: LetIn::new(config),
             closed_until: None,
             strangers: Vec::new(),
+            crowd: HashMap::new(),
         }
     }
 
@@ -65,8 +73,8 @@ impl Doorstep {
 
     /// When it must be looked at though nobody spoke.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
-        let oldest = self.strangers.first().map(|s| s.since + self.patience);
-        earlier(oldest, self.closed_until)
+        let oldest = self.strangers.iter().map(|s| s.since).min();
+        earlier(oldest.map(|since| since + self.patience), self.closed_until)
     }
 
     /// What to wait for, in the order in which [`Doorstep::look`] wants to be told who spoke.
@@ -85,11 +93,12 @@ impl Doorstep {
             match listener.accept() {
                 Ok((stream, peer)) => self.take(stream, normal(peer), scribe, now),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) if is_exhausted(&e) => {
-                    self.push_out(scribe, now);
+                // Without a stranger to push out, the descriptors are those of trials and clients.
+                Err(e) if is_exhausted(&e) && self.strangers.is_empty() => {
                     self.closed_until = Some(now + PAUSE);
                     return;
                 }
+                Err(e) if is_exhausted(&e) => self.push_out(scribe, now),
                 // The connection failed before it was taken (accept(2)); the next one may not.
                 Err(_) => {}
             }
@@ -104,28 +113,37 @@ impl Doorstep {
             scribe.stranger(now, peer, &format!("cannot be served: {e}"));
             return;
         }
-        self.strangers.push(Stranger { stream, peer, since: now, got: Vec::new() });
+        *self.crowd.entry(origin(peer.ip())).or_default() += 1;
+        self.strangers.push(Stranger { stream, peer, since: now, got: Vec::new(), nonce: None });
+    }
+
+    /// One of an origin's strangers is gone.
+    fn uncount(crowd: &mut HashMap<IpAddr, usize>, peer: SocketAddr) {
+        let origin = origin(peer.ip());
+        if let Some(count) = crowd.get_mut(&origin) {
+            *count -= 1;
+            if *count == 0 {
+                crowd.remove(&origin);
+            }
+        }
     }
 
     fn push_out(&mut self, scribe: &Scribe, now: Nanos) {
-        let mut crowd: HashMap<IpAddr, usize> = HashMap::new();
-        for stranger in &self.strangers {
-            *crowd.entry(origin(stranger.peer.ip())).or_default() += 1;
-        }
-        let most = crowd.values().copied().max();
+        let most = self.crowd.values().copied().max();
         let oldest = self
             .strangers
             .iter()
-            .position(|stranger| crowd.get(&origin(stranger.peer.ip())).copied() == most);
+            .position(|stranger| self.crowd.get(&origin(stranger.peer.ip())).copied() == most);
         if let Some(oldest) = oldest {
             let gone = self.strangers.remove(oldest);
+            Doorstep::uncount(&mut self.crowd, gone.peer);
             let why = "pushed out: too many connections that say nothing";
             scribe.stranger(now, gone.peer, why);
         }
     }
 
-    /// Reads from those that `spoke`, turns away those whose time is up, and moves those whose
-    /// first message is complete to `arrivals`.
+    /// Reads from those that `spoke`, answers greetings, turns away those whose time is up, and moves those
+    /// of which it is known what they are to `arrivals`.
     pub(super) fn look(
         &mut self,
         spoke: &[bool],
@@ -135,23 +153,30 @@ impl Doorstep {
     ) {
         let mut staying = Vec::with_capacity(self.strangers.len());
         for (i, mut stranger) in std::mem::take(&mut self.strangers).into_iter().enumerate() {
-            let step =
-                if spoke.get(i).copied().unwrap_or(false) { stranger.listen() } else { Step::Wait };
+            let step = if spoke.get(i).copied().unwrap_or(false) {
+                stranger.advance(&self.let_in, now)
+            } else {
+                Step::Wait
+            };
+            if step == Step::Wait && now - stranger.since < self.patience {
+                staying.push(stranger);
+                continue;
+            }
+            Doorstep::uncount(&mut self.crowd, stranger.peer);
             match step {
-                Step::Wait if now - stranger.since < self.patience => staying.push(stranger),
                 Step::Wait => stranger.time_is_up(scribe, now),
                 Step::Gone(why) => scribe.stranger(now, stranger.peer, &why),
                 Step::Refuse(why) => stranger.refuse(&why, scribe, now),
                 Step::Hello(hello) => {
-                    arrivals.extend(stranger.into_arrival(|stream, peer, _| Arrival::Data {
+                    arrivals.extend(stranger.into_arrival(|stream, peer| Arrival::Data {
                         stream,
                         peer,
                         hello,
                     }))
                 }
-                Step::Greeting => arrivals.extend(stranger.into_arrival(|stream, peer, got| {
-                    Arrival::Control { stream, peer, greeting: got.split_off(4) }
-                })),
+                Step::Frame => arrivals.extend(
+                    stranger.into_arrival(|stream, peer| Arrival::Control { stream, peer }),
+                ),
             }
         }
         self.strangers = staying;
@@ -165,15 +190,42 @@ enum Step {
     Gone(String),
     Refuse(String),
     Hello(Hello),
-    Greeting,
+    /// A whole control message; once all that is asked for was said, the client is let in.
+    Frame,
 }
 
 impl Stranger {
+    /// Reads what is there, and answers a greeting or takes a proof where that is whole.
+    fn advance(&mut self, let_in: &LetIn, now: Nanos) -> Step {
+        loop {
+            let step = self.listen();
+            if step != Step::Frame {
+                return step;
+            }
+            let frame = self.got.split_off(4);
+            self.got.clear();
+            if let Some(nonce) = &self.nonce {
+                return let_in.check(&frame, nonce).map_or_else(refused, |()| Step::Frame);
+            }
+            let greeted = match let_in.greet(&frame) {
+                Ok(greeted) => greeted,
+                Err(error) => return refused(error),
+            };
+            if let Err(e) = control::write(&mut { &self.stream }, &greeted.welcome) {
+                return Step::Gone(format!("does not take its messages: {e}"));
+            }
+            if greeted.nonce.is_none() {
+                return Step::Frame;
+            }
+            (self.nonce, self.since) = (greeted.nonce, now);
+        }
+    }
+
     /// Reads what is there, and never a byte beyond the first message: what follows belongs to
     /// the session or the agent.
     fn listen(&mut self) -> Step {
         loop {
-            let missing = match judge(&self.got) {
+            let missing = match judge(&self.got, self.nonce.is_some()) {
                 Ok(missing) => missing,
                 Err(step) => return step,
             };
@@ -193,6 +245,8 @@ impl Stranger {
         if self.got.len() >= 4 && self.got[0] == 0 {
             let why = format!("your first message stopped after {} bytes", self.got.len());
             self.refuse(&why, scribe, now);
+        } else if self.nonce.is_some() {
+            self.refuse("you said nothing for too long", scribe, now);
         } else {
             let why = format!("closed: {} bytes in {}", self.got.len(), now - self.since);
             scribe.stranger(now, self.peer, &why);
@@ -204,17 +258,21 @@ impl Stranger {
         refuse(&self.stream, &Error::peer("server", why).to_fault());
     }
 
-    fn into_arrival(
-        mut self,
-        make: impl FnOnce(TcpStream, SocketAddr, &mut Vec<u8>) -> Arrival,
-    ) -> Option<Arrival> {
+    fn into_arrival(self, make: impl FnOnce(TcpStream, SocketAddr) -> Arrival) -> Option<Arrival> {
         self.stream.set_nonblocking(false).ok()?;
-        Some(make(self.stream, self.peer, &mut self.got))
+        Some(make(self.stream, self.peer))
     }
 }
 
-/// How many bytes the first message still lacks, or what it amounts to.
-fn judge(got: &[u8]) -> Result<usize, Step> {
+fn refused(error: Error) -> Step {
+    match error {
+        Error::Peer { what, .. } => Step::Refuse(what),
+        other => Step::Refuse(other.to_string()),
+    }
+}
+
+/// How many bytes the message still lacks, or what it amounts to. Only a first one may be a hello.
+fn judge(got: &[u8], has_greeted: bool) -> Result<usize, Step> {
     let begin = &got[..got.len().min(4)];
     if begin.first() != Some(&0) && !hello::MAGIC.starts_with(begin) {
         return Err(Step::Gone(format!(
@@ -225,7 +283,7 @@ fn judge(got: &[u8]) -> Result<usize, Step> {
     let Some(prefix) = got.first_chunk::<4>() else {
         return Ok(4 - got.len());
     };
-    if *prefix == hello::MAGIC {
+    if *prefix == hello::MAGIC && !has_greeted {
         return match hello::LEN - got.len() {
             0 => Err(Hello::decode(got).map_or_else(
                 || Step::Gone("data connection with a hello of another version: dropped".into()),
@@ -237,21 +295,26 @@ fn judge(got: &[u8]) -> Result<usize, Step> {
     let len = u32::from_be_bytes(*prefix) as usize;
     if len == 0 || len > LARGEST_FROM_STRANGER {
         return Err(Step::Refuse(format!(
-            "your first message has {len} bytes; a greeting has 1 to {LARGEST_FROM_STRANGER}"
+            "your message has {len} bytes (1 to {LARGEST_FROM_STRANGER} expected)"
         )));
     }
     match 4 + len - got.len() {
-        0 => Err(Step::Greeting),
+        0 => Err(Step::Frame),
         missing => Ok(missing),
     }
 }
 
 /// Says why, once and without waiting, and closes: one short message, whatever came.
 pub(super) fn refuse(stream: &TcpStream, fault: &Fault) {
+    close_with(stream, &FromServer::Refused(fault.clone()));
+}
+
+/// Says a last word, once and without waiting, and closes.
+pub(super) fn close_with(stream: &TcpStream, word: &FromServer) {
     let mut frame = Vec::new();
     let said = stream
         .set_nonblocking(true)
-        .and_then(|()| control::write(&mut frame, &FromServer::Refused(fault.clone())))
+        .and_then(|()| control::write(&mut frame, word))
         .and_then(|()| { stream }.write_all(&frame));
     if said.is_ok() {
         // Closing with unread bytes would be a reset, which can overtake the answer (tcp(7)).
@@ -270,7 +333,7 @@ mod tests {
     use crate::transport::hello::Token;
 
     fn gone(bytes: &[u8]) -> String {
-        match judge(bytes) {
+        match judge(bytes, false) {
             Err(Step::Gone(why) | Step::Refuse(why)) => why,
             other => panic!("{other:?}"),
         }
@@ -280,14 +343,14 @@ mod tests {
     fn a_first_message_is_read_to_its_last_byte_and_no_further() {
         let hello = Hello { token: Token::from_bytes([7; 16]), flow: 3 };
         let bytes = hello.encode();
-        assert_eq!(judge(&[]), Ok(4));
-        assert_eq!(judge(&bytes[..3]), Ok(1));
-        assert_eq!(judge(&bytes[..4]), Ok(20));
-        assert_eq!(judge(&bytes), Err(Step::Hello(hello)));
+        assert_eq!(judge(&[], false), Ok(4));
+        assert_eq!(judge(&bytes[..3], false), Ok(1));
+        assert_eq!(judge(&bytes[..4], false), Ok(20));
+        assert_eq!(judge(&bytes, false), Err(Step::Hello(hello)));
         let greeting = [0, 0, 0, 2, b'{', b'}'];
-        assert_eq!(judge(&greeting[..1]), Ok(3));
-        assert_eq!(judge(&greeting[..4]), Ok(2));
-        assert_eq!(judge(&greeting), Err(Step::Greeting));
+        assert_eq!(judge(&greeting[..1], false), Ok(3));
+        assert_eq!(judge(&greeting[..4], false), Ok(2));
+        assert_eq!(judge(&greeting, false), Err(Step::Frame));
     }
 
     #[test]
@@ -295,7 +358,7 @@ mod tests {
         assert!(gone(b"GET ").contains("it began with \"GET \""));
         assert!(gone(b"D\n").contains("it began with \"D\\n\""));
         assert!(gone(b"\x16").contains("it began with \"\\x16\""));
-        assert!(gone(&[0, 16, 0, 0]).contains("your first message has 1048576 bytes"));
+        assert!(gone(&[0, 16, 0, 0]).contains("your message has 1048576 bytes"));
         assert!(gone(&[0, 0, 0, 0]).contains("has 0 bytes"));
         let mut other = Hello { token: Token::from_bytes([7; 16]), flow: 0 }.encode();
         other[4] = 9;

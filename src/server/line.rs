@@ -50,11 +50,6 @@ where
         &self.stream
     }
 
-    /// From now on takes frames of at most `largest` bytes.
-    pub(super) fn allow(&mut self, largest: usize) {
-        self.frames.largest = largest;
-    }
-
     /// Sends a message.
     ///
     /// # Errors

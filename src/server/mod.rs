@@ -6,15 +6,17 @@
 //!        |                                                         |
 //!   doorstep: reads the first bytes of each stranger          datagrams: hellos only, never a reply
 //!        |                    |                                    |
-//!        | greeting           | hello, token known                 | hello, token known, address proved
+//!        | let in             | hello, token known                 | hello, token known, address proved
 //!        v                    v                                    v
 //!   session: a thread     desk: token -> trial -----------------> HandOver ---> agent (a process)
 //!     let in, admit, queue, relay  <------------------------------ control ----------^
 //! ```
-//! - `doorstep` costs a stranger no thread and no answer; `datagrams` never answers at all.
-//! - `session` lets a client in (version, secret) and takes its trials one after the other.
+//! - `doorstep` costs a stranger no thread, and `let_in` (version, secret) no place; `datagrams` never answers.
+//! - `session` takes the trials of a client that was let in, one after the other.
 //! - `admit` holds a plan against the limits; `queue` gives out the turns; `relay` carries
 //!   frames between client and agent until the trial ends, whichever way it ends.
+//! - `paid` sums up what trials carry, and holds it against what the operator allows.
+//! - `fit` holds the room that there is for all of them against descriptors and tasks.
 //! - `desk` knows which token belongs to which trial; `log` bounds what strangers can write.
 //! - [`AgentStarter`] is the seam to processes; tests put a thread there.
 
@@ -29,6 +31,7 @@ use std::thread::Scope;
 use crate::error::Result;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::HandOver;
+use crate::trial::control::FromServer;
 use crate::trial::host::HostFacts;
 
 mod admit;
@@ -36,8 +39,11 @@ mod config;
 mod datagrams;
 mod desk;
 mod doorstep;
+mod fit;
+mod let_in;
 mod line;
 mod log;
+mod paid;
 pub mod processes;
 mod queue;
 mod relay;
@@ -48,13 +54,15 @@ mod stop;
 mod wait;
 
 pub use crate::trial::control::Secret;
-pub use config::{Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Patience, Room};
+pub use config::{Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Patience, Room};
 pub use log::Log;
 pub use stop::Stop;
 
 use desk::Desk;
 use doorstep::{Arrival, Doorstep};
+use fit::Allowed;
 use log::Scribe;
+use paid::Paid;
 use queue::Queue;
 use seats::{Seat, Seats};
 use socket::Sockets;
@@ -98,6 +106,7 @@ struct Shared {
     desk: Desk,
     queue: Arc<Queue>,
     seats: Arc<Seats>,
+    paid: Arc<Paid>,
     trials: AtomicU64,
 }
 
@@ -108,16 +117,20 @@ impl Server {
     /// # Errors
     /// The failed operation with its address and what would help.
     pub fn bind(
-        config: Config,
+        mut config: Config,
         facts: HostFacts,
         starter: Box<dyn AgentStarter>,
         log: Box<dyn Log>,
     ) -> Result<Server> {
+        for said in fit::fit(&mut config, Allowed::here()) {
+            log.line(&said);
+        }
         let sockets = Sockets::bind(&config.bind)?;
         let shared = Shared {
             queue: Queue::new(config.limits.concurrent, config.room.waiting),
-            seats: Seats::new(config.room.sessions, config.room.per_origin),
+            seats: Seats::new(&config),
             desk: Desk::default(),
+            paid: Paid::new(config.allowance),
             scribe: Scribe::new(log),
             trials: AtomicU64::new(0),
             config,
@@ -130,6 +143,11 @@ impl Server {
     /// The address that it listens at.
     pub fn local_addr(&self) -> SocketAddr {
         self.sockets.local
+    }
+
+    /// What its trials carried so far, in words.
+    pub fn summary(&self) -> String {
+        self.shared.paid.summary()
     }
 
     /// Serves until `stop` is pulled; then ends every session and kills every agent.
@@ -159,13 +177,13 @@ impl Server {
             doorstep.look(&spoke, &self.shared.scribe, now, &mut arrivals);
             doorstep.accept(&self.sockets.tcp, &self.shared.scribe, now);
             for arrival in arrivals.drain(..) {
-                let Some((greeted, seat)) = self.shared.greet(arrival, now) else {
+                let Some((client, seat)) = self.shared.seat(arrival, now) else {
                     continue;
                 };
-                let (shared, peer) = (&self.shared, greeted.peer);
+                let (shared, peer) = (&self.shared, client.peer);
                 let spawned = std::thread::Builder::new()
                     .name("session".into())
-                    .spawn_scoped(scope, move || run_session(shared, stop, greeted, seat));
+                    .spawn_scoped(scope, move || run_session(shared, stop, client, seat));
                 if let Err(e) = spawned {
                     shared.scribe.stranger(now, peer, &format!("no thread for it: {e}"));
                 }
@@ -190,8 +208,8 @@ impl Server {
 }
 
 impl Shared {
-    /// Hands a data connection to its trial, or finds a seat for a control connection.
-    fn greet(&self, arrival: Arrival, now: Nanos) -> Option<(Greeted, Seat)> {
+    /// Hands a data connection to its trial, or finds a seat for a client that was let in.
+    fn seat(&self, arrival: Arrival, now: Nanos) -> Option<(Client, Seat)> {
         match arrival {
             Arrival::Data { stream, peer, hello } => {
                 if let Err(why) = self.desk.hand_stream(&hello, stream.as_fd()) {
@@ -199,11 +217,12 @@ impl Shared {
                 }
                 None
             }
-            Arrival::Control { stream, peer, greeting } => match self.seats.take(peer.ip()) {
-                Ok(seat) => Some((Greeted { stream, peer, greeting }, seat)),
+            Arrival::Control { stream, peer } => match self.seats.take(peer.ip()) {
+                Ok(seat) => Some((Client { stream, peer }, seat)),
                 Err(why) => {
-                    self.scribe.stranger(now, peer, &format!("refused: {why}"));
-                    doorstep::refuse(&stream, &crate::Error::peer("server", why).to_fault());
+                    self.scribe.stranger(now, peer, &format!("no room: {why}"));
+                    let fault = crate::Error::peer("server", why).to_fault();
+                    doorstep::close_with(&stream, &FromServer::Full(fault));
                     None
                 }
             },
@@ -215,17 +234,16 @@ impl Shared {
     }
 }
 
-/// A control connection whose first message has been read.
-struct Greeted {
+/// A control connection of a client that was let in.
+struct Client {
     stream: std::net::TcpStream,
     peer: SocketAddr,
-    greeting: Vec<u8>,
 }
 
 /// A fault in one session must not end the others, nor the scope that holds them.
-fn run_session(shared: &Shared, stop: &Stop, greeted: Greeted, seat: Seat) {
-    let peer = greeted.peer;
-    let ran = catch_unwind(AssertUnwindSafe(|| session::run(shared, stop, greeted)));
+fn run_session(shared: &Shared, stop: &Stop, client: Client, seat: Seat) {
+    let peer = client.peer;
+    let ran = catch_unwind(AssertUnwindSafe(|| session::run(shared, stop, client)));
     if ran.is_err() {
         shared.scribe.line(Some(peer), "session ended by a fault in deadheat; please report it");
     }

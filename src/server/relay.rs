@@ -28,8 +28,8 @@ pub(super) enum End {
     Crashed(String),
     /// The agent does not keep to the protocol; how.
     Astray(String),
-    /// The agent did not end in time.
-    Late,
+    /// The trial did not begin, or did not end, in time; which.
+    Late(String),
     /// The client does not want it any more.
     CalledOff,
     /// The client is gone; how.
@@ -46,12 +46,16 @@ pub(super) struct Relay<'a> {
     pub(super) agent: Line<UnixStream>,
     pub(super) stop: &'a Stop,
     pub(super) patience: &'a Patience,
-    /// When the trial must have ended.
+    /// When the trial must have begun, and then, when it must have ended.
     pub(super) deadline: Nanos,
+    /// How long it lasts at most, once begun.
+    pub(super) span: Nanos,
     /// What the client must dial.
     pub(super) here: SocketAddr,
     /// Messages from the client so far.
     pub(super) messages: u32,
+    /// Whether the client has given the word to begin.
+    pub(super) has_begun: bool,
 }
 
 impl Relay<'_> {
@@ -75,7 +79,7 @@ impl Relay<'_> {
             self.on_client(heard)?;
         }
         if now >= self.deadline {
-            return Err(End::Late);
+            return Err(End::Late(self.late()));
         }
         let fds = [self.stop.as_fd(), self.agent.stream().as_fd(), self.client.stream().as_fd()];
         let stuck =
@@ -98,6 +102,18 @@ impl Relay<'_> {
             self.on_client(heard)?;
         }
         Ok(())
+    }
+
+    fn late(&self) -> String {
+        let grace = self.patience.grace;
+        if self.has_begun {
+            format!(
+                "it takes {} at most, and did not end within {grace} more: ended here",
+                self.span
+            )
+        } else {
+            format!("it did not begin within {grace} of its turn: ended here")
+        }
     }
 
     fn on_agent(&mut self, heard: Heard) -> Result<(), End> {
@@ -143,6 +159,10 @@ impl Relay<'_> {
             return Err(End::Nonsense(format!("more than {MOST_MESSAGES} messages in one trial")));
         }
         match control::parse(&frame) {
+            Ok(ToAgent::Start) if !self.has_begun => {
+                self.has_begun = true;
+                self.deadline = Monotonic.now() + self.span + self.patience.grace;
+            }
             Ok(ToAgent::Start | ToAgent::PeerFinished { .. }) => {}
             Ok(ToAgent::CallOff) => return Err(End::CalledOff),
             Ok(ToAgent::Open(_)) => {

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::config::Config;
 use super::log::origin;
 
 /// The seats for control connections.
 pub(super) struct Seats {
     all: usize,
-    each: usize,
+    /// Of one origin. Who has proved the secret is known, and may come from behind one address in any
+    /// number.
+    each: Option<usize>,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -20,9 +23,10 @@ pub(super) struct Seat {
 }
 
 impl Seats {
-    /// `all` seats, of which one origin gets at most `each`.
-    pub(super) fn new(all: usize, each: usize) -> Arc<Seats> {
-        Arc::new(Seats { all, each, taken: Mutex::default() })
+    /// The seats of a server.
+    pub(super) fn new(config: &Config) -> Arc<Seats> {
+        let each = config.secret.is_none().then_some(config.room.per_origin);
+        Arc::new(Seats { all: config.room.sessions, each, taken: Mutex::default() })
     }
 
     /// A seat for a control connection from `ip`, or why there is none.
@@ -36,11 +40,10 @@ impl Seats {
             ));
         }
         let mine = taken.entry(origin).or_default();
-        if *mine >= self.each {
+        if let Some(each) = self.each.filter(|each| *mine >= *each) {
             return Err(format!(
-                "{} control connections are open from {origin} already; end one of those races \
-                 first",
-                self.each
+                "{each} control connections are open from {origin} already; end one of those races \
+                 first"
             ));
         }
         *mine += 1;
@@ -62,11 +65,28 @@ impl Drop for Seat {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Room, Secret};
     use super::*;
+
+    fn seats(sessions: usize, per_origin: usize, secret: Option<&str>) -> Arc<Seats> {
+        let room = Room { sessions, per_origin, ..Room::default() };
+        let secret = secret.map(|secret| Secret::new(secret, "FILE").unwrap());
+        Seats::new(&Config { room, secret, ..Config::default() })
+    }
+
+    /// A whole company may race from behind one address, if it knows the secret.
+    #[test]
+    fn who_has_proved_the_secret_shares_with_nobody() {
+        let seats = seats(3, 1, Some("open sesame"));
+        let ip = "10.0.0.1".parse().unwrap();
+        let taken: Vec<Seat> = (0..3).map(|_| seats.take(ip).ok().unwrap()).collect();
+        assert!(seats.take(ip).is_err());
+        drop(taken);
+    }
 
     #[test]
     fn one_origin_cannot_take_all_and_seats_come_back() {
-        let seats = Seats::new(3, 2);
+        let seats = seats(3, 2, None);
         let (a, b): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         let first = seats.take(a).ok().unwrap();
         let _second = seats.take(a).ok().unwrap();

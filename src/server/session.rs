@@ -1,4 +1,4 @@
-//! One client's control connection: let in or not, then trial after trial.
+//! One client's control connection, trial after trial.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -7,21 +7,22 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::admit::{Admitted, admit};
-use super::doorstep::{LARGEST_FROM_STRANGER, refuse};
+use super::doorstep::refuse;
 use super::line::{Heard, Line};
-use super::log::clean;
+use super::paid::{Share, Ways};
 use super::queue::{Place, Turn};
 use super::relay::{End, Relay};
 use super::socket::normal;
 use super::stop::Stop;
-use super::{Agent, Greeted, Shared};
+use super::{Agent, Client, Shared};
 use crate::error::{Error, Fault};
+use crate::foreign;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::HandOver;
 use crate::trial::control::{
-    self, AgentPlan, AgentReport, FromAgent, FromServer, Greeting, LARGEST, MAGIC, PROTOCOL,
-    ToAgent,
+    self, AgentPlan, AgentReport, FromAgent, FromServer, LARGEST, Limits, ToAgent,
 };
+use crate::trial::driver::{BURST, bytes_in, time_at};
 use crate::units::Bytes;
 
 /// How long an agent that has reported may take to end.
@@ -45,18 +46,17 @@ struct Session<'a> {
 }
 
 /// Serves one client until it leaves or must leave.
-pub(super) fn run(shared: &Shared, stop: &Stop, greeted: Greeted) {
-    let Greeted { stream, peer, greeting } = greeted;
+pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
+    let Client { stream, peer } = client;
     let here = match prepare(&stream, shared.config.patience.partial) {
         Ok(here) => here,
         Err(e) => {
             return shared.scribe.stranger_now(peer, &format!("left at once: {e}"));
         }
     };
-    let mut session =
-        Session { shared, stop, peer, here, client: Line::new(stream, LARGEST_FROM_STRANGER) };
-    if session.let_in(&greeting).is_ok() {
-        session.client.allow(LARGEST as usize);
+    let client = Line::new(stream, LARGEST as usize);
+    let mut session = Session { shared, stop, peer, here, client };
+    if session.say(&FromServer::Facts(Box::new(shared.facts.clone()))).is_ok() {
         while session.next_trial().is_ok() {}
     }
 }
@@ -75,52 +75,6 @@ fn prepare(stream: &TcpStream, patience: Nanos) -> std::io::Result<SocketAddr> {
 }
 
 impl Session<'_> {
-    /// Version and secret.
-    fn let_in(&mut self, greeting: &[u8]) -> Result<(), Closed> {
-        match control::parse::<Greeting>(greeting) {
-            Ok(greeting) if greeting.magic != MAGIC => {
-                return Err(self.close(&Error::peer("server", "your first message is no greeting")));
-            }
-            Ok(greeting) if greeting.protocol != PROTOCOL => {
-                return Err(self.close(&Error::peer("server", mismatch(greeting.protocol))));
-            }
-            Ok(_) => {}
-            Err(_) => {
-                return Err(self.close(&Error::peer("server", "your first message is no greeting")));
-            }
-        }
-        let nonce = match &self.shared.config.secret {
-            Some(_) => Some(fresh_nonce().map_err(|e| self.close(&e))?),
-            None => None,
-        };
-        self.say(&FromServer::Welcome {
-            protocol: PROTOCOL,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            nonce: nonce.clone(),
-            limits: self.shared.config.limits,
-        })?;
-        if let Some(nonce) = nonce {
-            self.check_proof(&nonce)?;
-        }
-        self.say(&FromServer::Facts(Box::new(self.shared.facts.clone())))
-    }
-
-    fn check_proof(&mut self, nonce: &str) -> Result<(), Closed> {
-        let frame = self.hear(self.shared.config.patience.first)?;
-        let secret = self.shared.config.secret.as_ref();
-        let is_proved = match (control::parse(&frame), secret) {
-            (Ok(proof), Some(secret)) => control::proved(secret.text(), nonce, &proof),
-            _ => false,
-        };
-        if is_proved {
-            return Ok(());
-        }
-        Err(self.close(&Error::peer(
-            "server",
-            "the shared secret is wrong; give the server's with --secret-file",
-        )))
-    }
-
     /// Waits for a trial and sees it through.
     fn next_trial(&mut self) -> Result<(), Closed> {
         for _ in 0..=MOST_STRAYS {
@@ -143,7 +97,7 @@ impl Session<'_> {
                 let title = format!("trial {} {title}", self.shared.next_trial());
                 let turn = self.queue(&title)?;
                 match turn {
-                    Some(_turn) => self.run_trial(&title, admitted),
+                    Some(mut turn) => self.run_trial(&title, admitted, &mut turn),
                     None => Ok(()),
                 }
             }
@@ -153,20 +107,25 @@ impl Session<'_> {
 
     /// Waits for a turn and tells the client its place; `None` where there is no room to wait.
     fn queue(&mut self, title: &str) -> Result<Option<Turn>, Closed> {
-        let ticket = match self.shared.queue.enter() {
+        let ticket = match self.shared.queue.enter(self.peer.ip()) {
             Ok(ticket) => ticket,
             Err(why) => {
-                self.refuse_trial(title, &Error::peer("server", why))?;
+                self.no_room(title, why)?;
                 return Ok(None);
             }
         };
         let mut told = None;
         loop {
-            let ahead = match ticket.place() {
+            let (ahead, until) = match ticket.place(Monotonic.now()) {
                 Place::Now(turn) => return Ok(Some(turn)),
-                Place::Behind(ahead) => ahead,
+                Place::At(at) => (0, Some(at)),
+                Place::Behind(ahead) => (ahead, None),
+                Place::PushedOut => {
+                    self.no_room(title, "others wait who have fewer trials waiting".into())?;
+                    return Ok(None);
+                }
             };
-            if told != Some(ahead) {
+            if ahead > 0 && told != Some(ahead) {
                 if told.is_none() {
                     self.log(&format!("{title} waits, {ahead} before it"));
                 }
@@ -175,7 +134,7 @@ impl Session<'_> {
             }
             let patience = &self.shared.config.patience;
             let other = Some(ticket.as_fd());
-            match self.client.hear(self.stop, None, patience, other) {
+            match self.client.hear(self.stop, until, patience, other) {
                 Heard::Other | Heard::Silence => {}
                 Heard::Frame(_) => {
                     let what = "you sent a message while your trial waits for its turn";
@@ -186,8 +145,17 @@ impl Session<'_> {
         }
     }
 
-    fn run_trial(&mut self, title: &str, admitted: Admitted) -> Result<(), Closed> {
+    fn run_trial(
+        &mut self,
+        title: &str,
+        mut admitted: Admitted,
+        turn: &mut Turn,
+    ) -> Result<(), Closed> {
         let began = Monotonic.now();
+        let mut share = match self.share(&mut admitted) {
+            Ok(share) => share,
+            Err(why) => return self.refuse_trial(title, &Error::peer("server", why)),
+        };
         let doors = HandOver::pair().map_err(|e| Error::setup("make a hand-over channel", e));
         let (ours, theirs) = match doors {
             Ok(doors) => doors,
@@ -198,19 +166,69 @@ impl Session<'_> {
         let registered = desk.register(token, ours, self.peer.ip(), admitted.flows);
         let registered = match registered {
             Ok(registered) => registered,
-            Err(why) => return self.refuse_trial(title, &Error::peer("server", why)),
+            Err(why) => {
+                share.carried([0; 2]);
+                return self.refuse_trial(title, &Error::peer("server", why));
+            }
         };
+        let span = admitted.span;
         let mut running = match self.start(theirs, admitted.plan) {
             Ok(running) => running,
-            Err(e) => return self.refuse_trial(title, &e),
+            Err(e) => {
+                share.carried([0; 2]);
+                return self.refuse_trial(title, &e);
+            }
         };
         self.log(&format!("{title} started"));
         let end = match running.line.take() {
-            Some(agent) => self.relay(agent, began).run(),
+            Some(agent) => self.relay(agent, began, span).run(),
             None => End::Astray("it has no control line".into()),
         };
         drop(registered);
+        let rate = self.shared.config.limits.rate_bps;
+        share.carried(match &end {
+            End::Done(report) => carried(report),
+            // Without a report: all that the rate let through.
+            _ => [share.bytes.min(bytes_in(rate, Monotonic.now() - began + BURST)); 2],
+        });
+        turn.rest(self.rest(&end));
         self.conclude(title, running, end, Monotonic.now() - began)
+    }
+
+    /// What the trial may carry of what is left, and no more than a trial may.
+    fn share(&self, admitted: &mut Admitted) -> Result<Share, String> {
+        let config = &self.shared.config;
+        let share = self.shared.paid.share(self.peer.ip(), config.limits.bytes)?;
+        match admitted.most_bytes {
+            Some(most) if most > share.bytes => {
+                let left = share.bytes;
+                let mut share = share;
+                share.carried([0; 2]);
+                Err(format!(
+                    "this trial carries up to {}, and only {} are left of what this server's operator allows",
+                    Bytes(most),
+                    Bytes(left)
+                ))
+            }
+            _ => {
+                let limits = Limits { bytes: share.bytes, ..config.limits };
+                admitted.plan.limits = Some(limits);
+                Ok(share)
+            }
+        }
+    }
+
+    /// How long this place stays empty, so that the bursts of trials that follow one another do not add up
+    /// to more than the rate.
+    fn rest(&self, end: &End) -> Nanos {
+        let rate = self.shared.config.limits.rate_bps;
+        match end {
+            End::Done(report) => {
+                let most = carried(report).into_iter().max().unwrap_or(0);
+                time_at(rate, most).min(BURST)
+            }
+            _ => BURST,
+        }
     }
 
     fn start(&self, door: HandOver, plan: AgentPlan) -> Result<Running, Error> {
@@ -225,16 +243,23 @@ impl Session<'_> {
         Ok(running)
     }
 
-    fn relay(&mut self, agent: Line<std::os::unix::net::UnixStream>, began: Nanos) -> Relay<'_> {
+    fn relay(
+        &mut self,
+        agent: Line<std::os::unix::net::UnixStream>,
+        began: Nanos,
+        span: Nanos,
+    ) -> Relay<'_> {
         let config = &self.shared.config;
         Relay {
             client: &mut self.client,
             agent,
             stop: self.stop,
             patience: &config.patience,
-            deadline: began + config.limits.duration_ns + config.patience.grace,
+            deadline: began + config.patience.grace,
+            span,
             here: self.here,
             messages: 0,
+            has_begun: false,
         }
     }
 
@@ -252,7 +277,8 @@ impl Session<'_> {
         running.agent.kill();
         match end {
             End::Done(report) => {
-                self.log(&format!("{title} done in {took}, {}", carried(&report)));
+                let [sent, received] = carried(&report).map(Bytes);
+                self.log(&format!("{title} done in {took}; {sent} sent, {received} received"));
                 Ok(())
             }
             End::Fault(fault) => {
@@ -267,11 +293,7 @@ impl Session<'_> {
             End::Astray(how) => {
                 self.fail_trial(title, took, format!("the agent went astray: {how}"))
             }
-            End::Late => {
-                let limit = self.shared.config.limits.duration_ns;
-                let what = format!("it did not end within {took} ({limit} allowed): ended here");
-                self.fail_trial(title, took, what)
-            }
+            End::Late(what) => self.fail_trial(title, took, what),
             End::CalledOff => self.fail_trial(title, took, "the client called it off".into()),
             End::Vanished(how) => {
                 self.log(&format!("{title} abandoned after {took}: the client {how}"));
@@ -291,8 +313,14 @@ impl Session<'_> {
 
     fn fail_trial(&mut self, title: &str, took: Nanos, what: String) -> Result<(), Closed> {
         self.log(&format!("{title} failed after {took}: {what}"));
-        let fault = Error::peer("far end", clean(&what)).to_fault();
+        let fault = Error::peer("far end", foreign::short(&what)).to_fault();
         self.say(&FromAgent::Fault(fault))
+    }
+
+    /// Has no room for a trial now; the client may ask again.
+    fn no_room(&mut self, title: &str, why: String) -> Result<(), Closed> {
+        self.shared.scribe.stranger_now(self.peer, &format!("{title}: no room: {why}"));
+        self.say(&FromServer::Full(Error::peer("server", why).to_fault()))
     }
 
     /// Says no to a trial; the client may ask for another.
@@ -362,23 +390,8 @@ impl Drop for Running {
     }
 }
 
-fn mismatch(theirs: u32) -> String {
-    format!(
-        "this server speaks protocol {PROTOCOL} (deadheat {}), you speak {theirs}; use the same \
-         version on both ends",
-        env!("CARGO_PKG_VERSION")
-    )
-}
-
 fn stopping() -> Fault {
     Error::peer("server", "it was told to stop").to_fault()
-}
-
-fn fresh_nonce() -> Result<String, Error> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|e| Error::setup("read random bytes", std::io::Error::other(e.to_string())))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// What somebody typed, short enough for a log line.
@@ -391,8 +404,8 @@ fn short(typed: &str) -> String {
 }
 
 /// Application bytes that the far end sent and received.
-fn carried(report: &AgentReport) -> Bytes {
-    let bytes =
-        report.halves.iter().map(|half| half.sent.bytes.saturating_add(half.received.bytes));
-    Bytes(bytes.fold(0, u64::saturating_add))
+fn carried(report: &AgentReport) -> Ways {
+    report.halves.iter().fold([0; 2], |[sent, received], half| {
+        [sent.saturating_add(half.sent.bytes), received.saturating_add(half.received.bytes)]
+    })
 }

@@ -11,7 +11,7 @@ use super::config::Bind;
 use crate::error::{Error, Result};
 
 /// Connections that the kernel completes while the server is busy with others.
-const BACKLOG: i32 = 256;
+const BACKLOG: i32 = 4_096;
 
 /// The port, bound.
 pub(super) struct Sockets {

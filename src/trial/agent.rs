@@ -26,11 +26,12 @@ use super::driver::{Flow, Meter, Signal, Waiting, Watch};
 use super::effective::by_flow;
 use super::explain::probed::Probe;
 use super::explain::{Before, FlowNotes, Pass};
+use super::idle;
 use super::intervals::Sampler;
 use super::means;
 use super::parting::Parting;
 use super::path_time::{accept_timeout, dial_timeout};
-use super::process::take_nudges;
+use super::process::{spawn, take_nudges};
 use super::samples::Samples;
 use super::store::OpenFile;
 use super::usage::{CpuTimes, ProcessCost, load_average};
@@ -86,6 +87,9 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     let ToAgent::Open(plan) = control::read(&mut control).map_err(control_failed)? else {
         return Err(Error::peer("control", "an agent is told to open first"));
     };
+    if plan.goes_first {
+        idle::go_first();
+    }
     let contender = Contender::parse(&plan.contender)?;
     let task = crate::workload::parse(&plan.workload)?;
     let info = contender.transport.info();
@@ -270,13 +274,15 @@ impl Session {
             let (go, called_off) = (Arc::clone(&go), Arc::clone(&called_off));
             let slot = points.get(index).map(Arc::clone);
             let teller = Teller { flow: index, events: events_in.clone(), slot };
-            threads.push(std::thread::spawn(move || {
+            let run = move || {
                 let pinned = cpu.map_or(Ok(()), pin);
                 go.wait();
                 if !called_off.load(Ordering::Acquire) {
                     run_flow(flow, pinned, &signal, teller);
                 }
-            }));
+            };
+            // Those that wait at the barrier end with this process.
+            threads.push(spawn(&format!("flow {index}"), run)?);
         }
         let word = control::read(&mut control);
         called_off.store(!matches!(word, Ok(ToAgent::Start)), Ordering::Release);
@@ -291,7 +297,6 @@ impl Session {
         }
         listen_to_control(&control, events_in)?;
         let (sent, ended) = (vec![None; n], (0..n).map(|_| None).collect());
-        let peer_finished = false;
         Ok(Session {
             sleeps,
             control,
@@ -301,7 +306,7 @@ impl Session {
             threads,
             sent,
             ended,
-            peer_finished,
+            peer_finished: false,
             cpu: times,
             cost,
             counters,
@@ -434,7 +439,7 @@ fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Tel
 
 fn listen_to_control(control: &UnixStream, events: SyncSender<Event>) -> Result<()> {
     let mut reader = control.try_clone().map_err(control_failed)?;
-    std::thread::spawn(move || {
+    spawn("control", move || {
         loop {
             let word = control::read(&mut reader);
             let last = word.is_err();
@@ -442,7 +447,7 @@ fn listen_to_control(control: &UnixStream, events: SyncSender<Event>) -> Result<
                 return;
             }
         }
-    });
+    })?;
     Ok(())
 }
 

@@ -40,7 +40,7 @@ use crate::units::BitRate;
 use crate::workload::HalfReport;
 
 /// The protocol that this version speaks.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The environment variable that may hold a shared secret.
 pub const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
@@ -72,6 +72,7 @@ pub enum FromServer {
         /// The server's protocol.
         protocol: u32,
         /// The server's version.
+        #[serde(deserialize_with = "crate::foreign::text")]
         version: String,
         /// Hexadecimal nonce to prove the shared secret with; absent where none is needed.
         nonce: Option<String>,
@@ -85,6 +86,8 @@ pub enum FromServer {
         /// How many are before it.
         ahead: u32,
     },
+    /// The server has no room now; the same may be asked again a little later.
+    Full(Fault),
     /// The server will not; why and what would help.
     Refused(Fault),
 }
@@ -190,6 +193,9 @@ pub struct AgentPlan {
     /// What there is to know of a path that the race itself emulates; absent on any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<Emulated>,
+    /// Whether this end goes before other programs ([`crate::trial::idle`]).
+    #[serde(default)]
+    pub goes_first: bool,
 }
 
 /// What an end has to know of an emulated path.

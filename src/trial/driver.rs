@@ -16,8 +16,8 @@ use crate::workload::Half;
 
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
-pub use meter::Meter;
 use meter::Metering;
+pub use meter::{BURST, Meter, bytes_in, time_at};
 use waiting::Spent;
 pub use waiting::Waiting;
 
@@ -194,6 +194,9 @@ impl<C: Conn + ?Sized> Flow<C> {
             // After a send, `now` is from before it.
             let is_alone = !turns.stale;
             turns.after(action, clock);
+            if let Some(metering) = &mut turns.metering {
+                metering.check(turns.now, &mut *self.half)?;
+            }
             self.waiting.add(spent, is_alone.then(|| turns.now - now));
         }
         Ok(())
@@ -236,9 +239,6 @@ impl<C: Conn + ?Sized> Flow<C> {
             self.sampler.keep(point);
             watch.sampled(&point);
             turns.now = clock.now();
-        }
-        if let Some(metering) = &mut turns.metering {
-            metering.check(turns.now, &mut *self.half)?;
         }
         Ok(Some(action))
     }

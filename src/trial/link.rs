@@ -3,19 +3,24 @@
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::path::emulated::hosts::Namespaces;
-use crate::time::Nanos;
+use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::readable;
 
 use super::control::{self, FromAgent, FromServer, ToAgent};
+use super::patient::Patient;
 use super::process::AgentProcess;
 
 /// How long a peer may take between the first and the last byte of a message.
-const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
+const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);
+
+/// The stop of lines that have none: a local agent is a process of ours.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// A line to an agent. Dropping it ends a local agent.
 pub struct Link {
@@ -25,7 +30,7 @@ pub struct Link {
 
 enum Line {
     Process(AgentProcess),
-    Server(TcpStream),
+    Server { stream: TcpStream, stop: Arc<AtomicBool> },
 }
 
 impl Link {
@@ -47,20 +52,17 @@ impl Link {
     }
 
     fn to(who: &str, process: AgentProcess) -> Result<Link> {
-        let timeout = process.control().set_read_timeout(Some(MESSAGE_TIMEOUT));
-        timeout.map_err(|e| Error::setup("set a timeout", e))?;
         Ok(Link { who: who.to_owned(), line: Line::Process(process) })
     }
 
-    /// A line through a server, on its control connection.
+    /// A line through a server, on its control connection, until `stop` is set.
     ///
     /// # Errors
     /// Where the connection cannot be shared.
-    pub fn to_server(who: &str, control: &TcpStream) -> Result<Link> {
+    pub fn to_server(who: &str, control: &TcpStream, stop: Arc<AtomicBool>) -> Result<Link> {
         let failed = |e| Error::setup(format!("share the control connection to {who}"), e);
         let stream = control.try_clone().map_err(failed)?;
-        stream.set_read_timeout(Some(MESSAGE_TIMEOUT)).map_err(failed)?;
-        Ok(Link { who: who.to_owned(), line: Line::Server(stream) })
+        Ok(Link { who: who.to_owned(), line: Line::Server { stream, stop } })
     }
 
     /// Tells the agent.
@@ -70,7 +72,7 @@ impl Link {
     pub fn tell(&mut self, word: &ToAgent) -> Result<()> {
         let done = match &mut self.line {
             Line::Process(process) => control::write(&mut process.control(), word),
-            Line::Server(stream) => control::write(stream, word),
+            Line::Server { stream, .. } => control::write(stream, word),
         };
         done.map_err(|e| self.gone(e))
     }
@@ -80,9 +82,15 @@ impl Link {
     /// # Errors
     /// Where it is gone, or what it says makes no sense.
     pub fn hear(&mut self) -> Result<Word> {
-        let frame = match &mut self.line {
-            Line::Process(process) => control::read_frame(&mut process.control()),
-            Line::Server(stream) => control::read_frame(stream),
+        let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
+        let frame = match &self.line {
+            Line::Process(process) => {
+                let stream = process.control();
+                control::read_frame(&mut Patient { stream, deadline, stop: &NEVER })
+            }
+            Line::Server { stream, stop } => {
+                control::read_frame(&mut Patient { stream, deadline, stop })
+            }
         };
         let frame = frame.map_err(|e| self.gone(e))?;
         let word = control::parse::<FromAgent>(&frame).map(Word::Agent);
@@ -94,7 +102,7 @@ impl Link {
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.line {
             Line::Process(process) => process.control().as_fd(),
-            Line::Server(stream) => stream.as_fd(),
+            Line::Server { stream, .. } => stream.as_fd(),
         }
     }
 
@@ -113,13 +121,13 @@ impl Link {
 
     /// Whether the agent is reached through a server, which outlives the trial.
     pub fn is_through_server(&self) -> bool {
-        matches!(self.line, Line::Server(_))
+        matches!(self.line, Line::Server { .. })
     }
 
     fn gone(&self, error: io::Error) -> Error {
         let last_words = match &self.line {
             Line::Process(process) => process.last_words(),
-            Line::Server(_) => None,
+            Line::Server { .. } => None,
         };
         let what = match (error.kind(), last_words) {
             (_, Some(words)) => {
@@ -132,7 +140,7 @@ impl Link {
                 _,
             ) => "it vanished in the middle of the trial".to_owned(),
             (io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut, _) => {
-                format!("it stopped in the middle of a message for {} s", MESSAGE_TIMEOUT.as_secs())
+                format!("its message was not whole after {MESSAGE_TIMEOUT}")
             }
             _ => error.to_string(),
         };

@@ -46,6 +46,7 @@ pub mod path_check;
 pub mod path_facts;
 pub mod path_gate;
 pub mod path_time;
+mod patient;
 pub mod placement;
 pub mod probe;
 pub mod process;

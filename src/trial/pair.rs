@@ -14,15 +14,26 @@ use crate::transport::Endpoint;
 use super::End;
 use super::control::{AgentReport, FromAgent, FromServer, ToAgent};
 use super::link::{Link, Word};
+use super::patient::sleep;
 
 /// How long both ends may take over what is not the work itself.
 pub(super) const SLACK: Nanos = Nanos::from_secs(20);
 /// How long a server may keep a trial waiting for others.
 const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
 
-/// Waits until the far agent listens.
-pub(super) fn await_ready(link: &mut Link, on_queued: &mut dyn FnMut(u32)) -> Result<Endpoint> {
+/// How long to leave a server alone that has no room for a trial.
+const RETRY: Nanos = Nanos::from_secs(1);
+
+/// Tells the far agent to `open`, and waits until it listens. A server without room is asked again.
+pub(super) fn await_ready(
+    link: &mut Link,
+    open: &ToAgent,
+    stop: &AtomicBool,
+    on_queued: &mut dyn FnMut(u32),
+) -> Result<Endpoint> {
+    let give_up = Monotonic.now() + QUEUE_TIMEOUT;
     let mut left = SLACK;
+    link.tell(open)?;
     loop {
         if !link.has_word(left)? {
             return Err(Error::peer(link.who(), "it did not get ready in time"));
@@ -32,6 +43,14 @@ pub(super) fn await_ready(link: &mut Link, on_queued: &mut dyn FnMut(u32)) -> Re
             Word::Server(FromServer::Queued { ahead }) => {
                 on_queued(ahead);
                 left = QUEUE_TIMEOUT;
+            }
+            Word::Server(FromServer::Full(fault)) if Monotonic.now() >= give_up => {
+                return Err(Error::peer(link.who(), fault.message));
+            }
+            Word::Server(FromServer::Full(_)) => {
+                on_queued(u32::MAX);
+                sleep(RETRY, stop).map_err(|_| Error::Interrupted)?;
+                link.tell(open)?;
             }
             word => return Err(refusal(link, word)),
         }

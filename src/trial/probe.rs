@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::placement::{Assigned, Ends, Placement};
+use super::process::no_thread;
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
@@ -175,11 +176,11 @@ impl Course {
         let over = AtomicBool::new(false);
         let broken = |source| Error::setup(self.over.name(), source);
         let (measured, answered) = thread::scope(|scope| {
-            let answering = scope.spawn(|| -> Result<()> {
+            let answer = || -> Result<()> {
                 placed(self.at.far)?;
                 answer(&far, self.at.wait, &over).map_err(broken)
-            });
-            let measuring = scope.spawn(|| -> Result<Run> {
+            };
+            let measure = || -> Result<Run> {
                 let _end = End { over: &over, socket: &near };
                 placed(self.at.near)?;
                 match self.rhythm {
@@ -187,9 +188,15 @@ impl Course {
                     Rhythm::Every(pause) => self.paced(&near, pause),
                 }
                 .map_err(broken)
-            });
-            (measuring.join(), answering.join())
-        });
+            };
+            let answering =
+                thread::Builder::new().spawn_scoped(scope, answer).map_err(no_thread)?;
+            let measuring = thread::Builder::new().spawn_scoped(scope, measure).map_err(|e| {
+                drop(End { over: &over, socket: &near });
+                no_thread(e)
+            })?;
+            Ok((measuring.join(), answering.join()))
+        })?;
         answered.map_err(|_| thread_died())??;
         let mut run = measured.map_err(|_| thread_died())??;
         run.rtt_ns.sort_unstable();

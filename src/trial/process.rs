@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::path::emulated::hosts::Entry;
@@ -111,11 +112,13 @@ impl AgentProcess {
         }
         let mut child = command.spawn().map_err(failed)?;
         drop(door);
-        let last_words = Arc::default();
-        if let Some(stderr) = child.stderr.take() {
-            keep_last_words(stderr, Arc::clone(&last_words));
+        let stderr = child.stderr.take();
+        // From here on a failure ends the child, too.
+        let agent = AgentProcess { child, control: ours, last_words: Arc::default() };
+        if let Some(stderr) = stderr {
+            keep_last_words(stderr, Arc::clone(&agent.last_words))?;
         }
-        Ok(AgentProcess { child, control: ours, last_words })
+        Ok(agent)
     }
 
     /// The control channel.
@@ -176,8 +179,29 @@ fn leave_at(fd: RawFd, place: RawFd) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn keep_last_words(mut from: impl Read + Send + 'static, words: Arc<Mutex<Vec<u8>>>) {
-    std::thread::spawn(move || {
+/// Starts a thread.
+///
+/// # Errors
+/// [`Error::Setup`] where the host lets this user or service have no more of them.
+pub(super) fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(no_thread)
+}
+
+/// What to say where a thread or process cannot be started.
+pub(super) fn no_thread(source: io::Error) -> Error {
+    Error::setup_advice(
+        "start a thread",
+        source,
+        "this user or service may have no more processes and threads: ulimit -u, the pids controller \
+         of its cgroup (TasksMax=)",
+    )
+}
+
+fn keep_last_words(mut from: impl Read + Send + 'static, words: Arc<Mutex<Vec<u8>>>) -> Result<()> {
+    spawn("last words", move || {
         let mut chunk = [0; 1024];
         while let Ok(n @ 1..) = from.read(&mut chunk) {
             let Ok(mut words) = words.lock() else { return };
@@ -185,7 +209,8 @@ fn keep_last_words(mut from: impl Read + Send + 'static, words: Arc<Mutex<Vec<u8
             let excess = words.len().saturating_sub(LAST_WORDS);
             words.drain(..excess);
         }
-    });
+    })?;
+    Ok(())
 }
 
 /// What an agent and the emulator of a path do first: Ctrl-C on the terminal is for the race to handle,

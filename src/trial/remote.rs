@@ -2,18 +2,37 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::path::{DEFAULT_PORT, Family};
+use crate::time::{Clock, Monotonic, Nanos};
 
 use super::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Secret};
 use super::host::HostFacts;
+use super::patient::{Patient, connect, sleep};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a server may take from the first word to being let in.
+const LET_IN: Nanos = Nanos::from_secs(10);
+
+/// How long to leave a server alone that has no room.
+const RETRY: Nanos = Nanos::from_secs(1);
+
+/// How long to wait for room.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(3_600);
+
+/// What ends waiting for a server, and who is told that we wait.
+pub struct Waiting<'a> {
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Is told why, each time that a server has no room.
+    pub on_full: &'a mut dyn FnMut(&str),
+}
 
 /// A server that let us in.
 #[derive(Debug)]
@@ -29,32 +48,82 @@ pub struct RemoteServer {
 }
 
 impl RemoteServer {
-    /// Connects to `host`, which is `NAME`, `NAME:PORT`, `ADDRESS` or `[ADDRESS]:PORT`.
+    /// Connects to `host`, which is `NAME`, `NAME:PORT`, `ADDRESS` or `[ADDRESS]:PORT`. A server that has no
+    /// room is asked again every second for an hour.
     ///
     /// # Errors
     /// Naming the address and what would help, where it cannot be reached, speaks another protocol,
-    /// or wants a secret that is missing or wrong.
-    pub fn connect(host: &str, family: Family, secret: Option<&Secret>) -> Result<RemoteServer> {
+    /// or wants a secret that is missing or wrong. [`Error::Interrupted`] on Ctrl-C.
+    pub fn connect(
+        host: &str,
+        family: Family,
+        secret: Option<&Secret>,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<RemoteServer> {
         let addresses = resolve(host, family)?;
-        let control = connect_any(&addresses)?;
+        let give_up = Monotonic.now() + LONGEST_WAIT;
+        loop {
+            match RemoteServer::ask(host, &addresses, secret, waiting.stop)? {
+                Answer::Welcome(server) => return Ok(*server),
+                Answer::Full(error) if Monotonic.now() >= give_up => return Err(error),
+                Answer::Full(error) => {
+                    (waiting.on_full)(&error.to_string());
+                    sleep(RETRY, waiting.stop).map_err(|_| Error::Interrupted)?;
+                }
+            }
+        }
+    }
+
+    fn ask(
+        host: &str,
+        addresses: &[SocketAddr],
+        secret: Option<&Secret>,
+        stop: &AtomicBool,
+    ) -> Result<Answer> {
+        let control = connect_any(addresses, stop)?;
         let failed = |e| Error::setup(format!("set up the control connection to {host}"), e);
         control.set_nodelay(true).map_err(failed)?;
-        control.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
+        control.set_write_timeout(Some(LET_IN.into())).map_err(failed)?;
         let address = control.peer_addr().map_err(failed)?;
-        let mut line = Line { who: format!("server {address}"), stream: control };
-        let (nonce, limits) = line.greet()?;
-        line.prove(nonce.as_deref(), secret)?;
-        let facts = line.facts(secret.is_some())?;
-        Ok(RemoteServer { address, control: line.stream, facts, limits })
+        let deadline = Monotonic.now() + LET_IN;
+        let who = format!("server {address}");
+        let mut line = Line { who, stream: control, deadline, stop, full: None };
+        match line.be_let_in(secret) {
+            Ok((facts, limits)) => {
+                let server = RemoteServer { address, control: line.stream, facts, limits };
+                Ok(Answer::Welcome(Box::new(server)))
+            }
+            Err(error) => match line.full {
+                Some(full) => Ok(Answer::Full(Error::peer(&line.who, full))),
+                None => Err(error),
+            },
+        }
     }
 }
 
-struct Line {
-    who: String,
-    stream: TcpStream,
+/// What a server makes of a client.
+enum Answer {
+    Welcome(Box<RemoteServer>),
+    /// No room now; in its words.
+    Full(Error),
 }
 
-impl Line {
+struct Line<'a> {
+    who: String,
+    stream: TcpStream,
+    deadline: Nanos,
+    stop: &'a AtomicBool,
+    /// Why there is no room, where that is all that speaks against us.
+    full: Option<String>,
+}
+
+impl Line<'_> {
+    fn be_let_in(&mut self, secret: Option<&Secret>) -> Result<(HostFacts, Limits)> {
+        let (nonce, limits) = self.greet()?;
+        self.prove(nonce.as_deref(), secret)?;
+        Ok((self.facts(secret.is_some())?, limits))
+    }
+
     fn greet(&mut self) -> Result<(Option<String>, Limits)> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let greeting = Greeting { magic: MAGIC.into(), protocol: PROTOCOL, version };
@@ -87,6 +156,7 @@ impl Line {
         match self.read() {
             Ok(FromServer::Facts(facts)) => Ok(*facts),
             Ok(other) => Err(self.unexpected(other)),
+            Err(error @ Error::Interrupted) => Err(error),
             Err(error) if !gave_secret => Err(error),
             Err(error) => Err(self.peer(format!("{error} (is the shared secret right?)"))),
         }
@@ -98,13 +168,15 @@ impl Line {
     }
 
     fn read<T: DeserializeOwned>(&mut self) -> Result<T> {
-        control::read(&mut self.stream).map_err(|e| match e.kind() {
+        let Line { stream, deadline, stop, .. } = self;
+        let read = control::read(&mut Patient { stream, deadline: *deadline, stop });
+        read.map_err(|e| match e.kind() {
+            _ if self.stop.load(Ordering::Acquire) => Error::Interrupted,
             io::ErrorKind::InvalidData => {
                 self.peer(format!("{e}; is `deadheat serve` what listens there?"))
             }
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self.peer(format!(
-                "no answer for {} s; is `deadheat serve` what listens there?",
-                ANSWER_TIMEOUT.as_secs()
+                "it did not let us in within {LET_IN}; is `deadheat serve` what listens there?"
             )),
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => self
                 .peer("it closed the connection; is `deadheat serve` what listens there?".into()),
@@ -112,8 +184,12 @@ impl Line {
         })
     }
 
-    fn unexpected(&self, word: FromServer) -> Error {
+    fn unexpected(&mut self, word: FromServer) -> Error {
         match word {
+            FromServer::Full(fault) => {
+                self.full = Some(fault.message.clone());
+                self.peer(fault.message)
+            }
             FromServer::Refused(fault) => self.peer(format!("it refused: {fault}")),
             _ => self.peer("it answered out of turn; use the same version on both ends".into()),
         }
@@ -148,11 +224,12 @@ fn resolve(host: &str, family: Family) -> Result<Vec<SocketAddr>> {
     Ok(fitting)
 }
 
-fn connect_any(addresses: &[SocketAddr]) -> Result<TcpStream> {
+fn connect_any(addresses: &[SocketAddr], stop: &AtomicBool) -> Result<TcpStream> {
     let mut last = None;
     for address in addresses {
-        match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
+        match connect(*address, CONNECT_TIMEOUT, stop) {
             Ok(stream) => return Ok(stream),
+            Err(_) if stop.load(Ordering::Acquire) => return Err(Error::Interrupted),
             Err(error) => last = Some((address, error)),
         }
     }
@@ -178,6 +255,11 @@ fn connect_any(addresses: &[SocketAddr]) -> Result<TcpStream> {
 mod tests {
     use super::*;
 
+    fn ask(host: &str) -> Result<RemoteServer> {
+        let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
+        RemoteServer::connect(host, Family::Any, None, &mut waiting)
+    }
+
     #[test]
     fn hosts_in_every_form() {
         let one = |host, family| resolve(host, family).map(|all| all[0].to_string());
@@ -193,7 +275,7 @@ mod tests {
     #[test]
     fn a_port_where_nobody_listens_is_named() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let error = RemoteServer::connect(&free.to_string(), Family::Any, None).unwrap_err();
+        let error = ask(&free.to_string()).unwrap_err();
         assert!(error.to_string().contains("start `deadheat serve` on that host"), "{error}");
     }
 
@@ -206,8 +288,30 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         });
-        let error = RemoteServer::connect(&address, Family::Any, None).unwrap_err().to_string();
+        let error = ask(&address).unwrap_err().to_string();
         assert!(error.contains("is `deadheat serve` what listens there?"), "{error}");
         server.join().unwrap();
+    }
+
+    /// A byte now and then is no answer, however long it goes on; and Ctrl-C ends the wait at once.
+    #[test]
+    fn a_server_that_drips_is_left_on_ctrl_c() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                use std::io::Write;
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.write_all(&[0, 0, 1, 0]).unwrap();
+                stop.store(true, Ordering::Release);
+                while stream.write_all(b" ").is_ok() {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+            let mut waiting = Waiting { stop: &stop, on_full: &mut |_| {} };
+            let left = RemoteServer::connect(&address, Family::Any, None, &mut waiting);
+            assert!(matches!(left, Err(Error::Interrupted)), "{left:?}");
+        });
     }
 }

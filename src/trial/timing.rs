@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::placement::{Ends, Placement};
 use super::probe::{Course, Rhythm, Sockets, nearest_rank};
+use super::process::spawn;
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
@@ -57,7 +58,7 @@ pub enum Sleeper {
 /// Where the CPU cannot be pinned to.
 pub fn sleeps(sleeper: Sleeper, span: Nanos, count: usize, cpu: Option<usize>) -> Result<Lateness> {
     // A thread of its own, since pinning and timer slack stay with the thread.
-    let late = thread::spawn(move || -> Result<Vec<u64>> {
+    let late = spawn("sleeper", move || -> Result<Vec<u64>> {
         cpu.map_or(Ok(()), pin)?;
         let mut late: Vec<u64> = match sleeper {
             Sleeper::Plain => {
@@ -75,7 +76,7 @@ pub fn sleeps(sleeper: Sleeper, span: Nanos, count: usize, cpu: Option<usize>) -
         };
         late.sort_unstable();
         Ok(late)
-    });
+    })?;
     let late = late.join().map_err(|_| failed("a thread died"))??;
     Lateness::of(&late).ok_or_else(|| failed("no samples"))
 }

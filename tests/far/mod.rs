@@ -336,6 +336,14 @@ impl Client {
         }
     }
 
+    /// What a server without room says.
+    pub(crate) fn no_room(&mut self) -> String {
+        match self.hear() {
+            FromServer::Full(fault) => fault.message,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(crate) fn fault(&mut self) -> String {
         match self.hear_agent() {
             FromAgent::Fault(fault) => fault.message,
@@ -391,6 +399,7 @@ pub(crate) fn frame(body: &[u8]) -> Vec<u8> {
 pub(crate) fn plan() -> AgentPlan {
     AgentPlan {
         emulated: None,
+        goes_first: false,
         side: Side::Far,
         contender: "udp".into(),
         workload: "bulk:bytes=1MB".into(),

@@ -5,7 +5,7 @@ use crate::source::Source;
 /// From left to right. Modules of the first layer may use one another; of the others, none its
 /// neighbour.
 const LAYERS: &[&[&str]] = &[
-    &["units", "time", "error", "spec", "contract", "figures", "rng"],
+    &["units", "time", "foreign", "error", "spec", "contract", "figures", "rng"],
     &["datapath"],
     &["transport", "workload", "path", "stats"],
     &["trial"],

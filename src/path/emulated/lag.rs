@@ -61,8 +61,11 @@ fn measure(cpu: usize, other: usize) -> Option<Nanos> {
         Some(least)
     };
     std::thread::scope(|scope| {
-        let _ = scope.spawn(sleeper);
-        scope.spawn(ringer).join().ok().flatten()
+        let thread = std::thread::Builder::new;
+        let ringing = thread().spawn_scoped(scope, ringer).ok()?;
+        // Without a sleeper the ringer hears nothing, and ends.
+        let _sleeping = thread().spawn_scoped(scope, sleeper).ok()?;
+        ringing.join().ok().flatten()
     })
 }
 

@@ -6,7 +6,7 @@ use crate::time::Nanos;
 
 use super::super::bulk::{Marks, Timing};
 use super::super::header::{Arrival, Header, SeqWindow, count};
-use super::super::{Half, HalfReport, Part};
+use super::super::{Half, HalfReport, Part, Standing};
 use super::{STAMPED_LEN, read_stamp};
 
 pub(super) struct Receiver {
@@ -106,6 +106,10 @@ impl Half for Receiver {
     }
 
     /// The delays are summed up at the end only, as that takes time.
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        Standing { received: self.received, ..Standing::default() }
+    }
+
     fn report(&mut self, _now: Nanos) -> HalfReport {
         let ended = self.closed || self.peer_finished.is_some();
         let stamped = self.size >= STAMPED_LEN;

@@ -6,7 +6,7 @@ use crate::rng::SplitMix64;
 use crate::time::Nanos;
 
 use super::super::header::Header;
-use super::super::{Half, HalfReport, Part};
+use super::super::{Half, HalfReport, Part, Standing};
 use super::schedule::Schedule;
 use super::write_stamp;
 
@@ -163,6 +163,10 @@ impl Half for Sender {
 
     fn has_sent_all(&self) -> bool {
         self.start.is_some() && self.schedule.left() == 0
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        Standing { sent: self.sent, ..Standing::default() }
     }
 
     /// The distributions are added at the end only: summing them up takes time, and the schedule

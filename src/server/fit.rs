@@ -1,0 +1,124 @@
+//! What a server may need at once, held against what this host lets it have: descriptors and tasks.
+
+use std::fs;
+
+use super::admit::MOST_FLOWS;
+use super::config::Config;
+
+/// Descriptors for the port, the log, a pipe, agents' channels and what libraries open.
+const OWN_FILES: u64 = 32;
+
+/// Descriptors of a client: its connection, and its ticket while it waits.
+const FILES_PER_CLIENT: u64 = 3;
+
+/// Descriptors of a running trial: control, hand-over, standard error, each of them for a moment twice.
+const FILES_PER_TRIAL: u64 = 8;
+
+/// Strangers that there must be room for: with fewer, honest clients push each other out.
+const FEWEST_STRANGERS: u64 = 16;
+
+/// What the host lets this process have; `None` where it sets no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Allowed {
+    files: Option<u64>,
+    tasks: Option<u64>,
+}
+
+impl Allowed {
+    /// As the host has it now. The soft limit of descriptors is raised to the hard one before.
+    pub(super) fn here() -> Allowed {
+        Allowed { files: raise_files(), tasks: free_tasks() }
+    }
+}
+
+/// Makes `config` fit, where less room for strangers does; says what it made smaller, and what does not
+/// fit all the same.
+pub(super) fn fit(config: &mut Config, allowed: Allowed) -> Vec<String> {
+    let mut said = Vec::new();
+    let (room, trials) = (&mut config.room, u64::from(config.limits.concurrent));
+    let clients = room.sessions as u64;
+    if let Some(files) = allowed.files {
+        let others = OWN_FILES + FILES_PER_CLIENT * clients + FILES_PER_TRIAL * trials;
+        let left = files.saturating_sub(others).max(FEWEST_STRANGERS);
+        if left < room.doorstep as u64 {
+            said.push(format!(
+                "{files} descriptors are few (ulimit -n): of connections that have not said who they are it \
+                 takes {left} at once instead of {}",
+                room.doorstep
+            ));
+            room.doorstep = usize::try_from(left).unwrap_or(usize::MAX);
+        }
+        if others + FEWEST_STRANGERS > files {
+            said.push(format!(
+                "{clients} clients and {trials} trials at once take up to {others} descriptors, and there \
+                 are {files}: some may be turned away; raise the limit (ulimit -n, LimitNOFILE=)"
+            ));
+        }
+    }
+    // A thread for each client, and for each trial a process with a thread for each flow.
+    let tasks = clients + trials * (MOST_FLOWS as u64 + 4);
+    if let Some(free) = allowed.tasks.filter(|free| *free < tasks) {
+        said.push(format!(
+            "{clients} clients and {trials} trials of {MOST_FLOWS} flows take up to {tasks} tasks, and {free} are \
+             left: some trials may fail; raise the limit (TasksMax=, pids.max)"
+        ));
+    }
+    said
+}
+
+fn raise_files() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls take a pointer to one rlimit, which `limit` is.
+    let known = unsafe {
+        let known = libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0;
+        let wanted = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+        if known && libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+        }
+        known
+    };
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Tasks that the cgroup of this process has left (cgroups(7), the pids controller).
+fn free_tasks() -> Option<u64> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let read = |file: &str| fs::read_to_string(format!("/sys/fs/cgroup{path}/{file}")).ok();
+    let number = |text: String| text.trim().parse::<u64>().ok();
+    let (most, now) = (read("pids.max").and_then(number)?, read("pids.current").and_then(number)?);
+    Some(most.saturating_sub(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plenty_changes_nothing() {
+        let mut config = Config::default();
+        let before = config.room;
+        let allowed = Allowed { files: Some(1 << 20), tasks: Some(4_096) };
+        assert!(fit(&mut config, allowed).is_empty());
+        assert!(fit(&mut config, Allowed::default()).is_empty());
+        assert_eq!(config.room, before);
+    }
+
+    #[test]
+    fn few_descriptors_leave_less_room_for_strangers_and_it_is_said() {
+        let mut config = Config::default();
+        let said = fit(&mut config, Allowed { files: Some(300), tasks: None });
+        assert_eq!(config.room.doorstep, 300 - 32 - 3 * 64 - 8);
+        assert!(said[0].contains("300 descriptors") && said.len() == 1, "{said:?}");
+        let mut config = Config::default();
+        let said = fit(&mut config, Allowed { files: Some(64), tasks: None });
+        assert_eq!(config.room.doorstep, 16);
+        assert!(said[1].contains("up to 232 descriptors"), "{said:?}");
+    }
+
+    #[test]
+    fn few_tasks_are_said() {
+        let said = fit(&mut Config::default(), Allowed { files: None, tasks: Some(100) });
+        assert!(said[0].contains("up to 196 tasks, and 100 are left"), "{said:?}");
+    }
+}

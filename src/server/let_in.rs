@@ -1,0 +1,88 @@
+//! Who is let in: the version of a greeting, and the proof of a shared secret.
+//!
+//! All of it happens at the doorstep: until a client has shown that it knows the secret it costs no
+//! thread and no place, only a descriptor that it may lose to the next stranger.
+
+use super::config::Config;
+use crate::error::{Error, Result};
+use crate::trial::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Proof, Secret};
+
+/// What a client must be to be let in.
+#[derive(Debug)]
+pub(super) struct LetIn {
+    secret: Option<Secret>,
+    limits: Limits,
+}
+
+/// What follows from a greeting.
+#[derive(Debug)]
+pub(super) struct Greeted {
+    /// The answer.
+    pub(super) welcome: FromServer,
+    /// What the client has to prove the secret with; absent where there is none.
+    pub(super) nonce: Option<String>,
+}
+
+impl LetIn {
+    pub(super) fn new(config: &Config) -> LetIn {
+        LetIn { secret: config.secret.clone(), limits: config.limits }
+    }
+
+    /// Answers a greeting.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the client.
+    pub(super) fn greet(&self, frame: &[u8]) -> Result<Greeted> {
+        match control::parse::<Greeting>(frame) {
+            Ok(greeting) if greeting.magic != MAGIC => {
+                return Err(Error::peer("server", "your first message is no greeting"));
+            }
+            Ok(greeting) if greeting.protocol != PROTOCOL => {
+                return Err(Error::peer("server", mismatch(greeting.protocol)));
+            }
+            Ok(_) => {}
+            Err(_) => return Err(Error::peer("server", "your first message is no greeting")),
+        }
+        let nonce = self.secret.as_ref().map(|_| fresh_nonce()).transpose()?;
+        let welcome = FromServer::Welcome {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            nonce: nonce.clone(),
+            limits: self.limits,
+        };
+        Ok(Greeted { welcome, nonce })
+    }
+
+    /// Checks a proof against the nonce that was sent.
+    ///
+    /// # Errors
+    /// Where it shows no knowledge of the secret.
+    pub(super) fn check(&self, frame: &[u8], nonce: &str) -> Result<()> {
+        let is_proved = match (control::parse::<Proof>(frame), &self.secret) {
+            (Ok(proof), Some(secret)) => control::proved(secret.text(), nonce, &proof),
+            _ => false,
+        };
+        if is_proved {
+            return Ok(());
+        }
+        Err(Error::peer(
+            "server",
+            "the shared secret is wrong; give the server's with --secret-file",
+        ))
+    }
+}
+
+fn mismatch(theirs: u32) -> String {
+    format!(
+        "this server speaks protocol {PROTOCOL} (deadheat {}), you speak {theirs}; use the same \
+         version on both ends",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+fn fresh_nonce() -> Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Error::setup("read random bytes", std::io::Error::other(e.to_string())))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,194 @@
+//! What trials carried, and what is left of what the operator allows: in all, and for each client.
+//!
+//! A trial takes what it may carry out of what is left before it begins, and gives back what it did not
+//! carry at its end. So trials that run at once cannot spend the same bytes twice.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::config::Allowance;
+use super::log::origin;
+use crate::units::Bytes;
+
+/// Clients whose sums are kept. Beyond that the smallest is forgotten; the sum of all still binds.
+const MOST_CLIENTS: usize = 65_536;
+
+/// Bytes sent and received.
+pub(super) type Ways = [u64; 2];
+
+/// What all trials carried.
+#[derive(Debug)]
+pub(super) struct Paid {
+    allowance: Allowance,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    trials: u64,
+    carried: Ways,
+    /// What trials that run now may carry.
+    taken: u64,
+    clients: HashMap<IpAddr, Client>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Client {
+    carried: Ways,
+    taken: u64,
+}
+
+/// What one trial may carry; given back when dropped, less what it carried.
+#[derive(Debug)]
+pub(super) struct Share {
+    paid: Arc<Paid>,
+    client: IpAddr,
+    /// Application bytes per direction.
+    pub(super) bytes: u64,
+    carried: Ways,
+}
+
+impl Paid {
+    pub(super) fn new(allowance: Allowance) -> Arc<Paid> {
+        Arc::new(Paid { allowance, state: Mutex::default() })
+    }
+
+    /// A share of at most `bytes` per direction for a trial of `peer`; why not, where nothing is left.
+    pub(super) fn share(self: &Arc<Paid>, peer: IpAddr, bytes: u64) -> Result<Share, String> {
+        let client = origin(peer);
+        let mut state = self.lock();
+        let of_all = left(self.allowance.total, state.carried, state.taken);
+        let own = state.clients.get(&client).copied().unwrap_or_default();
+        let of_client = left(self.allowance.per_client, own.carried, own.taken);
+        if of_all == 0 {
+            return Err(used_up(self.allowance.total, "in all", "--max-total", state.taken));
+        }
+        if of_client == 0 {
+            let of = self.allowance.per_client;
+            return Err(used_up(of, "for one client", "--max-per-client", own.taken));
+        }
+        let bytes = bytes.min(of_all).min(of_client);
+        state.taken = state.taken.saturating_add(bytes);
+        state.make_room();
+        let own = state.clients.entry(client).or_default();
+        own.taken = own.taken.saturating_add(bytes);
+        Ok(Share { paid: Arc::clone(self), client, bytes, carried: [bytes; 2] })
+    }
+
+    /// What was carried, for an operator: at most, as a trial that ended without a report may have carried
+    /// less than it was let.
+    pub(super) fn summary(&self) -> String {
+        let state = self.lock();
+        let [sent, received] = state.carried.map(Bytes);
+        format!(
+            "{} trials of {} clients; at most {sent} sent, {received} received",
+            state.trials,
+            state.clients.len()
+        )
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn make_room(&mut self) {
+        if self.clients.len() < MOST_CLIENTS {
+            return;
+        }
+        let idle = self.clients.iter().filter(|(_, client)| client.taken == 0);
+        let least = idle.min_by_key(|(_, client)| client.carried.iter().sum::<u64>());
+        if let Some(ip) = least.map(|(ip, _)| *ip) {
+            self.clients.remove(&ip);
+        }
+    }
+}
+
+impl Share {
+    /// The trial carried this. Without a word of it, it counts as all that the trial might have.
+    pub(super) fn carried(&mut self, carried: Ways) {
+        self.carried = carried;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut state = self.paid.lock();
+        state.trials += 1;
+        state.taken = state.taken.saturating_sub(self.bytes);
+        add(&mut state.carried, self.carried);
+        if let Some(own) = state.clients.get_mut(&self.client) {
+            own.taken = own.taken.saturating_sub(self.bytes);
+            add(&mut own.carried, self.carried);
+        }
+    }
+}
+
+fn add(sum: &mut Ways, more: Ways) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        *sum = sum.saturating_add(more);
+    }
+}
+
+/// What is left in the direction that has less.
+fn left(allowed: Option<u64>, carried: Ways, taken: u64) -> u64 {
+    let Some(allowed) = allowed else { return u64::MAX };
+    let most = carried.into_iter().max().unwrap_or(0);
+    allowed.saturating_sub(most).saturating_sub(taken)
+}
+
+fn used_up(allowed: Option<u64>, what: &str, option: &str, taken: u64) -> String {
+    let allowed = Bytes(allowed.unwrap_or(0));
+    let then = if taken > 0 { "; trials that run now may give some back" } else { "" };
+    format!(
+        "this server carries {allowed} per direction {what}, and that is used up ({option}){then}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn paid(total: Option<u64>, per_client: Option<u64>) -> Arc<Paid> {
+        Paid::new(Allowance { total, per_client })
+    }
+
+    #[test]
+    fn what_was_not_carried_is_given_back() {
+        let paid = paid(Some(1_000), None);
+        let mut first = paid.share(ip("10.0.0.1"), 800).unwrap();
+        let second = paid.share(ip("10.0.0.2"), 800).unwrap();
+        assert_eq!((first.bytes, second.bytes), (800, 200));
+        let why = paid.share(ip("10.0.0.3"), 1).unwrap_err();
+        assert!(why.contains("1.00 kB") && why.contains("--max-total"), "{why}");
+        assert!(why.contains("may give some back"), "{why}");
+        first.carried([100, 300]);
+        drop(first);
+        assert_eq!(paid.share(ip("10.0.0.3"), 800).unwrap().bytes, 500);
+    }
+
+    /// A trial that nobody heard of again may have carried all that it was allowed.
+    #[test]
+    fn silence_counts_in_full() {
+        let paid = paid(None, Some(1_000));
+        drop(paid.share(ip("2001:db8::1"), 600).unwrap());
+        assert_eq!(paid.share(ip("2001:db8::2"), 600).unwrap().bytes, 400, "the same /64");
+        assert_eq!(paid.share(ip("10.0.0.1"), 600).unwrap().bytes, 600);
+        assert!(paid.summary().contains("3 trials of 2 clients"), "{}", paid.summary());
+        let why = paid.share(ip("2001:db8::3"), 1).unwrap_err();
+        assert!(why.contains("for one client"), "{why}");
+    }
+
+    #[test]
+    fn without_an_allowance_nothing_binds() {
+        let paid = paid(None, None);
+        assert_eq!(paid.share(ip("10.0.0.1"), u64::MAX).unwrap().bytes, u64::MAX);
+        assert_eq!(paid.share(ip("10.0.0.1"), 7).unwrap().bytes, 7);
+    }
+}

@@ -1,0 +1,248 @@
+//! A server and its clients under attack, over real sockets and with real agents, in network namespaces of
+//! their own. Each test is what was once seen to go wrong (docs/security.md).
+#![allow(clippy::print_stdout)]
+// A test that is skipped says why.
+// Clippy's leave for tests ends at functions that are no tests themselves.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deadheat");
+
+/// Longer than anything here takes; only a failing test waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A shell script in a network namespace of its own, with its loopback interface up; its output.
+fn isolated(script: &str) -> String {
+    let script = format!("ip link set lo up; {script}");
+    let ran = Command::new("unshare")
+        .args(["--map-root-user", "--net", "bash", "-euo", "pipefail", "-c", &script])
+        .env("DEADHEAT", PROGRAM)
+        .output()
+        .unwrap();
+    let [out, err] = [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(ran.status.success(), "{out}{err}");
+    format!("{out}{err}")
+}
+
+/// Starts a server with these options, waits until it listens, and leaves its log in `log`.
+const SERVE: &str = r#"
+    serve() {
+        "$DEADHEAT" serve --bind 127.0.0.1:5210 "$@" 2> log & server=$!
+        until grep -q listens log; do sleep 0.05; done
+    }
+    cd "$(mktemp -d)"
+"#;
+
+/// The bytes that crossed the loopback interface are a third count, which neither end can bend.
+fn carried_on_loopback(options: &str, race: &str) -> (u64, String) {
+    let said = isolated(&format!(
+        r#"{SERVE}
+        serve {options}
+        "$DEADHEAT" race {race} --to 127.0.0.1 --blocks 6 -q -o race.json || true
+        kill $server; wait $server
+        cat log
+        echo "carried $(awk '$1 == "lo:" {{ print $10 }}' /proc/net/dev)"
+        "#
+    ));
+    let carried = said.lines().find_map(|line| line.strip_prefix("carried ")).unwrap();
+    (carried.parse().unwrap(), said)
+}
+
+/// At 10 Mbit/s a burst has 125 kB. A trial that is let run at full speed for 200 ms carries a hundred
+/// times that and more.
+#[test]
+fn a_rate_binds_from_the_first_call_in_both_directions() {
+    for (contender, direction) in [("udp", "down"), ("udp", "up"), ("tcp", "down"), ("tcp", "up")] {
+        let race = format!("{contender} -w bulk:time=200ms,direction={direction}");
+        let (carried, said) = carried_on_loopback("--max-rate 10mbit", &race);
+        assert!(said.contains("the server's limits end it"), "{race}: {said}");
+        assert!(said.contains("at most "), "the log says what was paid: {said}");
+        // Nobody can keep a client from sending datagrams that nobody takes. Two trials were let in, each with
+        // its burst, one call and what TCP's buffers hold.
+        let is_own = (contender, direction) == ("udp", "up");
+        assert!(carried < 20_000_000 || is_own, "{race}: {carried} bytes\n{said}");
+    }
+}
+
+#[test]
+fn what_is_known_to_be_too_much_is_refused_at_the_door() {
+    let race = "udp -w cbr:rate=100mbit,time=200ms";
+    let (carried, said) = carried_on_loopback("--max-rate 10mbit", race);
+    assert!(said.contains("this server allows 10.0 Mbit/s"), "{said}");
+    assert!(carried < 1_000_000, "{carried}");
+}
+
+/// Each trial carries 2 MB and may; all together may carry 5 MB.
+#[test]
+fn a_total_binds_across_trials() {
+    let race = "tcp -w bulk:bytes=2MB,direction=down";
+    let (carried, said) = carried_on_loopback("--max-total 5MB", race);
+    assert!(said.contains("of what this server's operator allows"), "{said}");
+    assert!(carried < 7_000_000, "{carried}: {said}");
+}
+
+/// A client that stops, without its host saying so, in the middle of a trial of half a second.
+#[test]
+fn a_client_that_freezes_gives_its_turn_back_soon() {
+    let said = isolated(&format!(
+        r#"{SERVE}
+        serve
+        "$DEADHEAT" race udp -w ping:count=500,interval=1ms --to 127.0.0.1 -q -o a.json & frozen=$!
+        until grep -q started log; do sleep 0.02; done
+        kill -STOP $frozen
+        began=$(date +%s%3N)
+        "$DEADHEAT" race udp -w ping:count=30 --to 127.0.0.1 --blocks 1 -q -o b.json || true
+        echo "waited $(( $(date +%s%3N) - began ))"
+        kill -CONT $frozen; kill -INT $frozen; wait $frozen || true
+        kill $server; wait $server
+        test -s b.json
+        "#
+    ));
+    let waited = said.lines().find_map(|line| line.strip_prefix("waited ")).unwrap();
+    // 0.5 s of sending, 3 s for the last answer, 5 s of grace, and the race itself.
+    assert!(waited.parse::<u64>().unwrap() < 20_000, "{said}");
+}
+
+fn wait(child: &mut Child) -> ExitStatus {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(began.elapsed() < PATIENCE, "it hangs");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Ctrl-C while a server lets a client in, a byte at a time.
+#[test]
+fn a_dripping_server_does_not_hold_a_client_that_is_interrupted() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut race = Command::new(PROGRAM)
+        .args(["race", "udp", "--to", &address.to_string()])
+        .current_dir(dir.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.write_all(&[0, 0, 1, 0]).unwrap();
+    let dripping = std::thread::spawn(move || {
+        while stream.write_all(b" ").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let began = Instant::now();
+    // SAFETY: kill(2) takes integers.
+    unsafe { libc::kill(race.id() as i32, libc::SIGINT) };
+    assert_ne!(wait(&mut race).code(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    dripping.join().unwrap();
+}
+
+/// Without one: the whole of being let in has a deadline, however it is dripped out.
+#[test]
+fn a_dripping_server_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let mut race = Command::new(PROGRAM)
+        .args(["race", "udp", "--to", &address])
+        .current_dir(dir.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    let began = Instant::now();
+    stream.write_all(&[0, 0, 1, 0]).unwrap();
+    while stream.write_all(b" ").is_ok() {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(wait(&mut race).code(), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    let mut said = String::new();
+    race.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("did not let us in within 10.0 s"), "{said}");
+}
+
+/// A crowd without the secret, from one origin, that comes again and again; and a client that has it.
+#[test]
+fn who_knows_the_secret_gets_in_past_those_who_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "open sesame").unwrap();
+    let mut server = Command::new(PROGRAM)
+        .args(["serve", "--bind", "127.0.0.1:0", "--secret-file", "secret"])
+        .current_dir(dir.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(server.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("listens at ") {
+        line.clear();
+        assert!(log.read_line(&mut line).unwrap() > 0, "no server");
+    }
+    let address = line.split("listens at ").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    let greeting = br#"{"magic":"deadheat","protocol":2,"version":"0.1.0"}"#;
+    let crowd: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            stream.write_all(&(greeting.len() as u32).to_be_bytes()).unwrap();
+            stream.write_all(greeting).unwrap();
+            stream
+        })
+        .collect();
+    let ran = Command::new(PROGRAM)
+        .args(["race", "udp", "-w", "ping:count=30", "--blocks", "1", "--to", &address])
+        .args(["--secret-file", "secret", "-q", "-o", "race.json"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    drop(crowd);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(dir.path().join("race.json").exists(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+/// A host that lets a user have no more tasks: the race says so and ends.
+#[test]
+fn a_race_that_may_start_no_more_threads_says_so_and_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    // SAFETY: geteuid(2) takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: only root may become another user");
+        return;
+    }
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+        .unwrap();
+    let copy = dir.path().join("deadheat");
+    std::fs::copy(PROGRAM, &copy).unwrap();
+    for tasks in [2, 4, 6, 9] {
+        let mut race = Command::new("setpriv")
+            .args(["--reuid", "54321", "--regid", "54321", "--clear-groups", "bash", "-c"])
+            .arg(format!(
+                "ulimit -u {tasks}; exec ./deadheat race udp -w ping:count=30 --blocks 1 -q"
+            ))
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let status = wait(&mut race);
+        let mut said = String::new();
+        race.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(!said.contains("panicked"), "{tasks}: {said}");
+        match status.code() {
+            Some(0 | 3) => {}
+            Some(1) => assert!(said.contains("start a"), "{tasks}: {said}"),
+            other => panic!("{tasks}: {other:?} {said}"),
+        }
+    }
+}
