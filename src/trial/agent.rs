@@ -26,7 +26,6 @@ use super::driver::{Flow, Meter, Signal, Waiting, Watch};
 use super::effective::by_flow;
 use super::explain::probed::Probe;
 use super::explain::{Before, FlowNotes, Pass};
-use super::idle;
 use super::intervals::Sampler;
 use super::means;
 use super::parting::Parting;
@@ -87,9 +86,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     let ToAgent::Open(plan) = control::read(&mut control).map_err(control_failed)? else {
         return Err(Error::peer("control", "an agent is told to open first"));
     };
-    if plan.goes_first {
-        idle::go_first();
-    }
+    means::begin(&plan)?;
     let contender = Contender::parse(&plan.contender)?;
     let task = crate::workload::parse(&plan.workload)?;
     let info = contender.transport.info();

@@ -1,10 +1,26 @@
 //! What an end of a trial takes from its host beyond sockets, and whether it may: a file, memory.
 
+use super::confine::confine;
 use super::control::{AgentPlan, Limits};
-use super::host;
+use super::{host, idle};
 use crate::error::{Error, Result};
 use crate::units::Bytes;
 use crate::workload::{ELSEWHERE, NamedFile, Task};
+
+/// Takes its place among other programs, and gives up what an end that runs on behalf of somebody elsewhere
+/// (its plan has a server's limits) has no need of. Before any thread is started.
+///
+/// # Errors
+/// Where the kernel refuses what it has to offer.
+pub(super) fn begin(plan: &AgentPlan) -> Result<()> {
+    if plan.goes_first {
+        idle::go_first();
+    }
+    if plan.limits.is_some() {
+        confine()?;
+    }
+    Ok(())
+}
 
 /// The file that this end is to read or write, if any, and whether it may.
 ///

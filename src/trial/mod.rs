@@ -21,6 +21,7 @@ use crate::workload::HalfReport;
 mod agent;
 pub mod agents;
 mod conclude;
+pub mod confine;
 pub mod control;
 pub mod counters;
 pub mod doctor;

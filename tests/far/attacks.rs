@@ -241,7 +241,11 @@ fn a_race_that_may_start_no_more_threads_says_so_and_ends() {
         assert!(!said.contains("panicked"), "{tasks}: {said}");
         match status.code() {
             Some(0 | 3) => {}
-            Some(1) => assert!(said.contains("start a"), "{tasks}: {said}"),
+            // Where the limit was reached before the agent could speak, that it is gone is all there is to say.
+            Some(1) => {
+                let is_said = ["start a", "vanished"].iter().any(|word| said.contains(word));
+                assert!(is_said, "{tasks}: {said}");
+            }
             other => panic!("{tasks}: {other:?} {said}"),
         }
     }
