@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use deadheat::study::judge::judge;
+use deadheat::study::judge::{Extent, judge};
 use deadheat::study::outcome::{Ruling, Setting};
 use deadheat::study::read;
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +21,7 @@ fuzz_target!(|text: &str| {
             request.check().expect("what it asks was checked");
         }
     }
-    let judged = judge(&checked, &BTreeMap::new());
+    let judged = judge(&checked, &BTreeMap::new(), Extent::FULL);
     assert!(judged.rulings.iter().all(|claim| claim.ruling == Ruling::Open));
     serde_json::to_vec(&checked.study).expect("what was read can be saved");
 });
