@@ -64,31 +64,18 @@ pub(super) fn admit(
     check_files(task.files())?;
     contender.transport.check()?;
     let span = task.longest().min(limits.duration_ns.saturating_add(task.timeout()));
-    // Every field is named, so that a new one is thought about here.
-    let AgentPlan {
-        side,
-        contender,
-        workload,
-        token,
-        seed,
-        cpu,
-        wait,
-        interval_ns,
-        live,
-        pass,
-        ..
-    } = plan;
+    // A field that is not named here does not compile, so that what a client may ask is a list.
     let plan = AgentPlan {
-        side,
-        contender,
-        workload,
-        token,
-        seed,
-        cpu,
-        wait,
-        interval_ns,
-        live,
-        pass,
+        side: plan.side,
+        contender: plan.contender,
+        workload: plan.workload,
+        token: plan.token,
+        seed: plan.seed,
+        cpu: plan.cpu,
+        wait: plan.wait,
+        interval_ns: plan.interval_ns,
+        live: plan.live,
+        pass: plan.pass,
         endpoint: Endpoint::Ip(here),
         samples: None,
         limits: Some(*limits),

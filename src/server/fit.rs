@@ -4,6 +4,7 @@ use std::fs;
 
 use super::admit::MOST_FLOWS;
 use super::config::Config;
+use crate::trial::host::cgroup;
 
 /// Descriptors for the port, the log, a pipe, agents' channels and what libraries open.
 const OWN_FILES: u64 = 32;
@@ -82,11 +83,11 @@ fn raise_files() -> Option<u64> {
 
 /// Tasks that the cgroup of this process has left (cgroups(7), the pids controller).
 fn free_tasks() -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let read = |file: &str| fs::read_to_string(format!("/sys/fs/cgroup{path}/{file}")).ok();
-    let number = |text: String| text.trim().parse::<u64>().ok();
-    let (most, now) = (read("pids.max").and_then(number)?, read("pids.current").and_then(number)?);
+    let group = cgroup()?;
+    let number = |file: &str| -> Option<u64> {
+        fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()
+    };
+    let (most, now) = (number("pids.max")?, number("pids.current")?);
     Some(most.saturating_sub(now))
 }
 

@@ -4,6 +4,7 @@
 //! Friedman's test ranks within each block alone, which tells little where a block has two or three
 //! trials. Here each block is first moved to a centre of zero, and then all values are ranked together.
 
+use super::changes::doubled_ranks;
 use super::normal;
 
 /// p-value of "no place differs from another", for blocks with one value for each place. `None` with
@@ -16,9 +17,10 @@ pub fn aligned_ranks(blocks: &[Vec<f64>]) -> Option<f64> {
     if places < 2 || blocks.len() < 10 || blocks.iter().any(|block| block.len() != places) {
         return None;
     }
-    let ranks = ranks(&aligned(blocks));
+    // Twice the ranks: their scale is in both sums, and cancels.
+    let ranks: Vec<f64> = doubled_ranks(&aligned(blocks)).into_iter().map(|r| r as f64).collect();
     let (n, k) = (blocks.len() as f64, places as f64);
-    let middle = 0.5 * (n * k + 1.0);
+    let middle = n * k + 1.0;
     let of_place = |place| ranks.chunks(places).map(|block: &[f64]| block[place] - middle).sum();
     let between: f64 = (0..places).map(of_place).map(|sum: f64| sum * sum).sum();
     // Within a block, places are exchangeable: the variance of a place's sum follows from the ranks there.
@@ -37,20 +39,6 @@ fn aligned(blocks: &[Vec<f64>]) -> Vec<f64> {
         block.iter().map(|value| value - mean).collect::<Vec<f64>>()
     };
     blocks.iter().flat_map(centred).collect()
-}
-
-/// Ranks from 1, the mean of their ranks for equal values.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_unstable_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut below = 0;
-    for equal in order.chunk_by(|a, b| values[*a] == values[*b]) {
-        let mean = below as f64 + 0.5 * (equal.len() as f64 + 1.0);
-        equal.iter().for_each(|at| ranks[*at] = mean);
-        below += equal.len();
-    }
-    ranks
 }
 
 /// `P(χ² > x)` with `freedom` degrees of freedom.
@@ -72,11 +60,6 @@ mod tests {
             let found = upper_chi_squared(x, freedom);
             assert!((found / tail - 1.0).abs() < 0.12, "{x} {freedom}: {found}");
         }
-    }
-
-    #[test]
-    fn equal_values_share_their_ranks() {
-        assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [3.5, 1.0, 3.5, 2.0]);
     }
 
     fn blocks(rng: &mut SplitMix64, n: usize, places: &[f64]) -> Vec<Vec<f64>> {

@@ -150,7 +150,7 @@ fn peak(ranks: &[u64]) -> (usize, f64) {
 }
 
 /// Twice the rank of each value, from 1; equal values share the mean of theirs.
-fn doubled_ranks(values: &[f64]) -> Vec<u64> {
+pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
     let mut ranks = vec![0; values.len()];
@@ -258,5 +258,10 @@ mod tests {
             .collect();
         let found = changes(&values, ALPHA, 1);
         assert_eq!(found.iter().map(|change| change.at).collect::<Vec<_>>(), [2_400]);
+    }
+
+    #[test]
+    fn equal_values_share_their_ranks() {
+        assert_eq!(doubled_ranks(&[3.0, 1.0, 3.0, 2.0]), [7, 2, 7, 4]);
     }
 }

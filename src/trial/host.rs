@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -130,13 +130,20 @@ impl HostFacts {
 
 /// The least quota of this process's cgroup and of those above it (cgroup v2, cpu.max).
 fn cpu_quota() -> Option<u64> {
-    let own = text("/proc/self/cgroup")?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?.to_owned();
     let of = |group: &Path| quota(&text(group.join("cpu.max").to_str()?)?);
-    let root = Path::new("/sys/fs/cgroup");
-    let group = root.join(path.trim_start_matches('/'));
+    let root = Path::new(CGROUPS);
+    let group = cgroup()?;
     group.ancestors().take_while(|group| group.starts_with(root)).filter_map(of).min()
 }
+
+/// The directory of this process's cgroup (cgroups(7), version 2).
+pub fn cgroup() -> Option<PathBuf> {
+    let own = text("/proc/self/cgroup")?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(Path::new(CGROUPS).join(path))
+}
+
+const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// In thousandths of a CPU: `200000 100000` is two CPUs, `max 100000` no quota.
 fn quota(cpu_max: &str) -> Option<u64> {
