@@ -13,7 +13,7 @@ use deadheat::race::save;
 const RACE: &[&str] = &[
     "race",
     "sim-datagram",
-    "sim-arq",
+    "arq",
     "--path",
     "sim:delay=5ms,jitter=2ms,rate=20mbit",
     "-w",
@@ -72,7 +72,7 @@ fn the_same_passes_and_what_is_worse_does_not() {
     edited(dir.path(), "faster.json", |race| times(race, 1, 1.0 / 3.0));
     let (code, _, said) = gated(dir.path(), "faster.json", &["--format", "json"]);
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("gate: worse than faster.json: sim-arq "), "{said}");
+    assert!(said.contains("gate: worse than faster.json: arq "), "{said}");
     assert!(said.contains("3.0") && said.contains("beyond the margin of ±5 %"), "{said}");
     assert!(!said.contains("nothing is worse"), "{said}");
     assert!(said.contains("saved: new.json"), "{said}");
@@ -81,7 +81,7 @@ fn the_same_passes_and_what_is_worse_does_not() {
     edited(dir.path(), "slower.json", |race| times(race, 1, 3.0));
     let (code, _, said) = gated(dir.path(), "slower.json", &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("better: sim-arq"), "{said}");
+    assert!(said.contains("better: arq"), "{said}");
 }
 
 #[test]
@@ -96,10 +96,7 @@ fn what_is_undecided_is_said_and_is_not_worse() {
     });
     let (code, _, said) = gated(dir.path(), "noisy.json", &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("undecided, which is not worse; more blocks would tell: sim-arq"),
-        "{said}"
-    );
+    assert!(said.contains("undecided, which is not worse; more blocks would tell: arq"), "{said}");
 }
 
 #[test]

@@ -567,17 +567,8 @@ fn several_results_are_one_page_with_an_overview() {
 #[test]
 fn a_race_writes_its_page_and_refuses_one_that_it_could_not_write() {
     let dir = tempfile::tempdir().unwrap();
-    let race = [
-        "race",
-        "sim-datagram",
-        "sim-arq",
-        "--path",
-        "sim:delay=1ms",
-        "--blocks",
-        "2",
-        "-o",
-        "r.json",
-    ];
+    let race =
+        ["race", "sim-datagram", "arq", "--path", "sim:delay=1ms", "--blocks", "2", "-o", "r.json"];
     let output = deadheat(&[&race[..], &["--html", "none/x.html"]].concat(), dir.path());
     assert!(!output.status.success());
     assert!(!dir.path().join("r.json").exists(), "nothing ran");

@@ -95,7 +95,7 @@ fn ping_table() -> String {
         "ping:interval=5ms,count=2000",
         " | datagram: p50 ms      p99  lost | ARQ: p50 ms      p99  resent",
         |path| {
-            let [datagram, arq] = ["sim-datagram", "sim-arq"]
+            let [datagram, arq] = ["sim-datagram", "arq"]
                 .map(|contender| trial(path, contender, "ping:interval=5ms,count=2000"));
             let rtt = |record: &Record| {
                 let rtt = record.rtt_ns.clone().unwrap();
@@ -118,7 +118,7 @@ fn bulk_table() -> String {
         "bulk:time=5s",
         " | Reno: Mbit/s  resent   full | window only: Mbit/s  resent   full",
         |path| {
-            let cells = ["sim-arq", "sim-arq:cc=none"].map(|contender| {
+            let cells = ["arq", "arq:cc=none"].map(|contender| {
                 let record = trial(path, contender, "bulk:time=5s");
                 let full = fates(&record).up.fates.full;
                 let resent = record.retransmits.unwrap();
@@ -178,7 +178,7 @@ fn a_round_trip_is_twice_the_delay_and_the_time_on_the_wire() {
 #[test]
 fn a_window_that_covers_the_path_fills_the_link() {
     let record =
-        trial("delay=25ms,rate=20mbit,queue=100ms", "sim-arq:cc=none,window=200kB", "bulk:time=5s");
+        trial("delay=25ms,rate=20mbit,queue=100ms", "arq:cc=none,window=200kB", "bulk:time=5s");
     // 48 bytes of headers around 1452 of data.
     let link = 20e6 * 1452.0 / 1500.0;
     let share = record.metrics["goodput_bps"] / link;
@@ -192,7 +192,7 @@ fn a_path_without_a_rate_is_held_back_by_the_interface_only() {
     let share = record.metrics["sent_bps"] / (10e9 * 1400.0 / 1428.0);
     assert!((0.95..=1.05).contains(&share), "{share}");
     // No delay at all: time passes nevertheless.
-    let record = trial("delay=0ms", "sim-arq", "ping:window=1,count=1000");
+    let record = trial("delay=0ms", "arq", "ping:window=1,count=1000");
     assert_eq!(record.ledger.up.unwrap().delivered, 1000);
 }
 
@@ -213,11 +213,8 @@ fn messages_larger_than_a_packet_are_cut_and_put_together() {
 
 #[test]
 fn several_flows_share_a_link() {
-    let record = trial(
-        "delay=10ms,rate=20mbit,queue=50ms",
-        "sim-arq",
-        "bulk:streams=4,direction=both,time=3s",
-    );
+    let record =
+        trial("delay=10ms,rate=20mbit,queue=50ms", "arq", "bulk:streams=4,direction=both,time=3s");
     for way in ["goodput_up_bps", "goodput_down_bps"] {
         let share = record.metrics[way] / 20e6;
         // Slow start overshoots the queue, and Reno closes one gap in a round trip.
@@ -235,7 +232,7 @@ fn saved(race: &Race) -> String {
 #[test]
 fn a_race_is_the_same_to_the_last_bit() {
     let race = |seed| {
-        Race::new(["sim-datagram", "sim-arq"])
+        Race::new(["sim-datagram", "arq"])
             .path("sim:delay=10ms,jitter=2ms,loss=1%,rate=20mbit,queue=50ms")
             .workload("ping:count=200")
             .seed(seed)
@@ -265,19 +262,17 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         assert!(said.contains(name), "{said}");
     }
     let said = refusal(&race("tcp"));
-    assert!(said.contains("carried by the kernel") && said.contains("sim-arq"), "{said}");
-    assert!(refusal(&race("sim-arq").explain()).contains("--explain"));
-    assert!(refusal(&race("sim-arq").placement("busy")).contains("on no CPU"));
-    assert!(
-        refusal(&race("sim-arq").workload("bulk:file=/etc/hostname")).contains("/etc/hostname")
-    );
-    let two = Race::new(["sim-arq"]).path("sim:delay=5ms + delay=6ms");
+    assert!(said.contains("carried by the kernel") && said.contains("arq"), "{said}");
+    assert!(refusal(&race("arq").explain()).contains("--explain"));
+    assert!(refusal(&race("arq").placement("busy")).contains("on no CPU"));
+    assert!(refusal(&race("arq").workload("bulk:file=/etc/hostname")).contains("/etc/hostname"));
+    let two = Race::new(["arq"]).path("sim:delay=5ms + delay=6ms");
     assert!(refusal(&two).contains("one link"));
     for path in ["loopback", "delay=5ms"] {
         let said = refusal(&Race::new(["sim-datagram"]).path(path));
         assert!(said.contains("virtual time only") && said.contains("--path sim:"), "{said}");
     }
-    let said = refusal(&Race::new(["sim-arq"]).to("host.example"));
+    let said = refusal(&Race::new(["sim-datagram"]).to("host.example"));
     assert!(said.contains("virtual time only"), "{said}");
     let mut small = Network::parse("delay=5ms").unwrap();
     small.mtu = 300;
@@ -290,7 +285,7 @@ fn what_cannot_be_simulated_is_refused_by_name() {
 
 #[test]
 fn simulated_and_measured_races_are_not_compared() {
-    let race = Race::new(["sim-arq"]).path("sim:delay=5ms").workload("ping:count=50").blocks(1);
+    let race = Race::new(["arq"]).path("sim:delay=5ms").workload("ping:count=50").blocks(1);
     let simulated = race.seed(1).run().unwrap();
     let mut measured = simulated.clone();
     measured.path.kind = "loopback".into();
@@ -315,7 +310,7 @@ fn a_race_that_is_gone_on_with_ends_as_one_in_one_piece() {
         String::from_utf8(output.stdout).unwrap()
     };
     let path = "sim:delay=25ms,loss=1%,rate=20mbit,queue=50ms";
-    let race = ["race", "sim-datagram", "sim-arq", "-w", "cbr:rate=1mbit,time=1s", "--path", path];
+    let race = ["race", "sim-datagram", "arq", "-w", "cbr:rate=1mbit,time=1s", "--path", path];
     let plan = ["--seed", "3", "--margin", "1%", "--blocks", "10", "-o", "whole.json"];
     let text = run(&[&race[..], &plan].concat());
     assert!(text.contains("simulated") && text.contains("virtual"), "{text}");

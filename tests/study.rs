@@ -245,7 +245,7 @@ question = "What does a message in order wait for?"
 id = "clean"
 variant = "as_published"
 about = "A link that loses nothing."
-contenders = ["sim-arq", "sim-datagram"]
+contenders = ["arq", "sim-datagram"]
 workload = "ping:interval=20ms,count=200"
 path = "sim:delay=10ms"
 blocks = 12
@@ -254,7 +254,7 @@ blocks = 12
 id = "lossy"
 variant = "done_right"
 about = "One message in fifty is lost."
-contenders = ["sim-arq", "sim-datagram"]
+contenders = ["arq", "sim-datagram"]
 workload = "ping:interval=20ms,count=200,claim=p90"
 path = "sim:delay=10ms,loss=2%"
 blocks = 12
@@ -271,7 +271,7 @@ says = "Nothing lost, nothing waits."
 [[claim.test]]
 race = "clean"
 metric = "rtt_p50_ns"
-of = { contender = "sim-arq" }
+of = { contender = "arq" }
 against = { contender = "sim-datagram" }
 expect = "within the margin"
 [[claim.test]]
@@ -287,7 +287,7 @@ depends_on = "who sends again"
 [[claim.test]]
 race = "lossy"
 metric = "loss_share"
-of = { contender = "sim-arq" }
+of = { contender = "arq" }
 expect = "below 0.1%"
 [[claim.test]]
 race = "lossy"

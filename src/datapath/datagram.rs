@@ -24,9 +24,11 @@ use super::patience::{ReceiveGuard, flag};
 use super::stamps::{Counts, Stamps};
 use crate::contract::{GUARD, Patience};
 
+mod outgoing;
 mod receive;
 mod send;
 
+pub use outgoing::{MOST_WAITING, Outgoing};
 pub use receive::{ReceiveBatch, ReceiveEngine};
 pub use send::{MOST_SEGMENTED, MOST_SEGMENTS, Room, SendBatch, SendEngine};
 

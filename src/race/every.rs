@@ -215,8 +215,7 @@ mod tests {
         assert!(refusal(ask()).contains("--budget 7d"));
         assert!(refusal(ask().blocks(9).every(Nanos::ZERO)).contains("--every 10m"));
         assert!(refusal(ask().budget(TEN_MINUTES)).contains("one block; raise --budget"));
-        let simulated =
-            Request::new(["sim-arq"]).path("sim:delay=1ms").blocks(9).every(TEN_MINUTES);
+        let simulated = Request::new(["arq"]).path("sim:delay=1ms").blocks(9).every(TEN_MINUTES);
         assert!(refusal(simulated).contains("leave --every out"));
     }
 }

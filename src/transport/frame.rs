@@ -135,7 +135,7 @@ impl Decoder {
 }
 
 #[cold]
-fn wrong_length(kind: io::ErrorKind, len: usize, largest: usize) -> io::Error {
+pub(super) fn wrong_length(kind: io::ErrorKind, len: usize, largest: usize) -> io::Error {
     io::Error::new(kind, format!("a message of {len} bytes where 1 to {largest} were agreed"))
 }
 

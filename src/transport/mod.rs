@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Sink, Source};
 use crate::datapath::stamps::Stamps;
+use crate::datapath::wait::Interest;
 use crate::error::{Error, Result, unknown};
 use crate::figures::{ConnStats, TcpView};
 use crate::spec::{Key, Kind, Settings, Spec};
@@ -31,6 +32,7 @@ macro_rules! or_uring {
     };
 }
 
+mod arq;
 pub mod door;
 mod frame;
 pub mod hello;
@@ -40,19 +42,19 @@ mod lobby;
 pub mod mem;
 pub mod options;
 mod pipe;
-mod sim_arq;
 mod sim_datagram;
-pub mod simulated;
 mod stream;
 mod tcp;
 mod udp;
 mod unix;
 mod unixgram;
+pub mod userspace;
 
 use door::Door;
 use hello::Hello;
 use options::Meaning;
-use simulated::Simulated;
+use udp::not_ip;
+use userspace::Userspace;
 
 /// Every transport, in the order in which lists show them.
 pub const ALL: &[&dyn Transport] = &[
@@ -62,8 +64,8 @@ pub const ALL: &[&dyn Transport] = &[
     &unix::UnixStream,
     &unixgram::UnixDatagram,
     &pipe::Pipes,
+    &arq::Arq,
     &sim_datagram::SimDatagram,
-    &sim_arq::SimArq,
 ];
 
 /// What a transport says of itself.
@@ -125,8 +127,9 @@ pub trait Transport: Sync {
         Ok(())
     }
 
-    /// The transport without sockets, for paths in virtual time; `None` where only a kernel has it.
-    fn simulated(&self) -> Option<&dyn Simulated> {
+    /// Its protocol, where it runs in user space and so on a path in virtual time, too; `None` where
+    /// only a kernel has it.
+    fn userspace(&self) -> Option<&dyn Userspace> {
         None
     }
 
@@ -257,13 +260,25 @@ pub trait Conn: Send {
     /// Ends this direction, so that the peer's `drain` answers `Closed` where the transport can.
     fn finish(&mut self) -> io::Result<()>;
 
+    /// What shows on [`Conn::fd`] when there is room to send again.
+    fn room_comes_with(&self) -> Interest {
+        Interest::ReadWrite
+    }
+
+    /// Whether nothing of what was sent still depends on this end. A kernel goes on sending for a
+    /// process that is gone; a protocol in user space ends with it, so a flow waits for this.
+    fn is_drained(&self) -> bool {
+        !self.has_backlog()
+    }
+
     /// When a protocol in user space next wants `on_deadline`. Of the kernel's transports only one
     /// with a backlog has this, where [`Conn::fd`] does not show when there is room again.
     fn next_deadline(&self) -> Option<Nanos> {
         None
     }
 
-    /// Lets a protocol in user space act on time passing.
+    /// Lets a protocol in user space act: takes what has arrived, without handing it over yet, fires
+    /// the timers that are due at `now`, and sends. May be called at any time.
     fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
         Ok(())
     }

@@ -91,6 +91,10 @@ pub(super) const CAPACITY: Meaning = Meaning::where_asked(
 );
 pub(super) const WINDOW: Meaning =
     Meaning::always("window", "it bounds what is under way, and so throughput over a long path");
+pub(super) const MTU: Meaning = Meaning::where_asked(
+    "mtu",
+    "smaller packets carry more headers, and take more CPU time for each byte",
+);
 pub(super) const MIN_RTO: Meaning = Meaning::always(
     "min-rto",
     "it decides how long the last message of a burst, once lost, waits to be sent again",

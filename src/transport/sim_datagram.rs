@@ -3,14 +3,15 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::BorrowedFd;
 
-use super::simulated::{Endpoint, Opening, Simulated, UDP_HEADER, virtual_only};
-use super::*;
-use crate::contract::{Congestion, Delivery, Framing, Ordering};
-use crate::figures::Headers;
+use super::userspace::{Counts, Opening, Protocol, State, Userspace};
+use super::{Effective, Info, PeerKind, Progress, Reach};
+use crate::contract::{Congestion, Delivery, Framing, Guarantees, Lane, Ordering};
+use crate::error::Result;
+use crate::time::Nanos;
 
 /// The model.
+#[derive(Clone, Copy)]
 pub(super) struct SimDatagram;
 
 /// The largest message in bytes: what the length fields of UDP and IPv4 leave.
@@ -41,43 +42,13 @@ static INFO: Info = Info {
     keys: &[],
 };
 
-impl Transport for SimDatagram {
+impl Userspace for SimDatagram {
     fn info(&self) -> &'static Info {
         &INFO
     }
 
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn simulated(&self) -> Option<&dyn Simulated> {
-        Some(self)
-    }
-
-    fn dial(&self, _dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        virtual_only(INFO.id)
-    }
-
-    fn listen(&self, _listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        virtual_only(INFO.id)
-    }
-}
-
-impl Simulated for SimDatagram {
-    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Endpoint>> {
-        Ok(Box::new(Datagrams {
-            outgoing: Line::default(),
-            arrived: Line::default(),
-            unsent: Vec::new(),
-            calls: [0; 2],
-            headers: Headers {
-                ip_bytes: u64::from(opening.ip_header),
-                transport_bytes: u64::from(UDP_HEADER),
-                framing_bytes: 0,
-                mtu: Some(u64::from(opening.mtu)),
-                packets: None,
-            },
-        }))
+    fn open(&self, _opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        Ok(Box::new(Datagrams { outgoing: Line::default(), arrived: Line::default() }))
     }
 }
 
@@ -113,112 +84,87 @@ struct Datagrams {
     /// The socket's buffer, which the interface empties.
     outgoing: Line,
     arrived: Line,
-    /// A bulk message that is stamped and found no room; empty otherwise.
-    unsent: Vec<u8>,
-    /// That sent, and that received.
-    calls: [u64; 2],
-    headers: Headers,
 }
 
-impl Datagrams {
-    fn offer(&mut self, message: &[u8]) -> Progress {
-        self.calls[0] += 1;
-        // A single message always fits, as an empty buffer takes any.
-        if self.outgoing.bytes > 0 && self.outgoing.bytes + message.len() > SEND_BUFFER {
-            return Progress::Idle;
-        }
-        self.outgoing.push(message);
-        Progress::Moved
+impl Protocol for Datagrams {
+    fn state(&self) -> State {
+        State::Open
     }
-}
 
-impl Conn for Datagrams {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
+    fn handle(&mut self, _now: Nanos, datagram: &[u8]) {
+        self.arrived.push(datagram);
+    }
+
+    fn transmit(&mut self, _now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+        let from = batch.len();
+        let moved = self.outgoing.pop(|message| batch.extend_from_slice(message));
+        (moved == Progress::Moved).then(|| batch.len() - from)
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
         None
     }
 
-    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
-        lane_0_only(lane)?;
-        if message.len() as u64 > LARGEST {
-            let what = format!("a message of {} B; at most {LARGEST} B", message.len());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    fn on_deadline(&mut self, _now: Nanos) {}
+
+    /// A single message always fits, as an empty buffer takes any.
+    fn room(&self, _lane: Lane) -> usize {
+        match self.outgoing.bytes {
+            0 => LARGEST as usize,
+            waiting => SEND_BUFFER.saturating_sub(waiting),
         }
-        Ok(self.offer(message))
     }
 
-    fn receive(&mut self, _patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
-        self.calls[1] += 1;
-        Ok(self.arrived.pop(|message| inbox.message(Lane(0), message)))
-    }
-
-    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
-        let mut progress = Progress::Idle;
-        while source.budget() > 0 {
-            let mut message = std::mem::take(&mut self.unsent);
-            if message.is_empty() {
-                message.resize(source.message_size(), 0xA5);
-                source.stamp(&mut message);
-            }
-            let offered = self.offer(&message);
-            self.unsent = message;
-            if offered == Progress::Idle {
-                break;
-            }
-            source.accepted(self.unsent.len() as u64);
-            self.unsent.clear();
-            progress = Progress::Moved;
-        }
-        Ok(progress)
-    }
-
-    fn drain(&mut self, _patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
-        self.calls[1] += 1;
-        Ok(self.arrived.pop(|message| sink.take(message)))
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+        self.outgoing.push(bytes);
         Ok(())
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        self.arrived.pop(|message| {
+            take(Lane(0), message);
+        });
+    }
+
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {}
+
+    fn has_ended(&self, _lane: Lane) -> bool {
+        false
+    }
+
+    /// The interface empties the socket's buffer, whatever becomes of this end.
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::default()
     }
 
     fn effective(&self) -> Effective {
         Effective::from([("sndbuf".to_owned(), SEND_BUFFER.to_string())])
-    }
-
-    fn stats(&self) -> ConnStats {
-        ConnStats {
-            send_calls: self.calls[0],
-            receive_calls: self.calls[1],
-            socket_drops: Some(0),
-            headers: Some(self.headers),
-            ..ConnStats::default()
-        }
-    }
-}
-
-impl Endpoint for Datagrams {
-    fn handle_datagram(&mut self, _now: Nanos, datagram: &[u8]) {
-        self.arrived.push(datagram);
-    }
-
-    fn poll_transmit(&mut self, _now: Nanos, room: &mut Vec<u8>) -> Progress {
-        self.outgoing.pop(|message| room.extend_from_slice(message))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::{Inbox, Patience, Side};
+    use crate::spec::Settings;
+    use crate::time::Manual;
+    use crate::transport::Conn;
+    use crate::transport::userspace::OverPath;
 
-    fn end() -> Box<dyn Endpoint> {
+    fn end() -> OverPath {
         let knobs = Settings::default();
         let opening = Opening {
-            side: crate::contract::Side::Near,
+            side: Side::Near,
             knobs: &knobs,
             largest_message: 1_000,
             mtu: 1_500,
             ip_header: 20,
         };
-        SimDatagram.open(&opening).unwrap()
+        OverPath::open(&SimDatagram, &opening, &Manual::default()).unwrap()
     }
 
     #[test]
@@ -228,8 +174,8 @@ mod tests {
             assert_eq!(near.send(Lane(0), message).unwrap(), Progress::Moved);
         }
         let mut room = Vec::new();
-        while near.poll_transmit(Nanos::ZERO, &mut room) == Progress::Moved {
-            far.handle_datagram(Nanos::ZERO, &room);
+        while near.poll_transmit(&mut room) == Progress::Moved {
+            far.handle_datagram(&room);
             room.clear();
         }
         struct Kept(Vec<Vec<u8>>);
@@ -252,7 +198,7 @@ mod tests {
             .count();
         assert_eq!(taken, SEND_BUFFER / 1_000);
         let mut room = Vec::new();
-        assert_eq!(near.poll_transmit(Nanos::ZERO, &mut room), Progress::Moved);
+        assert_eq!(near.poll_transmit(&mut room), Progress::Moved);
         assert_eq!(near.send(Lane(0), &message).unwrap(), Progress::Moved);
         assert!(near.send(Lane(0), &[0; 65_508]).is_err());
     }

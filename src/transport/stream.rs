@@ -170,6 +170,8 @@ pub(super) struct StreamConn<F: Flavour> {
     incoming: Decoder,
     pump: Pump,
     drain: Drain,
+    /// When to look for room for a backlog, where no descriptor shows it.
+    try_again_at: Option<Nanos>,
     connect_ns: u64,
 }
 
@@ -194,8 +196,18 @@ impl<F: Flavour> StreamConn<F> {
             drain: Drain::new::<F::Channel>(engines.receive)?,
             channel,
             flavour,
+            try_again_at: None,
             connect_ns,
         })
+    }
+
+    /// A pipe to send into is not the one that the driver polls, so its backlog has a time.
+    #[inline]
+    fn plan_to_try_again(&mut self) {
+        if F::Channel::KIND == Kind::Pipe {
+            let is_left = !self.outgoing.pending().is_empty();
+            self.try_again_at = is_left.then(|| Monotonic.now() + TRY_AGAIN);
+        }
     }
 
     #[inline]
@@ -225,6 +237,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
         match self.channel.send(self.outgoing.pending(), Patience::None)? {
             Some(sent) => {
                 self.outgoing.sent(sent);
+                self.plan_to_try_again();
                 Ok(Progress::Moved)
             }
             None => {
@@ -246,9 +259,12 @@ impl<F: Flavour> Conn for StreamConn<F> {
         }
     }
 
-    /// A pipe to send into is not the one that the driver polls.
     fn next_deadline(&self) -> Option<Nanos> {
-        (F::Channel::KIND == Kind::Pipe && self.has_backlog()).then(|| Monotonic.now() + TRY_AGAIN)
+        self.try_again_at
+    }
+
+    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
+        self.flush().map(|_| ())
     }
 
     fn has_backlog(&self) -> bool {
@@ -259,13 +275,10 @@ impl<F: Flavour> Conn for StreamConn<F> {
         if !self.has_backlog() {
             return Ok(Progress::Moved);
         }
-        match self.channel.send(self.outgoing.pending(), Patience::None)? {
-            Some(sent) => {
-                self.outgoing.sent(sent);
-                Ok(Progress::Moved)
-            }
-            None => Ok(Progress::Idle),
-        }
+        let sent = self.channel.send(self.outgoing.pending(), Patience::None)?;
+        self.outgoing.sent(sent.unwrap_or(0));
+        self.plan_to_try_again();
+        Ok(if sent.is_some() { Progress::Moved } else { Progress::Idle })
     }
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {

@@ -72,15 +72,7 @@ impl Transport for Udp {
     }
 
     fn check(&self) -> Result<()> {
-        // Either family is enough: a host may have IPv6 only.
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0");
-        match socket.or_else(|_| std::net::UdpSocket::bind("[::1]:0")) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Error::unsupported(
-                "udp",
-                format!("no UDP socket on loopback ({error}); is the interface lo up?"),
-            )),
-        }
+        check(INFO.id)
     }
 
     fn ring_words(&self) -> &'static [(&'static str, &'static str)] {
@@ -117,6 +109,19 @@ impl Transport for Udp {
             knobs,
             largest_message: listen.largest_message,
         }))
+    }
+}
+
+/// Whether this host has UDP, for the transport `id`.
+pub(super) fn check(id: &str) -> Result<()> {
+    // Either family is enough: a host may have IPv6 only.
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0");
+    match socket.or_else(|_| std::net::UdpSocket::bind("[::1]:0")) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::unsupported(
+            id,
+            format!("no UDP socket on loopback ({error}); is the interface lo up?"),
+        )),
     }
 }
 

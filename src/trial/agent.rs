@@ -128,7 +128,8 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     }
     say(&mut control, &FromAgent::Connected)?;
     let (report, conns) = Session::start(control, flows, &plan)?.finish()?;
-    Ok((report, Parting { conns, emulated: plan.emulated.is_some() }))
+    let userspace = contender.transport.userspace().is_some();
+    Ok((report, Parting { conns, emulated: plan.emulated.is_some(), userspace }))
 }
 
 /// The connections of all flows, by flow.

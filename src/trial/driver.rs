@@ -96,6 +96,10 @@ const FAR_OFF: Nanos = Nanos::from_micros(200);
 /// A look at the flow takes up to about 10 µs, so none is taken this shortly before something is due.
 const CLEAR: Nanos = Nanos::from_micros(100);
 
+/// How long a flow that is done waits for the peer to acknowledge what it sent, where a protocol in
+/// user space ends with it. A peer that is alive answers well before.
+const LINGER: Nanos = Nanos::from_secs(3);
+
 /// What a flow's loop remembers from one turn to the next.
 pub(super) struct Turns {
     /// The message to send next, where one is.
@@ -104,9 +108,18 @@ pub(super) struct Turns {
     stale: bool,
     announced: bool,
     metering: Option<Metering>,
+    /// Since when the half has been done.
+    done_since: Option<Nanos>,
 }
 
 impl Turns {
+    /// Whether a flow whose half is done may end: nothing that it sent depends on it any more, or it
+    /// has waited for long enough.
+    pub(super) fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
+        let since = *self.done_since.get_or_insert(self.now);
+        conn.is_drained() || (self.now - since >= LINGER && !conn.has_backlog())
+    }
+
     /// What was to be done is done.
     #[inline(always)]
     pub(super) fn after(&mut self, action: Action, clock: &impl Clock) {
@@ -148,6 +161,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             stale: false,
             announced: false,
             metering: meter.map(|meter| Metering::new(meter, now)),
+            done_since: None,
         }
     }
 
@@ -172,21 +186,30 @@ impl<C: Conn + ?Sized> Flow<C> {
             let spent = match action {
                 Action::Send { lane, len } => {
                     self.send(now, lane, &turns.out[..len], clock, waiter)?;
+                    // What is due may have left with the message.
+                    self.keep_up(now)?;
                     Spent::Well
                 }
                 Action::Wait(until) => self.wait(now, until, clock, waiter)?,
                 Action::Pump => {
-                    self.pump()?;
+                    self.keep_up(now)?;
+                    if self.pump()? == Progress::Idle {
+                        self.await_room(clock, waiter)?;
+                    }
                     Spent::Well
                 }
-                Action::Drain => match (self.drain(clock)?, self.wait) {
-                    (progress, WaitMode::Spin) => Spent::looking(progress),
-                    // It slept in the call.
-                    (_, WaitMode::Hybrid) => Spent::Well,
-                },
-                Action::Done if !self.conn.has_backlog() => return Ok(()),
+                Action::Drain => {
+                    self.keep_up(now)?;
+                    match (self.wait_and_drain(clock, waiter)?, self.wait) {
+                        (progress, WaitMode::Spin) => Spent::looking(progress),
+                        // It slept in the call.
+                        (_, WaitMode::Hybrid) => Spent::Well,
+                    }
+                }
+                Action::Done if turns.may_part(&*self.conn) => return Ok(()),
                 Action::Done => {
-                    self.send_backlog(clock, waiter)?;
+                    self.keep_up(now)?;
+                    self.send_the_rest(clock, waiter)?;
                     Spent::Well
                 }
                 Action::Fail => return Ok(()),
@@ -219,6 +242,9 @@ impl<C: Conn + ?Sized> Flow<C> {
             if let Some(sent) = signal.take_peer_sent() {
                 self.half.on_peer_finished(clock.now(), sent);
             }
+        }
+        if turns.done_since.is_some() {
+            return Ok(Some(Action::Done));
         }
         let mut action = self.half.poll(turns.now, &mut turns.out);
         if turns.stale && matches!(action, Action::Send { .. }) {
@@ -307,12 +333,12 @@ impl<C: Conn + ?Sized> Flow<C> {
         if self.conn.has_backlog() {
             self.conn.flush().map_err(|e| failed("send", e))?;
         }
-        let own = self.conn.next_deadline();
-        if own.is_some_and(|own| own <= now) {
-            self.conn.on_deadline(now).map_err(|e| failed("keep the connection up", e))?;
+        if self.keep_up(now)? {
+            // What it has taken in shows on no descriptor any more.
+            self.receive(Patience::None, clock)?;
             return Ok(Spent::Well);
         }
-        let until = [until, own].into_iter().flatten().min();
+        let until = [until, self.conn.next_deadline()].into_iter().flatten().min();
         let plan = plan(now, until, self.wait);
         match plan {
             // Nothing is due for long: one receiving call does for waiting and receiving.
@@ -344,19 +370,43 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(if matches!(plan, Plan::Sleep(_)) { Spent::Well } else { spent })
     }
 
+    /// Lets the connection act where its deadline has come; whether it had.
+    #[inline]
+    fn keep_up(&mut self, now: Nanos) -> Result<bool> {
+        let is_due = self.conn.next_deadline().is_some_and(|due| due <= now);
+        if is_due {
+            self.conn.on_deadline(now).map_err(|e| failed("keep the connection up", e))?;
+        }
+        Ok(is_due)
+    }
+
+    /// Waits for room to send, for what makes room, or for the connection's own deadline.
     fn await_room(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<()> {
-        let soon = clock.now() + Nanos::from_millis(1);
+        let interest = self.conn.room_comes_with();
+        // Not every full socket shows when there is room again; arrivals always show.
+        let longest = if interest == Interest::Read { GUARD } else { Nanos::from_millis(1) };
+        let latest = clock.now() + longest;
+        let until = self.conn.next_deadline().map_or(latest, |due| due.min(latest));
         waiter
-            .wait(clock, self.conn.fd(), Some(soon), Interest::ReadWrite)
+            .wait(clock, self.conn.fd(), Some(until), interest)
             .map_err(|e| failed("wait for room to send", e))?;
         Ok(())
     }
 
-    /// Sends what a byte stream took of the last message and had no room for.
-    fn send_backlog(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<()> {
-        if self.conn.flush().map_err(|e| failed("send", e))? == Progress::Idle {
+    /// Sends what a byte stream took of the last message and had no room for, and sees a protocol in
+    /// user space through to its last acknowledgement.
+    fn send_the_rest(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<()> {
+        let flushed = match self.conn.has_backlog() {
+            true => self.conn.flush().map_err(|e| failed("send", e))?,
+            false => Progress::Moved,
+        };
+        if flushed == Progress::Idle {
             self.await_room(clock, waiter)?;
             self.receive(Patience::None, clock)?;
+        } else if !self.conn.is_drained() {
+            self.await_room(clock, waiter)?;
+            let now = clock.now();
+            self.conn.on_deadline(now).map_err(|e| failed("end the connection", e))?;
         }
         Ok(())
     }
@@ -384,11 +434,23 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.conn.pump(source).map_err(|e| failed("send", e))
     }
 
-    pub(super) fn drain(&mut self, clock: &impl Clock) -> Result<Progress> {
-        let patience = match self.wait {
-            WaitMode::Hybrid => Patience::Block,
-            WaitMode::Spin => Patience::None,
+    /// Receives bulk data, and sleeps until some comes where that is the mode.
+    fn wait_and_drain(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<Progress> {
+        let patience = match (self.wait, self.conn.next_deadline()) {
+            (WaitMode::Spin, _) => Patience::None,
+            (WaitMode::Hybrid, None) => Patience::Block,
+            (WaitMode::Hybrid, Some(due)) => {
+                let until = due.min(clock.now() + GUARD);
+                waiter
+                    .wait(clock, self.conn.fd(), Some(until), Interest::Read)
+                    .map_err(|e| failed("wait", e))?;
+                Patience::None
+            }
         };
+        self.drain(patience, clock)
+    }
+
+    pub(super) fn drain(&mut self, patience: Patience, clock: &impl Clock) -> Result<Progress> {
         let sink = self.half.sink().ok_or_else(no_bulk)?;
         let progress = self.conn.drain(patience, sink).map_err(|e| failed("receive", e))?;
         match progress {

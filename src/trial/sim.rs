@@ -29,7 +29,7 @@ use crate::path::network::{Link, Network};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::Contender;
-use crate::transport::simulated::{Opening, Simulated, UDP_HEADER};
+use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
 use crate::workload::{Part, Task};
 use flight::{Cutter, MOST_PARTS};
 use world::World;
@@ -104,7 +104,7 @@ impl Simulation {
 
     fn trial(&mut self, order: &Order) -> Result<Record> {
         let contender = Contender::parse(&order.contender)?;
-        let Some(model) = contender.transport.simulated() else {
+        let Some(model) = contender.transport.userspace() else {
             return Err(Error::usage(misfit(&contender)));
         };
         let task = crate::workload::parse(&order.workload)?;
@@ -112,8 +112,8 @@ impl Simulation {
         let clock = Manual::default();
         clock.advance_to(BEGIN);
         let seed = self.network.seed.unwrap_or(order.seed);
-        let mut world =
-            World::new(clock, self.link()?, seed, self.cutter).stop_on(Arc::clone(&self.stop));
+        let mut world = World::new(clock.clone(), self.link()?, seed, self.cutter)
+            .stop_on(Arc::clone(&self.stop));
         let transit = path_time::transit(&self.network);
         let cast = Cast {
             transit,
@@ -122,6 +122,7 @@ impl Simulation {
             model,
             task: &*task,
             cutter: self.cutter,
+            clock: &clock,
         };
         let (near, far) = (cast.host(Side::Near)?, cast.host(Side::Far)?);
         let mut live = Live::new(&order.contender, 2 * near.len());
@@ -159,7 +160,7 @@ impl Simulation {
     /// [`Error::Usage`] where it is a kernel's, where the work has to do with files, or where its messages
     /// are too large for the path; with what would do.
     pub fn fits(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
-        let Some(_) = contender.transport.simulated() else {
+        let Some(_) = contender.transport.userspace() else {
             return Err(Error::usage(misfit(contender)));
         };
         if let Some(file) = task.files().first() {
@@ -228,7 +229,7 @@ impl Runner for Simulation {
 fn misfit(contender: &Contender) -> String {
     let models: Vec<&str> = crate::transport::ALL
         .iter()
-        .filter(|transport| transport.simulated().is_some())
+        .filter(|transport| transport.userspace().is_some())
         .map(|transport| transport.info().id)
         .collect();
     format!(
@@ -242,7 +243,7 @@ fn misfit(contender: &Contender) -> String {
 /// Why a contender cannot run on a real path; `None` where it can.
 pub fn needs_simulation(contender: &Contender) -> Option<String> {
     let info = contender.transport.info();
-    (info.reach == Reach::Process && contender.transport.simulated().is_some()).then(|| {
+    (info.reach == Reach::Process && contender.transport.userspace().is_some()).then(|| {
         format!(
             "`{}` is a model that exists in virtual time only; race it with --path sim:delay=25ms or \
              the like",
@@ -255,10 +256,11 @@ pub fn needs_simulation(contender: &Contender) -> Option<String> {
 struct Cast<'a> {
     order: &'a Order,
     contender: &'a Contender,
-    model: &'a dyn Simulated,
+    model: &'a dyn Userspace,
     task: &'a dyn Task,
     cutter: Cutter,
     transit: Nanos,
+    clock: &'a Manual,
 }
 
 impl Cast<'_> {
@@ -270,20 +272,18 @@ impl Cast<'_> {
             .collect()
     }
 
-    fn flow(
-        &self,
-        side: Side,
-        flow: u16,
-        flows: usize,
-    ) -> Result<Flow<dyn crate::transport::simulated::Endpoint>> {
+    fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<Flow<OverPath>> {
         let largest_message = self.task.largest_message();
-        let conn = self.model.open(&Opening {
+        let knobs = &self.contender.knobs;
+        let asked = knobs.size("mtu").map_or(u64::MAX, |mtu| mtu.0);
+        let opening = Opening {
             side,
-            knobs: &self.contender.knobs,
+            knobs,
             largest_message,
-            mtu: self.cutter.mtu as u32,
+            mtu: self.cutter.mtu.min(asked) as u32,
             ip_header: self.cutter.ip_header as u32,
-        })?;
+        };
+        let conn = Box::new(OverPath::open(self.model, &opening, self.clock)?);
         let keep = self.order.samples.as_deref().filter(|_| side == Side::Near && flow == 0);
         let half = self.task.half(Part {
             side,

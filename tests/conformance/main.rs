@@ -166,6 +166,71 @@ fn an_ended_direction_shows_and_the_other_one_still_works() {
 }
 
 #[test]
+fn the_last_bytes_arrive_after_the_application_has_finished() {
+    const COUNT: u64 = 20;
+    for (contender, at) in every(PeerKind::Process) {
+        let info = contender.transport.info();
+        if info.guarantees.delivery != Delivery::Reliable {
+            continue;
+        }
+        let Ends { mut near, far } = connect_with(&contender, &at, 1_000);
+        let (mut far, patience) = (far.unwrap(), Deadline::new(&contender));
+        let mut sent = 0;
+        while sent < COUNT && send(&mut *near, &content(sent, 1_000)) == Progress::Moved {
+            sent += 1;
+        }
+        near.finish().unwrap();
+        thread::scope(|scope| {
+            // The application is gone; only the connection's own work is done.
+            scope.spawn(move || {
+                while !near.is_drained() {
+                    patience.check();
+                    tend(&mut *near);
+                }
+            });
+            let patience = Deadline::new(&contender);
+            let mut inbox = Kept::default();
+            loop {
+                patience.check();
+                tend(&mut *far);
+                if far.receive(Patience::Block, &mut inbox).unwrap() == Progress::Closed {
+                    break;
+                }
+            }
+            assert_eq!(inbox.0.len() as u64, sent, "{contender:?}");
+            for (n, message) in inbox.0.iter().enumerate() {
+                assert_eq!(number(message, 1_000), n as u64, "{contender:?}");
+            }
+            // The last acknowledgement.
+            tend(&mut *far);
+        });
+    }
+}
+
+#[test]
+fn timers_fire_though_the_window_is_full_and_nobody_answers() {
+    for (contender, at) in every(PeerKind::Process) {
+        let info = contender.transport.info();
+        if contender.transport.userspace().is_none()
+            || info.guarantees.delivery != Delivery::Reliable
+        {
+            continue;
+        }
+        let mut ends = connect(&contender, &at);
+        let patience = Deadline::new(&contender);
+        while send(&mut *ends.near, &content(0, 9_000)) == Progress::Moved {
+            patience.check();
+        }
+        assert!(ends.near.next_deadline().is_some(), "{contender:?} waits for nothing");
+        while ends.near.stats().retransmits == Some(0) {
+            patience.check();
+            tend(&mut *ends.near);
+        }
+        assert!(!ends.near.is_drained(), "{contender:?}");
+    }
+}
+
+#[test]
 fn knobs_that_were_asked_for_are_read_back_at_both_ends() {
     for (plain, at) in every(PeerKind::Process) {
         let info = plain.transport.info();
@@ -219,6 +284,8 @@ fn a_peer_that_vanishes_hangs_nobody() {
                 Ok(Progress::Moved | Progress::Idle)
             );
             noticed |= ends.near.send(Lane(0), &content(0, 1000)).is_err();
+            // A protocol in user space goes on trying, and the host answers that nobody is there.
+            noticed |= ends.near.stats().network_errors > 0;
         }
         if promised.delivery == Delivery::Reliable {
             assert!(noticed, "{contender:?} noticed nothing");
@@ -260,7 +327,10 @@ fn messages_that_cannot_be_are_refused() {
 fn a_silent_stranger_holds_nobody_up() {
     for (contender, at) in every(PeerKind::Process) {
         let info = contender.transport.info();
-        if (info.reach, info.guarantees.framing) != (Reach::Network, Framing::ByteStream) {
+        let accepts_streams = (info.reach, info.guarantees.framing)
+            == (Reach::Network, Framing::ByteStream)
+            && contender.transport.userspace().is_none();
+        if !accepts_streams {
             continue;
         }
         let mut listener = listen(&contender, &at, Door::Own).unwrap();

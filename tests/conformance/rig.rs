@@ -197,10 +197,7 @@ pub(crate) fn tend(conn: &mut dyn Conn) {
     if conn.has_backlog() {
         conn.flush().unwrap();
     }
-    let now = Monotonic.now();
-    if conn.next_deadline().is_some_and(|due| due <= now) {
-        conn.on_deadline(now).unwrap();
-    }
+    conn.on_deadline(Monotonic.now()).unwrap();
 }
 
 pub(crate) fn send(conn: &mut dyn Conn, message: &[u8]) -> Progress {

@@ -6,12 +6,15 @@ use crate::source::Source;
 /// A folder with a list, and its files that are not in it, each for a reason.
 pub(crate) struct Folder {
     name: &'static str,
+    /// Traits whose implementations have the seam's trait by them.
+    through: &'static [&'static str],
     helpers: &'static [(&'static str, &'static str)],
 }
 
 pub(crate) const FOLDERS: &[Folder] = &[
     Folder {
         name: "transport",
+        through: &["Userspace"],
         helpers: &[
             ("door", "where connections come from"),
             ("frame", "message boundaries on byte streams, the same for all"),
@@ -20,12 +23,13 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("lobby", "datagram peers that wait to be let in"),
             ("mem", "the fake: inside one process, for tests"),
             ("options", "why options matter, and which may change"),
-            ("simulated", "transports as state machines, without sockets"),
             ("stream", "what byte streams share"),
+            ("userspace", "what protocols in user space share: the contract and its adapters"),
         ],
     },
     Folder {
         name: "workload",
+        through: &[],
         helpers: &[
             ("clock_offset", "the far clock from echoes"),
             ("header", "the first bytes of every message"),
@@ -34,6 +38,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
     },
     Folder {
         name: "import",
+        through: &[],
         helpers: &[
             ("assemble", "from what was read to a result"),
             ("foreign", "a file of unknown content"),
@@ -44,6 +49,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
     },
     Folder {
         name: "report",
+        through: &[],
         helpers: &[
             ("answer", "the verdicts in sentences"),
             ("arrived", "whether content is what was sent"),
@@ -108,7 +114,7 @@ pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
             continue;
         };
         let stem = file.trim_end_matches(".rs").split('/').next().unwrap_or(file);
-        let types = implementors(&source.code, &name);
+        let types = implementors(&source.code, &name, folder.through);
         if folder.helpers.iter().any(|(helper, _)| *helper == stem) {
             helpers.push(stem);
             continue;
@@ -140,20 +146,19 @@ pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
     findings
 }
 
-fn implementors(code: &str, name: &str) -> Vec<String> {
-    let marker = format!("impl {name} for ");
-    code.match_indices(&marker)
-        .map(|(at, marker)| {
-            code[at + marker.len()..]
-                .chars()
-                .take_while(|c| c.is_alphanumeric() || *c == '_')
-                .collect()
-        })
-        .collect()
+fn implementors(code: &str, name: &str, through: &[&str]) -> Vec<String> {
+    let names = [name].into_iter().chain(through.iter().copied());
+    let found = names.flat_map(|name| {
+        let marker = format!("impl {name} for ");
+        let at: Vec<usize> = code.match_indices(&marker).map(|(at, _)| at + marker.len()).collect();
+        at.into_iter()
+            .map(|at| code[at..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+    });
+    found.collect()
 }
 
 #[cfg(test)]
-const SEAM: Folder = Folder { name: "seam", helpers: &[("help", "shared")] };
+const SEAM: Folder = Folder { name: "seam", through: &["Deep"], helpers: &[("help", "shared")] };
 
 #[test]
 fn an_implementation_that_is_not_listed_is_found() {
@@ -161,7 +166,7 @@ fn an_implementation_that_is_not_listed_is_found() {
     let sources = [
         Source::new("src/seam/mod.rs", parent),
         Source::new("src/seam/one.rs", "impl Seam for One {}"),
-        Source::new("src/seam/two.rs", "impl Seam for Two {}"),
+        Source::new("src/seam/two.rs", "impl Deep for Two {}"),
         Source::new("src/seam/stray.rs", "fn f() {}"),
     ];
     let findings = check(&SEAM, &sources);

@@ -3,7 +3,7 @@ use std::net::{SocketAddr, UdpSocket};
 use super::super::option::{is_ipv6, path_mtu};
 use super::*;
 
-fn pair(address: &str) -> (DatagramSocket, DatagramSocket) {
+pub(super) fn pair(address: &str) -> (DatagramSocket, DatagramSocket) {
     let a = UdpSocket::bind(address).unwrap();
     let b = UdpSocket::bind(address).unwrap();
     a.connect(b.local_addr().unwrap()).unwrap();

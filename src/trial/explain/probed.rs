@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{FlowNotes, MOST_ROWS, Row, STAMPED, Visits};
 use crate::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
 use crate::datapath::stamps::{Gate, Passed, Stamps};
+use crate::datapath::wait::Interest;
 use crate::figures::{ConnStats, TcpView};
 use crate::time::{Clock, Monotonic, Nanos, Realtime};
 use crate::transport::{Conn, Effective, Progress};
@@ -338,6 +339,14 @@ impl Conn for Probed {
 
     fn finish(&mut self) -> io::Result<()> {
         self.inner.finish()
+    }
+
+    fn room_comes_with(&self) -> Interest {
+        self.inner.room_comes_with()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.inner.is_drained()
     }
 
     fn next_deadline(&self) -> Option<Nanos> {

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, Tally};
 use crate::time::{Clock, Manual, Nanos};
-use crate::transport::simulated::Endpoint;
-use crate::transport::{Effective, Progress};
+use crate::transport::userspace::OverPath;
+use crate::transport::{Conn, Effective, Progress};
 use crate::trial::driver::{Flow, Signal, Turns, Watch, failed};
 use crate::workload::HalfReport;
 
@@ -14,7 +14,7 @@ use crate::workload::HalfReport;
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
 
 pub(super) struct End {
-    flow: Flow<dyn Endpoint>,
+    flow: Flow<OverPath>,
     turns: Option<Turns>,
     signal: Signal,
     told: Told,
@@ -63,7 +63,7 @@ impl Watch for Told {
 
 impl End {
     /// A flow that begins at `now`.
-    pub(super) fn new(mut flow: Flow<dyn Endpoint>, now: Nanos) -> End {
+    pub(super) fn new(mut flow: Flow<OverPath>, now: Nanos) -> End {
         let turns = Some(flow.begin(now));
         End {
             flow,
@@ -104,7 +104,7 @@ impl End {
 
     /// A datagram is here.
     pub(super) fn arrive(&mut self, now: Nanos, datagram: &[u8]) {
-        self.flow.conn.handle_datagram(now, datagram);
+        self.flow.conn.handle_datagram(datagram);
         self.deadline = self.flow.conn.next_deadline();
         self.may_transmit = true;
         self.wake = Some(now);
@@ -134,7 +134,7 @@ impl End {
 
     /// Writes the next datagram that leaves into `room`.
     pub(super) fn transmit(&mut self, now: Nanos, room: &mut Vec<u8>) -> Progress {
-        let progress = self.flow.conn.poll_transmit(now, room);
+        let progress = self.flow.conn.poll_transmit(room);
         self.deadline = self.flow.conn.next_deadline();
         self.may_transmit = progress == Progress::Moved;
         if self.may_transmit && self.waits_for == WaitsFor::Room {
@@ -150,7 +150,9 @@ impl End {
         self.may_transmit = true;
         loop {
             let action = self.flow.turn(&mut turns, clock, &self.signal, &mut self.told)?;
-            let Some(action) = action.filter(|action| *action != Action::Done) else {
+            let goes_on =
+                |action: &Action| *action != Action::Done || !turns.may_part(&*self.flow.conn);
+            let Some(action) = action.filter(goes_on) else {
                 self.stop(clock.now());
                 return Ok(());
             };
@@ -192,10 +194,12 @@ impl End {
                 _ => Wait::until(now + GUARD, WaitsFor::Room),
             }),
             Action::Drain => {
-                let progress = self.flow.drain(clock)?;
+                let progress = self.flow.drain(Patience::None, clock)?;
                 Ok(self.after_receiving(progress, Wait::until(now + GUARD, WaitsFor::Arrivals)))
             }
-            Action::Done | Action::Fail => Ok(Wait::No),
+            // Acknowledgements are to come.
+            Action::Done => Ok(Wait::until(now + GUARD, WaitsFor::Arrivals)),
+            Action::Fail => Ok(Wait::No),
         }
     }
 

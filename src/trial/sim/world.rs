@@ -19,7 +19,7 @@ use crate::path::network::{Link, USUAL_NIC};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::Progress;
-use crate::transport::simulated::UDP_HEADER;
+use crate::transport::userspace::UDP_HEADER;
 use crate::units::BitRate;
 
 /// How many things may happen at one time until it is clear that time does not pass.

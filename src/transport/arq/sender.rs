@@ -7,8 +7,8 @@
 
 use super::ring::Ring;
 use super::segment::{Segment, Then, write_header};
+use crate::figures::TcpView;
 use crate::time::Nanos;
-use crate::transport::Progress;
 
 /// What limits the bytes under way besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,11 +96,6 @@ impl Sender {
         self.ring.capacity() - (self.end - self.unacknowledged.min(self.end))
     }
 
-    /// The offset of the next byte that is put in.
-    pub(super) fn end(&self) -> u64 {
-        self.end
-    }
-
     /// Puts bytes in, no more than there is room for.
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.ring.write(self.end, bytes);
@@ -126,23 +121,39 @@ impl Sender {
         self.next - self.unacknowledged
     }
 
-    /// Writes the next segment that may leave at `now`, with `acknowledged` of the other stream.
-    pub(super) fn transmit(
-        &mut self,
-        now: Nanos,
-        acknowledged: u64,
-        room: &mut Vec<u8>,
-    ) -> Progress {
+    /// Whether all that was put in, the end included, is acknowledged.
+    pub(super) fn is_drained(&self) -> bool {
+        self.unacknowledged >= self.limit()
+    }
+
+    /// Its congestion control and round-trip time.
+    pub(super) fn view(&self) -> TcpView {
+        let segment = self.terms.segment.max(1);
+        TcpView {
+            cwnd_bytes: self.congestion_window.min(self.terms.window),
+            mss_bytes: segment,
+            srtt_ns: self.round_trip.smoothed,
+            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
+            retransmits: self.resent,
+            unacked_segments: (self.fresh - self.unacknowledged).div_ceil(segment),
+            data_segs_out: Some(self.sent + self.resent),
+            ..TcpView::default()
+        }
+    }
+
+    /// Writes the next segment that may leave at `now`, with `acknowledged` of the other stream;
+    /// whether there was one.
+    pub(super) fn transmit(&mut self, now: Nanos, acknowledged: u64, room: &mut Vec<u8>) -> bool {
         if std::mem::take(&mut self.resend) && self.unacknowledged < self.fresh {
             let len = self
                 .terms
                 .segment
                 .min(self.fresh.min(self.end) - self.unacknowledged.min(self.end));
             self.write(now, self.unacknowledged, len, acknowledged, room);
-            return Progress::Moved;
+            return true;
         }
         if self.next >= self.limit() {
-            return Progress::Idle;
+            return false;
         }
         let window = self.congestion_window.min(self.terms.window);
         let left = self.end.saturating_sub(self.next);
@@ -150,13 +161,13 @@ impl Sender {
         // Neither nothing, nor less than a segment where more is there to send (RFC 1122, 4.2.3.4).
         let too_small = len < left.min(self.terms.segment);
         if (too_small && self.under_way() > 0) || (len == 0 && left > 0) {
-            return Progress::Idle;
+            return false;
         }
         let from = self.next;
         self.next += len + u64::from(from + len == self.end && self.then == Then::End);
         self.write(now, from, len, acknowledged, room);
         self.fresh = self.fresh.max(self.next);
-        Progress::Moved
+        true
     }
 
     fn write(&mut self, now: Nanos, from: u64, len: u64, acknowledged: u64, room: &mut Vec<u8>) {
@@ -334,7 +345,7 @@ mod tests {
     fn leaves(sender: &mut Sender, now: Nanos) -> Vec<u64> {
         let mut offsets = Vec::new();
         let mut room = Vec::new();
-        while sender.transmit(now, 0, &mut room) == Progress::Moved {
+        while sender.transmit(now, 0, &mut room) {
             offsets.push(Segment::read(&room).unwrap().offset);
             room.clear();
         }
@@ -424,7 +435,7 @@ mod tests {
         answer(&mut sender, MS(50), 50_000);
         assert_eq!(sender.room(), 1 << 16);
         sender.on_timer(MS(5_000));
-        assert_eq!(sender.transmit(MS(5_000), 0, &mut room), Progress::Moved);
+        assert!(sender.transmit(MS(5_000), 0, &mut room));
         let last = Segment::read(&room).unwrap();
         assert_eq!((last.offset, last.then, last.bytes.len()), (50_000, Then::End, 0));
         answer(&mut sender, MS(5_050), 50_001);

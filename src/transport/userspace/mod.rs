@@ -1,0 +1,44 @@
+//! Protocols in user space. Each is one file beside this folder that implements [`Userspace`] and
+//! answers [`Protocol`]s, state machines without socket and clock. What is here makes it a
+//! [`Transport`]: over the kernel's UDP, and on a simulated path in virtual time.
+
+use super::{Conn, Dial, Info, Listen, Listener, Transport};
+use crate::error::Result;
+
+mod over_path;
+mod over_udp;
+mod protocol;
+mod session;
+
+pub use over_path::OverPath;
+pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};
+
+/// The knob for the largest packet, for protocols that fill packets.
+pub(super) const MTU: crate::spec::Key = crate::spec::Key {
+    name: "mtu",
+    kind: crate::spec::Kind::Size(576, 65_535),
+    default: "1500B",
+    doc: "the largest IP packet; the path's where that is less",
+};
+
+impl<T: Userspace + Copy + Send + 'static> Transport for T {
+    fn info(&self) -> &'static Info {
+        Userspace::info(self)
+    }
+
+    fn check(&self) -> Result<()> {
+        super::udp::check(Userspace::info(self).id)
+    }
+
+    fn userspace(&self) -> Option<&dyn Userspace> {
+        Some(self)
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        over_udp::dial(self, dial)
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        over_udp::listen(Box::new(*self), listen)
+    }
+}

@@ -1,0 +1,108 @@
+//! A [`Protocol`](super::protocol::Protocol) on a simulated path: whoever carries its datagrams
+//! fetches them one by one, and says what time it is.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::protocol::{Opening, Userspace};
+use super::session::Session;
+use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+use crate::error::Result;
+use crate::figures::{ConnStats, TcpView};
+use crate::time::{Clock, Manual, Nanos};
+use crate::transport::{Conn, Effective, Progress};
+
+/// One end of a connection in virtual time. Its calls are of the present of the clock, and wait for
+/// nothing.
+pub struct OverPath {
+    session: Session,
+    clock: Manual,
+    /// That sent, and that received.
+    calls: [u64; 2],
+}
+
+impl OverPath {
+    /// One end of a new connection. It is not open before the handshake's datagrams have travelled,
+    /// where the protocol has one.
+    ///
+    /// # Errors
+    /// As of [`Userspace::open`].
+    pub fn open(
+        transport: &dyn Userspace,
+        opening: &Opening<'_>,
+        clock: &Manual,
+    ) -> Result<OverPath> {
+        let session = Session::open(transport, opening)?;
+        Ok(OverPath { session, clock: clock.clone(), calls: [0; 2] })
+    }
+
+    /// A datagram arrived.
+    pub fn handle_datagram(&mut self, datagram: &[u8]) {
+        self.session.protocol.handle(self.clock.now(), datagram);
+    }
+
+    /// Appends the next datagram that is to leave to `room`, or answers `Idle`.
+    pub fn poll_transmit(&mut self, room: &mut Vec<u8>) -> Progress {
+        match self.session.protocol.transmit(self.clock.now(), 1, room) {
+            Some(_) => Progress::Moved,
+            None => Progress::Idle,
+        }
+    }
+}
+
+impl Conn for OverPath {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        self.calls[0] += 1;
+        self.session.send(self.clock.now(), lane, message)
+    }
+
+    fn receive(&mut self, _patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        self.calls[1] += 1;
+        self.session.receive(self.clock.now(), inbox)
+    }
+
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        self.calls[0] += 1;
+        self.session.pump(self.clock.now(), source)
+    }
+
+    fn drain(&mut self, _patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        self.calls[1] += 1;
+        Ok(self.session.drain(self.clock.now(), sink))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.session.protocol.finish(self.clock.now(), Lane(0));
+        Ok(())
+    }
+
+    fn is_drained(&self) -> bool {
+        self.session.protocol.is_drained()
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.session.protocol.next_deadline()
+    }
+
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
+        self.session.protocol.on_deadline(now);
+        Ok(())
+    }
+
+    fn effective(&self) -> Effective {
+        self.session.protocol.effective()
+    }
+
+    fn stats(&self) -> ConnStats {
+        let [send_calls, receive_calls] = self.calls;
+        ConnStats { send_calls, receive_calls, socket_drops: Some(0), ..self.session.stats() }
+    }
+
+    fn view(&self) -> Option<TcpView> {
+        self.session.protocol.view()
+    }
+}

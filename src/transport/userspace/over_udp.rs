@@ -1,0 +1,362 @@
+//! A [`Protocol`](super::protocol::Protocol) over the kernel's UDP. Every protocol in user space has
+//! this one datapath: the same system calls, batches, segmentation and coalescing, so that a
+//! difference between two of them is the protocol's.
+//!
+//! What leaves goes into as few calls as the kernel allows ([`Outgoing`]); what arrives comes in as many
+//! datagrams a call as the kernel has put together. Acknowledgements that a protocol wants to send
+//! wait until the application had its turn, so that they travel with its answer where there is one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::protocol::{Opening, State, Userspace};
+use super::session::Session;
+use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use crate::datapath::datagram::{
+    Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, is_full, is_network_error,
+    probe_coalescing, probe_segmentation,
+};
+use crate::datapath::option::{self, Buffer};
+use crate::datapath::wait::Interest;
+use crate::error::{Error, Result};
+use crate::figures::{ConnStats, TcpView};
+use crate::spec::Settings;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::door::readable;
+use crate::transport::hello::{self, Hello};
+use crate::transport::knock::{self, Gate, Late};
+use crate::transport::{Conn, Dial, Effective, Endpoint, Listen, Listener, Progress, not_ip};
+use crate::units::Bytes;
+
+/// What is asked of the kernel for each socket buffer: a window of a long path, and more than the
+/// kernel's own default, which a burst of small packets fills.
+const SOCKET_BUFFER: Bytes = Bytes(4 << 20);
+
+/// The largest IP packet unless told otherwise: that of an Ethernet. Loopback would take more, and no
+/// other path.
+pub(super) const MTU: u64 = 1_500;
+
+/// The longest datagram that arrives whole: the largest IP packet.
+const LONGEST: usize = 65_535;
+
+/// Opens a connection: first the flow of datagrams, then whatever handshake the protocol has.
+pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+    let Endpoint::Ip(to) = *dial.to else {
+        return Err(not_ip(transport.info().id, dial.to));
+    };
+    let deadline = Monotonic.now() + dial.timeout;
+    let (socket, took) = knock::dial(to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
+    let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
+    let mut conn = OverUdp::new(transport, socket, &ends, dial.knobs, dial.largest_message)?;
+    let shook = conn.shake_hands(&ends, deadline)?;
+    conn.connect = took + shook;
+    Ok(Box::new(conn))
+}
+
+/// Listens for flows of datagrams with a protocol on each.
+pub(super) fn listen(
+    transport: Box<dyn Userspace + Send>,
+    listen: Listen<'_>,
+) -> Result<Box<dyn Listener>> {
+    let Endpoint::Ip(at) = *listen.at else {
+        return Err(not_ip(transport.info().id, listen.at));
+    };
+    Ok(Box::new(OverUdpListener {
+        transport,
+        gate: Gate::open(at, listen.token, listen.door)?,
+        knobs: listen.knobs.clone(),
+        largest_message: listen.largest_message,
+    }))
+}
+
+/// What a socket gets before anything arrives on it.
+fn prepare(socket: &socket2::Socket) -> Result<()> {
+    Buffer::Receive.ask(socket, Some(SOCKET_BUFFER))?;
+    Buffer::Send.ask(socket, Some(SOCKET_BUFFER))
+}
+
+struct OverUdpListener {
+    transport: Box<dyn Userspace + Send>,
+    gate: Gate,
+    knobs: Settings,
+    largest_message: usize,
+}
+
+impl Listener for OverUdpListener {
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::Ip(self.gate.at())
+    }
+
+    fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
+        let deadline = Monotonic.now() + timeout;
+        let guest = self.gate.accept(timeout, &prepare)?;
+        let ends = Ends { side: Side::Far, hello: guest.hello, peer: guest.peer };
+        let (knobs, largest) = (&self.knobs, self.largest_message);
+        let mut conn = OverUdp::new(&*self.transport, guest.socket, &ends, knobs, largest)?;
+        conn.shake_hands(&ends, deadline)?;
+        Ok((ends.hello.flow, Box::new(conn)))
+    }
+}
+
+/// Who talks to whom.
+struct Ends {
+    side: Side,
+    hello: Hello,
+    peer: SocketAddr,
+}
+
+/// One end of a connection.
+struct OverUdp {
+    session: Session,
+    socket: DatagramSocket,
+    outgoing: Outgoing,
+    arriving: ReceiveBatch,
+    /// Datagrams arrived since the protocol was last asked for some.
+    owes_transmit: bool,
+    hello: [u8; hello::LEN],
+    welcome: [u8; hello::LEN],
+    side: Side,
+    rx: ReceiveEngine,
+    connect: Nanos,
+    network_errors: u64,
+}
+
+impl OverUdp {
+    fn new(
+        transport: &dyn Userspace,
+        socket: socket2::Socket,
+        ends: &Ends,
+        knobs: &Settings,
+        largest_message: usize,
+    ) -> Result<OverUdp> {
+        let path = option::path_mtu(&socket).map_or(MTU, |mtu| mtu as u64);
+        let asked = knobs.size("mtu").map_or(MTU, |mtu| mtu.0);
+        let opening = Opening {
+            side: ends.side,
+            knobs,
+            largest_message,
+            mtu: path.min(asked) as u32,
+            ip_header: option::ip_header_bytes(&socket) as u32,
+        };
+        let session = Session::open(transport, &opening)?;
+        let failed = |e| Error::setup(format!("set up a UDP socket to {}", ends.peer), e);
+        let socket = DatagramSocket::new(socket).map_err(failed)?;
+        let rx = match probe_coalescing(socket.as_fd()) {
+            Ok(()) => ReceiveEngine::Gro,
+            Err(_) => ReceiveEngine::Recv,
+        };
+        let outgoing = Outgoing::new(probe_segmentation(socket.as_fd()).is_ok());
+        Ok(OverUdp {
+            session,
+            arriving: ReceiveBatch::new(&socket, 1, LONGEST, rx).map_err(failed)?,
+            socket,
+            outgoing,
+            owes_transmit: false,
+            hello: ends.hello.encode(),
+            welcome: ends.hello.encode_welcome(),
+            side: ends.side,
+            rx,
+            connect: Nanos::ZERO,
+            network_errors: 0,
+        })
+    }
+
+    /// Sees the protocol through its handshake; how long it took.
+    fn shake_hands(&mut self, ends: &Ends, deadline: Nanos) -> Result<Nanos> {
+        let began = Monotonic.now();
+        let failed = |e| Error::setup(format!("shake hands with {} over UDP", ends.peer), e);
+        if self.side == Side::Near {
+            self.session.protocol.start(began);
+        }
+        loop {
+            let now = Monotonic.now();
+            self.on_deadline(now).map_err(failed)?;
+            match self.session.protocol.state() {
+                State::Open => return Ok(now - began),
+                State::Closed(why) => {
+                    return Err(Error::peer(ends.peer.to_string(), format!("it closed: {why}")));
+                }
+                State::Handshaking if now >= deadline => {
+                    return Err(Error::blocked(format!(
+                        "UDP datagrams to {} are answered, and the handshake over them did not end \
+                         within {}",
+                        ends.peer,
+                        now - began
+                    )));
+                }
+                State::Handshaking => {}
+            }
+            let until = self.next_deadline().map_or(deadline, |due| due.min(deadline));
+            readable(self.socket.as_fd(), until - now).map_err(failed)?;
+        }
+    }
+
+    /// Makes one receiving call, and hands what it brought to the protocol.
+    #[inline]
+    fn take_arrivals(&mut self, patience: Patience) -> io::Result<Progress> {
+        match self.arriving.receive(&mut self.socket, patience) {
+            Ok(_) => {}
+            Err(error) if is_network_error(&error) => {
+                self.network_errors += 1;
+                return Ok(Progress::Moved);
+            }
+            Err(error) if is_full(&error) => return Ok(Progress::Idle),
+            Err(error) => return Err(error),
+        }
+        let now = Monotonic.now();
+        let protocol = &mut *self.session.protocol;
+        let mut late = None;
+        self.arriving.each(|datagram| match knock::late(datagram, &self.hello, &self.welcome) {
+            None => protocol.handle(now, datagram),
+            found => late = found,
+        });
+        if late == Some(Late::Hello) && self.side == Side::Far {
+            // Its welcome was lost. Another hello will come where this does not get through.
+            let _ = self.socket.send(&self.welcome);
+        }
+        self.owes_transmit = true;
+        Ok(Progress::Moved)
+    }
+
+    /// Sends what the protocol has to send, as far as there is room.
+    #[inline]
+    fn transmit(&mut self, now: Nanos) -> io::Result<()> {
+        self.owes_transmit = false;
+        loop {
+            let protocol = &mut *self.session.protocol;
+            self.outgoing.fill(|most, batch| protocol.transmit(now, most, batch));
+            if self.outgoing.is_empty() {
+                return Ok(());
+            }
+            match self.outgoing.send(&mut self.socket, &mut self.network_errors) {
+                Ok(()) => {}
+                Err(error) if is_full(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The error of a connection that the protocol has closed.
+    fn check_open(&self) -> io::Result<()> {
+        match self.session.protocol.state() {
+            State::Closed(why) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)),
+            State::Handshaking | State::Open => Ok(()),
+        }
+    }
+}
+
+impl Conn for OverUdp {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        let now = Monotonic.now();
+        let progress = self.session.send(now, lane, message)?;
+        self.transmit(now)?;
+        Ok(progress)
+    }
+
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        let arrived = self.take_arrivals(patience)?;
+        match self.session.receive(Monotonic.now(), inbox)? {
+            Progress::Idle => {
+                self.check_open()?;
+                Ok(arrived)
+            }
+            progress => Ok(progress),
+        }
+    }
+
+    fn has_backlog(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    fn flush(&mut self) -> io::Result<Progress> {
+        self.transmit(Monotonic.now())?;
+        Ok(if self.has_backlog() { Progress::Idle } else { Progress::Moved })
+    }
+
+    /// Acknowledgements make room, and come here to be read.
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        self.take_arrivals(Patience::None)?;
+        let now = Monotonic.now();
+        let progress = self.session.pump(now, source)?;
+        self.transmit(now)?;
+        if progress == Progress::Idle {
+            self.check_open()?;
+        }
+        Ok(progress)
+    }
+
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        let arrived = self.take_arrivals(patience)?;
+        match self.session.drain(Monotonic.now(), sink) {
+            Progress::Idle => {
+                self.check_open()?;
+                Ok(arrived)
+            }
+            progress => Ok(progress),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let now = Monotonic.now();
+        self.session.protocol.finish(now, Lane(0));
+        self.transmit(now)
+    }
+
+    fn is_drained(&self) -> bool {
+        self.outgoing.is_empty() && self.session.protocol.is_drained()
+    }
+
+    fn room_comes_with(&self) -> Interest {
+        if self.outgoing.is_empty() { Interest::Read } else { Interest::ReadWrite }
+    }
+
+    /// At once where something arrived that may want an answer, otherwise when the protocol says.
+    fn next_deadline(&self) -> Option<Nanos> {
+        if self.owes_transmit { Some(Nanos::ZERO) } else { self.session.protocol.next_deadline() }
+    }
+
+    /// What has arrived is taken first: a timer that fires though its answer is here sends for nothing.
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
+        if !self.owes_transmit {
+            self.take_arrivals(Patience::None)?;
+        }
+        self.session.protocol.on_deadline(now);
+        self.transmit(now)
+    }
+
+    fn effective(&self) -> Effective {
+        let io = if self.outgoing.segments() { "gso+sendmmsg" } else { "sendmmsg" };
+        let socket = self.socket.socket();
+        let mut effective = self.session.protocol.effective();
+        effective.extend(
+            [
+                ("io", io.to_owned()),
+                ("rx", self.rx.word().to_owned()),
+                ("rcvbuf", Buffer::Receive.tell(socket, Some(SOCKET_BUFFER))),
+                ("sndbuf", Buffer::Send.tell(socket, Some(SOCKET_BUFFER))),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
+        effective
+    }
+
+    /// Drops at the socket are not told: the protocol has sent again what it lost by them.
+    fn stats(&self) -> ConnStats {
+        ConnStats {
+            connect_ns: self.connect.0,
+            send_calls: self.socket.send_calls(),
+            receive_calls: self.socket.receive_calls(),
+            network_errors: self.network_errors,
+            ..self.session.stats()
+        }
+    }
+
+    fn view(&self) -> Option<TcpView> {
+        self.session.protocol.view()
+    }
+}

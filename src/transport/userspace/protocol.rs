@@ -1,0 +1,135 @@
+//! The contract of a protocol in user space: a state machine with datagrams in, datagrams out, and
+//! time as an argument. Whoever drives one decides what carries its datagrams and what time it is,
+//! so the same code runs over a UDP socket ([`super::over_udp`]) and on a simulated path in virtual
+//! time ([`super::over_path`]).
+
+use std::io;
+
+use crate::contract::{Lane, Side};
+use crate::error::Result;
+use crate::figures::TcpView;
+use crate::spec::Settings;
+use crate::time::Nanos;
+use crate::transport::{Effective, Info};
+
+/// The bytes of a UDP header (RFC 768), which every datagram has in front of it.
+pub const UDP_HEADER: u32 = 8;
+
+/// A transport whose protocol runs in user space. Whoever implements this is a
+/// [`crate::transport::Transport`] on real and on simulated paths.
+pub trait Userspace: Sync {
+    /// What it is and promises.
+    fn info(&self) -> &'static Info;
+
+    /// One end of a new connection.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] where the knobs do not suit the path, with what would.
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>>;
+}
+
+/// What an end has to know.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening<'a> {
+    /// Which end.
+    pub side: Side,
+    /// The contender's knobs.
+    pub knobs: &'a Settings,
+    /// The largest message in bytes. There has to be room for one, framing included.
+    pub largest_message: usize,
+    /// The largest IP packet of the path in bytes.
+    pub mtu: u32,
+    /// The bytes of an IP header: 20 (RFC 791) or 40 (RFC 8200).
+    pub ip_header: u32,
+}
+
+impl Opening<'_> {
+    /// Bytes of the headers in front of each datagram's payload.
+    pub fn headers(&self) -> u32 {
+        self.ip_header + UDP_HEADER
+    }
+}
+
+/// How far a connection is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It is being set up, and takes nothing yet.
+    Handshaking,
+    /// Both ends may send.
+    Open,
+    /// It is over, for this reason.
+    Closed(String),
+}
+
+/// One end of one connection. No call allocates once warm, unless the library behind it does, which
+/// is its cost.
+pub trait Protocol: Send {
+    /// How far the connection is.
+    fn state(&self) -> State;
+
+    /// Begins the handshake at `now`. The far end is not asked to: the near end's first datagram does.
+    fn start(&mut self, _now: Nanos) {}
+
+    /// Takes a datagram that arrived at `now`. What makes no sense is ignored.
+    fn handle(&mut self, now: Nanos, datagram: &[u8]);
+
+    /// Appends datagrams that are to leave at `now` to `batch`, `most` of them or fewer: all as long
+    /// as the answer says, in bytes, the last one possibly shorter. `None` where nothing is to leave.
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize>;
+
+    /// When [`Protocol::on_deadline`] is due; `None` for not before something else happens.
+    fn next_deadline(&self) -> Option<Nanos>;
+
+    /// Acts on time having passed. A call before the deadline does nothing.
+    fn on_deadline(&mut self, now: Nanos);
+
+    /// How many lanes it has.
+    fn lanes(&self) -> u16 {
+        1
+    }
+
+    /// The most bytes that [`Protocol::write`] takes on a lane now.
+    fn room(&self, lane: Lane) -> usize;
+
+    /// Takes bytes to send, no more than there is room for: the next ones of a byte stream, or one
+    /// message whole.
+    ///
+    /// # Errors
+    /// Where the connection is closed.
+    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()>;
+
+    /// Hands over what arrived, in the order of its lane: pieces of a byte stream, or whole messages.
+    /// `take` answers how many of the bytes it took; of messages all. What it leaves comes again.
+    fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize);
+
+    /// Ends this direction of a lane behind what was written.
+    fn finish(&mut self, now: Nanos, lane: Lane);
+
+    /// Whether the peer's direction of a lane has ended and all of it was read.
+    fn has_ended(&self, lane: Lane) -> bool;
+
+    /// Whether the peer has everything that was written and is to arrive.
+    fn is_drained(&self) -> bool;
+
+    /// Counters so far.
+    fn counts(&self) -> Counts;
+
+    /// Its congestion control and round-trip time now, where it has them.
+    fn view(&self) -> Option<TcpView> {
+        None
+    }
+
+    /// The options as they are in effect, by the names of knobs where there is one.
+    fn effective(&self) -> Effective;
+}
+
+/// What a protocol counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Datagrams with data that were sent for the first time; absent where each message is one.
+    pub packets: Option<u64>,
+    /// Datagrams, or segments in them, that were sent again; absent where none ever is.
+    pub resent: Option<u64>,
+    /// Bytes of the protocol's own header in each datagram with data.
+    pub header_bytes: u64,
+}

@@ -1,0 +1,201 @@
+//! Messages and bulk data over any [`Protocol`]: what its adapters share.
+
+use std::io;
+
+use super::protocol::{Counts, Opening, Protocol, UDP_HEADER, Userspace};
+use crate::contract::{Framing, Inbox, Lane, Sink, Source};
+use crate::datapath::buffer::{PERIOD, pattern};
+use crate::error::Result;
+use crate::figures::{ConnStats, Headers};
+use crate::time::Nanos;
+use crate::transport::frame::{Decoder, PREFIX, wrong_length};
+use crate::transport::{Info, Progress};
+
+/// One end of a connection, with messages framed where the protocol keeps no boundaries.
+pub(super) struct Session {
+    pub(super) protocol: Box<dyn Protocol>,
+    info: &'static Info,
+    largest_message: usize,
+    /// By lane, for byte streams.
+    decoders: Box<[Decoder]>,
+    /// What the bulk data of a byte stream is made of, and how much of it was written.
+    pattern: Box<[u8]>,
+    written: u64,
+    /// A bulk message that is stamped and found no room; empty otherwise.
+    unsent: Vec<u8>,
+    ip_header: u32,
+    mtu: u32,
+}
+
+impl Session {
+    pub(super) fn open(transport: &dyn Userspace, opening: &Opening<'_>) -> Result<Session> {
+        let protocol = transport.open(opening)?;
+        let info = transport.info();
+        let is_stream = info.guarantees.framing == Framing::ByteStream;
+        let lanes = if is_stream { protocol.lanes() } else { 0 };
+        Ok(Session {
+            protocol,
+            info,
+            largest_message: opening.largest_message,
+            decoders: (0..lanes).map(|_| Decoder::new(opening.largest_message)).collect(),
+            pattern: if is_stream { pattern() } else { Box::default() },
+            written: 0,
+            unsent: Vec::new(),
+            ip_header: opening.ip_header,
+            mtu: opening.mtu,
+        })
+    }
+
+    /// Takes one message whole, or not at all.
+    pub(super) fn send(&mut self, now: Nanos, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        self.check(lane, message)?;
+        let prefix = self.info.framing_bytes;
+        if self.protocol.room(lane) < prefix + message.len() {
+            return Ok(Progress::Idle);
+        }
+        if prefix > 0 {
+            self.protocol.write(now, lane, &(message.len() as u32).to_be_bytes())?;
+        }
+        self.protocol.write(now, lane, message)?;
+        Ok(Progress::Moved)
+    }
+
+    fn check(&self, lane: Lane, message: &[u8]) -> io::Result<()> {
+        if lane.0 >= self.protocol.lanes() {
+            let why = format!("{} lanes, and lane {} was asked for", self.protocol.lanes(), lane.0);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let most = match self.info.guarantees.largest_message {
+            Some(most) => most as usize,
+            None => self.largest_message,
+        };
+        if message.is_empty() || message.len() > most {
+            return Err(wrong_length(io::ErrorKind::InvalidInput, message.len(), most));
+        }
+        Ok(())
+    }
+
+    /// Hands over every whole message that arrived.
+    pub(super) fn receive(&mut self, now: Nanos, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        let Session { protocol, decoders, .. } = self;
+        let (mut progress, mut failed) = (Progress::Idle, None);
+        protocol.read(now, &mut |lane, bytes| {
+            progress = Progress::Moved;
+            let Some(decoder) = decoders.get_mut(usize::from(lane.0)) else {
+                inbox.message(lane, bytes);
+                return bytes.len();
+            };
+            let room = decoder.room();
+            let len = bytes.len().min(room.len());
+            room[..len].copy_from_slice(&bytes[..len]);
+            if let Err(error) = decoder.received(len, &mut OnLane { inbox: &mut *inbox, lane }) {
+                failed.get_or_insert(error);
+            }
+            len
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if progress == Progress::Idle && protocol.has_ended(Lane(0)) {
+            decoders.iter().try_for_each(Decoder::ended)?;
+            return Ok(Progress::Closed);
+        }
+        Ok(progress)
+    }
+
+    /// Writes as much of `source` as there is room for.
+    pub(super) fn pump(&mut self, now: Nanos, source: &mut dyn Source) -> io::Result<Progress> {
+        match self.info.guarantees.framing {
+            Framing::ByteStream => self.pump_bytes(now, source),
+            Framing::Messages => self.pump_messages(now, source),
+        }
+    }
+
+    fn pump_bytes(&mut self, now: Nanos, source: &mut dyn Source) -> io::Result<Progress> {
+        let mut progress = Progress::Idle;
+        loop {
+            let from = (self.written % PERIOD as u64) as usize;
+            let room = self.protocol.room(Lane(0)).min(PERIOD - from);
+            let len = source.budget().min(room as u64) as usize;
+            if len == 0 {
+                return Ok(progress);
+            }
+            self.protocol.write(now, Lane(0), &self.pattern[from..from + len])?;
+            self.written += len as u64;
+            source.accepted(len as u64);
+            progress = Progress::Moved;
+        }
+    }
+
+    fn pump_messages(&mut self, now: Nanos, source: &mut dyn Source) -> io::Result<Progress> {
+        let mut progress = Progress::Idle;
+        while source.budget() > 0 {
+            if self.unsent.is_empty() {
+                self.unsent.resize(source.message_size(), 0xA5);
+                source.stamp(&mut self.unsent);
+            }
+            if self.protocol.room(Lane(0)) < self.unsent.len() {
+                break;
+            }
+            self.protocol.write(now, Lane(0), &self.unsent)?;
+            source.accepted(self.unsent.len() as u64);
+            self.unsent.clear();
+            progress = Progress::Moved;
+        }
+        Ok(progress)
+    }
+
+    /// Hands over what arrived.
+    pub(super) fn drain(&mut self, now: Nanos, sink: &mut dyn Sink) -> Progress {
+        let mut progress = Progress::Idle;
+        self.protocol.read(now, &mut |_, bytes| {
+            progress = Progress::Moved;
+            match sink.room() {
+                Some(room) => {
+                    let len = bytes.len().min(room.len());
+                    room[..len].copy_from_slice(&bytes[..len]);
+                    sink.pass(len as u64);
+                    len
+                }
+                None => {
+                    sink.take(bytes);
+                    bytes.len()
+                }
+            }
+        });
+        match progress {
+            Progress::Idle if self.protocol.has_ended(Lane(0)) => Progress::Closed,
+            progress => progress,
+        }
+    }
+
+    /// The protocol's part of a connection's counters.
+    pub(super) fn stats(&self) -> ConnStats {
+        let Counts { packets, resent, header_bytes } = self.protocol.counts();
+        ConnStats {
+            retransmits: resent,
+            headers: Some(Headers {
+                ip_bytes: u64::from(self.ip_header),
+                transport_bytes: u64::from(UDP_HEADER) + header_bytes,
+                framing_bytes: self.info.framing_bytes as u64,
+                mtu: Some(u64::from(self.mtu)),
+                packets,
+            }),
+            ..ConnStats::default()
+        }
+    }
+}
+
+const _: () = assert!(PREFIX == size_of::<u32>());
+
+/// Says which lane a message came on.
+struct OnLane<'a> {
+    inbox: &'a mut dyn Inbox,
+    lane: Lane,
+}
+
+impl Inbox for OnLane<'_> {
+    fn message(&mut self, _: Lane, bytes: &[u8]) {
+        self.inbox.message(self.lane, bytes);
+    }
+}
