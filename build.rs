@@ -1,12 +1,23 @@
-//! Lists the files of `studies/` for `src/study/bundled.rs`, so that adding a study is adding a file.
+//! Lists the files of `studies/` for `src/study/bundled.rs`, so that adding a study is adding a file, and
+//! tells the versions of the libraries that are contenders, as results name them.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+/// The libraries that are contenders.
+const PROTOCOLS: &[&str] = &["kcp"];
+
 fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=studies");
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=Cargo.lock");
     let root = variable("CARGO_MANIFEST_DIR")?;
+    let lock = fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default();
+    for name in PROTOCOLS {
+        let version = locked(&lock, name).unwrap_or("of unknown version");
+        let key = name.replace('-', "_").to_uppercase();
+        println!("cargo:rustc-env=DEADHEAT_{key}={name} {version}");
+    }
     let mut files = studies(&root.join("studies"))?;
     files.sort();
     let entry = |file: &PathBuf| {
@@ -15,6 +26,12 @@ fn main() -> io::Result<()> {
     };
     let entries: String = files.iter().map(entry).collect();
     fs::write(variable("OUT_DIR")?.join("studies.rs"), format!("&[\n{entries}]\n"))
+}
+
+/// The version of a package in Cargo.lock.
+fn locked<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
+    let (_, after) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    after.split('"').next()
 }
 
 /// The studies themselves; folders, such as that of runs, are none.

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use deadheat::contract::{
-    Action, Congestion, Delivery, Direction, Framing, Guarantees, Ordering, Side,
+    Action, Congestion, Delivery, Direction, Ending, Framing, Guarantees, Ordering, Side,
 };
 use deadheat::path::impair::{Capable, Channel, Packet, Place};
 use deadheat::path::network::{
@@ -32,6 +32,7 @@ const DATAGRAMS: Guarantees = Guarantees {
     delivery: Delivery::BestEffort,
     ordering: Ordering::Unordered,
     framing: Framing::Messages,
+    ending: Ending::Silent,
     congestion: Congestion::Uncontrolled,
     encrypted: false,
     largest_message: Some(65_507),

@@ -74,6 +74,16 @@ pub enum Framing {
     Messages,
 }
 
+/// What the peer learns of the end of a direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It is told, behind the last message.
+    Told,
+    /// Nothing: the transport has no end of its own.
+    Silent,
+}
+
 /// Who slows the sender down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -117,6 +127,8 @@ pub struct Guarantees {
     pub ordering: Ordering,
     /// Whether message boundaries are kept.
     pub framing: Framing,
+    /// What the peer learns of the end of a direction.
+    pub ending: Ending,
     /// Who slows the sender down.
     pub congestion: Congestion,
     /// Whether bytes are encrypted on the path.
@@ -264,6 +276,7 @@ pub(crate) mod promises {
         delivery: Delivery::BestEffort,
         ordering: Ordering::Unordered,
         framing: Framing::Messages,
+        ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,
         encrypted: false,
         largest_message: Some(65_507),
@@ -274,6 +287,7 @@ pub(crate) mod promises {
         delivery: Delivery::Reliable,
         ordering: Ordering::Ordered,
         framing: Framing::ByteStream,
+        ending: Ending::Told,
         congestion: Congestion::Controlled,
         encrypted: false,
         largest_message: None,

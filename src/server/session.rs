@@ -14,6 +14,7 @@ use super::queue::{Place, Turn};
 use super::relay::{End, Relay};
 use super::socket::normal;
 use super::stop::Stop;
+use super::wait::until;
 use super::{Agent, Client, Shared};
 use crate::error::{Error, Fault};
 use crate::foreign;
@@ -25,7 +26,7 @@ use crate::trial::control::{
 use crate::trial::driver::{BURST, bytes_in, time_at};
 use crate::units::Bytes;
 
-/// How long an agent that has reported may take to end.
+/// How long an agent that has reported may take to end, where the client does not go on before.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
 /// Messages of an ended trial that may still arrive before the next one is opened: a trial that
@@ -272,7 +273,7 @@ impl Session<'_> {
         took: Nanos,
     ) -> Result<(), Closed> {
         if matches!(end, End::Done(_) | End::Fault(_) | End::Crashed(_)) {
-            running.agent.ended(FAREWELL);
+            self.see_off(&mut running);
         }
         running.agent.kill();
         match end {
@@ -308,6 +309,17 @@ impl Session<'_> {
                 let _ = self.client.say(&FromAgent::Fault(stopping()));
                 Err(Closed)
             }
+        }
+    }
+
+    /// Lets an agent that has said its last word end. One whose protocol runs in user space stays to answer
+    /// its peer, and is wanted no more once the client goes on.
+    fn see_off(&self, running: &mut Running) {
+        let fds =
+            [running.agent.control().as_fd(), self.client.stream().as_fd(), self.stop.as_fd()];
+        let ready = until(&fds, Some(Monotonic.now() + FAREWELL));
+        if ready.is_ok_and(|ready| ready[0]) {
+            running.agent.ended(FAREWELL);
         }
     }
 

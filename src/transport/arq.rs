@@ -11,7 +11,7 @@ use std::io;
 use super::frame::PREFIX;
 use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options};
-use crate::contract::{Congestion, Delivery, Framing, Guarantees, Lane, Ordering};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::{Error, Result};
 use crate::figures::TcpView;
 use crate::time::Nanos;
@@ -38,6 +38,7 @@ static INFO: Info = Info {
         delivery: Delivery::Reliable,
         ordering: Ordering::Ordered,
         framing: Framing::ByteStream,
+        ending: Ending::Told,
         congestion: Congestion::Controlled,
         encrypted: false,
         largest_message: None,

@@ -22,7 +22,7 @@ use super::knock::{self, Unanswered, knock};
 use super::options;
 use super::udp::{self, RCVBUF, not_ip};
 use super::*;
-use crate::contract::{Congestion, Delivery, Framing, Ordering};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Ordering};
 use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error, past_network_errors};
 use crate::datapath::option::{self, Buffer};
 use crate::error::Error;
@@ -63,6 +63,7 @@ static INFO: Info = Info {
         delivery: Delivery::BestEffort,
         ordering: Ordering::Unordered,
         framing: Framing::Messages,
+        ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,
         encrypted: false,
         largest_message: Some(LARGEST),

@@ -13,7 +13,7 @@ use conn::{Full, Time, connect};
 use super::hello::{Hello, Token};
 use super::options;
 use super::*;
-use crate::contract::{Congestion, Delivery, Framing, Ordering};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Ordering};
 use crate::error::Error;
 use crate::rng::{STEP, first};
 use crate::time::Manual;
@@ -70,6 +70,7 @@ static MEM: Info = Info {
         delivery: Delivery::Reliable,
         ordering: Ordering::Ordered,
         framing: Framing::Messages,
+        ending: Ending::Told,
         congestion: Congestion::Backpressure,
         encrypted: false,
         largest_message: Some(LARGEST),
@@ -89,6 +90,7 @@ static LOSSY: Info = Info {
         delivery: Delivery::BestEffort,
         ordering: Ordering::Ordered,
         framing: Framing::Messages,
+        ending: Ending::Told,
         congestion: Congestion::Uncontrolled,
         encrypted: false,
         largest_message: Some(LARGEST),

@@ -37,6 +37,7 @@ pub mod door;
 mod frame;
 pub mod hello;
 mod icmp;
+mod kcp;
 mod knock;
 mod lobby;
 pub mod mem;
@@ -64,6 +65,7 @@ pub const ALL: &[&dyn Transport] = &[
     &unix::UnixStream,
     &unixgram::UnixDatagram,
     &pipe::Pipes,
+    &kcp::Kcp,
     &arq::Arq,
     &sim_datagram::SimDatagram,
 ];

@@ -99,6 +99,20 @@ pub(super) const MIN_RTO: Meaning = Meaning::always(
     "min-rto",
     "it decides how long the last message of a burst, once lost, waits to be sent again",
 );
+pub(super) const KCP_NODELAY: Meaning = Meaning::always(
+    "nodelay",
+    "it decides how soon a lost message is sent again, and how that grows",
+);
+pub(super) const INTERVAL: Meaning = Meaning::always(
+    "interval",
+    "timeouts are noticed, and unflushed messages leave, at this pace only",
+);
+pub(super) const RESEND: Meaning = Meaning::always(
+    "resend",
+    "it decides how soon a lost message is sent again while others follow it",
+);
+pub(super) const FLUSH: Meaning =
+    Meaning::always("flush", "without it each message waits for the protocol's own clock");
 pub(super) const LOSS: Meaning =
     Meaning::always("loss", "more loss means fewer messages that arrive");
 pub(super) const SEED: Meaning = Meaning::always("seed", "it decides which messages are lost");

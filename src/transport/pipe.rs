@@ -14,7 +14,9 @@ use super::options;
 use super::stream::{Engines, Flavour, check_engine};
 use super::unix::{check, dial_stream, listen_stream, refuse_handed};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
-use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach, Side};
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
+};
 use crate::datapath::pipe::{self, Pipe};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
@@ -33,6 +35,7 @@ static INFO: Info = Info {
         delivery: Delivery::Reliable,
         ordering: Ordering::Ordered,
         framing: Framing::ByteStream,
+        ending: Ending::Told,
         congestion: Congestion::Backpressure,
         encrypted: false,
         largest_message: None,

@@ -6,7 +6,7 @@ use std::io;
 
 use super::userspace::{Counts, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, PeerKind, Progress, Reach};
-use crate::contract::{Congestion, Delivery, Framing, Guarantees, Lane, Ordering};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::Result;
 use crate::time::Nanos;
 
@@ -31,6 +31,7 @@ static INFO: Info = Info {
         delivery: Delivery::BestEffort,
         ordering: Ordering::Unordered,
         framing: Framing::Messages,
+        ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,
         encrypted: false,
         largest_message: Some(LARGEST),

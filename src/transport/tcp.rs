@@ -10,7 +10,9 @@ use super::lobby::{StreamListener, present};
 use super::options;
 use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
-use crate::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach, Side};
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
+};
 use crate::datapath::option;
 use crate::datapath::stamps::{Counts, Stamps};
 use crate::datapath::stream::Counted;
@@ -34,6 +36,7 @@ static INFO: Info = Info {
         delivery: Delivery::Reliable,
         ordering: Ordering::Ordered,
         framing: Framing::ByteStream,
+        ending: Ending::Told,
         congestion: Congestion::Controlled,
         encrypted: false,
         largest_message: None,

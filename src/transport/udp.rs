@@ -12,7 +12,7 @@ use super::hello::{self, Hello};
 use super::knock::{self, Gate, Late};
 use super::options;
 use super::*;
-use crate::contract::{Congestion, Delivery, Framing, Ordering, Side};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Ordering, Side};
 use crate::datapath::datagram::{
     Binding, DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, SendBatch, SendEngine, is_full,
     is_network_error, past_network_errors,
@@ -46,6 +46,7 @@ static INFO: Info = Info {
         delivery: Delivery::BestEffort,
         ordering: Ordering::Unordered,
         framing: Framing::Messages,
+        ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,
         encrypted: false,
         largest_message: Some(LARGEST),

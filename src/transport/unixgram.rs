@@ -20,8 +20,8 @@ use super::{
     Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Progress, Transport, lane_0_only,
 };
 use crate::contract::{
-    Congestion, Delivery, Framing, Guarantees, Inbox, Lane, Ordering, Patience, PeerKind, Reach,
-    Sink, Source,
+    Congestion, Delivery, Ending, Framing, Guarantees, Inbox, Lane, Ordering, Patience, PeerKind,
+    Reach, Sink, Source,
 };
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stream::Counted;
@@ -52,6 +52,7 @@ static INFO: Info = Info {
         delivery: Delivery::Reliable,
         ordering: Ordering::Ordered,
         framing: Framing::Messages,
+        ending: Ending::Told,
         congestion: Congestion::Backpressure,
         encrypted: false,
         largest_message: Some(LARGEST as u64),

@@ -83,12 +83,12 @@ pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn 
 
 /// A half that receives what [`sender`] sends over a path that may hold on to it for `transit`.
 pub(super) fn receiver(
-    framing: Framing,
+    promised: &Guarantees,
     tag: u32,
     transit: Nanos,
     timing: Timing,
 ) -> Box<dyn Half> {
-    Box::new(receiver::Receiver::new(framing, tag, None).over(transit).timed(timing))
+    Box::new(receiver::Receiver::new(promised, tag, None).over(transit).timed(timing))
 }
 
 /// All flows of one direction, summed up; connecting is apart.
@@ -368,8 +368,8 @@ impl Task for BulkTask {
         let framing = part.guarantees.framing;
         let Terms { size, call, cargo, .. } = &self.terms;
         if !sends {
-            let (tag, transit, keeper) = (part.tag, part.transit, self.keeper(part));
-            let receiver = receiver::Receiver::new(framing, tag, keeper).over(transit);
+            let (tag, transit, promised) = (part.tag, part.transit, part.guarantees);
+            let receiver = receiver::Receiver::new(&promised, tag, self.keeper(part)).over(transit);
             return Box::new(receiver.timed(self.timing()));
         }
         let sender = sender::Sender::new(self.stop(part.flow, framing), *size, *call, part.tag);

@@ -326,11 +326,10 @@ impl Task for CbrTask {
         let direction = self.flows().get(flow).copied().flatten();
         let sends = (part.side == Side::Near) == (direction == Some(Direction::Up));
         let Some(period) = self.period() else {
-            let framing = part.guarantees.framing;
             return if sends {
                 bulk::sender(self.blast_stop(), self.size, CALL, part.tag)
             } else {
-                bulk::receiver(framing, part.tag, part.transit, self.timing())
+                bulk::receiver(&part.guarantees, part.tag, part.transit, self.timing())
             };
         };
         if !sends {

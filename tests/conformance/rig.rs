@@ -6,7 +6,7 @@ use std::thread;
 
 use deadheat::Error;
 use deadheat::contract::{
-    Delivery, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Sink, Source,
+    Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Sink, Source,
 };
 use deadheat::datapath::buffer::{PERIOD, pattern};
 use deadheat::spec::Kind;
@@ -406,7 +406,7 @@ pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn
         });
         // A datagram flow has no end of its own: it is over when all is there or, as some may be lost,
         // when it stays quiet after the last send.
-        while promised.framing == Framing::ByteStream || basin.bytes < total {
+        while promised.ending == Ending::Told || basin.bytes < total {
             patience.check();
             tend(to);
             let over = sent_all.load(Atomic::Acquire);

@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use deadheat::contract::{Congestion, Delivery, Framing, Guarantees, Ordering, PeerKind, Reach};
+use deadheat::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach,
+};
 use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
@@ -101,6 +103,9 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
         },
         if guarantees.encrypted { "encrypted" } else { "not encrypted" },
     ];
+    if guarantees.ending == Ending::Silent {
+        words.push("the end of a direction is not told");
+    }
     if peer == PeerKind::Kernel {
         words.push("answered by the far kernel");
     }

@@ -1,9 +1,10 @@
 //! The receiving half: counts what arrives, and knows when it was the last.
 //!
 //! A byte stream says itself when it ends. For messages, control says how many were sent; the
-//! receiver then waits until they are all there, or until nothing has come for a while.
+//! receiver then waits until they are all there or, where they may be lost, until nothing has come for
+//! a while.
 
-use crate::contract::{Action, FileAt, Framing, Lane, Sink};
+use crate::contract::{Action, Delivery, FileAt, Framing, Guarantees, Lane, Sink};
 use crate::error::Error;
 use crate::figures::Tally;
 use crate::time::Nanos;
@@ -15,6 +16,7 @@ use super::marks::{Marks, Timing};
 
 pub(super) struct Receiver {
     framing: Framing,
+    delivery: Delivery,
     tag: u32,
     seen: SeqWindow,
     received: Tally,
@@ -32,9 +34,10 @@ pub(super) struct Receiver {
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Receiver {
-    pub(super) fn new(framing: Framing, tag: u32, keeper: Option<Keeper>) -> Receiver {
+    pub(super) fn new(promised: &Guarantees, tag: u32, keeper: Option<Keeper>) -> Receiver {
         Receiver {
-            framing,
+            framing: promised.framing,
+            delivery: promised.delivery,
             tag,
             seen: SeqWindow::new(),
             received: Tally::default(),
@@ -64,7 +67,8 @@ impl Receiver {
             return false;
         };
         let last = self.marks.last().unwrap_or_default();
-        self.received.messages >= sent.messages || now - last.max(told) >= self.quiet
+        self.received.messages >= sent.messages
+            || (self.delivery == Delivery::BestEffort && now - last.max(told) >= self.quiet)
     }
 }
 
@@ -168,6 +172,8 @@ impl Sink for Receiver {
 
 #[cfg(test)]
 mod tests {
+    use crate::contract::promises::{BYTE_STREAM, DATAGRAMS};
+
     use super::*;
     use crate::contract::shelf::Shelf;
 
@@ -182,8 +188,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_again_until_it_arrives_is_waited_for() {
+        let reliable = Guarantees { delivery: Delivery::Reliable, ..DATAGRAMS };
+        let mut receiver = Receiver::new(&reliable, 7, None);
+        receiver.take(&message(0));
+        receiver.on_drained(Nanos(1_000));
+        receiver.on_peer_finished(Nanos(2_000), sent(2));
+        assert_eq!(receiver.poll(Nanos::from_secs(9), &mut []), Action::Drain);
+        receiver.take(&message(1));
+        assert_eq!(receiver.poll(Nanos::from_secs(9), &mut []), Action::Done);
+    }
+
+    #[test]
     fn it_waits_for_the_tail_and_gives_up_when_all_is_quiet() {
-        let mut receiver = Receiver::new(Framing::Messages, 7, None);
+        let mut receiver = Receiver::new(&DATAGRAMS, 7, None);
         receiver.take(&message(0));
         receiver.on_drained(Nanos(1_000));
         receiver.on_peer_finished(Nanos(2_000), sent(3));
@@ -200,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_last_message_ends_it_at_once() {
-        let mut receiver = Receiver::new(Framing::Messages, 7, None);
+        let mut receiver = Receiver::new(&DATAGRAMS, 7, None);
         receiver.on_peer_finished(Nanos(1), sent(1));
         receiver.take(&message(0));
         receiver.on_drained(Nanos(2));
@@ -209,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_stream_ends_when_it_says_so_and_not_before() {
-        let mut receiver = Receiver::new(Framing::ByteStream, 7, None);
+        let mut receiver = Receiver::new(&BYTE_STREAM, 7, None);
         receiver.take(&[0; 5000]);
         receiver.on_drained(Nanos(1));
         receiver.on_peer_finished(Nanos(2), sent(0));
@@ -222,7 +240,7 @@ mod tests {
     #[test]
     fn it_waits_for_what_the_path_may_still_hold() {
         let ms = Nanos::from_millis;
-        let mut receiver = Receiver::new(Framing::Messages, 7, None).over(ms(300));
+        let mut receiver = Receiver::new(&DATAGRAMS, 7, None).over(ms(300));
         let sent = Tally { messages: 2, ..Tally::default() };
         receiver.on_peer_finished(ms(10), sent);
         assert_eq!(receiver.poll(ms(509), &mut []), Action::Drain);
@@ -234,7 +252,7 @@ mod tests {
 
     #[test]
     fn copies_reordering_and_strangers_are_told_apart() {
-        let mut receiver = Receiver::new(Framing::Messages, 7, None);
+        let mut receiver = Receiver::new(&DATAGRAMS, 7, None);
         for seq in [0, 2, 1, 2] {
             receiver.take(&message(seq));
         }
@@ -245,13 +263,13 @@ mod tests {
 
     #[test]
     fn it_misses_what_was_overtaken_until_it_comes_after_all() {
-        let mut receiver = Receiver::new(Framing::Messages, 7, None);
+        let mut receiver = Receiver::new(&DATAGRAMS, 7, None);
         let mut lost = |seq| {
             receiver.take(&message(seq));
             receiver.standing(Nanos(0)).lost
         };
         assert_eq!([0, 3, 1, 1, 4].map(&mut lost), [0, 2, 1, 1, 1].map(Some));
-        let mut stream = Receiver::new(Framing::ByteStream, 7, None);
+        let mut stream = Receiver::new(&BYTE_STREAM, 7, None);
         stream.take(&[0; 9]);
         let standing = stream.standing(Nanos(0));
         assert_eq!((standing.lost, standing.received.bytes), (None, 9));
@@ -260,7 +278,7 @@ mod tests {
     #[test]
     fn a_message_beyond_the_end_of_the_content_is_a_stranger() {
         let keeper = Keeper::new(0, 100).in_messages(88);
-        let mut receiver = Receiver::new(Framing::Messages, 7, Some(keeper));
+        let mut receiver = Receiver::new(&DATAGRAMS, 7, Some(keeper));
         for seq in [0, 1, 2, u64::MAX] {
             receiver.take(&message(seq));
         }
@@ -272,7 +290,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_ends_it_with_the_reason() {
         let keeper = Keeper::new(0, 100).into_store(Shelf::full_from(0).store());
-        let mut receiver = Receiver::new(Framing::ByteStream, 7, Some(keeper));
+        let mut receiver = Receiver::new(&BYTE_STREAM, 7, Some(keeper));
         assert_eq!(receiver.poll(Nanos(1), &mut []), Action::Drain);
         receiver.take(b"abc");
         assert_eq!(receiver.poll(Nanos(2), &mut []), Action::Fail);

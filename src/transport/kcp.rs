@@ -1,0 +1,416 @@
+//! KCP (github.com/skywind3000/kcp) by the crate `kcp`: reliable, ordered messages over UDP, with timers
+//! and fast retransmission set for latency and, in most of its modes, no congestion control.
+//!
+//! The protocol thinks in milliseconds and, left to itself, sends every `interval` only, 10 ms at the
+//! least. Here what is written and what is to be acknowledged leaves at once (`flush=on`), as programs that
+//! care about latency have it; `flush=off` shows what it does by itself.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kcp::Kcp as Machine;
+
+use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
+use super::{Effective, Info, Key, Kind, PeerKind, Reach, options};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
+use crate::error::{Error, Result};
+use crate::spec::Settings;
+use crate::time::Nanos;
+
+/// The transport.
+#[derive(Clone, Copy)]
+pub(super) struct Kcp;
+
+/// The most segments of one message: 127, as the machine refuses more than that.
+const MOST_SEGMENTS: u64 = 127;
+
+/// The largest message in bytes: 127 segments in packets of 576 bytes over IPv6.
+const LARGEST: u64 = MOST_SEGMENTS * (576 - 40 - 8 - HEADER);
+
+/// The bytes of the header in front of each segment.
+const HEADER: u64 = 24;
+
+static INFO: Info = Info {
+    id: "kcp",
+    label: "KCP",
+    colour: "#b5417c",
+    implementation: env!("DEADHEAT_KCP"),
+    summary: "reliable messages over UDP, tuned for latency, without congestion control unless asked",
+    guarantees: Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::Messages,
+        ending: Ending::Silent,
+        congestion: Congestion::Uncontrolled,
+        encrypted: false,
+        largest_message: Some(LARGEST),
+    },
+    peer: PeerKind::Process,
+    reach: Reach::Network,
+    framing_bytes: 0,
+    options: &[
+        options::CC,
+        options::KCP_NODELAY,
+        options::INTERVAL,
+        options::RESEND,
+        options::MIN_RTO,
+        options::FLUSH,
+        options::WINDOW,
+        options::MTU,
+        options::IO,
+        options::RX,
+        options::SNDBUF,
+        options::RCVBUF,
+    ],
+    keys: &[
+        Key {
+            name: "mode",
+            kind: Kind::Choice(&["default", "normal", "fast", "turbo"]),
+            default: "turbo",
+            doc: "the settings of KCP's own test (default, normal, fast) or of its manual (turbo: \
+                  nodelay=on,interval=10ms,resend=2,cc=none); single keys come on top",
+        },
+        Key {
+            name: "cc",
+            kind: Kind::Choice(&["kcp", "none"]),
+            default: "",
+            doc: "congestion control: KCP's own, or nothing but the window; not set: none, and kcp in \
+                  mode=default",
+        },
+        Key {
+            name: "nodelay",
+            kind: Kind::Switch,
+            default: "",
+            doc: "on: timeouts from 30 ms and grow by half; off: from 100 ms and double; not set: as the mode",
+        },
+        Key {
+            name: "interval",
+            kind: Kind::Span(10_000_000, 5_000_000_000),
+            default: "10ms",
+            doc: "the protocol's own clock, at which it looks for what to send again",
+        },
+        Key {
+            name: "resend",
+            kind: Kind::Count(0, 100),
+            default: "",
+            doc: "how many later acknowledgements have a segment sent again; 0: only its timeout does; not \
+                  set: as the mode",
+        },
+        Key {
+            name: "min-rto",
+            kind: Kind::Span(1_000_000, 60_000_000_000),
+            default: "",
+            doc: "the shortest retransmission timeout, in whole milliseconds; not set: as nodelay, and 10ms \
+                  in mode=fast",
+        },
+        Key {
+            name: "window",
+            kind: Kind::Count(1, 65_535),
+            default: "128",
+            doc: "segments that may be under way; the receiver has room for 128 at least",
+        },
+        Key {
+            name: "flush",
+            kind: Kind::Switch,
+            default: "on",
+            doc: "on: what is written leaves at once; off: at the next interval",
+        },
+        MTU,
+    ],
+};
+
+impl Userspace for Kcp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        let tuning = Tuning::new(opening.knobs);
+        let packets = Packets::default();
+        // Each flow has a socket of its own, so all may have one number.
+        let mut machine = Machine::new(1, packets.clone());
+        let datagram = opening.mtu.saturating_sub(opening.headers()) as usize;
+        machine.set_mtu(datagram).map_err(|_| {
+            Error::usage(format!(
+                "`{}` takes packets of 78 bytes and more, and the path takes packets of {} bytes; raise \
+                 its mtu",
+                INFO.id, opening.mtu
+            ))
+        })?;
+        machine.set_nodelay(
+            tuning.nodelay,
+            tuning.interval as i32,
+            tuning.resend as i32,
+            !tuning.is_controlled,
+        );
+        machine.set_wndsize(tuning.window, tuning.window);
+        if let Some(least) = tuning.min_rto {
+            machine.set_rx_minrto(least);
+        }
+        Ok(Box::new(End {
+            machine,
+            packets,
+            tuning,
+            mode: opening.knobs.text("mode").unwrap_or_default().to_owned(),
+            message: Vec::new(),
+            due: None,
+            is_fresh: false,
+            mtu: opening.mtu,
+        }))
+    }
+}
+
+/// The knobs as the machine takes them; times in milliseconds.
+#[derive(Debug, Clone, Copy)]
+struct Tuning {
+    nodelay: bool,
+    interval: u32,
+    resend: u32,
+    is_controlled: bool,
+    min_rto: Option<u32>,
+    window: u16,
+    flushes: bool,
+}
+
+impl Tuning {
+    fn new(knobs: &Settings) -> Tuning {
+        // nodelay, resend, congestion control and the least timeout of test.cpp and README.en.md.
+        let (nodelay, resend, is_controlled, min_rto) = match knobs.text("mode") {
+            Some("default") => (false, 0, true, None),
+            Some("normal") => (false, 0, false, None),
+            Some("fast") => (true, 1, false, Some(10)),
+            _ => (true, 2, false, None),
+        };
+        let ms = |key| knobs.span(key).map(|span| (span.0 / 1_000_000).max(1) as u32);
+        Tuning {
+            nodelay: knobs.switch("nodelay").unwrap_or(nodelay),
+            interval: ms("interval").unwrap_or(10),
+            resend: knobs.count("resend").map_or(resend, |count| count as u32),
+            is_controlled: knobs.text("cc").map_or(is_controlled, |cc| cc == "kcp"),
+            min_rto: ms("min-rto").or(min_rto),
+            window: knobs.count("window").map_or(128, |count| count as u16),
+            flushes: knobs.switch("flush").unwrap_or(true),
+        }
+    }
+}
+
+/// What the machine has put out, for whoever carries it. Each write is one datagram.
+#[derive(Debug, Clone, Default)]
+struct Packets(Arc<Mutex<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    /// The lengths of the datagrams in `bytes`, and how many of both are gone.
+    lengths: Vec<usize>,
+    taken: usize,
+    taken_bytes: usize,
+    /// The first segment that was never sent.
+    fresh: u32,
+    packets: u64,
+    resent: u64,
+}
+
+impl Packets {
+    fn with<T>(&self, act: impl FnOnce(&mut Waiting) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for Packets {
+    fn write(&mut self, datagram: &[u8]) -> io::Result<usize> {
+        self.with(|waiting| {
+            waiting.count(datagram);
+            waiting.bytes.extend_from_slice(datagram);
+            waiting.lengths.push(datagram.len());
+        });
+        Ok(datagram.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Waiting {
+    /// Appends the next datagram to `batch`; its length.
+    fn take(&mut self, batch: &mut Vec<u8>) -> Option<usize> {
+        let Some(len) = self.lengths.get(self.taken).copied() else {
+            self.bytes.clear();
+            self.lengths.clear();
+            (self.taken, self.taken_bytes) = (0, 0);
+            return None;
+        };
+        batch.extend_from_slice(&self.bytes[self.taken_bytes..self.taken_bytes + len]);
+        self.taken += 1;
+        self.taken_bytes += len;
+        Some(len)
+    }
+
+    /// Counts the segments of a datagram that carry data.
+    fn count(&mut self, datagram: &[u8]) {
+        const PUSH: u8 = 81;
+        let (mut at, mut is_new) = (0, false);
+        while let Some(header) = datagram.get(at..at + HEADER as usize) {
+            let word = |at: usize| {
+                header[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_le_bytes(*bytes))
+            };
+            let (number, len) = (word(12), word(20));
+            if header[4] == PUSH {
+                if (number.wrapping_sub(self.fresh) as i32) < 0 {
+                    self.resent += 1;
+                } else {
+                    self.fresh = number.wrapping_add(1);
+                    is_new = true;
+                }
+            }
+            at += HEADER as usize + len as usize;
+        }
+        self.packets += u64::from(is_new);
+    }
+}
+
+/// One end.
+struct End {
+    machine: Machine<Packets>,
+    packets: Packets,
+    tuning: Tuning,
+    mode: String,
+    /// Where a message is put together.
+    message: Vec<u8>,
+    due: Option<Nanos>,
+    /// There is something new to send or to acknowledge.
+    is_fresh: bool,
+    mtu: u32,
+}
+
+/// The machine's clock, which wraps after 49 days as it expects.
+fn milliseconds(now: Nanos) -> u32 {
+    (now.0 / 1_000_000) as u32
+}
+
+impl End {
+    /// Tells the machine the time; it sends what its own clock wants to.
+    fn tick(&mut self, now: Nanos) {
+        // Writing into memory does not fail.
+        let _ = self.machine.update(milliseconds(now));
+    }
+
+    /// Plans the next look. Nothing is due while nothing is under way: the peer asks where it must.
+    fn plan(&mut self, now: Nanos) {
+        self.due = (self.is_fresh || self.machine.wait_snd() > 0).then(|| {
+            let wait = self.machine.check(milliseconds(now)).max(1);
+            Nanos((now.0 / 1_000_000 + u64::from(wait)) * 1_000_000)
+        });
+    }
+}
+
+impl Protocol for End {
+    fn state(&self) -> State {
+        match self.machine.is_dead_link() {
+            true => State::Closed("KCP sent one segment 20 times in vain (dead link)".to_owned()),
+            false => State::Open,
+        }
+    }
+
+    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+        self.tick(now);
+        // What makes no sense is ignored.
+        if self.machine.input(datagram).is_ok() {
+            self.is_fresh = true;
+        }
+        self.plan(now);
+    }
+
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+        if self.is_fresh && self.tuning.flushes {
+            self.is_fresh = false;
+            self.tick(now);
+            let _ = self.machine.flush();
+            self.plan(now);
+        }
+        self.packets.with(|waiting| waiting.take(batch))
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.due
+    }
+
+    fn on_deadline(&mut self, now: Nanos) {
+        if self.due.is_none_or(|due| due > now) {
+            return;
+        }
+        self.tick(now);
+        if self.tuning.flushes {
+            let _ = self.machine.flush();
+        }
+        self.is_fresh &= !self.tuning.flushes && self.machine.wait_snd() > 0;
+        self.plan(now);
+    }
+
+    fn room(&self, _lane: Lane) -> usize {
+        match self.machine.wait_snd() < usize::from(self.tuning.window) {
+            true => LARGEST as usize,
+            false => 0,
+        }
+    }
+
+    fn write(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+        self.machine.send(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+        self.is_fresh = true;
+        if self.due.is_none() {
+            self.tick(now);
+            self.plan(now);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        while let Ok(len) = self.machine.peeksize() {
+            if self.message.len() < len {
+                self.message.resize(len, 0);
+            }
+            let Ok(len) = self.machine.recv(&mut self.message) else { return };
+            take(Lane(0), &self.message[..len]);
+        }
+    }
+
+    /// KCP has no end of its own.
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {}
+
+    fn has_ended(&self, _lane: Lane) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        self.machine.wait_snd() == 0
+    }
+
+    fn counts(&self) -> Counts {
+        self.packets.with(|waiting| Counts {
+            packets: Some(waiting.packets),
+            resent: Some(waiting.resent),
+            header_bytes: HEADER,
+        })
+    }
+
+    fn effective(&self) -> Effective {
+        let tuning = &self.tuning;
+        let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
+        let least = tuning.min_rto.unwrap_or(if tuning.nodelay { 30 } else { 100 });
+        [
+            ("mode", self.mode.clone()),
+            ("cc", if tuning.is_controlled { "kcp" } else { "none" }.to_owned()),
+            ("nodelay", switch(tuning.nodelay)),
+            ("interval", format!("{} ms", tuning.interval)),
+            ("resend", tuning.resend.to_string()),
+            ("min-rto", format!("{least} ms")),
+            ("window", self.machine.snd_wnd().to_string()),
+            ("flush", switch(tuning.flushes)),
+            ("mtu", format!("{} B", self.mtu)),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
+    }
+}
