@@ -228,14 +228,21 @@ mod tests {
     use crate::rng::SplitMix64;
     use crate::spec::{Settings, Spec};
     use crate::time::{Clock, Manual};
+    use crate::transport::hello::Token;
     use crate::transport::userspace::OverPath;
     use crate::transport::{Conn, Progress};
 
     fn end(side: Side, clock: &Manual) -> OverPath {
         let knobs = Settings::check(&Spec::parse("arq:min-rto=50ms").unwrap(), INFO.keys);
         let knobs = knobs.unwrap();
-        let opening =
-            Opening { side, knobs: &knobs, largest_message: 3_000, mtu: 1_500, ip_header: 20 };
+        let opening = Opening {
+            side,
+            token: Token::from_bytes([7; 16]),
+            knobs: &knobs,
+            largest_message: 3_000,
+            mtu: 1_500,
+            ip_header: 20,
+        };
         OverPath::open(&Arq, &opening, clock).unwrap()
     }
 

@@ -47,6 +47,11 @@ impl Token {
         Token(bytes)
     }
 
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     /// Four bytes of it that mark each message of the trial, to tell strays apart.
     pub fn tag(&self) -> u32 {
         u32::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])

@@ -43,6 +43,7 @@ mod lobby;
 pub mod mem;
 pub mod options;
 mod pipe;
+mod quic;
 mod sim_datagram;
 mod stream;
 mod tcp;
@@ -65,6 +66,8 @@ pub const ALL: &[&dyn Transport] = &[
     &unix::UnixStream,
     &unixgram::UnixDatagram,
     &pipe::Pipes,
+    &quic::Quic,
+    &quic::QuicDatagram,
     &kcp::Kcp,
     &arq::Arq,
     &sim_datagram::SimDatagram,
@@ -274,7 +277,8 @@ pub trait Conn: Send {
     }
 
     /// When a protocol in user space next wants `on_deadline`. Of the kernel's transports only one
-    /// with a backlog has this, where [`Conn::fd`] does not show when there is room again.
+    /// with a backlog has this, where [`Conn::fd`] does not show when there is room again. Nobody may
+    /// sleep past it, and so not in a call with [`Patience::Block`].
     fn next_deadline(&self) -> Option<Nanos> {
         None
     }

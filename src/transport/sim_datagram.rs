@@ -154,12 +154,14 @@ mod tests {
     use crate::spec::Settings;
     use crate::time::Manual;
     use crate::transport::Conn;
+    use crate::transport::hello::Token;
     use crate::transport::userspace::OverPath;
 
     fn end() -> OverPath {
         let knobs = Settings::default();
         let opening = Opening {
             side: Side::Near,
+            token: Token::from_bytes([7; 16]),
             knobs: &knobs,
             largest_message: 1_000,
             mtu: 1_500,

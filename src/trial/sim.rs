@@ -29,6 +29,7 @@ use crate::path::network::{Link, Network};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::Contender;
+use crate::transport::hello::Token;
 use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
 use crate::workload::{Part, Task};
 use flight::{Cutter, MOST_PARTS};
@@ -264,12 +265,20 @@ struct Cast<'a> {
 }
 
 impl Cast<'_> {
+    /// What an end would have from its hello; here it follows from the seed.
+    fn token(&self, flow: u16) -> Token {
+        let mut draws = SplitMix64::new(self.order.seed ^ u64::from(flow));
+        let mut bytes = [0; 16];
+        for half in bytes.chunks_exact_mut(8) {
+            half.copy_from_slice(&draws.next_u64().to_be_bytes());
+        }
+        Token::from_bytes(bytes)
+    }
+
     /// One end of each flow.
     fn host(&self, side: Side) -> Result<Vec<end::End>> {
         let flows = self.task.flows().len();
-        (0..flows as u16)
-            .map(|flow| Ok(end::End::new(self.flow(side, flow, flows)?, BEGIN)))
-            .collect()
+        (0..flows as u16).map(|flow| Ok(end::End::new(self.flow(side, flow, flows)?))).collect()
     }
 
     fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<Flow<OverPath>> {
@@ -278,6 +287,7 @@ impl Cast<'_> {
         let asked = knobs.size("mtu").map_or(u64::MAX, |mtu| mtu.0);
         let opening = Opening {
             side,
+            token: self.token(flow),
             knobs,
             largest_message,
             mtu: self.cutter.mtu.min(asked) as u32,

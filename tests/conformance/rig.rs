@@ -205,8 +205,14 @@ pub(crate) fn send(conn: &mut dyn Conn, message: &[u8]) -> Progress {
     conn.send(Lane(0), message).unwrap()
 }
 
-pub(crate) fn receive(conn: &mut dyn Conn, patience: Patience) -> Vec<Vec<u8>> {
+/// How to wait for what arrives: nobody sleeps past a protocol's deadline.
+pub(crate) fn patience(conn: &dyn Conn) -> Patience {
+    if conn.next_deadline().is_some() { Patience::None } else { Patience::Block }
+}
+
+pub(crate) fn receive(conn: &mut dyn Conn, wanted: Patience) -> Vec<Vec<u8>> {
     tend(conn);
+    let patience = if wanted == Patience::Block { patience(conn) } else { wanted };
     let mut inbox = Kept::default();
     conn.receive(patience, &mut inbox).unwrap();
     inbox.0
@@ -380,7 +386,7 @@ impl Sink for Basin {
 /// Sends `total` bytes and checks every one that arrives.
 pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn, total: u64) {
     let promised = contender.transport.info().guarantees;
-    let patience = Deadline::new(contender);
+    let deadline = Deadline::new(contender);
     let sent_all = AtomicBool::new(false);
     let mut feed = Feed { left: total, stamped: 0, content: Content::new() };
     let mut basin = Basin {
@@ -393,24 +399,24 @@ pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn
     thread::scope(|scope| {
         scope.spawn(|| {
             while feed.left > 0 {
-                patience.check();
+                deadline.check();
                 tend(from);
                 from.pump(&mut feed).unwrap();
             }
             sent_all.store(true, Atomic::Release);
             from.finish().unwrap();
             while from.has_backlog() {
-                patience.check();
+                deadline.check();
                 tend(from);
             }
         });
         // A datagram flow has no end of its own: it is over when all is there or, as some may be lost,
         // when it stays quiet after the last send.
         while promised.ending == Ending::Told || basin.bytes < total {
-            patience.check();
+            deadline.check();
             tend(to);
             let over = sent_all.load(Atomic::Acquire);
-            match to.drain(Patience::Block, &mut basin).unwrap() {
+            match to.drain(patience(to), &mut basin).unwrap() {
                 Progress::Idle if over && promised.delivery == Delivery::BestEffort => break,
                 Progress::Moved | Progress::Idle => {}
                 Progress::Closed => break,

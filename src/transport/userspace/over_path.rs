@@ -4,9 +4,9 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::protocol::{Opening, Userspace};
+use super::protocol::{Opening, State, Userspace};
 use super::session::Session;
-use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::error::Result;
 use crate::figures::{ConnStats, TcpView};
 use crate::time::{Clock, Manual, Nanos};
@@ -19,6 +19,8 @@ pub struct OverPath {
     clock: Manual,
     /// That sent, and that received.
     calls: [u64; 2],
+    began: Nanos,
+    opened: Nanos,
 }
 
 impl OverPath {
@@ -32,8 +34,27 @@ impl OverPath {
         opening: &Opening<'_>,
         clock: &Manual,
     ) -> Result<OverPath> {
-        let session = Session::open(transport, opening)?;
-        Ok(OverPath { session, clock: clock.clone(), calls: [0; 2] })
+        let mut session = Session::open(transport, opening)?;
+        let began = clock.now();
+        if opening.side == Side::Near {
+            session.protocol.start(began);
+        }
+        Ok(OverPath { session, clock: clock.clone(), calls: [0; 2], began, opened: began })
+    }
+
+    /// Whether the handshake is over; notes when it was.
+    ///
+    /// # Errors
+    /// Where the protocol closed the connection instead.
+    pub fn has_opened(&mut self) -> io::Result<bool> {
+        match self.session.protocol.state() {
+            State::Open => {
+                self.opened = self.clock.now();
+                Ok(true)
+            }
+            State::Handshaking => Ok(false),
+            State::Closed(why) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)),
+        }
     }
 
     /// A datagram arrived.
@@ -99,7 +120,13 @@ impl Conn for OverPath {
 
     fn stats(&self) -> ConnStats {
         let [send_calls, receive_calls] = self.calls;
-        ConnStats { send_calls, receive_calls, socket_drops: Some(0), ..self.session.stats() }
+        ConnStats {
+            connect_ns: (self.opened - self.began).0,
+            send_calls,
+            receive_calls,
+            socket_drops: Some(0),
+            ..self.session.stats()
+        }
     }
 
     fn view(&self) -> Option<TcpView> {

@@ -134,6 +134,7 @@ impl OverUdp {
         let asked = knobs.size("mtu").map_or(MTU, |mtu| mtu.0);
         let opening = Opening {
             side: ends.side,
+            token: ends.hello.token,
             knobs,
             largest_message,
             mtu: path.min(asked) as u32,

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::figures::TcpView;
 use crate::spec::Settings;
 use crate::time::Nanos;
+use crate::transport::hello::Token;
 use crate::transport::{Effective, Info};
 
 /// The bytes of a UDP header (RFC 768), which every datagram has in front of it.
@@ -33,6 +34,8 @@ pub trait Userspace: Sync {
 pub struct Opening<'a> {
     /// Which end.
     pub side: Side,
+    /// What the two ends of this trial share, and no other trial has.
+    pub token: Token,
     /// The contender's knobs.
     pub knobs: &'a Settings,
     /// The largest message in bytes. There has to be room for one, framing included.

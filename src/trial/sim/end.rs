@@ -62,21 +62,32 @@ impl Watch for Told {
 }
 
 impl End {
-    /// A flow that begins at `now`.
-    pub(super) fn new(mut flow: Flow<OverPath>, now: Nanos) -> End {
-        let turns = Some(flow.begin(now));
+    /// A flow whose connection is being set up.
+    pub(super) fn new(flow: Flow<OverPath>) -> End {
+        let deadline = flow.conn.next_deadline();
         End {
             flow,
-            turns,
+            turns: None,
             signal: Signal::default(),
             told: Told::default(),
-            wake: Some(now),
-            deadline: None,
+            wake: None,
+            deadline,
             waits_for: WaitsFor::Arrivals,
-            may_transmit: false,
+            may_transmit: true,
             saw_close: false,
             stopped: None,
         }
+    }
+
+    /// Whether its connection is set up.
+    pub(super) fn has_opened(&mut self) -> Result<bool> {
+        self.flow.conn.has_opened().map_err(|e| failed("set up a connection", e))
+    }
+
+    /// The flow begins.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        self.turns = Some(self.flow.begin(now));
+        self.wake = Some(now);
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -107,7 +118,14 @@ impl End {
         self.flow.conn.handle_datagram(datagram);
         self.deadline = self.flow.conn.next_deadline();
         self.may_transmit = true;
-        self.wake = Some(now);
+        self.wake_up(now);
+    }
+
+    /// The flow, once it has begun, takes a turn now.
+    fn wake_up(&mut self, now: Nanos) {
+        if self.turns.is_some() {
+            self.wake = Some(now);
+        }
     }
 
     /// Control says that the other end has sent all it will.
@@ -122,7 +140,7 @@ impl End {
             return Ok(());
         }
         self.may_transmit = true;
-        self.wake = Some(now);
+        self.wake_up(now);
         self.flow.conn.on_deadline(now).map_err(|e| failed("keep the connection up", e))?;
         self.deadline = self.flow.conn.next_deadline();
         Ok(())

@@ -104,7 +104,12 @@ impl World {
         self.ends = near.into_iter().chain(far).collect();
         let deadline = self.start + longest;
         let (mut now, mut here, mut steps) = (self.clock.now(), 0, 0u64);
+        let mut has_begun = false;
         loop {
+            if !has_begun && self.are_set_up()? {
+                has_begun = true;
+                self.ends.iter_mut().for_each(|end| end.begin(now));
+            }
             self.step(now, on_point)?;
             if self.ends.iter().all(End::is_over) {
                 return Ok(());
@@ -124,6 +129,15 @@ impl World {
             now = now.max(next);
             self.clock.advance_to(now);
         }
+    }
+
+    /// Whether all connections are set up: flows begin together, as where control lets them go.
+    fn are_set_up(&mut self) -> Result<bool> {
+        let mut all = true;
+        for end in &mut self.ends {
+            all &= end.has_opened()?;
+        }
+        Ok(all)
     }
 
     /// Everything that happens now.

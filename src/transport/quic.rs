@@ -1,0 +1,158 @@
+//! QUIC (RFC 9000) by quinn-proto: a reliable byte stream (`quic`), or unreliable datagrams (`quic-datagram`,
+//! RFC 9221), both encrypted and congestion-controlled.
+//!
+//! Only the protocol is quinn's. Sockets, batches and waiting are those of every protocol in user space
+//! here, so a difference is the protocol's and not a runtime's. Each direction has one stream of its own.
+//! Windows are the same at both ends and printed. Path MTU discovery is off: packets are as large as `mtu`
+//! says from the start. There is no idle timeout; a trial has a deadline of its own.
+
+use super::frame::PREFIX;
+use super::options::Meaning;
+use super::userspace::{MTU, Opening, Protocol, Userspace};
+use super::{Info, Key, Kind, PeerKind, Reach, options};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Ordering};
+use crate::error::{Error, Result};
+use end::{Carries, End};
+
+mod end;
+mod setup;
+
+/// QUIC streams.
+#[derive(Clone, Copy)]
+pub(super) struct Quic;
+
+/// QUIC datagrams.
+#[derive(Clone, Copy)]
+pub(super) struct QuicDatagram;
+
+/// The largest datagram frame's payload in bytes: an Ethernet's packet less the headers of IPv6 (40), UDP (8),
+/// a short header with its longest packet number (13), the tag (16) and the frame's own (9), rounded down
+/// to the size that `bulk` and `cbr` have by default.
+const LARGEST_DATAGRAM: u64 = 1_400;
+
+/// Bytes around the data of a full packet: a short header (1), a connection ID as long as quinn's (8), a packet
+/// number (2), the authentication tag (16), and a frame's header (8 at most for a stream).
+const AROUND: u64 = 1 + 8 + 2 + 16 + 8;
+
+/// The smallest packet that QUIC works with (RFC 9000, 14).
+const LEAST_PAYLOAD: u32 = 1_200;
+
+static STREAM: Info = Info {
+    id: "quic",
+    label: "QUIC",
+    colour: "#2f6fb7",
+    implementation: env!("DEADHEAT_QUINN_PROTO"),
+    summary: "a reliable, encrypted byte stream over UDP (RFC 9000)",
+    guarantees: Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::ByteStream,
+        ending: Ending::Told,
+        congestion: Congestion::Controlled,
+        encrypted: true,
+        largest_message: None,
+    },
+    peer: PeerKind::Process,
+    reach: Reach::Network,
+    framing_bytes: PREFIX,
+    options: OPTIONS,
+    keys: KEYS,
+};
+
+static DATAGRAM: Info = Info {
+    id: "quic-datagram",
+    label: "QUIC datagrams",
+    colour: "#7fa8d6",
+    summary: "unreliable, encrypted messages over UDP (RFC 9221), held back by congestion control",
+    guarantees: Guarantees {
+        delivery: Delivery::BestEffort,
+        ordering: Ordering::Unordered,
+        framing: Framing::Messages,
+        ending: Ending::Silent,
+        congestion: Congestion::Controlled,
+        encrypted: true,
+        largest_message: Some(LARGEST_DATAGRAM),
+    },
+    framing_bytes: 0,
+    ..STREAM
+};
+
+const OPTIONS: &[Meaning] = &[
+    options::CC,
+    options::CIPHER,
+    options::WINDOW,
+    options::MTU,
+    options::IO,
+    options::RX,
+    options::SNDBUF,
+    options::RCVBUF,
+];
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "cc",
+        kind: Kind::Choice(&["cubic", "reno", "bbr"]),
+        default: "cubic",
+        doc: "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is of version 1",
+    },
+    Key {
+        name: "cipher",
+        kind: Kind::Choice(&["aes128", "aes256", "chacha20"]),
+        default: "aes128",
+        doc: "the cipher suite of TLS 1.3, with X25519 as key exchange",
+    },
+    Key {
+        name: "window",
+        kind: Kind::Size(16_384, 1 << 30),
+        default: "8MB",
+        doc: "flow control: the most bytes that a receiver has room for, and a sender keeps until they are \
+              acknowledged",
+    },
+    Key {
+        name: "mtu",
+        kind: Kind::Size(1_228, 9_216),
+        default: MTU.default,
+        doc: "the largest IP packet, up to a jumbo frame; the path's where that is less",
+    },
+];
+
+impl Userspace for Quic {
+    fn info(&self) -> &'static Info {
+        &STREAM
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        open(STREAM.id, Carries::Stream, opening)
+    }
+}
+
+impl Userspace for QuicDatagram {
+    fn info(&self) -> &'static Info {
+        &DATAGRAM
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        open(DATAGRAM.id, Carries::Datagrams, opening)
+    }
+}
+
+fn open(id: &str, carries: Carries, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+    let payload = opening.mtu.saturating_sub(opening.headers());
+    let least = match carries {
+        Carries::Stream => LEAST_PAYLOAD,
+        // What quinn promises of a packet, at the least (`Datagrams::max_size`).
+        Carries::Datagrams => LEAST_PAYLOAD.max(opening.largest_message as u32 + 13 + 16 + 9),
+    };
+    if payload < least {
+        return Err(Error::usage(format!(
+            "`{id}` needs packets of {} bytes here, and the path takes {}; raise its mtu{}",
+            least + opening.headers(),
+            opening.mtu,
+            if least > LEAST_PAYLOAD { ", or send smaller messages" } else { "" }
+        )));
+    }
+    let setup = setup::Setup::new(opening, payload).map_err(|e| {
+        Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
+    })?;
+    Ok(Box::new(End::new(carries, opening, setup)))
+}
