@@ -44,6 +44,7 @@ pub mod mem;
 pub mod options;
 mod pipe;
 mod quic;
+mod sctp_udp;
 mod sim_datagram;
 mod stream;
 mod tcp;
@@ -69,6 +70,7 @@ pub const ALL: &[&dyn Transport] = &[
     &quic::Quic,
     &quic::QuicDatagram,
     &kcp::Kcp,
+    &sctp_udp::SctpUdp,
     &arq::Arq,
     &sim_datagram::SimDatagram,
 ];

@@ -106,11 +106,12 @@ impl World {
         let (mut now, mut here, mut steps) = (self.clock.now(), 0, 0u64);
         let mut has_begun = false;
         loop {
+            self.step(now, on_point)?;
             if !has_begun && self.are_set_up()? {
                 has_begun = true;
                 self.ends.iter_mut().for_each(|end| end.begin(now));
+                self.step(now, on_point)?;
             }
-            self.step(now, on_point)?;
             if self.ends.iter().all(End::is_over) {
                 return Ok(());
             }

@@ -1,0 +1,383 @@
+//! SCTP (RFC 9260) in UDP datagrams (RFC 6951) by sctp-proto: reliable, ordered messages with congestion
+//! control, as WebRTC's data channels have them, here without their encryption.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use sctp_proto::{
+    Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event,
+    Payload, PayloadProtocolIdentifier, ServerConfig, TransportConfig,
+};
+
+use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
+use super::{Effective, Info, Key, Kind, PeerKind, Reach, options};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering, Side};
+use crate::error::{Error, Result};
+use crate::time::Nanos;
+
+/// The transport.
+#[derive(Clone, Copy)]
+pub(super) struct SctpUdp;
+
+/// The largest message in bytes: what both ends of the library take by default.
+const LARGEST: u64 = 65_536;
+
+/// The bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
+const COMMON_HEADER: u32 = 12;
+const DATA_HEADER: u32 = 16;
+
+/// The one stream in use.
+const STREAM: u16 = 0;
+
+/// The address of the peer, for a state machine that only compares it: whoever carries its datagrams
+/// knows where they go.
+const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 9_899);
+
+/// The timeout before a round trip was measured (RFC 9260, 16).
+const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
+
+static INFO: Info = Info {
+    id: "sctp-udp",
+    label: "SCTP over UDP",
+    colour: "#8c6d1f",
+    implementation: env!("DEADHEAT_SCTP_PROTO"),
+    summary: "reliable messages with congestion control, SCTP in UDP datagrams (RFC 6951)",
+    guarantees: Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::Messages,
+        ending: Ending::Silent,
+        congestion: Congestion::Controlled,
+        encrypted: false,
+        largest_message: Some(LARGEST),
+    },
+    peer: PeerKind::Process,
+    reach: Reach::Network,
+    framing_bytes: 0,
+    options: &[
+        options::CC,
+        options::WINDOW,
+        options::MIN_RTO,
+        options::MTU,
+        options::IO,
+        options::RX,
+        options::SNDBUF,
+        options::RCVBUF,
+    ],
+    keys: &[
+        Key {
+            name: "window",
+            kind: Kind::Size(65_536, 1 << 30),
+            default: "1MiB",
+            doc: "the receiver's buffer, and the most bytes that a sender keeps until they are acknowledged",
+        },
+        Key {
+            name: "min-rto",
+            kind: Kind::Span(1_000_000, 60_000_000_000),
+            default: "1s",
+            doc: "the shortest retransmission timeout, in whole milliseconds; 1s is RFC 9260's",
+        },
+        MTU,
+    ],
+};
+
+impl Userspace for SctpUdp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        let headers = opening.headers() + COMMON_HEADER + DATA_HEADER;
+        // Fragments in whole words, so that no padding makes a packet too long.
+        let payload = opening.mtu.saturating_sub(headers) / 4 * 4;
+        if payload == 0 {
+            return Err(Error::usage(format!(
+                "`{}` has {headers} bytes of headers, and the path takes packets of {} bytes; raise its mtu",
+                INFO.id, opening.mtu
+            )));
+        }
+        let window = opening.knobs.size("window").map_or(1 << 20, |size| size.0);
+        let min_rto = opening.knobs.span("min-rto").map_or(1_000, |rto| (rto.0 / 1_000_000).max(1));
+        let transport = TransportConfig::default()
+            .with_max_receive_buffer_size(u32::try_from(window).unwrap_or(u32::MAX))
+            .with_max_send_message_size(LARGEST as u32)
+            .with_max_receive_message_size(LARGEST as u32)
+            .with_rto_initial_ms(FIRST_TIMEOUT.as_millis() as u64)
+            .with_rto_min_ms(min_rto);
+        let mut endpoint = EndpointConfig::new();
+        endpoint.max_payload_size(payload);
+        let mut server = ServerConfig::new();
+        server.transport = Arc::new(transport);
+        let mut client = ClientConfig::new();
+        client.transport = Arc::clone(&server.transport);
+        let server = (opening.side == Side::Far).then(|| Arc::new(server));
+        Ok(Box::new(End {
+            endpoint: Endpoint::new(Arc::new(endpoint), server),
+            client: (opening.side == Side::Near).then_some(client),
+            association: None,
+            epoch: None,
+            state: State::Handshaking,
+            packets: VecDeque::new(),
+            message: Vec::new(),
+            buffered: 0,
+            due: None,
+            sent: Sent::default(),
+            window,
+            min_rto,
+            mtu: opening.mtu,
+        }))
+    }
+}
+
+/// One end.
+struct End {
+    endpoint: Endpoint,
+    client: Option<ClientConfig>,
+    association: Option<(AssociationHandle, Association)>,
+    /// The present of the first call, and what the library's clock then said.
+    epoch: Option<(Nanos, Instant)>,
+    state: State,
+    /// Packets on their way out.
+    packets: VecDeque<Bytes>,
+    /// Where a message is put together.
+    message: Vec<u8>,
+    /// Bytes that were written and are not acknowledged.
+    buffered: usize,
+    due: Option<Nanos>,
+    sent: Sent,
+    window: u64,
+    min_rto: u64,
+    mtu: u32,
+}
+
+/// Counts DATA chunks by their TSN (RFC 9260, 3.3.1).
+#[derive(Debug, Default)]
+struct Sent {
+    next: Option<u32>,
+    packets: u64,
+    resent: u64,
+}
+
+impl Sent {
+    fn count(&mut self, packet: &[u8]) {
+        const DATA: u8 = 0;
+        let mut rest = packet.get(COMMON_HEADER as usize..).unwrap_or_default();
+        let mut is_new = false;
+        while let Some(header) = rest.first_chunk::<8>() {
+            let len = usize::from(u16::from_be_bytes([header[2], header[3]])).max(4);
+            if header[0] == DATA {
+                let tsn = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+                let next = *self.next.get_or_insert(tsn);
+                if (tsn.wrapping_sub(next) as i32) < 0 {
+                    self.resent += 1;
+                } else {
+                    self.next = Some(tsn.wrapping_add(1));
+                    is_new = true;
+                }
+            }
+            rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        }
+        self.packets += u64::from(is_new);
+    }
+}
+
+impl End {
+    /// `now` on the library's clock.
+    fn instant(&mut self, now: Nanos) -> Instant {
+        let (began, instant) = *self.epoch.get_or_insert_with(|| (now, Instant::now()));
+        instant + Duration::from(now - began)
+    }
+
+    /// Lets endpoint and association talk, hears what happened, and plans the next look.
+    fn attend(&mut self) {
+        let Some((handle, association)) = &mut self.association else { return };
+        while let Some(event) = association.poll_endpoint_event() {
+            if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                association.handle_event(event);
+            }
+        }
+        while let Some(event) = association.poll() {
+            match event {
+                Event::Connected => {
+                    self.state = State::Open;
+                    // The peer's first message may have opened it already.
+                    let _ = association.open_stream(STREAM, PayloadProtocolIdentifier::Binary);
+                }
+                Event::HandshakeFailed { reason } | Event::AssociationLost { reason } => {
+                    self.state = State::Closed(reason.to_string());
+                }
+                _ => {}
+            }
+        }
+        let stream = association.stream(STREAM).and_then(|stream| stream.buffered_amount());
+        self.buffered = stream.unwrap_or(0);
+        self.due = self.epoch.zip(association.poll_timeout()).map(|((began, instant), due)| {
+            let left = due.saturating_duration_since(instant);
+            began + Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
+        });
+    }
+}
+
+impl Protocol for End {
+    fn state(&self) -> State {
+        self.state.clone()
+    }
+
+    fn start(&mut self, now: Nanos) {
+        let Some(client) = self.client.take() else { return };
+        match self.endpoint.connect(client, PEER) {
+            Ok((handle, association)) => {
+                // The library reads the clock here, and nowhere else. Its first timer says what it read,
+                // so that the same call at the same time has the same consequences.
+                let read =
+                    association.poll_timeout().and_then(|due| due.checked_sub(FIRST_TIMEOUT));
+                self.epoch = Some((now, read.unwrap_or_else(Instant::now)));
+                self.association = Some((handle, association));
+            }
+            Err(error) => self.state = State::Closed(error.to_string()),
+        }
+        self.attend();
+    }
+
+    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+        let now = self.instant(now);
+        let data = Bytes::copy_from_slice(datagram);
+        match self.endpoint.handle(now, PEER, None, None, data) {
+            Some((_, DatagramEvent::AssociationEvent(event))) => {
+                if let Some((_, association)) = &mut self.association {
+                    association.handle_event(event);
+                }
+            }
+            // One flow has one association.
+            Some((handle, DatagramEvent::NewAssociation(association))) => {
+                self.association.get_or_insert((handle, association));
+            }
+            None => {}
+        }
+        self.attend();
+    }
+
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+        if self.packets.is_empty() {
+            let now = self.instant(now);
+            let own = self.association.as_mut().and_then(|(_, own)| own.poll_transmit(now));
+            let transmits = self.endpoint.poll_transmit().into_iter().chain(own);
+            for transmit in transmits {
+                if let Payload::RawEncode(packets) = transmit.payload {
+                    packets.iter().for_each(|packet| self.sent.count(packet));
+                    self.packets.extend(packets);
+                }
+            }
+            self.attend();
+        }
+        let packet = self.packets.pop_front()?;
+        batch.extend_from_slice(&packet);
+        Some(packet.len())
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.due
+    }
+
+    fn on_deadline(&mut self, now: Nanos) {
+        if self.due.is_none_or(|due| due > now) {
+            return;
+        }
+        let now = self.instant(now);
+        if let Some((_, association)) = &mut self.association {
+            association.handle_timeout(now);
+        }
+        self.attend();
+    }
+
+    /// A message is taken while less than a window waits.
+    fn room(&self, _lane: Lane) -> usize {
+        let has_room = self.state == State::Open && (self.buffered as u64) < self.window;
+        if has_room { LARGEST as usize } else { 0 }
+    }
+
+    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+        let Some((_, association)) = &mut self.association else { return Ok(()) };
+        let written = association
+            .stream(STREAM)
+            .and_then(|mut stream| stream.write_with_ppi(bytes, PayloadProtocolIdentifier::Binary));
+        self.buffered += bytes.len();
+        written.map(|_| ()).map_err(|e| io::Error::new(io::ErrorKind::BrokenPipe, e))
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        let Some((_, association)) = &mut self.association else { return };
+        let Ok(mut stream) = association.stream(STREAM) else { return };
+        while let Ok(Some(chunks)) = stream.read_sctp() {
+            if self.message.len() < chunks.len() {
+                self.message.resize(chunks.len(), 0);
+            }
+            let Ok(len) = chunks.read(&mut self.message) else { return };
+            take(Lane(0), &self.message[..len]);
+        }
+    }
+
+    /// SCTP has no end of one direction (RFC 9260, 9.2).
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {}
+
+    fn has_ended(&self, _lane: Lane) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        self.buffered == 0 && self.packets.is_empty()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            packets: Some(self.sent.packets),
+            resent: Some(self.sent.resent),
+            header_bytes: u64::from(COMMON_HEADER + DATA_HEADER),
+        }
+    }
+
+    fn effective(&self) -> Effective {
+        [
+            ("cc", "sctp".to_owned()),
+            ("window", format!("{} B", self.window)),
+            ("min-rto", format!("{} ms", self.min_rto)),
+            ("mtu", format!("{} B", self.mtu)),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_counted_once_and_again_where_they_go_again() {
+        let packet = |numbers: &[u32]| {
+            let mut packet = vec![0; COMMON_HEADER as usize];
+            // A SACK (type 3) of 16 bytes in front.
+            packet.extend([3, 0, 0, 16, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0]);
+            for number in numbers {
+                packet.extend([0, 3, 0, 17]);
+                packet.extend(number.to_be_bytes());
+                packet.extend([0; 12]);
+            }
+            packet
+        };
+        let mut sent = Sent::default();
+        for (numbers, counts) in
+            [(&[u32::MAX, 0][..], (1, 0)), (&[1], (2, 0)), (&[0], (2, 1)), (&[1, 2], (3, 2))]
+        {
+            sent.count(&packet(numbers));
+            assert_eq!((sent.packets, sent.resent), counts);
+        }
+        sent.count(&[0; 5]);
+        sent.count(&[0; 17]);
+    }
+}
