@@ -9,6 +9,8 @@ mod over_path;
 mod over_udp;
 mod protocol;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub use over_path::OverPath;
 pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};

@@ -1,0 +1,222 @@
+//! Every protocol in user space, in virtual time, against a path that loses, doubles, reorders and cuts
+//! datagrams, and against strangers that send noise.
+
+use super::*;
+use crate::contract::{Delivery, Inbox, Lane, Patience, Side};
+use crate::rng::SplitMix64;
+use crate::spec::{Settings, Spec};
+use crate::time::{Clock, Manual, Nanos};
+use crate::transport::hello::Token;
+use crate::transport::{ALL, Conn, Progress};
+
+fn every() -> impl Iterator<Item = &'static dyn Userspace> {
+    ALL.iter().filter_map(|transport| transport.userspace())
+}
+
+fn open(transport: &dyn Userspace, side: Side, clock: &Manual) -> OverPath {
+    let info = transport.info();
+    let knobs = Settings::check(&Spec::parse(info.id).unwrap(), info.keys).unwrap();
+    let opening = Opening {
+        side,
+        token: Token::from_bytes([9; 16]),
+        knobs: &knobs,
+        largest_message: 1_000,
+        mtu: 1_500,
+        ip_header: 20,
+    };
+    OverPath::open(transport, &opening, clock).unwrap()
+}
+
+/// What a path does to one datagram.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Lost,
+    Twice,
+    Cut,
+    Noise,
+}
+
+struct Path {
+    ends: [OverPath; 2],
+    flying: Vec<(Nanos, usize, Vec<u8>)>,
+    clock: Manual,
+    rng: SplitMix64,
+}
+
+impl Path {
+    fn new(transport: &dyn Userspace, seed: u64) -> Path {
+        let clock = Manual::default();
+        clock.advance_to(Nanos::from_secs(1));
+        let ends = [Side::Near, Side::Far].map(|side| open(transport, side, &clock));
+        Path { ends, flying: Vec::new(), clock, rng: SplitMix64::new(seed) }
+    }
+
+    /// Lets both ends send, over a path that has one of `faults` for one datagram in ten, and takes the
+    /// next thing that happens.
+    fn step(&mut self, faults: &[Fault]) {
+        let now = self.clock.now();
+        for from in [0, 1] {
+            let mut datagram = Vec::new();
+            while self.ends[from].poll_transmit(&mut datagram) == Progress::Moved {
+                let sent = std::mem::take(&mut datagram);
+                self.carry(now, 1 - from, sent, faults);
+            }
+        }
+        let timers = self.ends.iter().filter_map(|end| end.next_deadline());
+        let arrivals = self.flying.iter().map(|(at, ..)| *at);
+        let next = arrivals.chain(timers).min().unwrap_or(now + Nanos::from_millis(1));
+        let now = now.max(next);
+        self.clock.advance_to(now);
+        for end in &mut self.ends {
+            end.on_deadline(now).unwrap();
+        }
+        self.flying.sort_by_key(|(at, ..)| *at);
+        while self.flying.first().is_some_and(|(at, ..)| *at <= now) {
+            let (_, to, datagram) = self.flying.remove(0);
+            self.ends[to].handle_datagram(&datagram);
+        }
+    }
+
+    fn carry(&mut self, now: Nanos, to: usize, mut datagram: Vec<u8>, faults: &[Fault]) {
+        let mut copies = 1;
+        if !faults.is_empty() && self.rng.below(10) == 0 {
+            match faults[self.rng.below(faults.len() as u64) as usize] {
+                Fault::Lost => copies = 0,
+                Fault::Twice => copies = 2,
+                Fault::Cut => {
+                    let len = self.rng.below(datagram.len() as u64) as usize;
+                    self.flying.push((now, to, datagram[..len].to_vec()));
+                }
+                Fault::Noise => {
+                    let len = self.rng.below(100) as usize;
+                    let noise = (0..len).map(|_| self.rng.below(256) as u8).collect();
+                    self.flying.push((now, to, noise));
+                }
+            }
+        }
+        for copy in 0..copies {
+            let at = now + Nanos::from_millis(10 + self.rng.below(5));
+            let bytes =
+                if copy + 1 < copies { datagram.clone() } else { std::mem::take(&mut datagram) };
+            self.flying.push((at, to, bytes));
+        }
+    }
+
+    fn shake_hands(&mut self, faults: &[Fault]) {
+        for _ in 0..10_000 {
+            let opened = self.ends.iter_mut().map(|end| end.has_opened().unwrap());
+            if opened.fold(true, |all, one| all & one) {
+                return;
+            }
+            self.step(faults);
+        }
+        panic!("the handshake does not end");
+    }
+}
+
+#[derive(Default)]
+struct Kept(Vec<Vec<u8>>);
+
+impl Inbox for Kept {
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        assert_eq!(lane, Lane(0));
+        self.0.push(bytes.to_vec());
+    }
+}
+
+fn message(n: usize) -> Vec<u8> {
+    (0..1 + (n * 37) % 1_000).map(|i| (n + i) as u8).collect()
+}
+
+#[test]
+fn messages_arrive_as_promised_whatever_the_path_does() {
+    const COUNT: usize = 100;
+    let faults = [Fault::Lost, Fault::Twice, Fault::Cut, Fault::Noise];
+    for transport in every() {
+        let info = transport.info();
+        for seed in 0..5 {
+            let mut path = Path::new(transport, seed);
+            path.shake_hands(&faults);
+            let (mut kept, mut sent) = (Kept::default(), 0);
+            for _ in 0..20_000 {
+                while sent < COUNT
+                    && path.ends[0].send(Lane(0), &message(sent)).unwrap() == Progress::Moved
+                {
+                    sent += 1;
+                }
+                path.step(&faults);
+                let far = &mut path.ends[1];
+                while far.receive(Patience::None, &mut kept).unwrap() == Progress::Moved {}
+                let is_over = match info.guarantees.delivery {
+                    Delivery::Reliable => kept.0.len() >= COUNT,
+                    Delivery::BestEffort => sent == COUNT && path.flying.is_empty(),
+                };
+                if is_over {
+                    break;
+                }
+            }
+            assert_eq!(sent, COUNT, "{} seed {seed}", info.id);
+            match info.guarantees.delivery {
+                Delivery::Reliable => {
+                    let all: Vec<Vec<u8>> = (0..COUNT).map(message).collect();
+                    assert_eq!(kept.0, all, "{} seed {seed}", info.id);
+                }
+                // Nothing in a plain datagram tells noise from a message; that is the workload's part.
+                Delivery::BestEffort => assert!(kept.0.len() > COUNT / 2, "{} {seed}", info.id),
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_a_stranger_sends_panics_nobody() {
+    for transport in every() {
+        for side in [Side::Near, Side::Far] {
+            let clock = Manual::default();
+            let mut end = open(transport, side, &clock);
+            let mut rng = SplitMix64::new(11);
+            for n in 0..2_000_u64 {
+                clock.advance_to(Nanos::from_micros(500 * n));
+                let len = rng.below(200) as usize;
+                let mut noise: Vec<u8> = (0..len).map(|_| rng.below(256) as u8).collect();
+                // Small numbers are likelier to mean something.
+                for byte in noise.iter_mut().filter(|byte| **byte < 128) {
+                    *byte %= 4;
+                }
+                end.handle_datagram(&noise);
+                end.on_deadline(clock.now()).unwrap();
+                let mut out = Vec::new();
+                for _ in 0..10 {
+                    let _ = end.poll_transmit(&mut out);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_never_answers_is_asked_again_and_no_busier_than_that() {
+    for transport in every() {
+        let info = transport.info();
+        let clock = Manual::default();
+        let mut near = open(transport, Side::Near, &clock);
+        if near.has_opened().unwrap() {
+            assert_eq!(near.send(Lane(0), b"anybody there?").unwrap(), Progress::Moved);
+        }
+        let (mut datagrams, mut visits) = (0, 0);
+        while clock.now() < Nanos::from_secs(10) && visits < 5_000 {
+            let mut out = Vec::new();
+            while near.poll_transmit(&mut out) == Progress::Moved {
+                datagrams += 1;
+            }
+            let Some(due) = near.next_deadline() else { break };
+            visits += 1;
+            clock.advance_to(clock.now().max(due));
+            near.on_deadline(clock.now()).unwrap();
+        }
+        let again = info.guarantees.delivery == Delivery::Reliable;
+        assert!(datagrams >= if again { 2 } else { 1 }, "{}: {datagrams}", info.id);
+        // KCP looks every 10 ms, and nobody more often than every 2 ms on average.
+        assert!(visits < 5_000 && datagrams < 200, "{}: {visits} {datagrams}", info.id);
+    }
+}
