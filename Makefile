@@ -11,7 +11,7 @@ HOURS ?= 1
 RACES ?= 10
 TWINS ?= 100
 BENCH ?=
-FUZZ_TARGETS := control hello result grammar study import
+FUZZ_TARGETS := control hello result grammar study import protocol
 
 .PHONY: race test check bench fuzz soak help
 

@@ -8,11 +8,19 @@ seconds=$1
 shift
 cargo fuzz build --sanitizer none
 
+# Protocols of others are built as users have them: KCP's arithmetic wraps around, and overflow checks would
+# end it at the first forged acknowledgement.
+flags() {
+  echo --sanitizer none
+  if [ "$1" = protocol ]; then echo -O --target-dir fuzz/target/unchecked; fi
+}
+
 one() {
   local target=$1 log
   log=fuzz/artifacts/$target.log
   mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
-  if cargo fuzz run --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+  # shellcheck disable=SC2046 # words, one by one
+  if cargo fuzz run $(flags "$target") "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
     -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 >"$log" 2>&1; then
     echo "$target: $(grep -ao 'stat::number_of_executed_units: .*' "$log" | grep -o '[0-9]*$') inputs, no failure"
   else

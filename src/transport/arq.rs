@@ -10,7 +10,7 @@ use std::io;
 
 use super::frame::PREFIX;
 use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options};
+use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::{Error, Result};
 use crate::figures::TcpView;
@@ -209,15 +209,12 @@ impl Protocol for End {
             Control::Reno => "reno",
             Control::None => "none",
         };
-        [
+        told([
             ("cc", control.to_owned()),
             ("window", format!("{} B", self.terms.window)),
             ("min-rto", self.terms.least_timeout.to_string()),
             ("mtu", format!("{} B", self.mtu)),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+        ])
     }
 }
 

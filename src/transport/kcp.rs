@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kcp::Kcp as Machine;
 
 use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options};
+use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::{Error, Result};
 use crate::spec::Settings;
@@ -250,24 +250,44 @@ impl Waiting {
     /// Counts the segments of a datagram that carry data.
     fn count(&mut self, datagram: &[u8]) {
         const PUSH: u8 = 81;
-        let (mut at, mut is_new) = (0, false);
-        while let Some(header) = datagram.get(at..at + HEADER as usize) {
-            let word = |at: usize| {
-                header[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_le_bytes(*bytes))
-            };
-            let (number, len) = (word(12), word(20));
-            if header[4] == PUSH {
-                if (number.wrapping_sub(self.fresh) as i32) < 0 {
-                    self.resent += 1;
-                } else {
-                    self.fresh = number.wrapping_add(1);
-                    is_new = true;
-                }
+        let mut is_new = false;
+        for segment in segments(datagram).filter(|segment| segment.command == PUSH) {
+            if (segment.number.wrapping_sub(self.fresh) as i32) < 0 {
+                self.resent += 1;
+            } else {
+                self.fresh = segment.number.wrapping_add(1);
+                is_new = true;
             }
-            at += HEADER as usize + len as usize;
         }
         self.packets += u64::from(is_new);
     }
+}
+
+/// The fields of a segment's header that are looked at here.
+struct Segment {
+    command: u8,
+    /// How many segments of its message follow.
+    follow: u8,
+    number: u32,
+}
+
+/// The segments of a datagram, as far as they are whole.
+fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        let (header, after) = rest.split_first_chunk::<{ HEADER as usize }>()?;
+        let word = |at: usize| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
+        rest = after.get(word(20) as usize..).unwrap_or_default();
+        Some(Segment { command: header[4], follow: header[5], number: word(12) })
+    })
+}
+
+/// Whether no segment says that it belongs to a longer message than there is: the library counts them in
+/// eight bits.
+fn is_sound(datagram: &[u8]) -> bool {
+    segments(datagram).all(|segment| u64::from(segment.follow) < MOST_SEGMENTS)
 }
 
 /// One end.
@@ -316,7 +336,7 @@ impl Protocol for End {
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
         self.tick(now);
         // What makes no sense is ignored.
-        if self.machine.input(datagram).is_ok() {
+        if is_sound(datagram) && self.machine.input(datagram).is_ok() {
             self.is_fresh = true;
         }
         self.plan(now);
@@ -398,7 +418,7 @@ impl Protocol for End {
         let tuning = &self.tuning;
         let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
         let least = tuning.min_rto.unwrap_or(if tuning.nodelay { 30 } else { 100 });
-        [
+        told([
             ("mode", self.mode.clone()),
             ("cc", if tuning.is_controlled { "kcp" } else { "none" }.to_owned()),
             ("nodelay", switch(tuning.nodelay)),
@@ -408,9 +428,39 @@ impl Protocol for End {
             ("window", self.machine.snd_wnd().to_string()),
             ("flush", switch(tuning.flushes)),
             ("mtu", format!("{} B", self.mtu)),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(number: u32, follow: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut segment = vec![1, 0, 0, 0, 81, follow, 0, 1, 0, 0, 0, 0];
+        segment.extend(number.to_le_bytes());
+        segment.extend([0; 4]);
+        segment.extend((bytes.len() as u32).to_le_bytes());
+        segment.extend(bytes);
+        segment
+    }
+
+    #[test]
+    fn segments_are_counted_once_and_again_where_they_go_again() {
+        let mut waiting = Waiting::default();
+        for (numbers, counts) in [(&[0, 1][..], (1, 0)), (&[1, 2], (2, 1)), (&[0], (2, 2))] {
+            let datagram: Vec<u8> =
+                numbers.iter().flat_map(|number| segment(*number, 0, b"data")).collect();
+            waiting.count(&datagram);
+            assert_eq!((waiting.packets, waiting.resent), counts);
+        }
+    }
+
+    #[test]
+    fn a_message_of_more_segments_than_there_are_is_refused() {
+        assert!(is_sound(&segment(0, 126, b"data")));
+        assert!(!is_sound(&segment(0, 127, b"data")));
+        assert!(!is_sound(&[segment(0, 0, b"data"), segment(1, 255, b"")].concat()));
+        assert!(is_sound(b"short"));
     }
 }

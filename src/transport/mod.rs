@@ -232,6 +232,11 @@ pub enum Progress {
 /// What the kernel or library says a connection's options really are: name to value.
 pub type Effective = BTreeMap<String, String>;
 
+/// Options with their values, as [`Conn::effective`] tells them.
+fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
+    options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// An open connection, one end of it.
 ///
 /// Messages and bulk are two uses of it, never mixed on one connection. No call allocates once

@@ -13,8 +13,8 @@ use sctp_proto::{
     Payload, PayloadProtocolIdentifier, ServerConfig, TransportConfig,
 };
 
-use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options};
+use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, State, Userspace};
+use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering, Side};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -119,7 +119,7 @@ impl Userspace for SctpUdp {
             endpoint: Endpoint::new(Arc::new(endpoint), server),
             client: (opening.side == Side::Near).then_some(client),
             association: None,
-            epoch: None,
+            epoch: Epoch::default(),
             state: State::Handshaking,
             packets: VecDeque::new(),
             message: Vec::new(),
@@ -138,8 +138,7 @@ struct End {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
     association: Option<(AssociationHandle, Association)>,
-    /// The present of the first call, and what the library's clock then said.
-    epoch: Option<(Nanos, Instant)>,
+    epoch: Epoch,
     state: State,
     /// Packets on their way out.
     packets: VecDeque<Bytes>,
@@ -186,12 +185,6 @@ impl Sent {
 }
 
 impl End {
-    /// `now` on the library's clock.
-    fn instant(&mut self, now: Nanos) -> Instant {
-        let (began, instant) = *self.epoch.get_or_insert_with(|| (now, Instant::now()));
-        instant + Duration::from(now - began)
-    }
-
     /// Lets endpoint and association talk, hears what happened, and plans the next look.
     fn attend(&mut self) {
         let Some((handle, association)) = &mut self.association else { return };
@@ -215,10 +208,8 @@ impl End {
         }
         let stream = association.stream(STREAM).and_then(|stream| stream.buffered_amount());
         self.buffered = stream.unwrap_or(0);
-        self.due = self.epoch.zip(association.poll_timeout()).map(|((began, instant), due)| {
-            let left = due.saturating_duration_since(instant);
-            began + Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
-        });
+        let due = association.poll_timeout();
+        self.due = due.and_then(|due| self.epoch.nanos(due));
     }
 }
 
@@ -235,7 +226,7 @@ impl Protocol for End {
                 // so that the same call at the same time has the same consequences.
                 let read =
                     association.poll_timeout().and_then(|due| due.checked_sub(FIRST_TIMEOUT));
-                self.epoch = Some((now, read.unwrap_or_else(Instant::now)));
+                self.epoch = Epoch::at(now, read.unwrap_or_else(Instant::now));
                 self.association = Some((handle, association));
             }
             Err(error) => self.state = State::Closed(error.to_string()),
@@ -244,7 +235,7 @@ impl Protocol for End {
     }
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
-        let now = self.instant(now);
+        let now = self.epoch.instant(now);
         let data = Bytes::copy_from_slice(datagram);
         match self.endpoint.handle(now, PEER, None, None, data) {
             Some((_, DatagramEvent::AssociationEvent(event))) => {
@@ -263,7 +254,7 @@ impl Protocol for End {
 
     fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
         if self.packets.is_empty() {
-            let now = self.instant(now);
+            let now = self.epoch.instant(now);
             let own = self.association.as_mut().and_then(|(_, own)| own.poll_transmit(now));
             let transmits = self.endpoint.poll_transmit().into_iter().chain(own);
             for transmit in transmits {
@@ -287,7 +278,7 @@ impl Protocol for End {
         if self.due.is_none_or(|due| due > now) {
             return;
         }
-        let now = self.instant(now);
+        let now = self.epoch.instant(now);
         if let Some((_, association)) = &mut self.association {
             association.handle_timeout(now);
         }
@@ -341,15 +332,12 @@ impl Protocol for End {
     }
 
     fn effective(&self) -> Effective {
-        [
+        told([
             ("cc", "sctp".to_owned()),
             ("window", format!("{} B", self.window)),
             ("min-rto", format!("{} ms", self.min_rto)),
             ("mtu", format!("{} B", self.mtu)),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+        ])
     }
 }
 

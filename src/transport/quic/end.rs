@@ -17,9 +17,9 @@ use super::setup::{NAME, Setup};
 use crate::contract::{Lane, Side};
 use crate::figures::TcpView;
 use crate::time::Nanos;
-use crate::transport::Effective;
 use crate::transport::frame::PREFIX;
-use crate::transport::userspace::{Counts, Opening, Protocol, State};
+use crate::transport::userspace::{Counts, Epoch, Opening, Protocol, State};
+use crate::transport::{Effective, told};
 
 /// What a connection carries data in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,7 @@ pub(super) struct End {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
-    /// The present of the first call, and what the library's clock then said.
-    epoch: Option<(Nanos, Instant)>,
+    epoch: Epoch,
     state: State,
     outgoing: Option<StreamId>,
     incoming: Option<StreamId>,
@@ -86,7 +85,7 @@ impl End {
             endpoint: Endpoint::new(Arc::new(setup.endpoint), server, false, None),
             client,
             connection: None,
-            epoch: None,
+            epoch: Epoch::default(),
             state: State::Handshaking,
             outgoing: None,
             incoming: None,
@@ -104,12 +103,6 @@ impl End {
             cipher: setup.cipher,
             window: setup.window,
         }
-    }
-
-    /// `now` on the library's clock.
-    fn instant(&mut self, now: Nanos) -> Instant {
-        let (began, instant) = *self.epoch.get_or_insert_with(|| (now, Instant::now()));
-        instant + std::time::Duration::from(now - began)
     }
 
     /// Lets endpoint and connection talk, and hears what happened.
@@ -140,10 +133,7 @@ impl End {
     /// Plans the next look.
     fn plan(&mut self) {
         let due = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
-        self.due = self.epoch.zip(due).map(|((began, instant), due)| {
-            let left = due.saturating_duration_since(instant);
-            began + Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
-        });
+        self.due = due.and_then(|due| self.epoch.nanos(due));
     }
 
     fn accept(&mut self, now: Instant, incoming: Incoming) {
@@ -254,7 +244,7 @@ impl Protocol for End {
     }
 
     fn start(&mut self, now: Nanos) {
-        let now = self.instant(now);
+        let now = self.epoch.instant(now);
         let Some(client) = self.client.take() else { return };
         match self.endpoint.connect(now, client, PEER, NAME) {
             Ok(connected) => self.connection = Some(connected),
@@ -264,7 +254,7 @@ impl Protocol for End {
     }
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
-        let now = self.instant(now);
+        let now = self.epoch.instant(now);
         self.scratch.clear();
         let data = BytesMut::from(datagram);
         match self.endpoint.handle(now, PEER, None, None, data, &mut self.scratch) {
@@ -291,7 +281,7 @@ impl Protocol for End {
         if let Err(error) = self.offer_the_rest() {
             self.state = State::Closed(error.to_string());
         }
-        let now = self.instant(now);
+        let now = self.epoch.instant(now);
         let (_, connection) = self.connection.as_mut()?;
         // quinn writes from a buffer's start only.
         let sent = if batch.is_empty() {
@@ -315,7 +305,7 @@ impl Protocol for End {
         if self.due.is_none_or(|due| due > now) {
             return;
         }
-        let now = self.instant(now);
+        let now = self.epoch.instant(now);
         if let Some((_, connection)) = &mut self.connection {
             connection.handle_timeout(now);
         }
@@ -391,14 +381,11 @@ impl Protocol for End {
     }
 
     fn effective(&self) -> Effective {
-        [
+        told([
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("window", format!("{} B", self.window)),
             ("mtu", format!("{} B", self.mtu)),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+        ])
     }
 }

@@ -5,6 +5,7 @@
 use super::{Conn, Dial, Info, Listen, Listener, Transport};
 use crate::error::Result;
 
+mod epoch;
 mod over_path;
 mod over_udp;
 mod protocol;
@@ -12,6 +13,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub use epoch::Epoch;
 pub use over_path::OverPath;
 pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};
 

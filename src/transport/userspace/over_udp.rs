@@ -26,7 +26,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::readable;
 use crate::transport::hello::{self, Hello};
 use crate::transport::knock::{self, Gate, Late};
-use crate::transport::{Conn, Dial, Effective, Endpoint, Listen, Listener, Progress, not_ip};
+use crate::transport::{Conn, Dial, Effective, Endpoint, Listen, Listener, Progress, not_ip, told};
 use crate::units::Bytes;
 
 /// What is asked of the kernel for each socket buffer: a window of a long path, and more than the
@@ -334,15 +334,12 @@ impl Conn for OverUdp {
         let io = if self.outgoing.segments() { "gso+sendmmsg" } else { "sendmmsg" };
         let socket = self.socket.socket();
         let mut effective = self.session.protocol.effective();
-        effective.extend(
-            [
-                ("io", io.to_owned()),
-                ("rx", self.rx.word().to_owned()),
-                ("rcvbuf", Buffer::Receive.tell(socket, Some(SOCKET_BUFFER))),
-                ("sndbuf", Buffer::Send.tell(socket, Some(SOCKET_BUFFER))),
-            ]
-            .map(|(name, value)| (name.to_owned(), value)),
-        );
+        effective.extend(told([
+            ("io", io.to_owned()),
+            ("rx", self.rx.word().to_owned()),
+            ("rcvbuf", Buffer::Receive.tell(socket, Some(SOCKET_BUFFER))),
+            ("sndbuf", Buffer::Send.tell(socket, Some(SOCKET_BUFFER))),
+        ]));
         effective
     }
 

@@ -1,0 +1,30 @@
+//! The clock of libraries that take [`Instant`]s, beside ours.
+
+use std::time::{Duration, Instant};
+
+use crate::time::Nanos;
+
+/// A moment on both clocks, from the first use on. Only distances from it pass between them, so virtual time
+/// stays what it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Epoch(Option<(Nanos, Instant)>);
+
+impl Epoch {
+    /// `now` is what the library read at `instant`.
+    pub fn at(now: Nanos, instant: Instant) -> Epoch {
+        Epoch(Some((now, instant)))
+    }
+
+    /// `now` on the library's clock.
+    pub fn instant(&mut self, now: Nanos) -> Instant {
+        let (began, instant) = *self.0.get_or_insert_with(|| (now, Instant::now()));
+        instant + Duration::from(now - began)
+    }
+
+    /// `instant` on our clock; `None` before the first use.
+    pub fn nanos(&self, instant: Instant) -> Option<Nanos> {
+        let (began, epoch) = self.0?;
+        let since = instant.saturating_duration_since(epoch).as_nanos();
+        Some(began + Nanos(u64::try_from(since).unwrap_or(u64::MAX)))
+    }
+}
