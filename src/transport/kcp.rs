@@ -49,6 +49,7 @@ static INFO: Info = Info {
     reach: Reach::Network,
     framing_bytes: 0,
     options: &[
+        options::MODE,
         options::CC,
         options::KCP_NODELAY,
         options::INTERVAL,

@@ -101,6 +101,8 @@ pub(super) const MIN_RTO: Meaning = Meaning::always(
     "min-rto",
     "it decides how long the last message of a burst, once lost, waits to be sent again",
 );
+pub(super) const MODE: Meaning =
+    Meaning::where_asked("mode", "it stands for several of the protocol's settings at once");
 pub(super) const KCP_NODELAY: Meaning = Meaning::always(
     "nodelay",
     "it decides how soon a lost message is sent again, and how that grows",
