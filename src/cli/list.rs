@@ -126,7 +126,7 @@ const PATHS: [(&str, &str); 4] = [
     ("loopback", "the far end is another process on this machine (-4 or -6 for the IP version)"),
     ("--to HOST", "the far end is `deadheat serve` on another host"),
     ("LINK + LINK", "a network of its own, emulated; each link is [PROFILE,]key=value,…"),
-    ("sim:LINK", "the same in virtual time, without a kernel, for simulated contenders"),
+    ("sim:LINK", "the same in virtual time, without a kernel, for protocols in user space"),
 ];
 
 fn paths(wanted: &Wanted<'_>) -> String {

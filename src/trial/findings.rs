@@ -90,7 +90,7 @@ fn noise(doctor: &Doctor) -> Option<Finding> {
     finding(
         "noise",
         format!(
-            "identical runs differ by {}; races widen their margin of {} to twice that",
+            "identical runs differ by {}; the first blocks of a race cannot show a tie within {}",
             percent(noise.half_width),
             percent(DEFAULT_MARGIN)
         ),

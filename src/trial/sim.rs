@@ -228,16 +228,16 @@ impl Runner for Simulation {
 
 /// Why a contender cannot run in virtual time, with what can.
 fn misfit(contender: &Contender) -> String {
-    let models: Vec<&str> = crate::transport::ALL
+    let own: Vec<&str> = crate::transport::ALL
         .iter()
         .filter(|transport| transport.userspace().is_some())
         .map(|transport| transport.info().id)
         .collect();
     format!(
-        "`{}` is carried by the kernel, whose time cannot be simulated; {} run on a simulated path, \
-         and without `sim:` the path is emulated for any contender",
+        "`{}` is carried by the kernel, whose time cannot be simulated; a simulated path takes {}, and \
+         without `sim:` the path is emulated for any contender",
         contender.spec,
-        models.join(" and ")
+        own.join(", ")
     )
 }
 
