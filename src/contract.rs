@@ -74,7 +74,7 @@ pub enum Framing {
     Messages,
 }
 
-/// What the peer learns of the end of a direction.
+/// End of a direction, as the peer learns of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -127,7 +127,7 @@ pub struct Guarantees {
     pub ordering: Ordering,
     /// Whether message boundaries are kept.
     pub framing: Framing,
-    /// What the peer learns of the end of a direction.
+    /// End of a direction, as the peer learns of it.
     pub ending: Ending,
     /// Who slows the sender down.
     pub congestion: Congestion,

@@ -112,6 +112,16 @@ fn a_file_arrives_whole_in_both_directions_and_over_several_streams() {
 }
 
 #[test]
+fn a_file_arrives_whole_over_protocols_in_user_space() {
+    let desk = Desk::with(ODD);
+    let contenders = ["arq", "quic", "kcp", "sctp-udp"];
+    for verified in desk.verified(&contenders, "bulk:file=in,sink=out", &[]) {
+        assert_eq!(verified["state"], "verified", "{verified}");
+    }
+    assert!(desk.read("out") == content(ODD), "the bytes are those that were sent");
+}
+
+#[test]
 fn a_part_of_a_file_is_sent_where_bytes_says_so() {
     let desk = Desk::with(ODD);
     desk.verified(&["tcp"], "bulk:file=in,sink=out,bytes=300001", &[]);

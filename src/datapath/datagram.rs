@@ -28,7 +28,7 @@ mod outgoing;
 mod receive;
 mod send;
 
-pub use outgoing::{MOST_WAITING, Outgoing};
+pub use outgoing::Outgoing;
 pub use receive::{ReceiveBatch, ReceiveEngine};
 pub use send::{MOST_SEGMENTED, MOST_SEGMENTS, Room, SendBatch, SendEngine};
 

@@ -367,8 +367,11 @@ impl Memory {
     }
 }
 
-/// Fills `room` from a file that was long enough when the transfer began.
-pub(super) fn read_exact(from: FileAt<'_>, room: &mut [u8], calls: &mut u64) -> io::Result<()> {
+/// Fills `room` from a file that was long enough when the transfer began; counts the calls.
+///
+/// # Errors
+/// What pread(2) says; `UnexpectedEof` where the file has become shorter.
+pub fn read_exact(from: FileAt<'_>, room: &mut [u8], calls: &mut u64) -> io::Result<()> {
     let got = read_counted(from, room, calls)?;
     if got < room.len() {
         return Err(too_short(FileAt { offset: from.offset + got as u64, ..from }));

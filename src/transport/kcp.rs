@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kcp::Kcp as Machine;
 
-use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
+use super::userspace::{Counts, MTU, Opening, Protocol, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::{Error, Result};
@@ -206,10 +206,7 @@ struct Waiting {
     lengths: Vec<usize>,
     taken: usize,
     taken_bytes: usize,
-    /// The first segment that was never sent.
-    fresh: u32,
-    packets: u64,
-    resent: u64,
+    sent: Segments,
 }
 
 impl Packets {
@@ -251,16 +248,8 @@ impl Waiting {
     /// Counts the segments of a datagram that carry data.
     fn count(&mut self, datagram: &[u8]) {
         const PUSH: u8 = 81;
-        let mut is_new = false;
-        for segment in segments(datagram).filter(|segment| segment.command == PUSH) {
-            if (segment.number.wrapping_sub(self.fresh) as i32) < 0 {
-                self.resent += 1;
-            } else {
-                self.fresh = segment.number.wrapping_add(1);
-                is_new = true;
-            }
-        }
-        self.packets += u64::from(is_new);
+        let data = segments(datagram).filter(|segment| segment.command == PUSH);
+        self.sent.count(data.map(|segment| segment.number));
     }
 }
 
@@ -358,9 +347,6 @@ impl Protocol for End {
     }
 
     fn on_deadline(&mut self, now: Nanos) {
-        if self.due.is_none_or(|due| due > now) {
-            return;
-        }
         self.tick(now);
         if self.tuning.flushes {
             let _ = self.machine.flush();
@@ -409,8 +395,8 @@ impl Protocol for End {
 
     fn counts(&self) -> Counts {
         self.packets.with(|waiting| Counts {
-            packets: Some(waiting.packets),
-            resent: Some(waiting.resent),
+            packets: Some(waiting.sent.packets),
+            resent: Some(waiting.sent.resent),
             header_bytes: HEADER,
         })
     }
@@ -453,7 +439,7 @@ mod tests {
             let datagram: Vec<u8> =
                 numbers.iter().flat_map(|number| segment(*number, 0, b"data")).collect();
             waiting.count(&datagram);
-            assert_eq!((waiting.packets, waiting.resent), counts);
+            assert_eq!((waiting.sent.packets, waiting.sent.resent), counts);
         }
     }
 

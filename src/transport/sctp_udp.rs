@@ -13,7 +13,7 @@ use sctp_proto::{
     Payload, PayloadProtocolIdentifier, ServerConfig, TransportConfig,
 };
 
-use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, State, Userspace};
+use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering, Side};
 use crate::error::{Error, Result};
@@ -125,7 +125,7 @@ impl Userspace for SctpUdp {
             message: Vec::new(),
             buffered: 0,
             due: None,
-            sent: Sent::default(),
+            sent: Segments::default(),
             window,
             min_rto,
             mtu: opening.mtu,
@@ -147,41 +147,25 @@ struct End {
     /// Bytes that were written and are not acknowledged.
     buffered: usize,
     due: Option<Nanos>,
-    sent: Sent,
+    sent: Segments,
     window: u64,
     min_rto: u64,
     mtu: u32,
 }
 
-/// Counts DATA chunks by their TSN (RFC 9260, 3.3.1).
-#[derive(Debug, Default)]
-struct Sent {
-    next: Option<u32>,
-    packets: u64,
-    resent: u64,
-}
-
-impl Sent {
-    fn count(&mut self, packet: &[u8]) {
-        const DATA: u8 = 0;
-        let mut rest = packet.get(COMMON_HEADER as usize..).unwrap_or_default();
-        let mut is_new = false;
-        while let Some(header) = rest.first_chunk::<8>() {
-            let len = usize::from(u16::from_be_bytes([header[2], header[3]])).max(4);
-            if header[0] == DATA {
-                let tsn = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-                let next = *self.next.get_or_insert(tsn);
-                if (tsn.wrapping_sub(next) as i32) < 0 {
-                    self.resent += 1;
-                } else {
-                    self.next = Some(tsn.wrapping_add(1));
-                    is_new = true;
-                }
-            }
-            rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-        }
-        self.packets += u64::from(is_new);
-    }
+/// The numbers of a packet's DATA chunks, their TSN (RFC 9260, 3.3.1).
+fn data_numbers(packet: &[u8]) -> impl Iterator<Item = u32> {
+    const DATA: u8 = 0;
+    let mut rest = packet.get(COMMON_HEADER as usize..).unwrap_or_default();
+    let chunks = std::iter::from_fn(move || {
+        let header = *rest.first_chunk::<8>()?;
+        let len = usize::from(u16::from_be_bytes([header[2], header[3]])).max(4);
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some(header)
+    });
+    chunks
+        .filter(|header| header[0] == DATA)
+        .map(|header| u32::from_be_bytes([header[4], header[5], header[6], header[7]]))
 }
 
 impl End {
@@ -259,7 +243,7 @@ impl Protocol for End {
             let transmits = self.endpoint.poll_transmit().into_iter().chain(own);
             for transmit in transmits {
                 if let Payload::RawEncode(packets) = transmit.payload {
-                    packets.iter().for_each(|packet| self.sent.count(packet));
+                    packets.iter().for_each(|packet| self.sent.count(data_numbers(packet)));
                     self.packets.extend(packets);
                 }
             }
@@ -275,9 +259,6 @@ impl Protocol for End {
     }
 
     fn on_deadline(&mut self, now: Nanos) {
-        if self.due.is_none_or(|due| due > now) {
-            return;
-        }
         let now = self.epoch.instant(now);
         if let Some((_, association)) = &mut self.association {
             association.handle_timeout(now);
@@ -358,14 +339,13 @@ mod tests {
             }
             packet
         };
-        let mut sent = Sent::default();
+        let mut sent = Segments::default();
         for (numbers, counts) in
             [(&[u32::MAX, 0][..], (1, 0)), (&[1], (2, 0)), (&[0], (2, 1)), (&[1, 2], (3, 2))]
         {
-            sent.count(&packet(numbers));
+            sent.count(data_numbers(&packet(numbers)));
             assert_eq!((sent.packets, sent.resent), counts);
         }
-        sent.count(&[0; 5]);
-        sent.count(&[0; 17]);
+        assert_eq!(data_numbers(&[0; 5]).count() + data_numbers(&[0; 17]).count(), 0);
     }
 }

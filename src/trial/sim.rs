@@ -284,13 +284,12 @@ impl Cast<'_> {
     fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<Flow<OverPath>> {
         let largest_message = self.task.largest_message();
         let knobs = &self.contender.knobs;
-        let asked = knobs.size("mtu").map_or(u64::MAX, |mtu| mtu.0);
         let opening = Opening {
             side,
             token: self.token(flow),
             knobs,
             largest_message,
-            mtu: self.cutter.mtu.min(asked) as u32,
+            mtu: self.cutter.mtu as u32,
             ip_header: self.cutter.ip_header as u32,
         };
         let conn = Box::new(OverPath::open(self.model, &opening, self.clock)?);

@@ -10,7 +10,7 @@ use super::{DatagramSocket, is_full, is_network_error, is_segmentation_refused};
 use crate::datapath::call;
 
 /// The most datagrams that wait at once.
-pub const MOST_WAITING: usize = 64;
+const MOST_WAITING: usize = 64;
 
 /// Datagrams that lie behind each other in [`Outgoing::bytes`], and leave in one buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Run {
 pub struct Outgoing {
     bytes: Vec<u8>,
     runs: Vec<Run>,
-    /// How many of the runs left.
+    /// Runs that have left.
     sent: usize,
     datagrams: usize,
     /// Whether the kernel cuts. Off for good once a device or path took no segments.

@@ -302,9 +302,6 @@ impl Protocol for End {
     }
 
     fn on_deadline(&mut self, now: Nanos) {
-        if self.due.is_none_or(|due| due > now) {
-            return;
-        }
         let now = self.epoch.instant(now);
         if let Some((_, connection)) = &mut self.connection {
             connection.handle_timeout(now);

@@ -9,6 +9,7 @@ mod epoch;
 mod over_path;
 mod over_udp;
 mod protocol;
+mod serial;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod tests;
 pub use epoch::Epoch;
 pub use over_path::OverPath;
 pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};
+pub use serial::Segments;
 
 /// The knob for the largest packet, for protocols that fill packets.
 pub(super) const MTU: crate::spec::Key = crate::spec::Key {

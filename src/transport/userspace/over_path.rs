@@ -110,7 +110,7 @@ impl Conn for OverPath {
     }
 
     fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
-        self.session.protocol.on_deadline(now);
+        self.session.on_deadline(now);
         Ok(())
     }
 

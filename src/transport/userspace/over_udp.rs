@@ -33,9 +33,8 @@ use crate::units::Bytes;
 /// kernel's own default, which a burst of small packets fills.
 const SOCKET_BUFFER: Bytes = Bytes(4 << 20);
 
-/// The largest IP packet unless told otherwise: that of an Ethernet. Loopback would take more, and no
-/// other path.
-pub(super) const MTU: u64 = 1_500;
+/// The largest IP packet where the kernel does not say: that of an Ethernet.
+const MTU: u64 = 1_500;
 
 /// The longest datagram that arrives whole: the largest IP packet.
 const LONGEST: usize = 65_535;
@@ -131,13 +130,12 @@ impl OverUdp {
         largest_message: usize,
     ) -> Result<OverUdp> {
         let path = option::path_mtu(&socket).map_or(MTU, |mtu| mtu as u64);
-        let asked = knobs.size("mtu").map_or(MTU, |mtu| mtu.0);
         let opening = Opening {
             side: ends.side,
             token: ends.hello.token,
             knobs,
             largest_message,
-            mtu: path.min(asked) as u32,
+            mtu: path as u32,
             ip_header: option::ip_header_bytes(&socket) as u32,
         };
         let session = Session::open(transport, &opening)?;
@@ -326,7 +324,7 @@ impl Conn for OverUdp {
         if !self.owes_transmit {
             self.take_arrivals(Patience::None)?;
         }
-        self.session.protocol.on_deadline(now);
+        self.session.on_deadline(now);
         self.transmit(now)
     }
 

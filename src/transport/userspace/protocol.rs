@@ -83,7 +83,7 @@ pub trait Protocol: Send {
     /// When [`Protocol::on_deadline`] is due; `None` for not before something else happens.
     fn next_deadline(&self) -> Option<Nanos>;
 
-    /// Acts on time having passed. A call before the deadline does nothing.
+    /// Acts on its deadline having come.
     fn on_deadline(&mut self, now: Nanos);
 
     /// How many lanes it has.

@@ -5,6 +5,7 @@ use std::io;
 use super::protocol::{Counts, Opening, Protocol, UDP_HEADER, Userspace};
 use crate::contract::{Framing, Inbox, Lane, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern};
+use crate::datapath::pump::read_exact;
 use crate::error::Result;
 use crate::figures::{ConnStats, Headers};
 use crate::time::Nanos;
@@ -21,6 +22,8 @@ pub(super) struct Session {
     /// What the bulk data of a byte stream is made of, and how much of it was written.
     pattern: Box<[u8]>,
     written: u64,
+    /// A piece of a file on its way to the protocol.
+    piece: Vec<u8>,
     /// A bulk message that is stamped and found no room; empty otherwise.
     unsent: Vec<u8>,
     ip_header: u32,
@@ -28,8 +31,11 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// One end over a path whose largest packet `opening` says; the knob `mtu` may ask for less.
     pub(super) fn open(transport: &dyn Userspace, opening: &Opening<'_>) -> Result<Session> {
-        let protocol = transport.open(opening)?;
+        let asked = opening.knobs.size("mtu").map_or(u64::MAX, |mtu| mtu.0);
+        let mtu = u64::from(opening.mtu).min(asked) as u32;
+        let protocol = transport.open(&Opening { mtu, ..*opening })?;
         let info = transport.info();
         let is_stream = info.guarantees.framing == Framing::ByteStream;
         let lanes = if is_stream { protocol.lanes() } else { 0 };
@@ -40,9 +46,10 @@ impl Session {
             decoders: (0..lanes).map(|_| Decoder::new(opening.largest_message)).collect(),
             pattern: if is_stream { pattern() } else { Box::default() },
             written: 0,
+            piece: Vec::new(),
             unsent: Vec::new(),
             ip_header: opening.ip_header,
-            mtu: opening.mtu,
+            mtu,
         })
     }
 
@@ -120,7 +127,15 @@ impl Session {
             if len == 0 {
                 return Ok(progress);
             }
-            self.protocol.write(now, Lane(0), &self.pattern[from..from + len])?;
+            let bytes = match source.file() {
+                Some(at) => {
+                    self.piece.resize(len, 0);
+                    read_exact(at, &mut self.piece, &mut 0)?;
+                    &self.piece[..]
+                }
+                None => &self.pattern[from..from + len],
+            };
+            self.protocol.write(now, Lane(0), bytes)?;
             self.written += len as u64;
             source.accepted(len as u64);
             progress = Progress::Moved;
@@ -166,6 +181,13 @@ impl Session {
         match progress {
             Progress::Idle if self.protocol.has_ended(Lane(0)) => Progress::Closed,
             progress => progress,
+        }
+    }
+
+    /// Lets the protocol act if its time has come.
+    pub(super) fn on_deadline(&mut self, now: Nanos) {
+        if self.protocol.next_deadline().is_some_and(|due| due <= now) {
+            self.protocol.on_deadline(now);
         }
     }
 
