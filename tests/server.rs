@@ -15,6 +15,8 @@ use deadheat::trial::control::{FromAgent, FromServer, PROTOCOL, Proof, ToAgent, 
 
 #[path = "far/attacks.rs"]
 mod attacks;
+#[path = "far/encrypted.rs"]
+mod encrypted;
 mod far;
 
 use far::{Client, Far, Manner, PATIENCE, Seen, frame, greeting, open, plan};

@@ -148,6 +148,11 @@ pub(super) struct Args {
     /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     secret_file: Option<PathBuf>,
+    /// Encrypt control, and talk only to the server whose key this is (or that in DEADHEAT_PIN)
+    ///
+    /// `deadheat serve` prints its pin when it starts. The data that is raced is as its contender sends it.
+    #[arg(long, value_name = "sha256:HEX", hide_short_help = true)]
+    pin: Option<String>,
     /// Afterwards, show where the time goes
     ///
     /// A second pass takes the kernel's timestamps.
@@ -256,6 +261,7 @@ fn staging(args: &Args, samples: bool) -> Staging<'_> {
         intervals: Wanted::from(args.interval.is_some()),
         samples: Wanted::from(samples),
         secret_file: args.secret_file.as_deref(),
+        pin: args.pin.as_deref(),
     }
 }
 

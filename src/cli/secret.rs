@@ -1,17 +1,29 @@
-//! Where a shared secret comes from: a file or the environment, never an argument that `ps` shows.
+//! What a server is to be shown, and to show: a shared secret from a file or the environment, never an
+//! argument that `ps` shows; and its pin, which is no secret.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::trial::control::Secret;
+use crate::trial::control_key::Pin;
+use crate::trial::remote::Credentials;
 
-/// The secret in `file`, or else in the environment; `None` where there is none.
+/// The secret in `file` and the pin as typed, each or else from the environment.
 ///
 /// # Errors
-/// Where the file cannot be read, or what was given is empty.
-pub(super) fn find(file: Option<&Path>) -> Result<Option<Secret>> {
-    let Some(file) = file else { return Secret::from_environment() };
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| Error::setup(format!("read the secret from {}", file.display()), e))?;
-    Secret::new(&text, &file.display().to_string()).map(Some)
+/// Where the file cannot be read, or what was given is empty or no pin.
+pub(super) fn credentials(file: Option<&Path>, pin: Option<&str>) -> Result<Credentials> {
+    let secret = match file {
+        None => Secret::from_environment()?,
+        Some(file) => {
+            let failed = |e| Error::setup(format!("read the secret from {}", file.display()), e);
+            let text = std::fs::read_to_string(file).map_err(failed)?;
+            Some(Secret::new(&text, &file.display().to_string())?)
+        }
+    };
+    let pin = match pin {
+        None => Pin::from_environment()?,
+        Some(typed) => Some(Pin::parse(typed)?),
+    };
+    Ok(Credentials { secret, pin })
 }

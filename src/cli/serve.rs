@@ -10,7 +10,10 @@ use clap::Args;
 use crate::error::{Error, Result};
 use crate::race::date;
 use crate::server::processes::Processes;
-use crate::server::{Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Secret, Server, Stop};
+use crate::server::{
+    Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Secret, Server, ServerKey,
+    Stop,
+};
 use crate::trial::control::{Limits, SECRET_VARIABLE};
 use crate::trial::host::HostFacts;
 use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
@@ -47,6 +50,14 @@ pub(super) struct ServeArgs {
     /// The variable DEADHEAT_SECRET may hold it instead.
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
+    /// Keep the key that control is encrypted with in this file, so that its pin stays the same
+    ///
+    /// It is made where it is not there. Without this the key is a new one at each start.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub key_file: Option<PathBuf>,
+    /// Refuse clients that do not encrypt control (see `race --pin`)
+    #[arg(long, hide_short_help = true)]
+    pub require_tls: bool,
     /// Write no log lines
     #[arg(short, long)]
     pub quiet: bool,
@@ -65,6 +76,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let variable = std::env::var(SECRET_VARIABLE).ok();
     let config = args.resolve(variable.as_deref())?;
     let is_open = config.secret.is_none();
+    let pin = config.encryption.key().map(ServerKey::pin);
     let limits = config.limits;
     let quiet = args.quiet;
     let log = move |line: &str| {
@@ -86,6 +98,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
         limits.rate_bps,
         limits.concurrent
     ));
+    if let Some(pin) = pin {
+        log(&format!("control is encrypted for who gives this pin: --pin {pin}"));
+    }
     if is_open {
         log(
             "anyone who reaches this port may use it; --secret-file FILE admits only those who know \
@@ -113,6 +128,7 @@ impl ServeArgs {
             limits: self.limits()?,
             allowance: self.allowance()?,
             secret: self.secret(variable)?,
+            encryption: self.encryption()?,
             ..Config::default()
         })
     }
@@ -171,6 +187,14 @@ impl ServeArgs {
             total: bytes("--max-total", &self.max_total)?,
             per_client: bytes("--max-per-client", &self.max_per_client)?,
         })
+    }
+
+    fn encryption(&self) -> Result<Encryption> {
+        let key = match &self.key_file {
+            Some(file) => ServerKey::in_file(file)?,
+            None => ServerKey::fresh()?,
+        };
+        Ok(if self.require_tls { Encryption::Required(key) } else { Encryption::Offered(key) })
     }
 
     fn secret(&self, variable: Option<&str>) -> Result<Option<Secret>> {

@@ -30,6 +30,8 @@ pub(super) struct Staging<'a> {
     pub samples: Wanted,
     /// Where a server's shared secret is.
     pub secret_file: Option<&'a Path>,
+    /// The key that a server must have, as typed.
+    pub pin: Option<&'a str>,
 }
 
 /// Whether something is wanted.
@@ -76,11 +78,11 @@ pub(super) fn with_stage(
         screen.clear();
         return ended;
     }
-    let secret = secret::find(staging.secret_file)?;
+    let credentials = secret::credentials(staging.secret_file, staging.pin)?;
     let waits = screen.clone();
     let mut on_full = |why: &str| waits.show(vec![format!("waiting for room: {why}")]);
     let mut waiting = Waiting { stop: &stop, on_full: &mut on_full };
-    let far = request.far(secret.as_ref(), &mut waiting)?;
+    let far = request.far(&credentials, &mut waiting)?;
     let queued = screen.clone();
     let mut agents = Agents::new(far)
         .overwrite(request.overwrite())

@@ -5,8 +5,7 @@ use crate::error::{Error, Result};
 use crate::path::{Family, Path};
 use crate::trial::EmulatedPath;
 use crate::trial::agents::Far;
-use crate::trial::control::Secret;
-use crate::trial::remote::{RemoteServer, Waiting};
+use crate::trial::remote::{Credentials, RemoteServer, Waiting};
 use crate::trial::sim::Simulation;
 
 impl Request {
@@ -40,7 +39,7 @@ impl Request {
     /// # Errors
     /// Where the server cannot be reached or does not let us in; where this host cannot emulate the
     /// path; where the path is simulated, and has no far end.
-    pub fn far(&self, secret: Option<&Secret>, waiting: &mut Waiting<'_>) -> Result<Far> {
+    pub fn far(&self, credentials: &Credentials, waiting: &mut Waiting<'_>) -> Result<Far> {
         let asked = self.asked();
         let family = self.ip();
         let Some(host) = asked.to else {
@@ -55,7 +54,7 @@ impl Request {
                 )),
             };
         };
-        let server = Box::new(RemoteServer::connect(&host, family, secret, waiting)?);
+        let server = Box::new(RemoteServer::connect(&host, family, credentials, waiting)?);
         Ok(Far::Server { host, server })
     }
 }

@@ -17,10 +17,9 @@ use crate::path::Path;
 use crate::path::network::Network;
 use crate::rng::fresh_seed;
 use crate::trial::agents::Agents;
-use crate::trial::control::Secret;
 use crate::trial::intervals;
 use crate::trial::placement::{Load, Placement};
-use crate::trial::remote::Waiting;
+use crate::trial::remote::{Credentials, Waiting};
 
 impl Request {
     /// Runs the race on `stage`.
@@ -102,7 +101,7 @@ impl Request {
     }
 
     /// Runs the race with real agents: on this machine, or against the server it names, whose
-    /// shared secret, if any, is in `DEADHEAT_SECRET`. Saved nowhere.
+    /// shared secret, if any, is in `DEADHEAT_SECRET`, and whose key in `DEADHEAT_PIN`. Saved nowhere.
     ///
     /// The program's `main` must begin with [`crate::trial::process::enter`].
     ///
@@ -116,9 +115,9 @@ impl Request {
             let stage = Stage::new(&mut simulation, &mut nobody);
             return self.run_with(stage.at(&clock, SystemTime::now()));
         }
-        let secret = Secret::from_environment()?;
+        let credentials = Credentials::from_environment()?;
         let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
-        let far = self.far(secret.as_ref(), &mut waiting)?;
+        let far = self.far(&credentials, &mut waiting)?;
         let mut agents = Agents::new(far).overwrite(self.overwrite());
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
     }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::trial::control::Limits;
 use crate::trial::control::Secret;
+use crate::trial::control_key::ServerKey;
 use crate::units::BitRate;
 
 pub use crate::path::DEFAULT_PORT;
@@ -36,6 +37,8 @@ pub struct Config {
     pub allowance: Allowance,
     /// What a client must know.
     pub secret: Option<Secret>,
+    /// Whether control is encrypted.
+    pub encryption: Encryption,
     /// How long peers are waited for.
     pub patience: Patience,
     /// How many of each there may be.
@@ -49,8 +52,31 @@ impl Default for Config {
             limits: DEFAULT_LIMITS,
             allowance: Allowance::default(),
             secret: None,
+            encryption: Encryption::Off,
             patience: Patience::default(),
             room: Room::default(),
+        }
+    }
+}
+
+/// Whether control is encrypted (TLS 1.3 with the server's key, which clients pin).
+#[derive(Debug, Clone, Default)]
+pub enum Encryption {
+    /// Never.
+    #[default]
+    Off,
+    /// Where the client asks for it.
+    Offered(ServerKey),
+    /// Always: a client that does not ask for it is refused.
+    Required(ServerKey),
+}
+
+impl Encryption {
+    /// The server's key, where there is one.
+    pub fn key(&self) -> Option<&ServerKey> {
+        match self {
+            Encryption::Off => None,
+            Encryption::Offered(key) | Encryption::Required(key) => Some(key),
         }
     }
 }
@@ -95,8 +121,8 @@ impl Default for Patience {
 /// How many of each there may be at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Connections that have not yet sent their first message. Each costs a descriptor and at
-    /// most a kilobyte; one more pushes out the oldest of the origin that has most.
+    /// Connections that have not yet sent their first message. Each costs a descriptor and a
+    /// kilobyte, or 64 where it is encrypted; one more pushes out the oldest of the origin that has most.
     pub doorstep: usize,
     /// Control connections. Each costs a thread.
     pub sessions: usize,

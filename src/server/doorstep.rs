@@ -3,7 +3,7 @@
 //! kilobyte; no thread, and no answer unless it speaks control.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -16,9 +16,13 @@ use crate::error::{Error, Fault};
 use crate::time::Nanos;
 use crate::transport::hello::{self, Hello};
 use crate::trial::control::{self, FromServer};
+use crate::trial::control_stream::ControlStream;
 
 /// The largest message, in bytes, from a client that has not been let in. A greeting has about 60.
 pub(super) const LARGEST_FROM_STRANGER: usize = 1024;
+
+/// The first byte of a TLS record that carries a handshake (RFC 8446, 5.1).
+const TLS_HANDSHAKE: u8 = 22;
 
 /// Connections accepted per call, so that a flood of them leaves time for those already here.
 const AT_ONCE: usize = 512;
@@ -38,7 +42,7 @@ pub(super) struct Doorstep {
 }
 
 struct Stranger {
-    stream: TcpStream,
+    stream: ControlStream,
     peer: SocketAddr,
     since: Nanos,
     got: Vec<u8>,
@@ -49,9 +53,9 @@ struct Stranger {
 /// A connection of which it is known what it is; nothing beyond that has been read.
 pub(super) enum Arrival {
     /// It presents a token.
-    Data { stream: TcpStream, peer: SocketAddr, hello: Hello },
+    Data { stream: ControlStream, peer: SocketAddr, hello: Hello },
     /// A client, let in.
-    Control { stream: TcpStream, peer: SocketAddr },
+    Control { stream: ControlStream, peer: SocketAddr },
 }
 
 impl Doorstep {
@@ -114,6 +118,7 @@ impl Doorstep {
             return;
         }
         *self.crowd.entry(origin(peer.ip())).or_default() += 1;
+        let stream = ControlStream::plain(stream);
         self.strangers.push(Stranger { stream, peer, since: now, got: Vec::new(), nonce: None });
     }
 
@@ -198,7 +203,7 @@ impl Stranger {
     /// Reads what is there, and answers a greeting or takes a proof where that is whole.
     fn advance(&mut self, let_in: &LetIn, now: Nanos) -> Step {
         loop {
-            let step = self.listen();
+            let step = self.listen(let_in);
             if step != Step::Frame {
                 return step;
             }
@@ -207,7 +212,7 @@ impl Stranger {
             if let Some(nonce) = &self.nonce {
                 return let_in.check(&frame, nonce).map_or_else(refused, |()| Step::Frame);
             }
-            let greeted = match let_in.greet(&frame) {
+            let greeted = match let_in.greet(&frame, self.stream.is_encrypted()) {
                 Ok(greeted) => greeted,
                 Err(error) => return refused(error),
             };
@@ -223,15 +228,25 @@ impl Stranger {
 
     /// Reads what is there, and never a byte beyond the first message: what follows belongs to
     /// the session or the agent.
-    fn listen(&mut self) -> Step {
+    fn listen(&mut self, let_in: &LetIn) -> Step {
         loop {
-            let missing = match judge(&self.got, self.nonce.is_some()) {
+            let is_first = self.nonce.is_none() && !self.stream.is_encrypted();
+            if let Some(key) = let_in.key()
+                && is_first
+                && self.got.first() == Some(&TLS_HANDSHAKE)
+            {
+                if let Err(e) = self.stream.encrypt(key, &std::mem::take(&mut self.got)) {
+                    return Step::Gone(format!("cannot be encrypted: {e}"));
+                }
+                continue;
+            }
+            let missing = match judge(&self.got, is_first) {
                 Ok(missing) => missing,
                 Err(step) => return step,
             };
             let mut buffer = [0; LARGEST_FROM_STRANGER];
             let room = missing.min(buffer.len());
-            match self.stream.read(&mut buffer[..room]) {
+            match { &self.stream }.read(&mut buffer[..room]) {
                 Ok(0) => return Step::Gone(format!("left after {} bytes", self.got.len())),
                 Ok(n) => self.got.extend_from_slice(&buffer[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Step::Wait,
@@ -258,8 +273,11 @@ impl Stranger {
         refuse(&self.stream, &Error::peer("server", why).to_fault());
     }
 
-    fn into_arrival(self, make: impl FnOnce(TcpStream, SocketAddr) -> Arrival) -> Option<Arrival> {
-        self.stream.set_nonblocking(false).ok()?;
+    fn into_arrival(
+        self,
+        make: impl FnOnce(ControlStream, SocketAddr) -> Arrival,
+    ) -> Option<Arrival> {
+        self.stream.tcp().set_nonblocking(false).ok()?;
         Some(make(self.stream, self.peer))
     }
 }
@@ -272,7 +290,7 @@ fn refused(error: Error) -> Step {
 }
 
 /// How many bytes the message still lacks, or what it amounts to. Only a first one may be a hello.
-fn judge(got: &[u8], has_greeted: bool) -> Result<usize, Step> {
+fn judge(got: &[u8], is_first: bool) -> Result<usize, Step> {
     let begin = &got[..got.len().min(4)];
     if begin.first() != Some(&0) && !hello::MAGIC.starts_with(begin) {
         return Err(Step::Gone(format!(
@@ -283,7 +301,7 @@ fn judge(got: &[u8], has_greeted: bool) -> Result<usize, Step> {
     let Some(prefix) = got.first_chunk::<4>() else {
         return Ok(4 - got.len());
     };
-    if *prefix == hello::MAGIC && !has_greeted {
+    if *prefix == hello::MAGIC && is_first {
         return match hello::LEN - got.len() {
             0 => Err(Hello::decode(got).map_or_else(
                 || Step::Gone("data connection with a hello of another version: dropped".into()),
@@ -305,21 +323,18 @@ fn judge(got: &[u8], has_greeted: bool) -> Result<usize, Step> {
 }
 
 /// Says why, once and without waiting, and closes: one short message, whatever came.
-pub(super) fn refuse(stream: &TcpStream, fault: &Fault) {
+pub(super) fn refuse(stream: &ControlStream, fault: &Fault) {
     close_with(stream, &FromServer::Refused(fault.clone()));
 }
 
 /// Says a last word, once and without waiting, and closes.
-pub(super) fn close_with(stream: &TcpStream, word: &FromServer) {
-    let mut frame = Vec::new();
-    let said = stream
-        .set_nonblocking(true)
-        .and_then(|()| control::write(&mut frame, word))
-        .and_then(|()| { stream }.write_all(&frame));
+pub(super) fn close_with(mut stream: &ControlStream, word: &FromServer) {
+    let tcp = stream.tcp();
+    let said = tcp.set_nonblocking(true).and_then(|()| control::write(&mut stream, word));
     if said.is_ok() {
         // Closing with unread bytes would be a reset, which can overtake the answer (tcp(7)).
-        let _ = stream.shutdown(Shutdown::Write);
-        let _ = { stream }.read(&mut [0; 65_536]);
+        let _ = tcp.shutdown(Shutdown::Write);
+        let _ = { tcp }.read(&mut [0; 65_536]);
     }
 }
 
@@ -333,7 +348,7 @@ mod tests {
     use crate::transport::hello::Token;
 
     fn gone(bytes: &[u8]) -> String {
-        match judge(bytes, false) {
+        match judge(bytes, true) {
             Err(Step::Gone(why) | Step::Refuse(why)) => why,
             other => panic!("{other:?}"),
         }
@@ -343,14 +358,14 @@ mod tests {
     fn a_first_message_is_read_to_its_last_byte_and_no_further() {
         let hello = Hello { token: Token::from_bytes([7; 16]), flow: 3 };
         let bytes = hello.encode();
-        assert_eq!(judge(&[], false), Ok(4));
-        assert_eq!(judge(&bytes[..3], false), Ok(1));
-        assert_eq!(judge(&bytes[..4], false), Ok(20));
-        assert_eq!(judge(&bytes, false), Err(Step::Hello(hello)));
+        assert_eq!(judge(&[], true), Ok(4));
+        assert_eq!(judge(&bytes[..3], true), Ok(1));
+        assert_eq!(judge(&bytes[..4], true), Ok(20));
+        assert_eq!(judge(&bytes, true), Err(Step::Hello(hello)));
         let greeting = [0, 0, 0, 2, b'{', b'}'];
-        assert_eq!(judge(&greeting[..1], false), Ok(3));
-        assert_eq!(judge(&greeting[..4], false), Ok(2));
-        assert_eq!(judge(&greeting, false), Err(Step::Frame));
+        assert_eq!(judge(&greeting[..1], true), Ok(3));
+        assert_eq!(judge(&greeting[..4], true), Ok(2));
+        assert_eq!(judge(&greeting, true), Err(Step::Frame));
     }
 
     #[test]

@@ -3,15 +3,17 @@
 //! All of it happens at the doorstep: until a client has shown that it knows the secret it costs no
 //! thread and no place, only a descriptor that it may lose to the next stranger.
 
-use super::config::Config;
+use super::config::{Config, Encryption};
 use crate::error::{Error, Result};
 use crate::trial::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Proof, Secret};
+use crate::trial::control_key::ServerKey;
 
 /// What a client must be to be let in.
 #[derive(Debug)]
 pub(super) struct LetIn {
     secret: Option<Secret>,
     limits: Limits,
+    encryption: Encryption,
 }
 
 /// What follows from a greeting.
@@ -25,14 +27,28 @@ pub(super) struct Greeted {
 
 impl LetIn {
     pub(super) fn new(config: &Config) -> LetIn {
-        LetIn { secret: config.secret.clone(), limits: config.limits }
+        LetIn {
+            secret: config.secret.clone(),
+            limits: config.limits,
+            encryption: config.encryption.clone(),
+        }
     }
 
-    /// Answers a greeting.
+    /// What a client's connection is encrypted with, if it asks for that.
+    pub(super) fn key(&self) -> Option<&ServerKey> {
+        self.encryption.key()
+    }
+
+    /// Answers a greeting, which came over an encrypted connection or not.
     ///
     /// # Errors
     /// What is wrong with it, for the client.
-    pub(super) fn greet(&self, frame: &[u8]) -> Result<Greeted> {
+    pub(super) fn greet(&self, frame: &[u8], is_encrypted: bool) -> Result<Greeted> {
+        if let (Encryption::Required(_), false) = (&self.encryption, is_encrypted) {
+            let what =
+                "it speaks encrypted only; give the pin that it printed at its start with --pin";
+            return Err(Error::peer("server", what));
+        }
         match control::parse::<Greeting>(frame) {
             Ok(greeting) if greeting.magic != MAGIC => {
                 return Err(Error::peer("server", "your first message is no greeting"));

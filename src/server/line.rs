@@ -10,6 +10,7 @@ use super::stop::Stop;
 use super::wait;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::control;
+use crate::trial::control_stream::Stream;
 
 /// One end of a control connection.
 pub(super) struct Line<S> {
@@ -36,7 +37,7 @@ pub(super) enum Heard {
     Stopped,
 }
 
-impl<S: AsFd> Line<S>
+impl<S: Stream> Line<S>
 where
     for<'a> &'a S: Read + Write,
 {
@@ -103,8 +104,13 @@ where
         }
     }
 
-    /// What can be said without reading: a frame that is complete, nonsense, or being stuck.
+    /// What can be said without waiting: a frame that is complete, nonsense, or being stuck.
     pub(super) fn pending(&mut self, now: Nanos, patience: &Patience) -> Option<Heard> {
+        while self.stream.holds_more() {
+            if let Err(heard) = self.fill(now) {
+                return Some(heard);
+            }
+        }
         match self.frames.next(now) {
             Ok(Some(frame)) => Some(Heard::Frame(frame)),
             Err(why) => Some(Heard::Nonsense(why)),

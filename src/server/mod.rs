@@ -32,6 +32,7 @@ use crate::error::Result;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::HandOver;
 use crate::trial::control::FromServer;
+use crate::trial::control_stream::ControlStream;
 use crate::trial::host::HostFacts;
 
 mod admit;
@@ -54,7 +55,10 @@ mod stop;
 mod wait;
 
 pub use crate::trial::control::Secret;
-pub use config::{Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Patience, Room};
+pub use crate::trial::control_key::ServerKey;
+pub use config::{
+    Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Patience, Room,
+};
 pub use log::Log;
 pub use stop::Stop;
 
@@ -236,7 +240,7 @@ impl Shared {
 
 /// A control connection of a client that was let in.
 struct Client {
-    stream: std::net::TcpStream,
+    stream: ControlStream,
     peer: SocketAddr,
 }
 

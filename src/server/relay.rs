@@ -1,7 +1,7 @@
 //! Carries frames between a client and its agent until the trial ends, whichever way it ends.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
@@ -13,6 +13,7 @@ use crate::error::Fault;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Endpoint;
 use crate::trial::control::{self, AgentReport, FromAgent, ToAgent};
+use crate::trial::control_stream::ControlStream;
 
 /// Messages that a client may send during a trial. It needs two.
 const MOST_MESSAGES: u32 = 16;
@@ -42,7 +43,7 @@ pub(super) enum End {
 
 /// One trial's two control lines.
 pub(super) struct Relay<'a> {
-    pub(super) client: &'a mut Line<TcpStream>,
+    pub(super) client: &'a mut Line<ControlStream>,
     pub(super) agent: Line<UnixStream>,
     pub(super) stop: &'a Stop,
     pub(super) patience: &'a Patience,
@@ -143,7 +144,7 @@ impl Relay<'_> {
         }
     }
 
-    fn tell(&self, say: impl FnOnce(&Line<TcpStream>) -> io::Result<()>) -> Result<(), End> {
+    fn tell(&self, say: impl FnOnce(&Line<ControlStream>) -> io::Result<()>) -> Result<(), End> {
         say(self.client).map_err(|e| End::Vanished(format!("does not take its messages: {e}")))
     }
 

@@ -1,6 +1,6 @@
 //! One client's control connection, trial after trial.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use crate::transport::door::HandOver;
 use crate::trial::control::{
     self, AgentPlan, AgentReport, FromAgent, FromServer, LARGEST, Limits, ToAgent,
 };
+use crate::trial::control_stream::ControlStream;
 use crate::trial::driver::{BURST, bytes_in, time_at};
 use crate::units::Bytes;
 
@@ -43,13 +44,13 @@ struct Session<'a> {
     peer: SocketAddr,
     /// The server's address as this client reaches it.
     here: SocketAddr,
-    client: Line<TcpStream>,
+    client: Line<ControlStream>,
 }
 
 /// Serves one client until it leaves or must leave.
 pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
     let Client { stream, peer } = client;
-    let here = match prepare(&stream, shared.config.patience.partial) {
+    let here = match prepare(stream.tcp(), shared.config.patience.partial) {
         Ok(here) => here,
         Err(e) => {
             return shared.scribe.stranger_now(peer, &format!("left at once: {e}"));
@@ -63,7 +64,7 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
 }
 
 /// Sets the connection up so that a peer that is dead, or reads nothing, is noticed.
-fn prepare(stream: &TcpStream, patience: Nanos) -> std::io::Result<SocketAddr> {
+fn prepare(stream: &std::net::TcpStream, patience: Nanos) -> std::io::Result<SocketAddr> {
     stream.set_nodelay(true)?;
     let patience = Duration::from(patience).max(Duration::from_millis(1));
     stream.set_write_timeout(Some(patience))?;

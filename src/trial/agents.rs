@@ -234,7 +234,7 @@ impl Agents {
                 Far::Emulated(path) => path.agent("far agent", Side::Far)?,
                 Far::Server { server, .. } => {
                     let who = format!("server {}", server.address);
-                    Link::to_server(&who, &server.control, Arc::clone(&self.stop))?
+                    Link::to_server(&who, &server.control, Arc::clone(&self.stop))
                 }
             };
             let open = ToAgent::Open(Box::new(plan.far()));

@@ -1,7 +1,6 @@
 //! A line to an agent, wherever it runs: in a child process here, or behind a server elsewhere.
 
 use std::io;
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,6 +12,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::readable;
 
 use super::control::{self, FromAgent, FromServer, ToAgent};
+use super::control_stream::{ControlStream, Stream};
 use super::patient::Patient;
 use super::process::AgentProcess;
 
@@ -30,7 +30,7 @@ pub struct Link {
 
 enum Line {
     Process(AgentProcess),
-    Server { stream: TcpStream, stop: Arc<AtomicBool> },
+    Server { stream: Arc<ControlStream>, stop: Arc<AtomicBool> },
 }
 
 impl Link {
@@ -56,13 +56,9 @@ impl Link {
     }
 
     /// A line through a server, on its control connection, until `stop` is set.
-    ///
-    /// # Errors
-    /// Where the connection cannot be shared.
-    pub fn to_server(who: &str, control: &TcpStream, stop: Arc<AtomicBool>) -> Result<Link> {
-        let failed = |e| Error::setup(format!("share the control connection to {who}"), e);
-        let stream = control.try_clone().map_err(failed)?;
-        Ok(Link { who: who.to_owned(), line: Line::Server { stream, stop } })
+    pub fn to_server(who: &str, control: &Arc<ControlStream>, stop: Arc<AtomicBool>) -> Link {
+        let stream = Arc::clone(control);
+        Link { who: who.to_owned(), line: Line::Server { stream, stop } }
     }
 
     /// Tells the agent.
@@ -72,7 +68,7 @@ impl Link {
     pub fn tell(&mut self, word: &ToAgent) -> Result<()> {
         let done = match &mut self.line {
             Line::Process(process) => control::write(&mut process.control(), word),
-            Line::Server { stream, .. } => control::write(stream, word),
+            Line::Server { stream, .. } => control::write(&mut &**stream, word),
         };
         done.map_err(|e| self.gone(e))
     }
@@ -89,7 +85,7 @@ impl Link {
                 control::read_frame(&mut Patient { stream, deadline, stop: &NEVER })
             }
             Line::Server { stream, stop } => {
-                control::read_frame(&mut Patient { stream, deadline, stop })
+                control::read_frame(&mut Patient { stream: &**stream, deadline, stop })
             }
         };
         let frame = frame.map_err(|e| self.gone(e))?;
@@ -111,7 +107,17 @@ impl Link {
     /// # Errors
     /// Where the line cannot be waited on.
     pub fn has_word(&self, timeout: Nanos) -> Result<bool> {
-        readable(self.fd(), timeout).map_err(|e| Error::setup(format!("wait for {}", self.who), e))
+        let timeout = if self.holds_more() { Nanos::ZERO } else { timeout };
+        let seen = readable(self.fd(), timeout).map(|is_readable| is_readable || self.holds_more());
+        seen.map_err(|e| Error::setup(format!("wait for {}", self.who), e))
+    }
+
+    /// Whether there is something to hear though the descriptor may not say so.
+    pub fn holds_more(&self) -> bool {
+        match &self.line {
+            Line::Process(_) => false,
+            Line::Server { stream, .. } => stream.holds_more(),
+        }
     }
 
     /// Who is at the other end.

@@ -23,6 +23,8 @@ pub mod agents;
 mod conclude;
 pub mod confine;
 pub mod control;
+pub mod control_key;
+pub mod control_stream;
 pub mod counters;
 pub mod doctor;
 pub mod driver;

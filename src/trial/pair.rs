@@ -275,6 +275,11 @@ fn first_of(near: Option<&Link>, far: Option<&Link>, timeout: Nanos) -> Result<O
         revents: 0,
     };
     let mut fds = [poll(near), poll(far)];
+    for (link, from) in [(near, From::Near), (far, From::Far)] {
+        if link.is_some_and(Link::holds_more) {
+            return Ok(Some(from));
+        }
+    }
     let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
     // SAFETY: `fds` is an array of two valid pollfds.
     if unsafe { libc::poll(fds.as_mut_ptr(), 2, ms) } < 0 {

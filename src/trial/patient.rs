@@ -4,13 +4,14 @@
 
 use std::io::{self, Read};
 use std::net::TcpStream;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::readable;
+
+use super::control_stream::Stream;
 
 /// How long Ctrl-C may go unnoticed.
 const GLANCE: Nanos = Nanos::from_millis(100);
@@ -25,7 +26,7 @@ pub(super) struct Patient<'a, S> {
     pub(super) stop: &'a AtomicBool,
 }
 
-impl<S: AsFd> Read for Patient<'_, S>
+impl<S: Stream> Read for Patient<'_, S>
 where
     for<'a> &'a S: Read,
 {
@@ -37,9 +38,13 @@ where
             if left == Nanos::ZERO {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            if readable(self.stream.as_fd(), left.min(GLANCE))? {
+            if self.stream.holds_more() || readable(self.stream.as_fd(), left.min(GLANCE))? {
                 let mut stream = self.stream;
-                return stream.read(buffer);
+                match stream.read(buffer) {
+                    // A part of an encrypted record; the deadline holds for all of it.
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                }
             }
         }
     }

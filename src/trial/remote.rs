@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use crate::path::{DEFAULT_PORT, Family};
 use crate::time::{Clock, Monotonic, Nanos};
 
 use super::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Secret};
+use super::control_key::Pin;
+use super::control_stream::ControlStream;
 use super::host::HostFacts;
 use super::patient::{Patient, connect, sleep};
 
@@ -25,6 +28,25 @@ const RETRY: Nanos = Nanos::from_secs(1);
 
 /// How long to wait for room.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(3_600);
+
+/// What a client shows a server, and what it expects to be shown.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// The secret that both share.
+    pub secret: Option<Secret>,
+    /// The server's key. With it control is encrypted, and without it not.
+    pub pin: Option<Pin>,
+}
+
+impl Credentials {
+    /// Those in `DEADHEAT_SECRET` and `DEADHEAT_PIN`.
+    ///
+    /// # Errors
+    /// As [`Secret::new`] and [`Pin::parse`].
+    pub fn from_environment() -> Result<Credentials> {
+        Ok(Credentials { secret: Secret::from_environment()?, pin: Pin::from_environment()? })
+    }
+}
 
 /// What ends waiting for a server, and who is told that we wait.
 pub struct Waiting<'a> {
@@ -40,7 +62,7 @@ pub struct RemoteServer {
     /// Its address.
     pub address: SocketAddr,
     /// The control connection.
-    pub control: TcpStream,
+    pub control: Arc<ControlStream>,
     /// Its host.
     pub facts: HostFacts,
     /// What it allows.
@@ -57,13 +79,13 @@ impl RemoteServer {
     pub fn connect(
         host: &str,
         family: Family,
-        secret: Option<&Secret>,
+        credentials: &Credentials,
         waiting: &mut Waiting<'_>,
     ) -> Result<RemoteServer> {
         let addresses = resolve(host, family)?;
         let give_up = Monotonic.now() + LONGEST_WAIT;
         loop {
-            match RemoteServer::ask(host, &addresses, secret, waiting.stop)? {
+            match RemoteServer::ask(host, &addresses, credentials, waiting.stop)? {
                 Answer::Welcome(server) => return Ok(*server),
                 Answer::Full(error) if Monotonic.now() >= give_up => return Err(error),
                 Answer::Full(error) => {
@@ -77,7 +99,7 @@ impl RemoteServer {
     fn ask(
         host: &str,
         addresses: &[SocketAddr],
-        secret: Option<&Secret>,
+        credentials: &Credentials,
         stop: &AtomicBool,
     ) -> Result<Answer> {
         let control = connect_any(addresses, stop)?;
@@ -85,12 +107,14 @@ impl RemoteServer {
         control.set_nodelay(true).map_err(failed)?;
         control.set_write_timeout(Some(LET_IN.into())).map_err(failed)?;
         let address = control.peer_addr().map_err(failed)?;
+        let control = ControlStream::to_server(control, credentials.pin.as_ref())?;
         let deadline = Monotonic.now() + LET_IN;
         let who = format!("server {address}");
         let mut line = Line { who, stream: control, deadline, stop, full: None };
-        match line.be_let_in(secret) {
+        match line.be_let_in(credentials.secret.as_ref()) {
             Ok((facts, limits)) => {
-                let server = RemoteServer { address, control: line.stream, facts, limits };
+                let server =
+                    RemoteServer { address, control: Arc::new(line.stream), facts, limits };
                 Ok(Answer::Welcome(Box::new(server)))
             }
             Err(error) => match line.full {
@@ -110,7 +134,7 @@ enum Answer {
 
 struct Line<'a> {
     who: String,
-    stream: TcpStream,
+    stream: ControlStream,
     deadline: Nanos,
     stop: &'a AtomicBool,
     /// Why there is no room, where that is all that speaks against us.
@@ -163,7 +187,7 @@ impl Line<'_> {
     }
 
     fn write<T: serde::Serialize>(&mut self, word: &T) -> Result<()> {
-        control::write(&mut self.stream, word)
+        control::write(&mut &self.stream, word)
             .map_err(|e| Error::setup(format!("talk to {}", self.who), e))
     }
 
@@ -172,6 +196,8 @@ impl Line<'_> {
         let read = control::read(&mut Patient { stream, deadline: *deadline, stop });
         read.map_err(|e| match e.kind() {
             _ if self.stop.load(Ordering::Acquire) => Error::Interrupted,
+            // The key is not the pinned one.
+            io::ErrorKind::PermissionDenied => self.peer(e.to_string()),
             io::ErrorKind::InvalidData => {
                 self.peer(format!("{e}; is `deadheat serve` what listens there?"))
             }
@@ -257,7 +283,7 @@ mod tests {
 
     fn ask(host: &str) -> Result<RemoteServer> {
         let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
-        RemoteServer::connect(host, Family::Any, None, &mut waiting)
+        RemoteServer::connect(host, Family::Any, &Credentials::default(), &mut waiting)
     }
 
     #[test]
@@ -310,7 +336,8 @@ mod tests {
                 }
             });
             let mut waiting = Waiting { stop: &stop, on_full: &mut |_| {} };
-            let left = RemoteServer::connect(&address, Family::Any, None, &mut waiting);
+            let nothing = Credentials::default();
+            let left = RemoteServer::connect(&address, Family::Any, &nothing, &mut waiting);
             assert!(matches!(left, Err(Error::Interrupted)), "{left:?}");
         });
     }

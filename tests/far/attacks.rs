@@ -16,7 +16,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_deadheat");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A shell script in a network namespace of its own, with its loopback interface up; its output.
-fn isolated(script: &str) -> String {
+pub(crate) fn isolated(script: &str) -> String {
     let script = format!("ip link set lo up; {script}");
     let ran = Command::new("unshare")
         .args(["--map-root-user", "--net", "bash", "-euo", "pipefail", "-c", &script])
@@ -29,7 +29,7 @@ fn isolated(script: &str) -> String {
 }
 
 /// Starts a server with these options, waits until it listens, and leaves its log in `log`.
-const SERVE: &str = r#"
+pub(crate) const SERVE: &str = r#"
     serve() {
         "$DEADHEAT" serve --bind 127.0.0.1:5210 "$@" 2> log & server=$!
         until grep -q listens log; do sleep 0.05; done

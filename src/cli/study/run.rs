@@ -186,6 +186,7 @@ fn race(args: &RunArgs, within: &str, mut job: Job<'_>) -> Result<Outcome> {
         intervals: Wanted::No,
         samples: Wanted::from(keeps),
         secret_file: None,
+        pin: None,
     };
     let (request, file) = (job.request.clone(), job.file.clone());
     with_stage(&staging, &request, &file, |stage| job.on(stage))
