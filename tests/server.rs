@@ -18,6 +18,8 @@ mod attacks;
 #[path = "far/encrypted.rs"]
 mod encrypted;
 mod far;
+#[path = "far/lies.rs"]
+mod lies;
 
 use far::{Client, Far, Manner, PATIENCE, Seen, frame, greeting, open, plan};
 

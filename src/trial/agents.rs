@@ -221,7 +221,7 @@ impl Agents {
             Far::Emulated(path) => Some(path.end()?),
             Far::Loopback(_) | Far::Server { .. } => None,
         };
-        Ok((reports, account))
+        Ok((reports.checked(task), account))
     }
 
     /// Starts both agents and has them connect.

@@ -29,7 +29,9 @@ pub(super) fn conclude(
         let why = account.open_because.clone().unwrap_or_else(|| "the sums differ".into());
         format!("the {way} ledger does not close: {why}")
     });
-    let why_invalid = findings.why_invalid.or(why_open);
+    let doubt = reports.doubt.as_ref();
+    let doubt = doubt.map(|what| format!("the far end's report cannot be true: {what}"));
+    let why_invalid = doubt.or(findings.why_invalid).or(why_open);
     let conns: Vec<&ConnStats> =
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
     let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);

@@ -26,6 +26,7 @@ pub mod control;
 pub mod control_key;
 pub mod control_stream;
 pub mod counters;
+mod credible;
 pub mod doctor;
 pub mod driver;
 mod effective;

@@ -10,9 +10,11 @@ use crate::figures::Tally;
 use crate::figures::series::Point;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Endpoint;
+use crate::workload::Task;
 
 use super::End;
 use super::control::{AgentReport, FromAgent, FromServer, ToAgent};
+use super::credible::{Known, check_tallies};
 use super::link::{Link, Word};
 use super::patient::sleep;
 
@@ -94,6 +96,22 @@ enum From {
 pub(super) struct BothReports {
     pub(super) near: AgentReport,
     pub(super) far: Option<AgentReport>,
+    /// From the word to start to the far end's report.
+    pub(super) took: Nanos,
+    /// Why the far end's report was dropped: it cannot be true.
+    pub(super) doubt: Option<String>,
+}
+
+impl BothReports {
+    /// Drops the far end's report if it cannot be true, so that nothing of it becomes a figure.
+    pub(super) fn checked(mut self, task: &dyn Task) -> BothReports {
+        let known = Known { near: &self.near, task, took: self.took };
+        self.doubt = self.far.as_ref().and_then(|far| known.check(far).err());
+        if self.doubt.is_some() {
+            self.far = None;
+        }
+        self
+    }
 }
 
 impl Pair {
@@ -122,11 +140,13 @@ impl Pair {
         longest: Nanos,
         on_point: &mut dyn FnMut(Side, u16, Point),
     ) -> Result<BothReports> {
+        let began = Monotonic.now();
+        let mut took = Nanos::ZERO;
         if let Some(far) = &mut self.far {
             far.tell(&ToAgent::Start)?;
         }
         self.near.tell(&ToAgent::Start)?;
-        let deadline = Monotonic.now() + longest;
+        let deadline = began + longest;
         loop {
             match self.hear(deadline)? {
                 (from, FromAgent::Finished { sent }) => self.pass_on(from, sent)?,
@@ -137,12 +157,16 @@ impl Pair {
                     on_point(Side::Far, flow, *point);
                 }
                 (From::Near, FromAgent::Done(report)) => self.near_report = Some(*report),
-                (From::Far, FromAgent::Done(report)) => self.far_report = Some(*report),
+                (From::Far, FromAgent::Done(report)) => {
+                    took = Monotonic.now() - began;
+                    self.far_report = Some(*report);
+                }
                 (from, word) => return Err(self.refused(from, word)),
             }
             // An agent that has reported is gone, and its line with it; it is not listened to again.
             if let (Some(near), false) = (&self.near_report, self.far_is_awaited()) {
-                return Ok(BothReports { near: near.clone(), far: self.far_report.take() });
+                let (near, far) = (near.clone(), self.far_report.take());
+                return Ok(BothReports { near, far, took, doubt: None });
             }
         }
     }
@@ -153,6 +177,9 @@ impl Pair {
 
     /// Tells the other end that this one has sent all it will.
     fn pass_on(&mut self, from: From, sent: Vec<Tally>) -> Result<()> {
+        if let (From::Far, Some(far)) = (from, &self.far) {
+            check_tallies(&sent).map_err(|what| Error::peer(far.who(), what))?;
+        }
         let other = match from {
             From::Near => self.far.as_mut(),
             From::Far => Some(&mut self.near),

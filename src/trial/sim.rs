@@ -146,7 +146,8 @@ impl Simulation {
         let figures = world.figures();
         let (ends, took) = world.stops();
         let [near, far] = ends.map(report);
-        let (mut record, _) = conclude(&contender, &*task, &BothReports { near, far: Some(far) });
+        let reports = BothReports { near, far: Some(far), took, doubt: None }.checked(&*task);
+        let (mut record, _) = conclude(&contender, &*task, &reports);
         let began = self.clock.now();
         self.clock.advance_to(began + took);
         record.took_ns = took.0;
