@@ -23,10 +23,19 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// As [`visible`], and at most [`LONGEST`] characters of it, with `…` where some were cut off.
+/// As [`visible`], and at most [`LONGEST`] characters of that, with `…` where some were cut off. What was
+/// shortened once stays as it is.
 pub fn short(text: &str) -> String {
-    let Some((end, _)) = text.char_indices().nth(LONGEST) else { return visible(text) };
-    visible(&text[..end]) + "…"
+    let (mut shown, mut length) = (String::new(), 0);
+    for c in text.chars() {
+        let written = if is_obeyed(c) { c.escape_default().to_string() } else { c.to_string() };
+        length += written.chars().count();
+        if length > LONGEST {
+            return shown + "…";
+        }
+        shown += &written;
+    }
+    shown
 }
 
 /// A message that may have lines of its own: each is made [`visible`], and the rest after 10,000 characters
@@ -85,6 +94,10 @@ mod tests {
         let cut = short(&"µ".repeat(5_000));
         assert_eq!(cut.chars().count(), LONGEST + 1);
         assert!(cut.ends_with("µ…"), "{cut}");
+        // What is written out counts as it is written, and is cut whole.
+        let cut = short(&"\u{7f}".repeat(LONGEST));
+        assert_eq!(cut, "\\u{7f}".repeat(LONGEST / 6) + "…");
+        assert_eq!(short(&cut), cut);
         assert_eq!(lines("one\ntwo\u{7}"), "one\ntwo\\u{7}");
         assert_eq!(lines(&"x\n".repeat(6_000)).lines().count(), 5_000);
     }
