@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
+use deadheat::transport::Contender;
 use serde_json::Value;
 
 const DEADHEAT: &str = env!("CARGO_BIN_EXE_deadheat");
@@ -129,6 +130,29 @@ fn nothing_gets_through_faster_than_the_rate() {
         let (busy, bytes) = (count(&up["busy_ns"]), count(&up["busy_bytes"]));
         let rate = bytes as f64 * 8e9 / busy as f64;
         assert!((rate / 20e6 - 1.0).abs() < 0.001, "{rate}");
+    }
+}
+
+/// Multipath TCP goes over both links, and no faster than both together; TCP takes one.
+#[test]
+fn multipath_tcp_takes_every_link() {
+    if !can() || Contender::parse("mptcp").unwrap().transport.check().is_err() {
+        return;
+    }
+    let path = "rate=20mbit,delay=10ms+rate=20mbit,delay=10ms";
+    let outcome = race(&["tcp", "mptcp"], path, "bulk:bytes=4MB");
+    for trial in trials(&outcome) {
+        let links = trial["path"]["links"].as_array().unwrap();
+        let carried = |link: &Value| count(&link["up"]["fates"]["delivered_bytes"]);
+        let goodput = trial["metrics"]["goodput_bps"].as_f64().unwrap();
+        if trial["contender"] == 1 {
+            assert_eq!(trial["effective"]["subflows"], "2", "{trial}");
+            assert!(links.iter().all(|link| carried(link) > 1_000_000), "{trial}");
+            assert!(goodput < 40e6, "{goodput}");
+        } else {
+            assert_eq!(carried(&links[1]), 0, "{trial}");
+            assert!(goodput < 20e6, "{goodput}");
+        }
     }
 }
 

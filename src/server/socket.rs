@@ -63,7 +63,9 @@ impl Sockets {
 }
 
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let open = |protocol| Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol));
+    // A listener of multipath TCP (RFC 8684) takes plain TCP as it is; not every kernel has it.
+    let socket = open(Protocol::MPTCP).or_else(|_| open(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }

@@ -183,6 +183,10 @@ impl<F: Flavour> Listener for StreamListener<F> {
             return Ok((flow, Box::new(conn)));
         }
     }
+
+    fn stays(&self) -> bool {
+        self.flavour.joins()
+    }
 }
 
 fn take(

@@ -41,6 +41,7 @@ mod kcp;
 mod knock;
 mod lobby;
 pub mod mem;
+mod mptcp;
 pub mod options;
 mod pipe;
 mod quic;
@@ -62,6 +63,7 @@ use userspace::Userspace;
 /// Every transport, in the order in which lists show them.
 pub const ALL: &[&dyn Transport] = &[
     &tcp::Tcp,
+    &mptcp::Mptcp,
     &udp::Udp,
     &icmp::Icmp,
     &unix::UnixStream,
@@ -194,6 +196,11 @@ pub trait Listener: Send {
     /// # Errors
     /// [`crate::Error::Blocked`] with what was seen when nothing valid arrived in time.
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)>;
+
+    /// Whether connections need it as long as they last, since more of the same come in by it.
+    fn stays(&self) -> bool {
+        false
+    }
 }
 
 /// Where a listener is.

@@ -89,6 +89,10 @@ pub(super) const CAPACITY: Meaning = Meaning::where_asked(
     "capacity",
     "a pipe that holds more lets its two ends work at once for longer",
 );
+pub(super) const SUBFLOWS: Meaning = Meaning::where_asked(
+    "subflows",
+    "several links carry more than one, and answer at the pace of different ones",
+);
 pub(super) const WINDOW: Meaning =
     Meaning::always("window", "it bounds what is under way, and so throughput over a long path");
 pub(super) const CIPHER: Meaning =

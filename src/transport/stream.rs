@@ -52,6 +52,11 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(())
     }
 
+    /// Whether further connections join one that is open, and need its listener for that.
+    fn joins(&self) -> bool {
+        false
+    }
+
     /// Makes a channel of a connected, welcomed socket.
     fn open(&self, socket: Socket, side: Side) -> io::Result<Self::Channel>;
 

@@ -9,7 +9,7 @@ use super::door::Door;
 use super::lobby::{StreamListener, present};
 use super::options;
 use super::stream::{Engines, Flavour, StreamConn, check_engine};
-use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
+use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame, not_ip};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
 };
@@ -21,7 +21,7 @@ use crate::figures::{Headers, TcpView};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic};
 
-mod info;
+pub(super) mod info;
 
 /// TCP over IPv4 and IPv6.
 pub(super) struct Tcp;
@@ -58,31 +58,43 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
+/// The congestion control.
+pub(super) const CC: Key = Key {
+    name: "cc",
+    kind: Kind::Word,
+    default: "cubic",
+    doc: "congestion control; `host` leaves the host's default",
+};
+
+/// Nagle's algorithm or not.
+pub(super) const NODELAY: Key = Key {
+    name: "nodelay",
+    kind: Kind::Switch,
+    default: "on",
+    doc: "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
+};
+
+/// The send buffer.
+pub(super) const SNDBUF: Key = Key {
+    name: "sndbuf",
+    kind: Kind::Size(2048, 1 << 30),
+    default: "",
+    doc: "send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it",
+};
+
+/// The receive buffer.
+pub(super) const RCVBUF: Key = Key {
+    name: "rcvbuf",
+    kind: Kind::Size(2048, 1 << 30),
+    default: "",
+    doc: "receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it",
+};
+
 const KEYS: &[Key] = &[
-    Key {
-        name: "cc",
-        kind: Kind::Word,
-        default: "cubic",
-        doc: "congestion control; `host` leaves the host's default",
-    },
-    Key {
-        name: "nodelay",
-        kind: Kind::Switch,
-        default: "on",
-        doc: "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
-    },
-    Key {
-        name: "sndbuf",
-        kind: Kind::Size(2048, 1 << 30),
-        default: "",
-        doc: "send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it",
-    },
-    Key {
-        name: "rcvbuf",
-        kind: Kind::Size(2048, 1 << 30),
-        default: "",
-        doc: "receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it",
-    },
+    CC,
+    NODELAY,
+    SNDBUF,
+    RCVBUF,
     Key {
         name: "mss",
         kind: Kind::Size(88, 32_767),
@@ -147,11 +159,7 @@ impl Transport for Tcp {
     }
 
     fn check(&self) -> Result<()> {
-        let open = |domain| Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
-        open(Domain::IPV4)
-            .or_else(|_| open(Domain::IPV6))
-            .map(drop)
-            .map_err(|e| Error::unsupported("tcp", format!("this host gives no socket: {e}")))
+        check(TCP)
     }
 
     fn ring_words(&self) -> &'static [(&'static str, &'static str)] {
@@ -159,95 +167,143 @@ impl Transport for Tcp {
     }
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        check_engine(INFO.id, key, value, || {
-            let open = |domain| Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
-            Counted::new(open(Domain::IPV4).or_else(|_| open(Domain::IPV6))?)
-        })
+        check_engine(INFO.id, key, value, || Counted::new(any(TCP)?))
     }
 
-    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let address = ip(dial.to)?;
-        let options = Options::from(dial.knobs);
-        let socket = open(address)?;
-        options.apply(&socket)?;
-        let began = Monotonic.now();
-        let deadline = began + dial.timeout;
-        socket
-            .connect_timeout(&SockAddr::from(address), dial.timeout.into())
-            .map_err(|e| unreached(dial, e))?;
-        let connect_ns = (Monotonic.now() - began).0;
-        options.connected(&socket)?;
-        present(&socket, &dial.hello, dial.to, deadline)?;
-        StreamConn::new(socket, Side::Near, options, dial.largest_message, connect_ns)
-            .map(|conn| Box::new(conn) as Box<dyn Conn>)
-            .map_err(|e| Error::setup(format!("set up a connection to {address}"), e))
+    fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        dial(TCP, to, Options::from(to.knobs))
     }
 
-    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let address = ip(listen.at)?;
-        let options = Options::from(listen.knobs);
-        let largest = listen.largest_message;
-        if let Door::Handed(door) = listen.door {
-            let at = listen.at.clone();
-            let listener = StreamListener::handed(door, at, listen.token, options, largest);
-            return Ok(Box::new(listener));
-        }
-        let socket = open(address)?;
-        options.apply(&socket)?;
-        let bound = socket
-            .set_reuse_address(true)
-            .and_then(|()| socket.bind(&address.into()))
-            .and_then(|()| socket.local_addr())
-            .map_err(|e| bind_failed(address, e))?;
-        let at = Endpoint::Ip(bound.as_socket().unwrap_or(address));
-        let listener = StreamListener::own(socket, at, listen.token, options, largest)?;
-        Ok(Box::new(listener))
+    fn listen(&self, at: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let options = Options::from(at.knobs);
+        listen(TCP, at, options)
     }
 }
 
-fn ip(endpoint: &Endpoint) -> Result<SocketAddr> {
+/// Which of the kernel's TCPs a socket is of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Variant {
+    /// The transport's name.
+    pub(super) id: &'static str,
+    /// For socket(2).
+    pub(super) protocol: Protocol,
+}
+
+const TCP: Variant = Variant { id: "tcp", protocol: Protocol::TCP };
+
+/// Whether this host gives a socket of a variant.
+///
+/// # Errors
+/// [`Error::Unsupported`] with what the kernel says.
+pub(super) fn check(variant: Variant) -> Result<()> {
+    any(variant)
+        .map(drop)
+        .map_err(|e| Error::unsupported(variant.id, format!("this host gives no socket: {e}")))
+}
+
+/// A socket of either family: a host may have IPv6 only.
+pub(super) fn any(variant: Variant) -> io::Result<Socket> {
+    let open = |domain| Socket::new(domain, Type::STREAM, Some(variant.protocol));
+    open(Domain::IPV4).or_else(|_| open(Domain::IPV6))
+}
+
+/// A near end.
+///
+/// # Errors
+/// As [`Transport::dial`].
+pub(super) fn dial<F: Flavour>(
+    variant: Variant,
+    dial: &Dial<'_>,
+    flavour: F,
+) -> Result<Box<dyn Conn>> {
+    let address = ip(variant, dial.to)?;
+    let socket = open(variant, address)?;
+    flavour.apply(&socket)?;
+    let began = Monotonic.now();
+    let deadline = began + dial.timeout;
+    socket
+        .connect_timeout(&SockAddr::from(address), dial.timeout.into())
+        .map_err(|e| unreached(variant, dial, e))?;
+    let connect_ns = (Monotonic.now() - began).0;
+    flavour.connected(&socket)?;
+    present(&socket, &dial.hello, dial.to, deadline)?;
+    StreamConn::new(socket, Side::Near, flavour, dial.largest_message, connect_ns)
+        .map(|conn| Box::new(conn) as Box<dyn Conn>)
+        .map_err(|e| Error::setup(format!("set up a connection to {address}"), e))
+}
+
+/// A far end.
+///
+/// # Errors
+/// As [`Transport::listen`].
+pub(super) fn listen<F: Flavour>(
+    variant: Variant,
+    listen: Listen<'_>,
+    flavour: F,
+) -> Result<Box<dyn Listener>> {
+    let address = ip(variant, listen.at)?;
+    let largest = listen.largest_message;
+    if let Door::Handed(door) = listen.door {
+        let at = listen.at.clone();
+        let listener = StreamListener::handed(door, at, listen.token, flavour, largest);
+        return Ok(Box::new(listener));
+    }
+    let socket = open(variant, address)?;
+    flavour.apply(&socket)?;
+    let bound = socket
+        .set_reuse_address(true)
+        .and_then(|()| socket.bind(&address.into()))
+        .and_then(|()| socket.local_addr())
+        .map_err(|e| bind_failed(variant, address, e))?;
+    let at = Endpoint::Ip(bound.as_socket().unwrap_or(address));
+    let listener = StreamListener::own(socket, at, listen.token, flavour, largest)?;
+    Ok(Box::new(listener))
+}
+
+fn ip(variant: Variant, endpoint: &Endpoint) -> Result<SocketAddr> {
     match endpoint {
         Endpoint::Ip(address) => Ok(*address),
-        other => Err(Error::usage(format!("tcp needs an IP address and a port, not {other}"))),
+        other => Err(not_ip(variant.id, other)),
     }
 }
 
-fn open(address: SocketAddr) -> Result<Socket> {
-    Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
-        .map_err(|e| Error::setup(format!("open a tcp socket for {address}"), e))
+fn open(variant: Variant, address: SocketAddr) -> Result<Socket> {
+    Socket::new(Domain::for_address(address), Type::STREAM, Some(variant.protocol))
+        .map_err(|e| Error::setup(format!("open a {} socket for {address}", variant.id), e))
 }
 
-fn bind_failed(address: SocketAddr, error: io::Error) -> Error {
+fn bind_failed(variant: Variant, address: SocketAddr, error: io::Error) -> Error {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => "another program has this port; port 0 takes a free one",
         io::ErrorKind::AddrNotAvailable => "no interface of this host has this address",
         io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
         _ => "",
     };
-    Error::setup_advice(format!("bind tcp to {address}"), error, advice)
+    Error::setup_advice(format!("bind {} to {address}", variant.id), error, advice)
 }
 
-fn unreached(dial: &Dial<'_>, error: io::Error) -> Error {
-    let to = dial.to;
+fn unreached(variant: Variant, dial: &Dial<'_>, error: io::Error) -> Error {
+    let (id, to) = (variant.id, dial.to);
     match error.kind() {
-        io::ErrorKind::TimedOut => {
-            Error::blocked(format!("sent SYNs to tcp {to} for {}; nothing came back", dial.timeout))
-        }
+        io::ErrorKind::TimedOut => Error::blocked(format!(
+            "sent SYNs to {id} {to} for {}; nothing came back",
+            dial.timeout
+        )),
         io::ErrorKind::HostUnreachable => {
-            Error::blocked(format!("sent a SYN to tcp {to}; the network answered: {error}"))
+            Error::blocked(format!("sent a SYN to {id} {to}; the network answered: {error}"))
         }
         io::ErrorKind::ConnectionRefused => Error::setup_advice(
-            format!("connect to tcp {to}"),
+            format!("connect to {id} {to}"),
             error,
             "is `deadheat serve` running there?",
         ),
-        _ => Error::setup(format!("connect to tcp {to}"), error),
+        _ => Error::setup(format!("connect to {id} {to}"), error),
     }
 }
 
 /// The knobs as the socket takes them.
 #[derive(Debug, Clone)]
-struct Options {
+pub(super) struct Options {
     cc: ControlledBy,
     nodelay: bool,
     sndbuf: Option<usize>,
@@ -490,7 +546,7 @@ mod tests {
 
     #[test]
     fn the_default_congestion_control_gives_way_and_an_asked_one_does_not() {
-        let socket = open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let socket = open(TCP, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let host = socket.tcp_congestion().unwrap();
         let mut options = Options::from(&knobs("tcp"));
         assert!(matches!(&options.cc, ControlledBy::Preferred(name) if name == "cubic"));
@@ -569,7 +625,7 @@ mod tests {
     #[test]
     fn syns_into_the_void_are_blocked_with_the_evidence() {
         // A listener whose queue of one is full drops every further SYN.
-        let full = open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let full = open(TCP, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         full.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
         full.listen(0).unwrap();
         let address = full.local_addr().unwrap().as_socket().unwrap();

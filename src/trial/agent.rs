@@ -17,7 +17,7 @@ use crate::figures::{ConnStats, HostCounters, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::Door;
 use crate::transport::hello::Hello;
-use crate::transport::{Conn, Contender, Dial, Effective, Listen};
+use crate::transport::{Conn, Contender, Dial, Effective, Listen, Listener};
 use crate::workload::{Half, HalfReport, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
@@ -97,7 +97,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
         )));
     }
     let file = means::take(&plan, &*task)?;
-    let conns = connect(&plan, &contender, &*task, door, &mut control)?;
+    let (conns, _listener) = connect(&plan, &contender, &*task, door, &mut control)?;
     let meter = plan.limits.map(|limits| Arc::new(Meter::new(limits, Monotonic.now())));
     let count = conns.len();
     let mut flows = Vec::with_capacity(count);
@@ -132,14 +132,14 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     Ok((report, Parting { conns, emulated: plan.emulated.is_some(), userspace }))
 }
 
-/// The connections of all flows, by flow.
+/// The connections of all flows, by flow, and the listener where they go on needing it.
 fn connect(
     plan: &AgentPlan,
     contender: &Contender,
     task: &dyn Task,
     door: Door,
     control: &mut UnixStream,
-) -> Result<Vec<Box<dyn Conn>>> {
+) -> Result<(Vec<Box<dyn Conn>>, Option<Box<dyn Listener>>)> {
     let flows = task.flows().len();
     let largest_message = task.largest_message();
     let knobs = &contender.knobs;
@@ -155,7 +155,8 @@ fn connect(
                 timeout: dial_timeout(plan.emulated),
             })
         };
-        return (0..flows as u16).map(dial).collect();
+        let conns: Result<_> = (0..flows as u16).map(dial).collect();
+        return Ok((conns?, None));
     }
     let at = &plan.endpoint;
     let listen = Listen { at, token: plan.token, knobs, largest_message, door };
@@ -174,7 +175,8 @@ fn connect(
             }
         }
     }
-    Ok(conns.into_iter().flatten().collect())
+    let stays = listener.stays().then_some(listener);
+    Ok((conns.into_iter().flatten().collect(), stays))
 }
 
 fn make_half(

@@ -9,8 +9,8 @@ use socket2::Socket;
 
 use crate::figures::TcpView;
 
-/// Longer than any answer so far (280 bytes from Linux 6.18).
-const ROOM: usize = 512;
+/// Longer than any answer so far, in bytes (280 from Linux 6.18).
+pub(in crate::transport) const LONGEST: usize = 512;
 
 /// What any kernel that Rust runs on answers at least, in bytes: the C library's structure.
 const LEAST: usize = 104;
@@ -57,22 +57,22 @@ const BYTES_RETRANS: usize = 208;
 const SND_WND: usize = 228;
 
 /// What is read.
-pub(super) struct Info {
+pub(in crate::transport) struct Info {
     /// The kernel's view of the connection.
-    pub(super) view: TcpView,
+    pub(in crate::transport) view: TcpView,
     /// The path MTU.
-    pub(super) pmtu_bytes: u64,
+    pub(in crate::transport) pmtu_bytes: u64,
     /// Whether segments carry timestamps (RFC 7323).
-    pub(super) timestamps: bool,
+    pub(in crate::transport) timestamps: bool,
 }
 
 /// Asks the kernel.
 ///
 /// # Errors
 /// What getsockopt(2) says, or that the answer is too short to mean anything.
-pub(super) fn read(socket: &Socket) -> io::Result<Info> {
-    let mut answer = [0u8; ROOM];
-    let mut len = ROOM as libc::socklen_t;
+pub(in crate::transport) fn read(socket: &Socket) -> io::Result<Info> {
+    let mut answer = [0u8; LONGEST];
+    let mut len = LONGEST as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `answer`, and any bytes are valid there.
     let done = unsafe {
         libc::getsockopt(
@@ -86,13 +86,7 @@ pub(super) fn read(socket: &Socket) -> io::Result<Info> {
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
-    let answer = &answer[..ROOM.min(len as usize)];
-    let info = view(answer).and_then(|view| {
-        let timestamps = answer[OPTIONS] & TIMESTAMPS != 0;
-        let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
-        Some(Info { view, pmtu_bytes: u64::from(pmtu_bytes), timestamps })
-    });
-    info.ok_or_else(|| {
+    parse(&answer[..LONGEST.min(len as usize)]).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             format!("TCP_INFO has {len} bytes; {LEAST} at least expected"),
@@ -101,6 +95,13 @@ pub(super) fn read(socket: &Socket) -> io::Result<Info> {
 }
 
 /// What an answer says; `None` where it is shorter than [`LEAST`].
+pub(in crate::transport) fn parse(answer: &[u8]) -> Option<Info> {
+    let view = view(answer)?;
+    let timestamps = answer[OPTIONS] & TIMESTAMPS != 0;
+    let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
+    Some(Info { view, pmtu_bytes: u64::from(pmtu_bytes), timestamps })
+}
+
 fn view(answer: &[u8]) -> Option<TcpView> {
     if answer.len() < LEAST {
         return None;
@@ -151,7 +152,7 @@ mod tests {
 
     /// An answer of 512 bytes in which each field has the value of its offset.
     fn answer() -> Vec<u8> {
-        let mut answer = vec![0; ROOM];
+        let mut answer = vec![0; LONGEST];
         let mut put = |at: usize, value: u64, len: usize| {
             let bytes = if len == 4 {
                 (value as u32).to_ne_bytes().to_vec()

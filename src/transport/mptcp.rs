@@ -1,0 +1,238 @@
+//! Multipath TCP (RFC 8684) as the kernel has it: one byte stream over several TCP connections, the subflows,
+//! of which each may take another link. Where the peer or the path speaks TCP only a connection falls back to
+//! it; such a connection is refused here, since what it would measure is TCP.
+
+use std::io;
+
+use socket2::{Protocol, Socket};
+
+use super::options::{self, Meaning};
+use super::stream::{Engines, Flavour, check_engine};
+use super::tcp::{self, Variant};
+use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
+};
+use crate::datapath::option;
+use crate::datapath::stream::Counted;
+use crate::error::{Error, Result};
+use crate::figures::{Headers, TcpView};
+use crate::spec::{Key, Kind};
+
+mod info;
+
+use info::Subflows;
+
+/// Multipath TCP over IPv4 and IPv6.
+pub(super) struct Mptcp;
+
+static INFO: Info = Info {
+    id: "mptcp",
+    label: "MPTCP",
+    colour: "#7a4fa3",
+    implementation: "linux",
+    summary: "the kernel's multipath TCP: one reliable byte stream over every link that both hosts have",
+    guarantees: Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::ByteStream,
+        ending: Ending::Told,
+        congestion: Congestion::Controlled,
+        encrypted: false,
+        largest_message: None,
+    },
+    peer: PeerKind::Process,
+    reach: Reach::Network,
+    framing_bytes: frame::PREFIX,
+    options: &[
+        options::CC,
+        options::NODELAY,
+        options::SNDBUF,
+        options::RCVBUF,
+        options::IO,
+        options::RX,
+        SUBFLOWS,
+    ],
+    keys: KEYS,
+};
+
+const SUBFLOWS: Meaning = options::SUBFLOWS;
+
+const KEYS: &[Key] = &[
+    tcp::CC,
+    tcp::NODELAY,
+    tcp::SNDBUF,
+    tcp::RCVBUF,
+    Key {
+        name: "io",
+        kind: Kind::Choice(&["write", "writev"]),
+        default: "write",
+        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces",
+    },
+    Key {
+        name: "rx",
+        kind: Kind::Choice(&["read"]),
+        default: "read",
+        doc: "how bulk data is received: recv(2)",
+    },
+];
+
+const MPTCP: Variant = Variant { id: "mptcp", protocol: Protocol::MPTCP };
+
+impl Transport for Mptcp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        tcp::any(MPTCP).map(drop).map_err(|e| {
+            Error::unsupported(
+                INFO.id,
+                format!(
+                    "this host gives no socket ({e}); it takes Linux 5.6 with CONFIG_MPTCP and sysctl \
+                     net.mptcp.enabled=1"
+                ),
+            )
+        })
+    }
+
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        check_engine(INFO.id, key, value, || Counted::new(tcp::any(MPTCP)?))
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let options = tcp::Options::from(dial.knobs);
+        tcp::dial(MPTCP, dial, Multipath { options, to: Some(dial.to.clone()) })
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let options = tcp::Options::from(listen.knobs);
+        tcp::listen(MPTCP, listen, Multipath { options, to: None })
+    }
+}
+
+/// What multipath TCP has that TCP has not.
+#[derive(Debug, Clone)]
+struct Multipath {
+    options: tcp::Options,
+    /// Whom a near end dials.
+    to: Option<Endpoint>,
+}
+
+impl Flavour for Multipath {
+    type Channel = Counted;
+
+    fn engines(&self) -> Engines {
+        self.options.engines()
+    }
+
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        self.options.apply(socket)
+    }
+
+    /// The first packets of a connection say whether both ends, and all between them, speak it.
+    fn connected(&self, socket: &Socket) -> Result<()> {
+        match (&self.to, info::subflows(socket)) {
+            (Some(to), Err(e)) => Err(Error::blocked(format!(
+                "connected to {to} by TCP alone, without multipath: the far end does not speak it, or the path \
+                 removes its options ({e})"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A subflow comes in by the listener, as a connection of its own that names the one it belongs to.
+    fn joins(&self) -> bool {
+        true
+    }
+
+    fn open(&self, socket: Socket, side: Side) -> io::Result<Counted> {
+        self.options.open(socket, side)
+    }
+
+    /// As TCP's but for the number of subflows, which comes with the first data.
+    fn effective(&self, channel: &Counted) -> Effective {
+        let mut read = self.options.effective(channel);
+        // Those of the first subflow, which is one of several.
+        read.retain(|key, _| !["mss", "quickack", "notsent_lowat"].contains(&key.as_str()));
+        let subflows = match info::subflows(channel.socket()) {
+            Ok(subflows) => subflows.count().to_string(),
+            Err(_) => "none: it fell back to TCP".to_owned(),
+        };
+        read.insert(SUBFLOWS.name.to_owned(), subflows);
+        read
+    }
+
+    /// All subflows together.
+    fn told(&self, channel: &Counted) -> Option<(TcpView, Headers)> {
+        let subflows = info::subflows(channel.socket()).ok()?;
+        let view = subflows.together()?;
+        let headers = Headers {
+            ip_bytes: option::ip_header_bytes(channel.socket()),
+            transport_bytes: Subflows::HEADER,
+            framing_bytes: frame::PREFIX as u64,
+            mtu: Some(subflows.pmtu_bytes()),
+            packets: view.data_segs_out.map(|out| out.saturating_sub(view.retransmits)),
+        };
+        Some((view, headers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
+    use super::*;
+    use crate::spec::{Settings, Spec};
+    use crate::time::Nanos;
+    use crate::transport::door::Door;
+    use crate::transport::hello::{Hello, Token};
+
+    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
+    const LONG: Nanos = Nanos::from_secs(10);
+
+    fn knobs() -> Settings {
+        Settings::check(&Spec::parse("mptcp:cc=reno").unwrap(), KEYS).unwrap()
+    }
+
+    fn dial(to: &Endpoint) -> Result<Box<dyn Conn>> {
+        let knobs = &knobs();
+        Mptcp.dial(&Dial { to, hello: HELLO, knobs, largest_message: 100, timeout: LONG })
+    }
+
+    #[test]
+    fn both_ends_speak_it_and_say_over_how_many_subflows() {
+        if Mptcp.check().is_err() {
+            return;
+        }
+        let knobs = &knobs();
+        let at = &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into());
+        let (token, door) = (HELLO.token, Door::Own);
+        let listen = Listen { at, token, knobs, largest_message: 100, door };
+        let mut listener = Mptcp.listen(listen).unwrap();
+        let to = listener.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG).unwrap().1.effective());
+            let near = dial(&to).unwrap();
+            for end in [near.effective(), far.join().unwrap()] {
+                assert_eq!((end["subflows"].as_str(), end["cc"].as_str()), ("1", "reno"));
+            }
+            let stats = near.stats();
+            assert!(stats.connect_ns > 0);
+            assert_eq!(stats.retransmits, Some(0));
+            assert!(stats.headers.unwrap().packets.unwrap() >= 1);
+        });
+    }
+
+    #[test]
+    fn a_far_end_that_speaks_tcp_alone_is_told_apart() {
+        if Mptcp.check().is_err() {
+            return;
+        }
+        let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let error = dial(&Endpoint::Ip(plain.local_addr().unwrap())).err().unwrap();
+        assert!(matches!(error, Error::Blocked { .. }), "{error}");
+        assert!(error.to_string().contains("by TCP alone"), "{error}");
+    }
+}
