@@ -32,7 +32,8 @@ use super::host::HostFacts;
 use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Fault, Result};
 use crate::figures::series::{Point, Series};
-use crate::figures::{ConnStats, Cost, HostCounters, Tally};
+use crate::figures::{ConnStats, Cost, HostCounters, Tally, Throttled};
+use crate::foreign;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::{Effective, Endpoint};
@@ -245,6 +246,9 @@ pub struct AgentReport {
 /// # Errors
 /// What the writer says.
 pub fn write<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Result<()> {
+    /// How a CPU quota held this end's control group back meanwhile; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<Throttled>,
     let body = serde_json::to_vec(message)?;
     let len = u32::try_from(body.len())
         .ok()
