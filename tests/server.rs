@@ -16,6 +16,8 @@ use deadheat::trial::control::{FromAgent, FromServer, PROTOCOL, Proof, ToAgent, 
 #[path = "far/attacks.rs"]
 mod attacks;
 mod far;
+#[path = "far/nonsense.rs"]
+mod nonsense;
 
 use far::{Client, Far, Manner, PATIENCE, Seen, frame, greeting, open, plan};
 
