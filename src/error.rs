@@ -37,6 +37,15 @@ pub enum Error {
         what: String,
     },
 
+    /// The far end said what has no meaning. Whoever asks again hears the same.
+    #[error("{who}: {what}")]
+    Nonsense {
+        /// The peer's address or role.
+        who: String,
+        /// What it said, where, and what would be right.
+        what: String,
+    },
+
     /// Control works, but the contender's own packets do not get through.
     #[error("blocked: {evidence}")]
     Blocked {
@@ -121,7 +130,7 @@ impl Error {
         let kind = match self {
             Error::Usage(_) => FaultKind::Usage,
             Error::Setup { .. } => FaultKind::Setup,
-            Error::Peer { .. } => FaultKind::Peer,
+            Error::Peer { .. } | Error::Nonsense { .. } => FaultKind::Peer,
             Error::Blocked { .. } => FaultKind::Blocked,
             Error::Unsupported { .. } => FaultKind::Unsupported,
             Error::Data { .. } => FaultKind::Data,

@@ -11,9 +11,11 @@ mod content;
 pub(crate) mod moments;
 pub mod path;
 pub mod series;
+mod throttled;
 mod view;
 
 pub use content::{ContentState, Verified};
+pub use throttled::Throttled;
 pub use view::TcpView;
 
 /// What a metric is measured in.

@@ -38,6 +38,15 @@ pub fn short(text: &str) -> String {
     shown
 }
 
+/// What stands around byte `at` of `bytes`, for an error that points there: a few dozen characters before it
+/// and some after, made [`visible`].
+pub fn around(bytes: &[u8], at: usize) -> String {
+    let at = at.min(bytes.len());
+    let (from, to) = (at.saturating_sub(48), bytes.len().min(at + 16));
+    let [before, after] = [from > 0, to < bytes.len()].map(|cut| if cut { "…" } else { "" });
+    format!("{before}{}{after}", visible(&String::from_utf8_lossy(&bytes[from..to])))
+}
+
 /// A message that may have lines of its own: each is made [`visible`], and the rest after 10,000 characters
 /// is cut off.
 pub fn lines(text: &str) -> String {
@@ -79,6 +88,15 @@ fn is_invisible(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_around_a_place_is_cut_and_made_visible() {
+        assert_eq!(around(b"a\x1bb", 2), "a\\u{1b}b");
+        let long = [b'x'; 200];
+        assert_eq!(around(&long, 100).chars().filter(|c| *c == 'x').count(), 64);
+        assert!(around(&long, 100).starts_with('…') && around(&long, 100).ends_with('…'));
+        assert_eq!([around(b"", 9), around(b"ab", 9)], ["", "ab"]);
+    }
 
     #[test]
     fn nothing_foreign_reaches_the_terminal_as_a_command() {

@@ -464,3 +464,28 @@ fn the_server_says_where_it_is_and_a_race_against_it_works() {
     server.kill().unwrap();
     server.wait().unwrap();
 }
+
+/// Agents are started from `/proc/self/exe`. Said was once "No such file or directory", and of what was not.
+#[test]
+fn without_proc_it_is_said_what_is_missing_and_what_would_help() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in [
+        "race udp -w ping:count=30 --blocks 1 -q",
+        "race udp -w ping:count=30 --blocks 1 -q --path delay=1ms",
+        "serve --bind 127.0.0.1:0",
+    ] {
+        let script = format!("mount -t tmpfs none /proc && exec \"$DEADHEAT\" {command}");
+        let output = Command::new("unshare")
+            .args(["--map-root-user", "--mount", "--fork", "sh", "-c", &script])
+            .env("DEADHEAT", env!("CARGO_BIN_EXE_deadheat"))
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let said = words(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command}: {said}");
+        for part in ["/proc/self/exe", "No such file", "/proc is not mounted here", "mount -t proc"]
+        {
+            assert!(said.contains(part), "{command}: {part} is missing in: {said}");
+        }
+    }
+}

@@ -20,6 +20,8 @@ mod encrypted;
 mod far;
 #[path = "far/lies.rs"]
 mod lies;
+#[path = "far/nonsense.rs"]
+mod nonsense;
 
 use far::{Client, Far, Manner, PATIENCE, Seen, frame, greeting, open, plan};
 

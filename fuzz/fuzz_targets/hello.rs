@@ -71,7 +71,7 @@ fuzz_target!(|data: &[u8]| {
                 let (message, tail) = tail.split_at(tail.len().min(usize::from(*len)));
                 rest = tail;
                 given += 1;
-                now = now + Nanos(1_000);
+                now += Nanos(1_000);
                 if matches!(half.poll(now, out), deadheat::contract::Action::Send { .. }) {
                     half.on_sent(now);
                 }

@@ -61,7 +61,7 @@ fuzz_target!(|data: &[u8]| {
     while let Some((len, tail)) = rest.split_first() {
         let (datagram, tail) = tail.split_at(tail.len().min(usize::from(*len)));
         rest = tail;
-        now = now + Nanos::from_millis(1 + u64::from(*len));
+        now += Nanos::from_millis(1 + u64::from(*len));
         clock.advance_to(now);
         let [near, far] = &mut ends;
         let change = datagram.first_chunk().map(|[at, by]: &[u8; 2]| (usize::from(*at), *by));

@@ -72,6 +72,8 @@ fn lets_nothing_run(option: &str) -> Error {
 /// # Errors
 /// [`Error::Usage`] for what cannot be meant; [`Error::Setup`] where the port cannot be had.
 pub(super) fn run(args: &ServeArgs) -> Result<()> {
+    // Without it every trial would fail, and its client be told.
+    crate::trial::process::program()?;
     let starter = Box::new(Processes);
     let variable = std::env::var(SECRET_VARIABLE).ok();
     let config = args.resolve(variable.as_deref())?;

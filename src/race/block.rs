@@ -203,7 +203,10 @@ impl<'a> BlockRun<'a, '_> {
 
 /// Whether a second attempt could end differently.
 pub(super) fn worth_repeating(error: &Error) -> bool {
-    !matches!(error, Error::Interrupted | Error::Usage(_) | Error::Unsupported { .. })
+    !matches!(
+        error,
+        Error::Interrupted | Error::Usage(_) | Error::Unsupported { .. } | Error::Nonsense { .. }
+    )
 }
 
 /// A record that JSON can carry: a figure that is not a number is no figure.

@@ -1,6 +1,7 @@
 //! Warnings of the host itself, in words.
 
 use super::plan::percent;
+use crate::figures::Throttled;
 use crate::time::Nanos;
 
 /// Something to know of the host that a race ran on.
@@ -19,6 +20,15 @@ pub enum HostNotice {
     Quota {
         /// CPUs that they may use on the average.
         cpus: f64,
+    },
+    /// A quota did hold one end's processes back.
+    Throttled {
+        /// Which end, in words.
+        whom: &'static str,
+        /// In how many trials.
+        trials: usize,
+        /// How often and how long, in all of them.
+        throttled: Throttled,
     },
     /// Other programs were busy when the race began.
     Busy {
@@ -41,6 +51,7 @@ impl HostNotice {
             HostNotice::Steal { .. } => "steal",
             HostNotice::Placement => "host_placement",
             HostNotice::Quota { .. } => "cpu_quota",
+            HostNotice::Throttled { .. } => "cpu_throttled",
             HostNotice::Busy { .. } => "busy_host",
             HostNotice::Noisy { .. } => "noisy_host",
         }
@@ -58,6 +69,10 @@ impl HostNotice {
             HostNotice::Quota { cpus } => format!(
                 "a quota lets this race use {cpus:.2} CPUs on the average (cgroup, cpu.max); what needs more \
                  is stopped for the rest of each period"
+            ),
+            HostNotice::Throttled { whom, trials, throttled } => format!(
+                "a CPU quota held {whom} back {throttled}, in {trials} {}; what was under way waited for it",
+                if *trials == 1 { "trial" } else { "trials" }
             ),
             HostNotice::Busy { share, waited } => format!(
                 "other programs used {} of this host's CPUs before the first block, and still did \
@@ -80,6 +95,9 @@ impl HostNotice {
                 "use --placement same-core, cross-core or busy to hold it equal"
             }
             HostNotice::Quota { .. } => "run it without the quota (CPUQuota=, --cpus)",
+            HostNotice::Throttled { .. } => {
+                "run it without the quota (CPUQuota=, --cpus), or with a workload that needs less CPU time"
+            }
             HostNotice::Busy { .. } => "stop them and race again",
             HostNotice::Noisy { .. } => {
                 "stop other programs, or raise --budget: more blocks make up for noise"

@@ -9,8 +9,10 @@ use super::outcome::{Outcome, Trial};
 use super::path_account;
 use super::plan::alpha;
 use super::settings;
+use crate::figures::Throttled;
 use crate::stats::Plan;
 use crate::time::Nanos;
+use crate::trial::Record;
 use crate::trial::quiet::{Disturbance, Disturber, NOISY};
 
 /// Share of CPU time that the hypervisor may take from a trial before it is worth a word.
@@ -119,6 +121,10 @@ fn of_host(outcome: &Outcome) -> Vec<Notice> {
     let quota = outcome.host.cpu_quota_milli.map(|milli| milli as f64 / 1_000.0);
     let few = |cpus: &f64| *cpus < outcome.host.cpus.len() as f64;
     all.extend(quota.filter(few).map(|cpus| Notice::Host(HostNotice::Quota { cpus })));
+    all.extend(throttled(outcome, "this program", |record| record.throttled));
+    if outcome.asked.to.is_some() {
+        all.extend(throttled(outcome, "the far end", |record| record.far_throttled));
+    }
     let Some(quiet) = &outcome.probe else { return all };
     if let Some(Disturbance { by: Disturber::Programs, share }) = quiet.disturbed {
         let waited = Nanos(quiet.waited_ns);
@@ -128,6 +134,17 @@ fn of_host(outcome: &Outcome) -> Vec<Notice> {
         all.push(Notice::Host(HostNotice::Noisy { scatter }));
     }
     all
+}
+
+/// What a quota took from one end, over all trials.
+fn throttled(
+    outcome: &Outcome,
+    whom: &'static str,
+    of: impl Fn(&Record) -> Option<Throttled>,
+) -> Option<Notice> {
+    let each = || outcome.trials.iter().filter_map(|trial| of(&trial.record));
+    let throttled = each().reduce(Throttled::plus)?;
+    Some(Notice::Host(HostNotice::Throttled { whom, trials: each().count(), throttled }))
 }
 
 fn of_gates(outcome: &Outcome) -> Option<Notice> {
@@ -276,6 +293,15 @@ mod tests {
     fn what_the_host_did_has_its_code() {
         let cases: Vec<(&str, Change<'_>)> = vec![
             ("steal", Box::new(|o| o.trials[3].record.steal_share = 0.2)),
+            ("cpu_quota", Box::new(|o| o.host.cpu_quota_milli = Some(1_500))),
+            ("cpu_throttled", Box::new(|o| o.trials[3].record.throttled = held(12, 340))),
+            (
+                "cpu_throttled",
+                Box::new(|o| {
+                    o.asked.to = Some("far.example".into());
+                    o.trials[3].record.far_throttled = held(12, 340);
+                }),
+            ),
             (
                 "busy_host",
                 Box::new(|o| {
@@ -293,6 +319,25 @@ mod tests {
         for (code, change) in cases {
             assert_eq!(codes(calm(), change), [code]);
         }
+    }
+
+    fn held(times: u64, ms: u64) -> Option<Throttled> {
+        Some(Throttled { times, held_ns: ms * 1_000_000 })
+    }
+
+    #[test]
+    fn what_a_quota_took_is_summed_up_once_for_both_ends_of_one_machine() {
+        let mut outcome = calm();
+        for trial in &mut outcome.trials[3..5] {
+            trial.record.throttled = held(6, 170);
+            trial.record.far_throttled = held(6, 170);
+        }
+        refresh(&mut outcome);
+        let said: Vec<_> =
+            outcome.warnings.iter().map(|warning| warning.message.as_str()).collect();
+        let expected = "a CPU quota held this program back 12 times, 340 ms in all, in 2 trials; what was under \
+                        way waited for it";
+        assert_eq!(said, [expected]);
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! What a server may need at once, held against what this host lets it have: descriptors and tasks.
 
-use std::fs;
-
 use super::admit::MOST_FLOWS;
 use super::config::Config;
-use crate::trial::host::cgroup;
+use crate::trial::cgroup::free_tasks;
 
 /// Descriptors for the port, the log, a pipe, agents' channels and what libraries open.
 const OWN_FILES: u64 = 32;
@@ -79,16 +77,6 @@ fn raise_files() -> Option<u64> {
         known
     };
     (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
-}
-
-/// Tasks that the cgroup of this process has left (cgroups(7), the pids controller).
-fn free_tasks() -> Option<u64> {
-    let group = cgroup()?;
-    let number = |file: &str| -> Option<u64> {
-        fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()
-    };
-    let (most, now) = (number("pids.max")?, number("pids.current")?);
-    Some(most.saturating_sub(now))
 }
 
 #[cfg(test)]

@@ -250,7 +250,8 @@ impl<'a> Course<'a> {
                 self.kept(plan, Some("stopped before its first block".into()))
             }
             Err(error) => {
-                if matches!(error, Error::Peer { .. } | Error::Data { .. }) {
+                if matches!(error, Error::Peer { .. } | Error::Nonsense { .. } | Error::Data { .. })
+                {
                     self.end = End::Failed;
                 }
                 self.kept(plan, Some(error.to_string()))

@@ -13,7 +13,7 @@ use crate::contract::{GUARD, Side, Store, WaitMode};
 use crate::datapath::cpu::pin;
 use crate::error::{Error, Result};
 use crate::figures::series::{Point, Series};
-use crate::figures::{ConnStats, HostCounters, Tally};
+use crate::figures::{ConnStats, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::Door;
 use crate::transport::hello::Hello;
@@ -21,19 +21,18 @@ use crate::transport::{Conn, Contender, Dial, Effective, Listen, Listener};
 use crate::workload::{Half, HalfReport, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
-use super::counters;
 use super::driver::{Flow, Meter, Signal, Waiting, Watch};
 use super::effective::by_flow;
 use super::explain::probed::Probe;
 use super::explain::{Before, FlowNotes, Pass};
 use super::intervals::Sampler;
 use super::means;
+use super::meters::Meters;
 use super::parting::Parting;
 use super::path_time::{accept_timeout, dial_timeout};
 use super::process::{spawn, take_nudges};
 use super::samples::Samples;
 use super::store::OpenFile;
-use super::usage::{CpuTimes, ProcessCost, load_average};
 
 /// Between two nudges of a thread that sleeps in a receiving call.
 const NUDGE: Duration = Duration::from_millis(5);
@@ -244,10 +243,7 @@ struct Session {
     sent: Vec<Option<Tally>>,
     ended: Vec<Option<FlowEnd>>,
     peer_finished: bool,
-    cpu: CpuTimes,
-    cost: ProcessCost,
-    counters: Option<HostCounters>,
-    load: f64,
+    meters: Meters,
     before: Option<Before>,
 }
 
@@ -286,9 +282,7 @@ impl Session {
         }
         let word = control::read(&mut control);
         called_off.store(!matches!(word, Ok(ToAgent::Start)), Ordering::Release);
-        let counters = counters::read();
-        let (times, cost) = (CpuTimes::read(), ProcessCost::read());
-        let load = load_average().unwrap_or_default();
+        let meters = Meters::read();
         let before = (plan.pass == Pass::Explain).then(|| Before::read(plan.cpu));
         go.wait();
         match word.map_err(control_failed)? {
@@ -307,10 +301,7 @@ impl Session {
             sent,
             ended,
             peer_finished: false,
-            cpu: times,
-            cost,
-            counters,
-            load,
+            meters,
             before,
         })
     }
@@ -390,13 +381,7 @@ impl Session {
 
     /// What it has to say, and its connections, which are still open.
     fn report(self) -> (AgentReport, Vec<Box<dyn Conn>>) {
-        let mut report = AgentReport {
-            cost: ProcessCost::read().since(&self.cost),
-            steal_share: CpuTimes::read().steal_share_since(&self.cpu),
-            load: self.load,
-            counters: counters::since(self.counters.as_ref()),
-            ..AgentReport::default()
-        };
+        let mut report = self.meters.report();
         let (mut notes, mut conns) = (Vec::new(), Vec::new());
         let (mut waiting, mut effective) = (Nanos::ZERO, Vec::new());
         for end in self.ended.into_iter().flatten() {

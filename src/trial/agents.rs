@@ -284,6 +284,8 @@ impl Runner for Agents {
     }
 
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)> {
+        // Without it no trial can start, and the host need not settle for that.
+        super::process::program()?;
         let (ends, topology) = (self.ends(), Topology::here());
         let (placement, why) = match asked {
             Some(placement) => (placement, "asked for".to_owned()),

@@ -1,7 +1,7 @@
 //! The record of a trial, from what both ends report.
 
 use crate::contract::Framing;
-use crate::figures::{ConnStats, Cost, Packets};
+use crate::figures::{ConnStats, Cost, Packets, Throttled};
 use crate::transport::{Contender, Info};
 use crate::workload::{Content, Reports, Task};
 
@@ -29,9 +29,11 @@ pub(super) fn conclude(
         let why = account.open_because.clone().unwrap_or_else(|| "the sums differ".into());
         format!("the {way} ledger does not close: {why}")
     });
+    let held = held_back(near, far);
+    let why_invalid = findings.why_invalid.or(why_open).map(|why| why + &held);
     let doubt = reports.doubt.as_ref();
     let doubt = doubt.map(|what| format!("the far end's report cannot be true: {what}"));
-    let why_invalid = doubt.or(findings.why_invalid).or(why_open);
+    let why_invalid = doubt.or(why_invalid);
     let conns: Vec<&ConnStats> =
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
     let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);
@@ -63,6 +65,8 @@ pub(super) fn conclude(
         packets: packets(info, task.largest_message() as u64, &near.conns),
         counters: near.counters,
         far_counters: far.and_then(|far| far.counters),
+        throttled: near.throttled,
+        far_throttled: far.and_then(|far| far.throttled),
         path: None,
         path_invalid: None,
         intervals: near.series.clone(),
@@ -73,6 +77,20 @@ pub(super) fn conclude(
         took_ns: 0,
     };
     (record, findings.content)
+}
+
+/// What a quota of CPU time has to do with it, where a trial does not count.
+fn held_back(near: &AgentReport, far: Option<&AgentReport>) -> String {
+    let said = |what: &str, throttled: Option<Throttled>| {
+        throttled
+            .map(|throttled| format!("; a CPU quota held {what} back {throttled}"))
+            .unwrap_or_default()
+    };
+    // On one machine both ends are of one group, whose count each of them reads.
+    match near.throttled {
+        Some(_) => said("it", near.throttled),
+        None => said("the far end", far.and_then(|far| far.throttled)),
+    }
 }
 
 fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {

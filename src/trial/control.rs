@@ -32,7 +32,8 @@ use super::host::HostFacts;
 use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Fault, Result};
 use crate::figures::series::{Point, Series};
-use crate::figures::{ConnStats, Cost, HostCounters, Tally};
+use crate::figures::{ConnStats, Cost, HostCounters, Tally, Throttled};
+use crate::foreign;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::{Effective, Endpoint};
@@ -90,6 +91,16 @@ pub enum FromServer {
     Full(Fault),
     /// The server will not; why and what would help.
     Refused(Fault),
+}
+
+impl FromServer {
+    /// Whether a message is a server's, by the word that it begins with; an agent has others.
+    pub fn is_meant(body: &[u8]) -> bool {
+        let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'{';
+        let start = body.iter().position(|byte| !space(byte)).unwrap_or(body.len());
+        let words = ["welcome", "facts", "queued", "full", "refused"];
+        words.iter().any(|word| body[start..].starts_with(format!("\"{word}\"").as_bytes()))
+    }
 }
 
 /// The proof of a shared secret.
@@ -235,6 +246,9 @@ pub struct AgentReport {
     /// What the network code counted meanwhile, for the whole network namespace.
     #[serde(default)]
     pub counters: Option<HostCounters>,
+    /// How a CPU quota held this end's control group back meanwhile; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<Throttled>,
     /// What was noted, in an instrumented trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<Box<EndNotes>>,
@@ -305,8 +319,19 @@ pub fn write_frame(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
 /// # Errors
 /// `InvalidData` naming what is wrong.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
-    serde_json::from_slice(body)
-        .map_err(|e| invalid(format!("a control message that makes no sense: {e}")))
+    serde_json::from_slice(body).map_err(|e| {
+        let shown = foreign::around(body, place(body, &e));
+        invalid(format!(
+            "a control message that makes no sense: {}, near `{shown}`",
+            foreign::short(&e.to_string())
+        ))
+    })
+}
+
+/// The byte that an error of `serde_json` points to. It counts lines and columns from 1.
+fn place(body: &[u8], error: &serde_json::Error) -> usize {
+    let before = body.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
+    before.map(<[u8]>::len).sum::<usize>() + error.column()
 }
 
 fn invalid(what: String) -> io::Error {
@@ -400,6 +425,59 @@ mod tests {
         assert!(say(&[0, 0, 0, 9, b'{']).contains("stopped after 1 of 9 bytes"));
         assert!(say(&[0, 0, 0, 2, b'{', b'}']).contains("makes no sense: missing field"));
         assert!(say(&[0, 0, 0, 0]).contains("1 to 1048576 expected"));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_message_is_shown_with_its_place() {
+        let say = |body: &str| parse::<FromAgent>(body.as_bytes()).unwrap_err().to_string();
+        let done = serde_json::to_string(&FromAgent::Done(Box::default())).unwrap();
+        for (figure, why) in [
+            ("NaN", "expected value"),
+            ("Infinity", "expected value"),
+            ("1e999", "number out of range"),
+            ("null", "invalid type: null, expected f64"),
+        ] {
+            for between in ["", "\n"] {
+                let said = say(&done
+                    .replace("\"steal_share\":0.0", &format!("{between}\"steal_share\":{figure}")));
+                assert!(said.contains(why), "{said}");
+                assert!(said.contains(&format!("\"steal_share\":{figure}")), "{said}");
+            }
+        }
+        let said = say(r#"{"dane":{}}"#);
+        assert!(said.contains("unknown variant `dane`") && said.contains("`done`"), "{said}");
+    }
+
+    #[test]
+    fn every_word_of_a_server_is_known_for_one() {
+        let fault = || Fault { kind: crate::error::FaultKind::Peer, message: "no".into() };
+        let limits =
+            Limits { duration_ns: Nanos(1), bytes: 1, rate_bps: BitRate(1), concurrent: 1 };
+        let welcome = FromServer::Welcome { protocol: 1, version: "1".into(), nonce: None, limits };
+        let words = [
+            welcome,
+            FromServer::Facts(Box::default()),
+            FromServer::Queued { ahead: 1 },
+            FromServer::Full(fault()),
+            FromServer::Refused(fault()),
+        ];
+        for word in words {
+            // A word that is new here is missing in the list above, too.
+            match word {
+                FromServer::Welcome { .. }
+                | FromServer::Facts(_)
+                | FromServer::Queued { .. }
+                | FromServer::Full(_)
+                | FromServer::Refused(_) => {}
+            }
+            let body = serde_json::to_vec(&word).unwrap();
+            assert!(FromServer::is_meant(&body), "{}", String::from_utf8_lossy(&body));
+            assert!(FromServer::is_meant(&serde_json::to_vec_pretty(&word).unwrap()));
+        }
+        for word in [FromAgent::Connected, FromAgent::Fault(fault())] {
+            assert!(!FromServer::is_meant(&serde_json::to_vec(&word).unwrap()));
+        }
+        assert!(!FromServer::is_meant(b"") && !FromServer::is_meant(b"{"));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::cgroup;
 use super::topology::siblings;
 use crate::datapath::cpu::allowed_cpus;
 
@@ -43,7 +44,7 @@ pub struct HostFacts {
     pub congestion_controls: Vec<String>,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Thousandths of a CPU that this process may use on the average, where its cgroup sets a quota (cpu.max).
+    /// Thousandths of a CPU that this process may use on the average, where its cgroup sets a quota (cpu.max, cpu.cfs_quota_us).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_quota_milli: Option<u64>,
     /// Version of deadheat there.
@@ -121,35 +122,11 @@ impl HostFacts {
                 .map(|names| names.split_whitespace().map(str::to_owned).collect())
                 .unwrap_or_default(),
             memory_bytes: memory().unwrap_or(0),
-            cpu_quota_milli: cpu_quota(),
+            cpu_quota_milli: cgroup::cpu_quota_milli(),
             deadheat: env!("CARGO_PKG_VERSION").to_owned(),
             cpus,
         }
     }
-}
-
-/// The least quota of this process's cgroup and of those above it (cgroup v2, cpu.max).
-fn cpu_quota() -> Option<u64> {
-    let of = |group: &Path| quota(&text(group.join("cpu.max").to_str()?)?);
-    let root = Path::new(CGROUPS);
-    let group = cgroup()?;
-    group.ancestors().take_while(|group| group.starts_with(root)).filter_map(of).min()
-}
-
-/// The directory of this process's cgroup (cgroups(7), version 2).
-pub fn cgroup() -> Option<PathBuf> {
-    let own = text("/proc/self/cgroup")?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(Path::new(CGROUPS).join(path))
-}
-
-const CGROUPS: &str = "/sys/fs/cgroup";
-
-/// In thousandths of a CPU: `200000 100000` is two CPUs, `max 100000` no quota.
-fn quota(cpu_max: &str) -> Option<u64> {
-    let (quota, period) = cpu_max.trim().split_once(' ')?;
-    let (quota, period) = (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?);
-    quota.saturating_mul(1_000).checked_div(period)
 }
 
 const CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -471,12 +448,5 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), SYSCTLS.len());
-    }
-
-    #[test]
-    fn a_quota_is_read_as_cpus() {
-        assert_eq!(quota("150000 100000\n"), Some(1_500));
-        assert_eq!(quota("max 100000\n"), None);
-        assert_eq!([quota(""), quota("1 0"), quota("x y")], [None; 3]);
     }
 }

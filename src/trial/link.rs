@@ -76,7 +76,7 @@ impl Link {
     /// The agent's next word, or a server's in its place.
     ///
     /// # Errors
-    /// Where it is gone, or what it says makes no sense.
+    /// Where it is gone; [`Error::Nonsense`] where what it says makes no sense.
     pub fn hear(&mut self) -> Result<Word> {
         let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
         let frame = match &self.line {
@@ -89,9 +89,15 @@ impl Link {
             }
         };
         let frame = frame.map_err(|e| self.gone(e))?;
-        let word = control::parse::<FromAgent>(&frame).map(Word::Agent);
-        word.or_else(|_| control::parse::<FromServer>(&frame).map(Word::Server))
-            .map_err(|e| Error::peer(&self.who, e.to_string()))
+        let word = if self.is_through_server() && FromServer::is_meant(&frame) {
+            control::parse(&frame).map(Word::Server)
+        } else {
+            control::parse(&frame).map(Word::Agent)
+        };
+        word.map_err(|e| Error::Nonsense {
+            who: self.who.clone(),
+            what: format!("{e}; use the same version on both ends"),
+        })
     }
 
     /// What to wait on for the next word.

@@ -12,7 +12,7 @@ use crate::figures::path::PathFigures;
 use crate::figures::series::Series;
 use crate::figures::{
     ClockEstimate, ConnStats, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow,
-    Packets, Verified, WarmUp,
+    Packets, Throttled, Verified, WarmUp,
 };
 use crate::time::Nanos;
 use crate::transport::Effective;
@@ -20,6 +20,7 @@ use crate::workload::HalfReport;
 
 mod agent;
 pub mod agents;
+pub mod cgroup;
 mod conclude;
 pub mod confine;
 pub mod control;
@@ -43,6 +44,7 @@ pub mod intervals;
 pub mod link;
 pub mod live;
 pub mod means;
+mod meters;
 pub mod noise;
 mod pair;
 mod parting;
@@ -255,6 +257,12 @@ pub struct Record {
     /// The same of the far end; on one machine it counts the same things once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_counters: Option<HostCounters>,
+    /// How a CPU quota held the near end's control group back meanwhile; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<Throttled>,
+    /// The same of the far end; on one machine it is the same group, and the same once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_throttled: Option<Throttled>,
     /// What the path did, by its own account; absent where it is not ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathFigures>,
@@ -309,6 +317,8 @@ impl Record {
             packets: None,
             counters: None,
             far_counters: None,
+            throttled: None,
+            far_throttled: None,
             path: None,
             path_invalid: None,
             intervals: Vec::new(),

@@ -255,7 +255,10 @@ impl Pair {
         if !link.has_word(deadline - Monotonic.now())? {
             return Ok(None);
         }
-        let heard = link.hear()?;
+        let heard = link.hear();
+        // Nothing that it may say yet is worth waiting for.
+        self.far_ended |= from == From::Far && matches!(heard, Err(Error::Nonsense { .. }));
+        let heard = heard?;
         let is_last = !matches!(
             heard,
             Word::Agent(

@@ -24,6 +24,8 @@ const AGENT: &str = "DEADHEAT_AGENT";
 const EMULATOR: &str = "DEADHEAT_PATH";
 /// Names the program to start as an agent, where that is not the running one (tests).
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
+/// The running program.
+const ITSELF: &str = "/proc/self/exe";
 /// Where an agent finds its hand-over channel.
 const DOOR_FD: RawFd = 3;
 /// How much of an agent's last words is kept, in bytes.
@@ -92,8 +94,10 @@ impl AgentProcess {
     ) -> Result<AgentProcess> {
         let failed = |e| Error::setup(format!("start {what} process"), e);
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        let program = std::env::var_os(PROGRAM).map_or("/proc/self/exe".into(), PathBuf::from);
-        let mut command = Command::new(program);
+        let program = program()?;
+        let failed =
+            |e| Error::setup(format!("start {what} process from {}", program.display()), e);
+        let mut command = Command::new(&program);
         command
             .arg0("deadheat-agent")
             .env(variable, value)
@@ -166,6 +170,25 @@ impl AgentProcess {
 impl Drop for AgentProcess {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// The program that agents are: this one.
+///
+/// # Errors
+/// [`Error::Setup`] where the kernel does not show it, for want of `/proc`.
+pub(crate) fn program() -> Result<PathBuf> {
+    if let Some(program) = std::env::var_os(PROGRAM) {
+        return Ok(program.into());
+    }
+    match std::fs::read_link(ITSELF) {
+        Ok(_) => Ok(ITSELF.into()),
+        Err(error) => Err(Error::setup_advice(
+            format!("find this program at {ITSELF}, to start it as an agent"),
+            error,
+            "/proc is not mounted here, or not readable; `mount -t proc proc /proc` as root mounts it, and \
+             containers have it unless told otherwise",
+        )),
     }
 }
 

@@ -15,7 +15,7 @@ use deadheat::figures::path::{Fates, LinkFigures, PathFigures, WayFigures};
 use deadheat::figures::series::{Point, RoundTrips, Series};
 use deadheat::figures::{
     Account, Better, ClockEstimate, ContentState, Cost, Distribution, HostCounters, Ledger, Metric,
-    PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Unit, Verified, WarmUp,
+    PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Throttled, Unit, Verified, WarmUp,
 };
 use deadheat::race::explain::bottleneck::Limit;
 use deadheat::race::explain::{BulkEnd, Calls, Explained, Explanation, Moving};
@@ -119,7 +119,14 @@ pub(crate) fn everything() -> Outcome {
     let Outcome { path, path_ways, trials, .. } = emulated();
     let trial = trials.into_iter().find(|trial| trial.record.path_invalid.is_some());
     outcome.trials.extend(trial.map(|trial| Trial { order: 99, ..trial }));
+    throttle(&mut outcome.trials[0]);
     Outcome { path, path_ways, ..outcome }
+}
+
+/// A trial on one machine, under a quota.
+fn throttle(trial: &mut Trial) {
+    let throttled = Some(Throttled { times: 12, held_ns: 340_000_000 });
+    (trial.record.throttled, trial.record.far_throttled) = (throttled, throttled);
 }
 
 /// What is said of a file that was imported, all of it.
@@ -801,6 +808,8 @@ fn record(contender: usize, block: u64) -> Record {
         }),
         counters: Some(counters()),
         far_counters: (contender != BBR).then(counters),
+        throttled: None,
+        far_throttled: None,
         path: None,
         path_invalid: None,
         // The other trials are as of a version that kept no series.

@@ -64,7 +64,7 @@ pub(super) fn start(
     let (near, far) = (near.as_raw_fd(), far.as_raw_fd());
     (task.user, task.near, task.far) = (user, near, far);
     let task = serde_json::to_string(&task).map_err(|e| failed(e.into()))?;
-    let mut keeper = Command::new("/proc/self/exe");
+    let mut keeper = Command::new(crate::trial::process::program()?);
     keeper.arg0("deadheat-keeper").args(command).env(VARIABLE, task);
     keeper.envs(variables.iter().map(|(name, value)| (name, value)));
     let inherited = move || {

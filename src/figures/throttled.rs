@@ -1,0 +1,52 @@
+//! How often a quota held a program back, and for how long.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Nanos;
+
+/// How a quota of CPU time (cpu.max, cpu.cfs_quota_us) held a control group back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Throttled {
+    /// Periods in which its quota was used up (`nr_throttled`).
+    pub times: u64,
+    /// How long its CPUs stood still for that, all together (`throttled_usec`). The kernel adds to it when they go
+    /// on, so the last time may be missing.
+    pub held_ns: u64,
+}
+
+impl Throttled {
+    /// Both together.
+    pub fn plus(self, other: Throttled) -> Throttled {
+        Throttled {
+            times: self.times.saturating_add(other.times),
+            held_ns: self.held_ns.saturating_add(other.held_ns),
+        }
+    }
+}
+
+impl std::fmt::Display for Throttled {
+    /// `12 times, 340 ms in all`, or the first half where the kernel counted no time yet.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let times =
+            if self.times == 1 { "once".to_owned() } else { format!("{} times", self.times) };
+        match self.held_ns {
+            0 => f.write_str(&times),
+            held_ns => write!(f, "{times}, {} in all", Nanos(held_ns)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_reads_as_a_sentence_and_adds_up() {
+        let once = Throttled { times: 1, held_ns: 40_000_000 };
+        assert_eq!(once.to_string(), "once, 40.0 ms in all");
+        assert_eq!(once.plus(once).to_string(), "2 times, 80.0 ms in all");
+        assert_eq!(Throttled { times: 1, held_ns: 0 }.to_string(), "once");
+        let most = Throttled { times: u64::MAX, held_ns: u64::MAX };
+        assert_eq!(most.plus(once), most);
+    }
+}

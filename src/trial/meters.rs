@@ -1,0 +1,43 @@
+//! What stands on this host's meters when a trial begins, and what came on top when it ends.
+
+use crate::figures::HostCounters;
+
+use super::cgroup::Quotas;
+use super::control::AgentReport;
+use super::counters;
+use super::usage::{CpuTimes, ProcessCost, load_average};
+
+/// One reading of all of them.
+pub(super) struct Meters {
+    counters: Option<HostCounters>,
+    quotas: Quotas,
+    cpu: CpuTimes,
+    load: f64,
+    /// Read last, so that reading the others is not in it.
+    cost: ProcessCost,
+}
+
+impl Meters {
+    /// The present one.
+    pub(super) fn read() -> Meters {
+        Meters {
+            counters: counters::read(),
+            quotas: Quotas::read(),
+            cpu: CpuTimes::read(),
+            load: load_average().unwrap_or_default(),
+            cost: ProcessCost::read(),
+        }
+    }
+
+    /// What came on top, in a report that says nothing else yet.
+    pub(super) fn report(&self) -> AgentReport {
+        AgentReport {
+            cost: ProcessCost::read().since(&self.cost),
+            steal_share: CpuTimes::read().steal_share_since(&self.cpu),
+            load: self.load,
+            throttled: Quotas::read().since(&self.quotas),
+            counters: counters::since(self.counters.as_ref()),
+            ..AgentReport::default()
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The service file and the container file of `packaging/` start the program with options that it has, and
+//! shut in what they say they do.
+#![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
+#![allow(clippy::print_stdout)] // A test that is skipped says why.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deadheat");
+
+/// What `systemd-analyze security` may come to; docs/serve.md names what it does come to.
+const MOST_EXPOSED: f64 = 1.5;
+
+fn file(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
+    std::fs::read_to_string(&path).unwrap()
+}
+
+/// The values of an option in a unit.
+fn values<'a>(unit: &'a str, option: &str) -> Vec<&'a str> {
+    let lines = unit.lines().filter_map(|line| line.split_once('='));
+    lines.filter(|(name, _)| *name == option).map(|(_, value)| value).collect()
+}
+
+/// What is wrong with options of `deadheat serve`: it is run with them and with one more that it refuses, so
+/// that it ends before it listens and names the first mistake.
+fn serves_with(options: &[&str]) -> Result<(), String> {
+    let last = ["--max-trials", "0"];
+    let ran = Command::new(PROGRAM).args(options).args(last).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if said.contains("`--max-trials 0` would let nothing run") { Ok(()) } else { Err(said) }
+}
+
+#[test]
+fn the_service_starts_the_program_with_options_that_it_has() {
+    let unit = file("packaging/deadheat.service");
+    let start = values(&unit, "ExecStart");
+    let [start] = start[..] else { panic!("{start:?}") };
+    let options =
+        start.strip_prefix("/usr/local/bin/deadheat ").unwrap().replace("%d/", "/nowhere/");
+    let options: Vec<&str> = options.split_whitespace().collect();
+    assert_eq!(options[0], "serve");
+    assert!(start.contains("--secret-file %d/secret"), "{start}");
+    assert!(values(&unit, "LoadCredential")[0].starts_with("secret:"));
+    serves_with(&options).unwrap();
+    assert!(serves_with(&["serve", "--max-rat", "1gbit"]).is_err(), "this test can fail");
+}
+
+#[test]
+fn the_container_starts_the_program_with_options_that_it_has() {
+    let container = file("packaging/Containerfile");
+    let last = container.rsplit("\nFROM ").next().unwrap();
+    assert!(last.starts_with("scratch\n"), "nothing else is in it");
+    let line = |word: &str| last.lines().find_map(|line| line.strip_prefix(word)).unwrap().trim();
+    let words = |text: &str| serde_json::from_str::<Vec<String>>(text).unwrap();
+    assert_eq!(words(line("ENTRYPOINT")), ["/deadheat"]);
+    let options = words(line("CMD"));
+    serves_with(&options.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    assert_eq!(line("EXPOSE"), "5210/tcp 5210/udp");
+    assert_ne!(line("USER").split(':').next(), Some("0"));
+    for copied in container.lines().filter_map(|line| line.strip_prefix("COPY ")) {
+        let names: Vec<&str> = copied.split_whitespace().collect();
+        let from = &names[..names.len() - 1];
+        for name in from.iter().filter(|_| !copied.starts_with("--from")) {
+            let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
+            assert!(path.exists(), "COPY {name}: not in this repository");
+        }
+    }
+}
+
+/// What the service may do is held against systemd's own list.
+#[test]
+fn the_service_is_shut_in_by_systemds_own_account() {
+    let analyze = |args: &[&str]| Command::new("systemd-analyze").args(args).output();
+    let Ok(version) = analyze(&["--version"]) else {
+        println!("skipped: no systemd-analyze here");
+        return;
+    };
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let number = version.split_whitespace().nth(1).and_then(|word| word.parse::<u32>().ok());
+    // --offline came with 250.
+    if number.is_none_or(|number| number < 250) {
+        println!("skipped: {version}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let unit = dir.path().join("deadheat.service");
+    // It is verified that the program is there, which it need not be on this host.
+    let text = file("packaging/deadheat.service").replace("/usr/local/bin/deadheat", PROGRAM);
+    std::fs::write(&unit, text).unwrap();
+    let unit = unit.to_str().unwrap();
+    let verified = analyze(&["verify", unit]).unwrap();
+    let said = String::from_utf8_lossy(&verified.stderr);
+    // It also reads the host's own units, which may be wrong.
+    assert!(!said.contains("deadheat"), "{said}");
+
+    let security = analyze(&["security", "--offline=true", "--no-pager", unit]).unwrap();
+    let said = String::from_utf8_lossy(&security.stdout);
+    let overall = said.lines().find(|line| line.contains("Overall exposure level"));
+    let level =
+        overall.and_then(|line| line.split(": ").nth(1)?.split(' ').next()?.parse::<f64>().ok());
+    let level = level.unwrap_or_else(|| panic!("{said}"));
+    assert!(level <= MOST_EXPOSED, "{said}");
+    let measured = format!("{level:.1}");
+    if number == Some(252) {
+        assert!(
+            file("docs/serve.md").contains(&format!("**{measured}**")),
+            "docs/serve.md has another level"
+        );
+    }
+}
