@@ -93,7 +93,8 @@ impl Doorstep {
             return;
         }
         self.closed_until = None;
-        for _ in 0..AT_ONCE {
+        // Whoever is taken is looked at once before newcomers can push it out.
+        for _ in 0..AT_ONCE.min(self.room.div_ceil(2)) {
             match listener.accept() {
                 Ok((stream, peer)) => self.take(stream, normal(peer), scribe, now),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
@@ -399,5 +400,30 @@ mod tests {
         }
         let left: Vec<String> = doorstep.strangers.iter().map(|s| s.peer.to_string()).collect();
         assert_eq!(left, ["10.0.0.9:1", "10.0.0.1:3", "10.0.0.2:1"]);
+    }
+
+    /// A volley of connections behind a client that has greeted: the client is heard before they push it out.
+    #[test]
+    fn who_is_taken_is_heard_before_newcomers_push_it_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let room = super::super::Room { doorstep: 4, ..Default::default() };
+        let mut doorstep = Doorstep::new(&Config { room, ..Config::default() });
+        let scribe = Scribe::new(Box::new(|_: &str| {}));
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(&Hello { token: Token::from_bytes([7; 16]), flow: 0 }.encode()).unwrap();
+        let volley: Vec<_> = (0..10).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut arrivals = Vec::new();
+        for _ in 0..volley.len() {
+            doorstep.look(
+                &vec![true; doorstep.strangers.len()],
+                &scribe,
+                Nanos::ZERO,
+                &mut arrivals,
+            );
+            doorstep.accept(&listener, &scribe, Nanos::ZERO);
+        }
+        assert!(matches!(arrivals[..], [Arrival::Data { .. }]), "{}", arrivals.len());
     }
 }
