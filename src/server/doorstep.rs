@@ -345,6 +345,8 @@ fn is_exhausted(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use crate::transport::hello::Token;
 
