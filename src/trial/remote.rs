@@ -26,6 +26,9 @@ const LET_IN: Nanos = Nanos::from_secs(10);
 /// How long to leave a server alone that has no room.
 const RETRY: Nanos = Nanos::from_secs(1);
 
+/// How often a server is asked that closes without a word, as one does that has no descriptors left.
+const TRIES: u32 = 3;
+
 /// How long to wait for room.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(3_600);
 
@@ -84,9 +87,18 @@ impl RemoteServer {
     ) -> Result<RemoteServer> {
         let addresses = resolve(host, family)?;
         let give_up = Monotonic.now() + LONGEST_WAIT;
+        let mut closed = 0;
         loop {
             match RemoteServer::ask(host, &addresses, credentials, waiting.stop)? {
                 Answer::Welcome(server) => return Ok(*server),
+                Answer::Closed(error) => {
+                    closed += 1;
+                    if closed == TRIES {
+                        return Err(error);
+                    }
+                    (waiting.on_full)(&error.to_string());
+                    sleep(RETRY, waiting.stop).map_err(|_| Error::Interrupted)?;
+                }
                 Answer::Full(error) if Monotonic.now() >= give_up => return Err(error),
                 Answer::Full(error) => {
                     (waiting.on_full)(&error.to_string());
@@ -110,7 +122,7 @@ impl RemoteServer {
         let control = ControlStream::to_server(control, credentials.pin.as_ref())?;
         let deadline = Monotonic.now() + LET_IN;
         let who = format!("server {address}");
-        let mut line = Line { who, stream: control, deadline, stop, full: None };
+        let mut line = Line { who, stream: control, deadline, stop, full: None, is_closed: false };
         match line.be_let_in(credentials.secret.as_ref()) {
             Ok((facts, limits)) => {
                 let server =
@@ -119,6 +131,7 @@ impl RemoteServer {
             }
             Err(error) => match line.full {
                 Some(full) => Ok(Answer::Full(Error::peer(&line.who, full))),
+                None if line.is_closed => Ok(Answer::Closed(error)),
                 None => Err(error),
             },
         }
@@ -130,6 +143,8 @@ enum Answer {
     Welcome(Box<RemoteServer>),
     /// No room now; in its words.
     Full(Error),
+    /// It closed instead of letting us in.
+    Closed(Error),
 }
 
 struct Line<'a> {
@@ -139,6 +154,8 @@ struct Line<'a> {
     stop: &'a AtomicBool,
     /// Why there is no room, where that is all that speaks against us.
     full: Option<String>,
+    /// Whether the connection was closed instead of an answer.
+    is_closed: bool,
 }
 
 impl Line<'_> {
@@ -194,6 +211,7 @@ impl Line<'_> {
     fn read<T: DeserializeOwned>(&mut self) -> Result<T> {
         let Line { stream, deadline, stop, .. } = self;
         let read = control::read(&mut Patient { stream, deadline: *deadline, stop });
+        self.is_closed = matches!(&read, Err(e) if is_end(e));
         read.map_err(|e| match e.kind() {
             _ if self.stop.load(Ordering::Acquire) => Error::Interrupted,
             // The key is not the pinned one.
@@ -204,7 +222,7 @@ impl Line<'_> {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self.peer(format!(
                 "it did not let us in within {LET_IN}; is `deadheat serve` what listens there?"
             )),
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => self
+            _ if is_end(&e) => self
                 .peer("it closed the connection; is `deadheat serve` what listens there?".into()),
             _ => Error::setup(format!("hear from {}", self.who), e),
         })
@@ -224,6 +242,11 @@ impl Line<'_> {
     fn peer(&self, what: String) -> Error {
         Error::peer(&self.who, what)
     }
+}
+
+/// Whether the peer has closed the connection.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
 fn resolve(host: &str, family: Family) -> Result<Vec<SocketAddr>> {
@@ -317,6 +340,19 @@ mod tests {
         let error = ask(&address).unwrap_err().to_string();
         assert!(error.contains("is `deadheat serve` what listens there?"), "{error}");
         server.join().unwrap();
+    }
+
+    /// A server without descriptors closes what it has just accepted; it may have some a second later.
+    #[test]
+    fn a_server_that_closes_is_asked_again() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let closing = std::thread::spawn(move || {
+            (0..TRIES).for_each(|_| drop(listener.accept().unwrap()));
+        });
+        let error = ask(&address).unwrap_err().to_string();
+        assert!(error.contains("it closed the connection"), "{error}");
+        closing.join().unwrap();
     }
 
     /// A byte now and then is no answer, however long it goes on; and Ctrl-C ends the wait at once.

@@ -10,7 +10,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deadheat");
+/// The program under attack; another build of it where `DEADHEAT_UNDER_ATTACK` names one.
+fn program() -> String {
+    let asked = std::env::var("DEADHEAT_UNDER_ATTACK");
+    asked.unwrap_or_else(|_| env!("CARGO_BIN_EXE_deadheat").to_owned())
+}
 
 /// Longer than anything here takes; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,7 +24,7 @@ pub(crate) fn isolated(script: &str) -> String {
     let script = format!("ip link set lo up; {script}");
     let ran = Command::new("unshare")
         .args(["--map-root-user", "--net", "bash", "-euo", "pipefail", "-c", &script])
-        .env("DEADHEAT", PROGRAM)
+        .env("DEADHEAT", program())
         .output()
         .unwrap();
     let [out, err] = [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes));
@@ -124,7 +128,7 @@ fn a_dripping_server_does_not_hold_a_client_that_is_interrupted() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let mut race = Command::new(PROGRAM)
+    let mut race = Command::new(program())
         .args(["race", "udp", "--to", &address.to_string()])
         .current_dir(dir.path())
         .stderr(Stdio::piped())
@@ -151,7 +155,7 @@ fn a_dripping_server_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
-    let mut race = Command::new(PROGRAM)
+    let mut race = Command::new(program())
         .args(["race", "udp", "--to", &address])
         .current_dir(dir.path())
         .stderr(Stdio::piped())
@@ -176,7 +180,7 @@ fn who_knows_the_secret_gets_in_past_those_who_do_not() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
     std::fs::write(&secret, "open sesame").unwrap();
-    let mut server = Command::new(PROGRAM)
+    let mut server = Command::new(program())
         .args(["serve", "--bind", "127.0.0.1:0", "--secret-file", "secret"])
         .current_dir(dir.path())
         .stderr(Stdio::piped())
@@ -199,7 +203,7 @@ fn who_knows_the_secret_gets_in_past_those_who_do_not() {
             stream
         })
         .collect();
-    let ran = Command::new(PROGRAM)
+    let ran = Command::new(program())
         .args(["race", "udp", "-w", "ping:count=30", "--blocks", "1", "--to", &address])
         .args(["--secret-file", "secret", "-q", "-o", "race.json"])
         .current_dir(dir.path())
@@ -223,7 +227,7 @@ fn a_race_that_may_start_no_more_threads_says_so_and_ends() {
     std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
         .unwrap();
     let copy = dir.path().join("deadheat");
-    std::fs::copy(PROGRAM, &copy).unwrap();
+    std::fs::copy(program(), &copy).unwrap();
     for tasks in [2, 4, 6, 9] {
         let mut race = Command::new("setpriv")
             .args(["--reuid", "54321", "--regid", "54321", "--clear-groups", "bash", "-c"])
