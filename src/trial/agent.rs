@@ -132,13 +132,16 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
 }
 
 /// The connections of all flows, by flow, and the listener where they go on needing it.
+type Connected = (Vec<Box<dyn Conn>>, Option<Box<dyn Listener>>);
+
+/// Connects all flows.
 fn connect(
     plan: &AgentPlan,
     contender: &Contender,
     task: &dyn Task,
     door: Door,
     control: &mut UnixStream,
-) -> Result<(Vec<Box<dyn Conn>>, Option<Box<dyn Listener>>)> {
+) -> Result<Connected> {
     let flows = task.flows().len();
     let largest_message = task.largest_message();
     let knobs = &contender.knobs;
