@@ -110,6 +110,25 @@ pub(super) fn writev(to: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<u
     moved(unsafe { libc::syscall(libc::SYS_writev, to.as_raw_fd(), pieces.as_ptr(), pieces.len()) })
 }
 
+/// sendmsg(2) of several pieces; how many bytes went.
+///
+/// # Errors
+/// What sendmsg(2) says.
+#[inline]
+pub(super) fn sendmsg(
+    to: BorrowedFd<'_>,
+    pieces: &[IoSlice<'_>],
+    flags: libc::c_int,
+) -> io::Result<usize> {
+    // SAFETY: an all-zero msghdr is valid: no address, no pieces, no control data.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    // The kernel only reads them.
+    header.msg_iov = pieces.as_ptr().cast_mut().cast();
+    header.msg_iovlen = pieces.len() as _; // size_t with glibc, int with musl
+    // SAFETY: IoSlice has the layout of iovec, and each describes a live slice.
+    moved(unsafe { libc::syscall(libc::SYS_sendmsg, to.as_raw_fd(), &raw const header, flags) })
+}
+
 /// read(2); how many bytes came, zero at the end.
 ///
 /// # Errors

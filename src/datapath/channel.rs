@@ -72,6 +72,24 @@ pub trait Channel: Send {
         call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<Option<usize>>;
 
+    /// Whether there is more to receive though [`Channel::inlet`] may not show it.
+    fn holds_more(&self) -> bool {
+        false
+    }
+
+    /// Whether bytes that [`Channel::send`] took still wait for room.
+    fn has_backlog(&self) -> bool {
+        false
+    }
+
+    /// Sends such bytes as far as there is room.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    fn flush(&mut self, _patience: Patience) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Ends this direction: the peer receives what is under way, and then zero bytes.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A connected socket, one system call per call, each counted.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -75,6 +75,20 @@ impl Counted {
             return done(stamps.send(bytes, flags));
         }
         done(call::send(self.socket.as_fd(), bytes, flags))
+    }
+
+    /// One sendmsg(2) of several pieces; otherwise as [`Counted::send`].
+    ///
+    /// # Errors
+    /// As [`Counted::send`].
+    pub fn send_pieces(
+        &mut self,
+        pieces: &[IoSlice<'_>],
+        patience: Patience,
+    ) -> io::Result<Option<usize>> {
+        self.calls.send += 1;
+        let flags = libc::MSG_NOSIGNAL | flag(patience);
+        done(call::sendmsg(self.socket.as_fd(), pieces, flags))
     }
 
     /// One recv(2): how many bytes came, `None` where there were none or a signal came first.

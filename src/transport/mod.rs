@@ -37,6 +37,7 @@ pub mod door;
 mod frame;
 pub mod hello;
 mod icmp;
+mod identity;
 mod kcp;
 mod knock;
 mod lobby;
@@ -49,6 +50,7 @@ mod sctp_udp;
 mod sim_datagram;
 mod stream;
 mod tcp;
+mod tls;
 mod udp;
 mod unix;
 mod unixgram;
@@ -64,6 +66,7 @@ use userspace::Userspace;
 pub const ALL: &[&dyn Transport] = &[
     &tcp::Tcp,
     &mptcp::Mptcp,
+    &tls::Tls,
     &udp::Udp,
     &icmp::Icmp,
     &unix::UnixStream,

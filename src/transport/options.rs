@@ -97,6 +97,10 @@ pub(super) const WINDOW: Meaning =
     Meaning::always("window", "it bounds what is under way, and so throughput over a long path");
 pub(super) const CIPHER: Meaning =
     Meaning::always("cipher", "ciphers differ in the CPU time that a byte takes");
+pub(super) const KEY_EXCHANGE: Meaning = Meaning::always(
+    "key_exchange",
+    "it decides how long a handshake computes; what follows is the same",
+);
 pub(super) const MTU: Meaning = Meaning::where_asked(
     "mtu",
     "smaller packets carry more headers, and take more CPU time for each byte",

@@ -9,7 +9,7 @@
 use super::frame::PREFIX;
 use super::options::Meaning;
 use super::userspace::{MTU, Opening, Protocol, Userspace};
-use super::{Info, Key, Kind, PeerKind, Reach, options};
+use super::{Info, Key, Kind, PeerKind, Reach, identity, options};
 use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Ordering};
 use crate::error::{Error, Result};
 use end::{Carries, End};
@@ -80,6 +80,7 @@ static DATAGRAM: Info = Info {
 const OPTIONS: &[Meaning] = &[
     options::CC,
     options::CIPHER,
+    options::KEY_EXCHANGE,
     options::WINDOW,
     options::MTU,
     options::IO,
@@ -95,12 +96,7 @@ const KEYS: &[Key] = &[
         default: "cubic",
         doc: "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is of version 1",
     },
-    Key {
-        name: "cipher",
-        kind: Kind::Choice(&["aes128", "aes256", "chacha20"]),
-        default: "aes128",
-        doc: "the cipher suite of TLS 1.3, with X25519 as key exchange",
-    },
+    identity::CIPHER,
     Key {
         name: "window",
         kind: Kind::Size(16_384, 1 << 30),

@@ -52,6 +52,11 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(())
     }
 
+    /// How long it took to open a channel, beyond connecting, in nanoseconds.
+    fn set_up_ns(&self, _channel: &Self::Channel) -> u64 {
+        0
+    }
+
     /// Whether further connections join one that is open, and need its listener for that.
     fn joins(&self) -> bool {
         false
@@ -253,14 +258,22 @@ impl<F: Flavour> Conn for StreamConn<F> {
     }
 
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
-        match self.channel.receive(self.incoming.room(), patience)? {
-            None => Ok(Progress::Idle),
-            Some(0) => self.incoming.ended().map(|()| Progress::Closed),
-            Some(got) => {
-                self.brought()?;
-                self.incoming.received(got, inbox)?;
-                Ok(Progress::Moved)
+        let mut progress = Progress::Idle;
+        let mut patience = patience;
+        loop {
+            match self.channel.receive(self.incoming.room(), patience)? {
+                None => return Ok(progress),
+                Some(0) => return self.incoming.ended().map(|()| Progress::Closed),
+                Some(got) => {
+                    self.brought()?;
+                    self.incoming.received(got, inbox)?;
+                    progress = Progress::Moved;
+                }
             }
+            if !self.channel.holds_more() {
+                return Ok(progress);
+            }
+            patience = Patience::None;
         }
     }
 
@@ -273,12 +286,16 @@ impl<F: Flavour> Conn for StreamConn<F> {
     }
 
     fn has_backlog(&self) -> bool {
-        !self.outgoing.pending().is_empty()
+        !self.outgoing.pending().is_empty() || self.channel.has_backlog()
     }
 
     fn flush(&mut self) -> io::Result<Progress> {
         if !self.has_backlog() {
             return Ok(Progress::Moved);
+        }
+        if self.outgoing.pending().is_empty() {
+            self.channel.flush(Patience::None)?;
+            return Ok(if self.channel.has_backlog() { Progress::Idle } else { Progress::Moved });
         }
         let sent = self.channel.send(self.outgoing.pending(), Patience::None)?;
         self.outgoing.sent(sent.unwrap_or(0));
@@ -306,17 +323,26 @@ impl<F: Flavour> Conn for StreamConn<F> {
     }
 
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
-        match self.drain.step(&mut self.channel, patience, sink)? {
-            None => Ok(Progress::Idle),
-            Some(0) => Ok(Progress::Closed),
-            Some(_) => self.brought().map(|()| Progress::Moved),
+        let mut progress = Progress::Idle;
+        let mut patience = patience;
+        loop {
+            match self.drain.step(&mut self.channel, patience, sink)? {
+                None => return Ok(progress),
+                Some(0) => return Ok(Progress::Closed),
+                Some(_) => self.brought()?,
+            }
+            progress = Progress::Moved;
+            if !self.channel.holds_more() {
+                return Ok(progress);
+            }
+            patience = Patience::None;
         }
     }
 
     /// A backlog is sent first; it is an error if there is no room for it within
     /// [`crate::contract::GUARD`].
     fn finish(&mut self) -> io::Result<()> {
-        while self.has_backlog() {
+        while !self.outgoing.pending().is_empty() {
             let Some(sent) = self.channel.send(self.outgoing.pending(), Patience::Block)? else {
                 return Err(io::Error::new(
                     io::ErrorKind::WouldBlock,
@@ -350,7 +376,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
         let calls = self.channel.calls();
         let told = self.flavour.told(&self.channel);
         ConnStats {
-            connect_ns: self.connect_ns,
+            connect_ns: self.connect_ns + self.flavour.set_up_ns(&self.channel),
             send_calls: calls.send,
             receive_calls: calls.receive,
             retransmits: told.as_ref().map(|(view, _)| view.retransmits),

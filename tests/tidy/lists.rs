@@ -19,6 +19,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("door", "where connections come from"),
             ("frame", "message boundaries on byte streams, the same for all"),
             ("hello", "the first bytes of every connection"),
+            ("identity", "TLS as all encrypted transports have it"),
             ("knock", "how a flow of datagrams is opened"),
             ("lobby", "datagram peers that wait to be let in"),
             ("mem", "the fake: inside one process, for tests"),

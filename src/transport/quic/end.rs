@@ -13,11 +13,12 @@ use quinn_proto::{
 };
 
 use super::AROUND;
-use super::setup::{NAME, Setup};
+use super::setup::Setup;
 use crate::contract::{Lane, Side};
 use crate::figures::TcpView;
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
+use crate::transport::identity::{self, NAME};
 use crate::transport::userspace::{Counts, Epoch, Opening, Protocol, State};
 use crate::transport::{Effective, told};
 
@@ -381,6 +382,7 @@ impl Protocol for End {
         told([
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
+            ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
             ("window", format!("{} B", self.window)),
             ("mtu", format!("{} B", self.mtu)),
         ])

@@ -1,0 +1,182 @@
+//! TLS 1.3 (RFC 8446) by rustls over the kernel's TCP: what QUIC is compared with. Cipher and key exchange are those of
+//! `quic` unless asked otherwise, the certificate is the trial's own, and each connection is a fresh one.
+
+use std::io;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, Connection, ServerConnection};
+use socket2::Socket;
+
+use super::hello::Token;
+use super::identity::{self, Failure, Identity, NAME};
+use super::options;
+use super::stream::{Engines, Flavour, check_engine};
+use super::tcp::{self, Variant};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
+};
+use crate::datapath::stream::Counted;
+use crate::error::Result;
+use crate::figures::{Headers, TcpView};
+use crate::spec::{Key, Kind};
+use channel::TlsChannel;
+
+mod channel;
+
+/// TLS over TCP over IPv4 and IPv6.
+pub(super) struct Tls;
+
+/// What a record takes around its data: its header (5), the type within (1) and the authentication tag (16; RFC 8446,
+/// 5.2). A message is a record, and bulk data makes records of 16 KiB.
+const RECORD: usize = 5 + 1 + 16;
+
+static INFO: Info = Info {
+    id: "tls",
+    label: "TLS",
+    colour: "#3b8f5a",
+    implementation: env!("DEADHEAT_RUSTLS"),
+    summary: "TLS 1.3 over the kernel's TCP: one reliable, encrypted byte stream",
+    guarantees: Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::ByteStream,
+        ending: Ending::Told,
+        congestion: Congestion::Controlled,
+        encrypted: true,
+        largest_message: None,
+    },
+    peer: PeerKind::Process,
+    reach: Reach::Network,
+    framing_bytes: frame::PREFIX + RECORD,
+    options: &[
+        options::CC,
+        options::NODELAY,
+        options::SNDBUF,
+        options::RCVBUF,
+        options::MSS,
+        options::QUICKACK,
+        options::NOTSENT_LOWAT,
+        options::CIPHER,
+        options::KEY_EXCHANGE,
+        options::IO,
+        options::RX,
+    ],
+    keys: KEYS,
+};
+
+const KEYS: &[Key] = &[
+    tcp::CC,
+    tcp::NODELAY,
+    tcp::SNDBUF,
+    tcp::RCVBUF,
+    identity::CIPHER,
+    Key {
+        name: "io",
+        kind: Kind::Choice(&["write"]),
+        default: "write",
+        doc: "how bulk data is sent: encrypted a call at a time, and handed over by sendmsg(2)",
+    },
+    Key {
+        name: "rx",
+        kind: Kind::Choice(&["read"]),
+        default: "read",
+        doc: "how bulk data is received: recv(2) of up to 256 KiB, decrypted",
+    },
+];
+
+const TLS: Variant = Variant { id: "tls", protocol: socket2::Protocol::TCP };
+
+impl Transport for Tls {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        tcp::check(TLS)
+    }
+
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        check_engine(INFO.id, key, value, || Counted::new(tcp::any(TLS)?))
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let encrypted =
+            Encrypted::new(tcp::Options::from(dial.knobs), dial.knobs, dial.hello.token);
+        tcp::dial(TLS, dial, encrypted)
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let options = tcp::Options::from(listen.knobs);
+        let encrypted = Encrypted::new(options, listen.knobs, listen.token);
+        tcp::listen(TLS, listen, encrypted)
+    }
+}
+
+/// What TLS has that TCP has not.
+#[derive(Clone)]
+struct Encrypted {
+    options: tcp::Options,
+    /// The cipher, as asked for.
+    cipher: Option<String>,
+    token: Token,
+}
+
+impl Encrypted {
+    fn new(options: tcp::Options, knobs: &crate::spec::Settings, token: Token) -> Encrypted {
+        Encrypted { options, cipher: knobs.text("cipher").map(str::to_owned), token }
+    }
+
+    fn connection(&self, side: Side) -> std::result::Result<Connection, Failure> {
+        let (_, provider) = identity::provider(self.cipher.as_deref());
+        let identity = Identity::of(self.token.bytes())?;
+        Ok(match side {
+            Side::Near => {
+                let name = ServerName::try_from(NAME)?;
+                ClientConnection::new(identity.client(&provider)?.into(), name)?.into()
+            }
+            Side::Far => ServerConnection::new(identity.server(&provider)?.into())?.into(),
+        })
+    }
+}
+
+impl Flavour for Encrypted {
+    type Channel = TlsChannel;
+
+    fn engines(&self) -> Engines {
+        self.options.engines()
+    }
+
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        self.options.apply(socket)
+    }
+
+    fn instrument(&self, _channel: &mut TlsChannel) -> io::Result<()> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the kernel stamps encrypted records, which are not the messages",
+        ))
+    }
+
+    fn open(&self, socket: Socket, side: Side) -> io::Result<TlsChannel> {
+        let tls = self.connection(side).map_err(|e| io::Error::other(e.to_string()))?;
+        TlsChannel::open(Counted::new(socket)?, tls)
+    }
+
+    fn set_up_ns(&self, channel: &TlsChannel) -> u64 {
+        channel.handshake().0
+    }
+
+    fn effective(&self, channel: &TlsChannel) -> Effective {
+        let mut read = self.options.effective(channel.wire());
+        let (cipher, _) = identity::provider(self.cipher.as_deref());
+        read.insert("cipher".to_owned(), cipher.to_owned());
+        read.insert("key_exchange".to_owned(), identity::KEY_EXCHANGE.to_owned());
+        read
+    }
+
+    fn told(&self, channel: &TlsChannel) -> Option<(TcpView, Headers)> {
+        let (view, headers) = self.options.told(channel.wire())?;
+        Some((view, Headers { framing_bytes: INFO.framing_bytes as u64, ..headers }))
+    }
+}
