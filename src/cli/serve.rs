@@ -74,7 +74,6 @@ fn lets_nothing_run(option: &str) -> Error {
 pub(super) fn run(args: &ServeArgs) -> Result<()> {
     // Without it every trial would fail, and its client be told.
     crate::trial::process::program()?;
-    share_one_heap();
     let starter = Box::new(Processes);
     let variable = std::env::var(SECRET_VARIABLE).ok();
     let config = args.resolve(variable.as_deref())?;
@@ -215,16 +214,6 @@ impl ServeArgs {
 fn read_secret(file: &Path) -> Result<String> {
     std::fs::read_to_string(file)
         .map_err(|e| Error::setup(format!("read the secret from {}", file.display()), e))
-}
-
-/// Has all threads take memory from one heap. Where each session has its own (malloc(3), glibc), a heap that held
-/// a message of 1 MiB once keeps room for it, and the server grows by as many as there are heaps.
-fn share_one_heap() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: sets a number of the allocator; there is no other thread yet.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1);
-    }
 }
 
 /// A log line on standard error, with the time of day.

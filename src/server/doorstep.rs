@@ -75,6 +75,11 @@ impl Doorstep {
         self.closed_until.is_none_or(|until| now >= until)
     }
 
+    /// How many stand here.
+    pub(super) fn len(&self) -> usize {
+        self.strangers.len()
+    }
+
     /// When it must be looked at though nobody spoke.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         let oldest = self.strangers.iter().map(|s| s.since).min();

@@ -174,12 +174,17 @@ impl Server {
     ) -> Result<()> {
         let mut doorstep = Doorstep::new(&self.shared.config);
         let mut arrivals = Vec::new();
+        let mut crowd = 0;
         while !stop.is_pulled() {
             let spoke = self.wait(&doorstep, stop)?;
             let now = Monotonic.now();
             datagrams::receive(&self.sockets, &self.shared, now);
             doorstep.look(&spoke, &self.shared.scribe, now, &mut arrivals);
             doorstep.accept(&self.sockets.tcp, &self.shared.scribe, now);
+            crowd = crowd.max(doorstep.len());
+            if doorstep.len() == 0 && std::mem::take(&mut crowd) > CROWD {
+                give_back_memory();
+            }
             for arrival in arrivals.drain(..) {
                 let Some((client, seat)) = self.shared.seat(arrival, now) else {
                     continue;
@@ -252,4 +257,19 @@ fn run_session(shared: &Shared, stop: &Stop, client: Client, seat: Seat) {
         shared.scribe.line(Some(peer), "session ended by a fault in deadheat; please report it");
     }
     drop(seat);
+    if shared.seats.are_free() {
+        give_back_memory();
+    }
+}
+
+/// Strangers at once whose memory is worth giving back.
+const CROWD: usize = 32;
+
+/// Gives the host memory that is free back. A heap that held much once keeps it otherwise (malloc_trim(3), glibc).
+fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number, and may be called by any thread at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }

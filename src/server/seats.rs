@@ -49,6 +49,11 @@ impl Seats {
         *mine += 1;
         Ok(Seat { seats: Arc::clone(self), origin })
     }
+
+    /// Whether none is taken.
+    pub(super) fn are_free(&self) -> bool {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
 }
 
 impl Drop for Seat {

@@ -61,10 +61,10 @@ impl Server {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap()).into_owned()
     }
 
-    /// Its resident memory in kB; 0 where it is gone.
+    /// Its memory in kB, without the pages of files (its own code) that it has touched; 0 where it is gone.
     pub(crate) fn memory(&self) -> u64 {
         let status = fs::read_to_string(self.proc("status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
     }
 

@@ -16,8 +16,9 @@ const SET_UP: Duration = Duration::from_secs(20);
 /// The longest that an honest race may take while a server is under attack. Without one it takes a second.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// Memory in kB that a server may keep beyond a tenth of what it had: what its allocator has not given back.
-const KEPT: u64 = 512;
+/// Memory in kB that a server may keep beyond a tenth of what it had: what its allocator has not given back, and
+/// for a minute a count for each of a thousand origins, so that its log stays short.
+const KEPT: u64 = 2 * 1_024;
 
 /// The same where clients send messages of a megabyte: each of the allocator's arenas may keep room for one,
 /// and glibc has eight of them for each CPU. It is as much after a thousand messages as after ten thousand.
