@@ -260,6 +260,19 @@ pub trait Sink {
     }
 }
 
+impl Guarantees {
+    /// Those of TCP and whatever does the same.
+    pub const BYTE_STREAM: Guarantees = Guarantees {
+        delivery: Delivery::Reliable,
+        ordering: Ordering::Ordered,
+        framing: Framing::ByteStream,
+        ending: Ending::Told,
+        congestion: Congestion::Controlled,
+        encrypted: false,
+        largest_message: None,
+    };
+}
+
 /// Where messages go.
 pub trait Inbox {
     /// One whole message.
@@ -280,17 +293,6 @@ pub(crate) mod promises {
         congestion: Congestion::Uncontrolled,
         encrypted: false,
         largest_message: Some(65_507),
-    };
-
-    /// As of a byte stream.
-    pub(crate) const BYTE_STREAM: Guarantees = Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
-        framing: Framing::ByteStream,
-        ending: Ending::Told,
-        congestion: Congestion::Controlled,
-        encrypted: false,
-        largest_message: None,
     };
 }
 

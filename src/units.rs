@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 
+pub mod hex;
 pub mod range;
 
 /// A size in bytes.

@@ -1,12 +1,13 @@
 //! `deadheat serve`: be the far end of other people's races.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::SystemTime;
 
 use clap::Args;
 
+use super::secret;
 use crate::error::{Error, Result};
 use crate::race::date;
 use crate::server::processes::Processes;
@@ -201,19 +202,11 @@ impl ServeArgs {
 
     fn secret(&self, variable: Option<&str>) -> Result<Option<Secret>> {
         match (&self.secret_file, variable) {
-            (Some(file), _) => {
-                let text = read_secret(file)?;
-                Secret::new(&text, &file.display().to_string()).map(Some)
-            }
+            (Some(file), _) => secret::in_file(file).map(Some),
             (None, Some(text)) => Secret::new(text, SECRET_VARIABLE).map(Some),
             (None, None) => Ok(None),
         }
     }
-}
-
-fn read_secret(file: &Path) -> Result<String> {
-    std::fs::read_to_string(file)
-        .map_err(|e| Error::setup(format!("read the secret from {}", file.display()), e))
 }
 
 /// A log line on standard error, with the time of day.

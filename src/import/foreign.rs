@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::race::{packed, save};
+use crate::units::hex::hex;
 
 /// How much of a file is looked at to tell its format, in bytes.
 const HEAD: u64 = 64 << 10;
@@ -156,7 +157,7 @@ impl Foreign {
                 got => hash.update(&piece[..got]),
             }
         }
-        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&hash.finalize()))
     }
 }
 

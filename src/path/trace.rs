@@ -5,13 +5,12 @@
 //! `PACKET_SIZE` in its `link_queue.hh`), and after the last one it all begins again. Our own begins
 //! with `deadheat-trace 1`, has lines `TIME RATE [DELAY [LOSS]]`, and ends with `end TIME`.
 
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
 
 use super::files::content;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
+use crate::units::hex::hex;
 use crate::units::{BitRate, parse_rate, parse_share, parse_span};
 
 /// What a link could carry, from its start to its end, where it starts again.
@@ -127,11 +126,7 @@ impl Trace {
         };
         let (length, content) =
             read.map_err(|(line, what)| Error::data(file, format!("line {line}: {what}")))?;
-        let mut sha256 = String::new();
-        for byte in Sha256::digest(bytes) {
-            // Writing to a String cannot fail.
-            let _ = write!(sha256, "{byte:02x}");
-        }
+        let sha256 = hex(&Sha256::digest(bytes));
         Ok(Trace { file: file.to_owned(), sha256, length, content })
     }
 

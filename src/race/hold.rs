@@ -13,6 +13,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::units::hex::hex;
 
 /// A file that nobody else saves to meanwhile.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub fn hold(file: &Path) -> Result<Hold> {
     name.update(place.dev().to_be_bytes());
     name.update(place.ino().to_be_bytes());
     name.update(file.file_name().unwrap_or_default().as_encoded_bytes());
-    let digest: String = name.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&name.finalize());
     let address = SocketAddr::from_abstract_name(format!("deadheat-file-{digest}"));
     match UnixListener::bind_addr(&address.map_err(failed)?) {
         Ok(name) => Ok(Hold { _name: name }),

@@ -7,6 +7,7 @@ use super::config::{Config, Encryption};
 use crate::error::{Error, Result};
 use crate::trial::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Proof, Secret};
 use crate::trial::control_key::ServerKey;
+use crate::units::hex::hex;
 
 /// What a client must be to be let in.
 #[derive(Debug)]
@@ -100,5 +101,5 @@ fn fresh_nonce() -> Result<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
         .map_err(|e| Error::setup("read random bytes", std::io::Error::other(e.to_string())))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }

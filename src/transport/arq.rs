@@ -11,7 +11,7 @@ use std::io;
 use super::frame::PREFIX;
 use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
-use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
+use crate::contract::{Guarantees, Lane};
 use crate::error::{Error, Result};
 use crate::figures::TcpView;
 use crate::time::Nanos;
@@ -34,15 +34,7 @@ static INFO: Info = Info {
     colour: "#3f8f8a",
     implementation: "deadheat",
     summary: "a reliable byte stream in user space, over UDP: a model to learn from",
-    guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
-        framing: Framing::ByteStream,
-        ending: Ending::Told,
-        congestion: Congestion::Controlled,
-        encrypted: false,
-        largest_message: None,
-    },
+    guarantees: Guarantees::BYTE_STREAM,
     peer: PeerKind::Process,
     reach: Reach::Network,
     framing_bytes: PREFIX,

@@ -13,6 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::units::hex::{hex, unhex};
 
 /// A hello's length in bytes. The welcome that answers it is exactly as long.
 pub const LEN: usize = 24;
@@ -67,22 +68,14 @@ impl fmt::Debug for Token {
 
 impl From<Token> for String {
     fn from(token: Token) -> String {
-        token.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&token.0)
     }
 }
 
 impl TryFrom<String> for Token {
     type Error = String;
     fn try_from(text: String) -> Result<Token, String> {
-        let wrong = || "a token is 32 hexadecimal digits".to_owned();
-        if text.len() != 32 || !text.is_ascii() {
-            return Err(wrong());
-        }
-        let mut bytes = [0; 16];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| wrong())?;
-        }
-        Ok(Token(bytes))
+        unhex(&text).map(Token).ok_or_else(|| "a token is 32 hexadecimal digits".to_owned())
     }
 }
 

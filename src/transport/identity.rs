@@ -11,8 +11,10 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::{cipher_suite, default_provider, kx_group};
-use rustls::crypto::{CryptoProvider, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{
+    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
 use rustls::{DigitallySignedStruct, SignatureScheme, SupportedCipherSuite};
 use sha2::{Digest, Sha256};
 
@@ -100,7 +102,12 @@ impl Identity {
         &self,
         provider: &Arc<CryptoProvider>,
     ) -> Result<rustls::ClientConfig, rustls::Error> {
-        let pinned = Pinned { expected: self.certificate.clone(), provider: Arc::clone(provider) };
+        let pinned = Pinned {
+            expected: Sha256::digest(&self.certificate).into(),
+            shows: Shows::Certificate,
+            refusal: |_, _| "the certificate is not this trial's".to_owned(),
+            provider: Arc::clone(provider),
+        };
         let mut config = rustls::ClientConfig::builder_with_provider(Arc::clone(provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()
@@ -112,11 +119,23 @@ impl Identity {
     }
 }
 
-/// Takes one certificate and no other.
+/// How a peer shows who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// By a certificate.
+    Certificate,
+    /// By its public key alone (RFC 7250).
+    RawKey,
+}
+
+/// Takes the peer that shows one certificate or key, known by its SHA-256, and no other.
 #[derive(Debug)]
-struct Pinned {
-    expected: CertificateDer<'static>,
-    provider: Arc<CryptoProvider>,
+pub(crate) struct Pinned {
+    pub(crate) expected: [u8; 32],
+    pub(crate) shows: Shows,
+    /// Says why another one, whose SHA-256 it is given, is not taken.
+    pub(crate) refusal: fn(shown: [u8; 32], expected: [u8; 32]) -> String,
+    pub(crate) provider: Arc<CryptoProvider>,
 }
 
 impl ServerCertVerifier for Pinned {
@@ -128,16 +147,17 @@ impl ServerCertVerifier for Pinned {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match *shown == self.expected {
-            true => Ok(ServerCertVerified::assertion()),
-            false => Err(rustls::Error::General("the certificate is not this trial's".to_owned())),
+        let shown = Sha256::digest(shown).into();
+        if shown == self.expected {
+            return Ok(ServerCertVerified::assertion());
         }
+        Err(rustls::Error::General((self.refusal)(shown, self.expected)))
     }
 
     fn verify_tls12_signature(
         &self,
         _message: &[u8],
-        _certificate: &CertificateDer<'_>,
+        _shown: &CertificateDer<'_>,
         _signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         Err(rustls::Error::General("TLS 1.3 only is spoken here".to_owned()))
@@ -146,15 +166,25 @@ impl ServerCertVerifier for Pinned {
     fn verify_tls13_signature(
         &self,
         message: &[u8],
-        certificate: &CertificateDer<'_>,
+        shown: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        match self.shows {
+            Shows::Certificate => verify_tls13_signature(message, shown, signed, algorithms),
+            Shows::RawKey => {
+                let key = SubjectPublicKeyInfoDer::from(shown.as_ref());
+                verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
+            }
+        }
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        self.shows == Shows::RawKey
     }
 }
 

@@ -37,7 +37,7 @@ pub mod door;
 mod frame;
 pub mod hello;
 mod icmp;
-mod identity;
+pub(crate) mod identity;
 mod kcp;
 mod knock;
 mod lobby;

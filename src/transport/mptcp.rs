@@ -6,13 +6,11 @@ use std::io;
 
 use socket2::{Protocol, Socket};
 
-use super::options::{self, Meaning};
-use super::stream::{Engines, Flavour, check_engine};
+use super::options::{self, SUBFLOWS};
+use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
-use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
-};
+use crate::contract::{Guarantees, PeerKind, Reach, Side};
 use crate::datapath::option;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
@@ -32,15 +30,7 @@ static INFO: Info = Info {
     colour: "#7a4fa3",
     implementation: "linux",
     summary: "the kernel's multipath TCP: one reliable byte stream over every link that both hosts have",
-    guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
-        framing: Framing::ByteStream,
-        ending: Ending::Told,
-        congestion: Congestion::Controlled,
-        encrypted: false,
-        largest_message: None,
-    },
+    guarantees: Guarantees::BYTE_STREAM,
     peer: PeerKind::Process,
     reach: Reach::Network,
     framing_bytes: frame::PREFIX,
@@ -55,8 +45,6 @@ static INFO: Info = Info {
     ],
     keys: KEYS,
 };
-
-const SUBFLOWS: Meaning = options::SUBFLOWS;
 
 const KEYS: &[Key] = &[
     tcp::CC,
@@ -94,10 +82,6 @@ impl Transport for Mptcp {
                 ),
             )
         })
-    }
-
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        check_engine(INFO.id, key, value, || Counted::new(tcp::any(MPTCP)?))
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

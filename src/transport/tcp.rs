@@ -10,9 +10,7 @@ use super::lobby::{StreamListener, present};
 use super::options;
 use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame, not_ip};
-use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
-};
+use crate::contract::{Guarantees, PeerKind, Reach, Side};
 use crate::datapath::option;
 use crate::datapath::stamps::{Counts, Stamps};
 use crate::datapath::stream::Counted;
@@ -32,15 +30,7 @@ static INFO: Info = Info {
     colour: "#0072b2",
     implementation: "linux",
     summary: "the kernel's TCP: one reliable, ordered, congestion-controlled byte stream",
-    guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
-        framing: Framing::ByteStream,
-        ending: Ending::Told,
-        congestion: Congestion::Controlled,
-        encrypted: false,
-        largest_message: None,
-    },
+    guarantees: Guarantees::BYTE_STREAM,
     peer: PeerKind::Process,
     reach: Reach::Network,
     framing_bytes: frame::PREFIX,

@@ -2,7 +2,9 @@
 //! `quic` unless asked otherwise, the certificate is the trial's own, and each connection is a fresh one.
 
 use std::io;
+use std::sync::Arc;
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection, ServerConnection};
 use socket2::Socket;
@@ -10,16 +12,14 @@ use socket2::Socket;
 use super::hello::Token;
 use super::identity::{self, Failure, Identity, NAME};
 use super::options;
-use super::stream::{Engines, Flavour, check_engine};
+use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
-use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
-};
+use crate::contract::{Guarantees, PeerKind, Reach, Side};
 use crate::datapath::stream::Counted;
 use crate::error::Result;
 use crate::figures::{Headers, TcpView};
-use crate::spec::{Key, Kind};
+use crate::spec::{Key, Kind, Settings};
 use channel::TlsChannel;
 
 mod channel;
@@ -37,15 +37,7 @@ static INFO: Info = Info {
     colour: "#3b8f5a",
     implementation: env!("DEADHEAT_RUSTLS"),
     summary: "TLS 1.3 over the kernel's TCP: one reliable, encrypted byte stream",
-    guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
-        framing: Framing::ByteStream,
-        ending: Ending::Told,
-        congestion: Congestion::Controlled,
-        encrypted: true,
-        largest_message: None,
-    },
+    guarantees: Guarantees { encrypted: true, ..Guarantees::BYTE_STREAM },
     peer: PeerKind::Process,
     reach: Reach::Network,
     framing_bytes: frame::PREFIX + RECORD,
@@ -96,19 +88,12 @@ impl Transport for Tls {
         tcp::check(TLS)
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        check_engine(INFO.id, key, value, || Counted::new(tcp::any(TLS)?))
-    }
-
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let encrypted =
-            Encrypted::new(tcp::Options::from(dial.knobs), dial.knobs, dial.hello.token);
-        tcp::dial(TLS, dial, encrypted)
+        tcp::dial(TLS, dial, Encrypted::new(dial.knobs, dial.hello.token))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let options = tcp::Options::from(listen.knobs);
-        let encrypted = Encrypted::new(options, listen.knobs, listen.token);
+        let encrypted = Encrypted::new(listen.knobs, listen.token);
         tcp::listen(TLS, listen, encrypted)
     }
 }
@@ -117,25 +102,26 @@ impl Transport for Tls {
 #[derive(Clone)]
 struct Encrypted {
     options: tcp::Options,
-    /// The cipher, as asked for.
-    cipher: Option<String>,
+    cipher: &'static str,
+    /// The library's part, with that cipher alone.
+    provider: Arc<CryptoProvider>,
     token: Token,
 }
 
 impl Encrypted {
-    fn new(options: tcp::Options, knobs: &crate::spec::Settings, token: Token) -> Encrypted {
-        Encrypted { options, cipher: knobs.text("cipher").map(str::to_owned), token }
+    fn new(knobs: &Settings, token: Token) -> Encrypted {
+        let (cipher, provider) = identity::provider(knobs.text("cipher"));
+        Encrypted { options: tcp::Options::from(knobs), cipher, provider, token }
     }
 
     fn connection(&self, side: Side) -> std::result::Result<Connection, Failure> {
-        let (_, provider) = identity::provider(self.cipher.as_deref());
         let identity = Identity::of(self.token.bytes())?;
         Ok(match side {
             Side::Near => {
                 let name = ServerName::try_from(NAME)?;
-                ClientConnection::new(identity.client(&provider)?.into(), name)?.into()
+                ClientConnection::new(identity.client(&self.provider)?.into(), name)?.into()
             }
-            Side::Far => ServerConnection::new(identity.server(&provider)?.into())?.into(),
+            Side::Far => ServerConnection::new(identity.server(&self.provider)?.into())?.into(),
         })
     }
 }
@@ -169,8 +155,7 @@ impl Flavour for Encrypted {
 
     fn effective(&self, channel: &TlsChannel) -> Effective {
         let mut read = self.options.effective(channel.wire());
-        let (cipher, _) = identity::provider(self.cipher.as_deref());
-        read.insert("cipher".to_owned(), cipher.to_owned());
+        read.insert("cipher".to_owned(), self.cipher.to_owned());
         read.insert("key_exchange".to_owned(), identity::KEY_EXCHANGE.to_owned());
         read
     }

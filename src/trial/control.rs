@@ -38,6 +38,7 @@ use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::{Effective, Endpoint};
 use crate::units::BitRate;
+use crate::units::hex::{hex, unhex};
 use crate::workload::HalfReport;
 
 /// The protocol that this version speaks.
@@ -382,16 +383,12 @@ impl std::fmt::Debug for Secret {
 /// The proof that one knows `secret`, for a server's `nonce`.
 pub fn prove(secret: &str, nonce: &str) -> Proof {
     let mac = keyed(secret, nonce).finalize().into_bytes();
-    Proof { mac: mac.iter().map(|byte| format!("{byte:02x}")).collect() }
+    Proof { mac: hex(&mac) }
 }
 
 /// Whether `proof` shows knowledge of `secret`. Takes the same time whatever is wrong.
 pub fn proved(secret: &str, nonce: &str, proof: &Proof) -> bool {
-    let bytes: Option<Vec<u8>> = (proof.mac.len() == 64 && proof.mac.is_ascii())
-        .then(|| {
-            (0..32).map(|i| u8::from_str_radix(&proof.mac[2 * i..2 * i + 2], 16).ok()).collect()
-        })
-        .flatten();
+    let bytes = unhex::<32>(&proof.mac);
     bytes.is_some_and(|bytes| keyed(secret, nonce).verify_slice(&bytes).is_ok())
 }
 

@@ -11,23 +11,17 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{KeyPair, PKCS_ED25519};
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
-use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{
-    CertificateDer, IpAddr, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer,
-    UnixTime,
-};
+use rustls::pki_types::{CertificateDer, IpAddr, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::sign::{CertifiedKey, SigningKey};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, ServerConfig, ServerConnection,
-    SignatureScheme,
-};
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::transport::identity::{Pinned, Shows};
+use crate::units::hex::{hex, unhex};
 
 /// The environment variable that may hold a pin.
 pub const PIN_VARIABLE: &str = "DEADHEAT_PIN";
@@ -40,30 +34,18 @@ const PREFIX: &str = "sha256:";
 pub struct Pin([u8; 32]);
 
 impl Pin {
-    /// The pin of a public key.
-    fn of(spki: &[u8]) -> Pin {
-        Pin(Sha256::digest(spki).into())
-    }
-
     /// Reads `sha256:` and 64 hexadecimal digits.
     ///
     /// # Errors
     /// [`Error::Usage`] for anything else.
     pub fn parse(typed: &str) -> Result<Pin> {
         let digits = typed.trim().strip_prefix(PREFIX).unwrap_or_default();
-        let mut pin = [0; 32];
-        let are_hexadecimal =
-            digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        if !are_hexadecimal {
-            return Err(Error::usage(format!(
+        unhex(digits).map(Pin).ok_or_else(|| {
+            Error::usage(format!(
                 "`{typed}` is no pin: {PREFIX} and 64 hexadecimal digits are expected, as `deadheat serve` \
                  prints them when it starts"
-            )));
-        }
-        for (byte, at) in pin.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&digits[at..at + 2], 16).unwrap_or_default();
-        }
-        Ok(Pin(pin))
+            ))
+        })
     }
 
     /// The one in `DEADHEAT_PIN`, if it is set.
@@ -80,7 +62,12 @@ impl Pin {
     /// Where the TLS library cannot be set up.
     pub(super) fn client(&self) -> Result<ClientConnection> {
         let provider = Arc::new(default_provider());
-        let verifier = Arc::new(Pinned { pin: *self, provider: Arc::clone(&provider) });
+        let verifier = Arc::new(Pinned {
+            expected: self.0,
+            shows: Shows::RawKey,
+            refusal,
+            provider: Arc::clone(&provider),
+        });
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(unable)?
@@ -97,8 +84,7 @@ impl Pin {
 
 impl fmt::Display for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(PREFIX)?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{PREFIX}{}", hex(&self.0))
     }
 }
 
@@ -156,7 +142,7 @@ impl ServerKey {
         let provider = Arc::new(default_provider());
         let signing = provider.key_provider.load_private_key(key).map_err(unable)?;
         let spki = public(&*signing)?;
-        let pin = Pin::of(&spki);
+        let pin = Pin(Sha256::digest(&spki).into());
         let certified = CertifiedKey::new(vec![CertificateDer::from(spki)], signing);
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -213,60 +199,13 @@ fn unable(error: rustls::Error) -> Error {
     Error::setup("set up TLS", std::io::Error::other(error.to_string()))
 }
 
-/// Takes the server whose public key has one pin, and no other.
-#[derive(Debug)]
-struct Pinned {
-    pin: Pin,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        shown: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        let shown = Pin::of(shown);
-        if shown == self.pin {
-            return Ok(ServerCertVerified::assertion());
-        }
-        Err(rustls::Error::General(format!(
-            "its key is {shown} and not the pinned {}: the server has a new key, or another host answers in \
-             its place; compare with what the server printed at its start",
-            self.pin
-        )))
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _key: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("control is encrypted with TLS 1.3 only".to_owned()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        let spki = SubjectPublicKeyInfoDer::from(key.as_ref());
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature_with_raw_key(message, &spki, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+fn refusal(shown: [u8; 32], pinned: [u8; 32]) -> String {
+    format!(
+        "its key is {} and not the pinned {}: the server has a new key, or another host answers in its place; \
+         compare with what the server printed at its start",
+        Pin(shown),
+        Pin(pinned)
+    )
 }
 
 #[cfg(test)]

@@ -98,7 +98,10 @@ impl Known<'_> {
             let columns = [series.sent_bytes.len(), series.received_bytes.len()];
             let is_even = columns.iter().all(|column| *column == points);
             if points > MOST_POINTS || !is_even || !series.at_ns.is_sorted() {
-                return Err(format!("its series has {points} points, or none in order"));
+                return Err(format!(
+                    "its series has {points} points, out of order or not in all columns, where {MOST_POINTS} in \
+                     order are the most"
+                ));
             }
         }
         Ok(())
@@ -118,6 +121,7 @@ impl Known<'_> {
         check_size("a connection's count", &far.conns)?;
         check_size("a count of its network code", &far.counters)?;
         check_size("its cost", &far.cost)?;
+        check_size("what a quota took", &far.throttled)?;
         check_size("a series", &far.series)?;
         far.conns.iter().try_for_each(check_headers)
     }

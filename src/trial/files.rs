@@ -21,6 +21,7 @@ use crate::datapath::buffer::{first_wrong, pattern};
 use crate::datapath::file::read_at;
 use crate::error::{Error, Result};
 use crate::figures::{ContentState, Verified};
+use crate::units::hex::hex;
 use crate::workload::{self, Content, Origin, Piece, Purpose, Task};
 
 /// Whether a file that is there already may be replaced.
@@ -365,7 +366,7 @@ fn each_chunk(path: &Path, start: u64, bytes: u64, mut show: impl FnMut(u64, &[u
 fn sha256(path: &Path, start: u64, bytes: u64) -> Result<String> {
     let mut hash = Sha256::new();
     each_chunk(path, start, bytes, |_, chunk| hash.update(chunk))?;
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hash.finalize()))
 }
 
 /// The first of `bytes` in which two files differ; where one ends before, its end.

@@ -448,7 +448,7 @@ impl Task for BulkTask {
 mod tests {
     use super::super::{HalfReport, Purpose, ReceiveSpan};
     use super::*;
-    use crate::contract::promises::{BYTE_STREAM, DATAGRAMS};
+    use crate::contract::promises::DATAGRAMS;
     use crate::figures::{ConnStats, Tally};
 
     fn task(typed: &str) -> Box<dyn Task> {
@@ -495,15 +495,19 @@ mod tests {
     fn streams_share_one_span() {
         let near = [sender(0, 1000, 10), sender(0, 1000, 10)];
         let far = [receiver(0, 1000, 100, 200), receiver(0, 1000, 150, 300)];
-        let findings = conclude("bulk:streams=2", &BYTE_STREAM, &near, &far);
+        let findings = conclude("bulk:streams=2", &Guarantees::BYTE_STREAM, &near, &far);
         assert_eq!(findings.metrics["goodput_bps"], 2000.0 * 8e9 / 200.0);
         assert!(findings.ledger.up.unwrap().closes());
     }
 
     #[test]
     fn a_byte_stream_that_loses_bytes_does_not_close() {
-        let findings =
-            conclude("bulk", &BYTE_STREAM, &[sender(0, 1000, 10)], &[receiver(0, 900, 100, 200)]);
+        let findings = conclude(
+            "bulk",
+            &Guarantees::BYTE_STREAM,
+            &[sender(0, 1000, 10)],
+            &[receiver(0, 900, 100, 200)],
+        );
         let up = findings.ledger.up.unwrap();
         assert!(!up.closes());
         assert_eq!(up.open_because.unwrap(), "100 bytes of a byte stream never arrived");
@@ -511,8 +515,12 @@ mod tests {
 
     #[test]
     fn one_call_is_no_rate() {
-        let findings =
-            conclude("bulk", &BYTE_STREAM, &[sender(0, 64, 10)], &[receiver(0, 64, 5, 5)]);
+        let findings = conclude(
+            "bulk",
+            &Guarantees::BYTE_STREAM,
+            &[sender(0, 64, 10)],
+            &[receiver(0, 64, 5, 5)],
+        );
         assert!(findings.why_invalid.unwrap().contains("raise bytes"));
     }
 
@@ -520,7 +528,7 @@ mod tests {
     fn both_directions_add_up_and_stand_apart() {
         let near = [sender(0, 1000, 10), receiver(0, 500, 0, 100)];
         let far = [receiver(0, 1000, 0, 100), sender(0, 500, 10)];
-        let findings = conclude("bulk:direction=both", &BYTE_STREAM, &near, &far);
+        let findings = conclude("bulk:direction=both", &Guarantees::BYTE_STREAM, &near, &far);
         assert_eq!(findings.metrics["goodput_up_bps"], 8e10);
         assert_eq!(findings.metrics["goodput_down_bps"], 4e10);
         assert_eq!(findings.metrics["goodput_bps"], 12e10);
@@ -578,12 +586,16 @@ mod tests {
             receiver.segments = vec![1.0, 2.0, 3.0, 4.0];
         }
         let near = [sender(0, 1000, 10), sender(0, 1000, 10)];
-        let found = conclude("bulk:streams=2", &BYTE_STREAM, &near, &receivers);
+        let found = conclude("bulk:streams=2", &Guarantees::BYTE_STREAM, &near, &receivers);
         assert_eq!(found.metrics["goodput_bps"], 1200.0 * 8e9 / 100.0);
         assert_eq!(found.segments, [2.0, 4.0, 6.0, 8.0]);
         assert!(found.ledger.up.unwrap().closes());
         receivers[1].segments.clear();
-        assert!(conclude("bulk:streams=2", &BYTE_STREAM, &near, &receivers).segments.is_empty());
+        assert!(
+            conclude("bulk:streams=2", &Guarantees::BYTE_STREAM, &near, &receivers)
+                .segments
+                .is_empty()
+        );
     }
 
     fn bulk(typed: &str) -> BulkTask {
@@ -626,7 +638,7 @@ mod tests {
                 far: &[receiver.clone()],
                 near_conns: &dialled,
                 far_conns: &[ConnStats { connect_ns: 9_999, ..ConnStats::default() }],
-                guarantees: &BYTE_STREAM,
+                guarantees: &Guarantees::BYTE_STREAM,
             })
         };
         let apart = of("bulk:bytes=1000,call=64").metrics;
@@ -684,7 +696,11 @@ mod tests {
             ("bulk:sink=x,bytes=1GiB,size=13", "raise size, or streams"),
         ] {
             assert!(misfit(typed).is_some_and(|why| why.contains(wanted)), "{typed}");
-            assert_eq!(task(typed).misfit(&BYTE_STREAM, PeerKind::Process), None, "{typed}");
+            assert_eq!(
+                task(typed).misfit(&Guarantees::BYTE_STREAM, PeerKind::Process),
+                None,
+                "{typed}"
+            );
         }
         assert_eq!(misfit("bulk:file=x,sink=y,verify=on"), None);
     }
@@ -704,15 +720,18 @@ mod tests {
         }
         let near = [sender(0, 500, 10), sender(0, 501, 10)];
         let typed = "bulk:bytes=1001,streams=2,verify=on";
-        let content = conclude(typed, &BYTE_STREAM, &near, &receivers).content.unwrap();
+        let content = conclude(typed, &Guarantees::BYTE_STREAM, &near, &receivers).content.unwrap();
         assert_eq!(content.origin, Origin::MadeUp);
         let pieces: Vec<_> = content.pieces.iter().map(|p| (p.start, p.bytes)).collect();
         assert_eq!(pieces, [(0, 500), (500, 501)]);
         assert_eq!(content.pieces[1].report.arrived, 499);
-        let timed = conclude("bulk:verify=on,streams=2", &BYTE_STREAM, &near, &receivers);
+        let timed =
+            conclude("bulk:verify=on,streams=2", &Guarantees::BYTE_STREAM, &near, &receivers);
         assert_eq!(timed.content.unwrap().pieces[1].bytes, 501);
         assert!(
-            conclude("bulk:bytes=1001,call=64", &BYTE_STREAM, &near, &receivers).content.is_none()
+            conclude("bulk:bytes=1001,call=64", &Guarantees::BYTE_STREAM, &near, &receivers)
+                .content
+                .is_none()
         );
     }
 }

@@ -105,6 +105,11 @@ fn invalid(error: rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {error}"))
 }
 
+/// The kernel cannot move for this process what this process has to encrypt.
+fn passes_through() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "what is encrypted passes through this process")
+}
+
 impl Channel for TlsChannel {
     const KIND: Kind = Kind::Socket;
 
@@ -145,7 +150,7 @@ impl Channel for TlsChannel {
     }
 
     fn discard(&mut self, _most: usize, _patience: Patience) -> io::Result<Option<usize>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "what is encrypted has to be read"))
+        Err(passes_through())
     }
 
     fn push(
@@ -153,10 +158,7 @@ impl Channel for TlsChannel {
         _len: usize,
         _call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<Option<usize>> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "what is encrypted passes through this process",
-        ))
+        Err(passes_through())
     }
 
     fn pull(
@@ -164,10 +166,7 @@ impl Channel for TlsChannel {
         _patience: Patience,
         _call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<Option<usize>> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "what is encrypted passes through this process",
-        ))
+        Err(passes_through())
     }
 
     fn holds_more(&self) -> bool {

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use crate::contract::{FileAt, Store};
 use crate::datapath::buffer::{first_wrong, pattern};
 use crate::error::Error;
+use crate::units::hex::hex;
 
 use super::super::ContentReport;
 
@@ -222,7 +223,7 @@ impl Keeper {
         let sha256 = match &self.check {
             Check::Hash(hash) => {
                 let digest = (**hash).clone().finalize();
-                Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+                Some(hex(&digest))
             }
             _ => None,
         };

@@ -172,7 +172,7 @@ impl Sink for Receiver {
 
 #[cfg(test)]
 mod tests {
-    use crate::contract::promises::{BYTE_STREAM, DATAGRAMS};
+    use crate::contract::promises::DATAGRAMS;
 
     use super::*;
     use crate::contract::shelf::Shelf;
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_stream_ends_when_it_says_so_and_not_before() {
-        let mut receiver = Receiver::new(&BYTE_STREAM, 7, None);
+        let mut receiver = Receiver::new(&Guarantees::BYTE_STREAM, 7, None);
         receiver.take(&[0; 5000]);
         receiver.on_drained(Nanos(1));
         receiver.on_peer_finished(Nanos(2), sent(0));
@@ -269,7 +269,7 @@ mod tests {
             receiver.standing(Nanos(0)).lost
         };
         assert_eq!([0, 3, 1, 1, 4].map(&mut lost), [0, 2, 1, 1, 1].map(Some));
-        let mut stream = Receiver::new(&BYTE_STREAM, 7, None);
+        let mut stream = Receiver::new(&Guarantees::BYTE_STREAM, 7, None);
         stream.take(&[0; 9]);
         let standing = stream.standing(Nanos(0));
         assert_eq!((standing.lost, standing.received.bytes), (None, 9));
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_ends_it_with_the_reason() {
         let keeper = Keeper::new(0, 100).into_store(Shelf::full_from(0).store());
-        let mut receiver = Receiver::new(&BYTE_STREAM, 7, Some(keeper));
+        let mut receiver = Receiver::new(&Guarantees::BYTE_STREAM, 7, Some(keeper));
         assert_eq!(receiver.poll(Nanos(1), &mut []), Action::Drain);
         receiver.take(b"abc");
         assert_eq!(receiver.poll(Nanos(2), &mut []), Action::Fail);

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::contract::promises::{BYTE_STREAM, DATAGRAMS};
+use crate::contract::promises::DATAGRAMS;
 use crate::contract::{Action, Lane};
 use crate::figures::{ConnStats, Distribution, Pacing, Quantile};
 use crate::figures::{Headers, Recorder, Sample, Tally};
@@ -158,7 +158,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(misfit.unwrap().contains("only echoes"));
     let small = Guarantees { largest_message: Some(1000), ..DATAGRAMS };
     assert!(task("cbr").misfit(&small, PeerKind::Process).unwrap().contains("asks for more"));
-    assert_eq!(task("cbr").misfit(&BYTE_STREAM, PeerKind::Process), None);
+    assert_eq!(task("cbr").misfit(&Guarantees::BYTE_STREAM, PeerKind::Process), None);
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn what_warms_up_is_in_neither_goodput_nor_delays() {
 fn a_reliable_receiver_waits_for_all_and_only_for_all() {
     let task = task("cbr:rate=1kpps,size=64,count=10");
     let sent = on_time("cbr:rate=1kpps,size=64,count=10");
-    let (mut receiver, _) = half(&*task, Side::Far, 0, BYTE_STREAM);
+    let (mut receiver, _) = half(&*task, Side::Far, 0, Guarantees::BYTE_STREAM);
     sent.messages[..9].iter().for_each(|sent| receiver.on_message(START, Lane(0), sent));
     receiver.on_peer_finished(START, sent.report.sent);
     assert_eq!(receiver.poll(START + Nanos::from_secs(9), &mut []), Action::Wait(None));
@@ -464,12 +464,12 @@ fn a_byte_stream_is_accounted_in_messages_and_its_segments_counted() {
     let near = [sender(1_000, 1_000_000_000, pacing(1_000, 0, 0, 0))];
     let far = [receiver(1_000, 1_000_000_000, 0)];
     let tcp = Headers { transport_bytes: 32, framing_bytes: 4, packets: Some(900), ..UDP };
-    let found = conclude("cbr:rate=1kpps", &BYTE_STREAM, &near, &far, Some(tcp));
+    let found = conclude("cbr:rate=1kpps", &Guarantees::BYTE_STREAM, &near, &far, Some(tcp));
     let up = found.ledger.up.as_ref().unwrap();
     assert_eq!((up.unit.as_str(), up.sent, up.closes()), ("messages", 1_000, true));
     let ratio = found.metrics["wire_goodput_bps"] / found.metrics["goodput_bps"];
     assert!((ratio - (1.0 + (900.0 * 52.0 + 4_000.0) / 1_400_000.0)).abs() < 1e-12);
-    let inside = conclude("cbr:rate=1kpps", &BYTE_STREAM, &near, &far, None);
+    let inside = conclude("cbr:rate=1kpps", &Guarantees::BYTE_STREAM, &near, &far, None);
     assert!(!inside.metrics.contains_key("wire_goodput_bps"));
 }
 
