@@ -7,7 +7,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use deadheat::contract::{
-    Action, Congestion, Delivery, Direction, Ending, Framing, Guarantees, Ordering, Side,
+    Action, Congestion, Direction, Ending, Framing, Guarantees, Service, Side,
 };
 use deadheat::path::impair::{Capable, Channel, Packet, Place};
 use deadheat::path::network::{
@@ -29,8 +29,9 @@ const DAY: u64 = 86_400_000;
 
 /// Messages may be lost and reordered, so the halves must keep account of them.
 const DATAGRAMS: Guarantees = Guarantees {
-    delivery: Delivery::BestEffort,
-    ordering: Ordering::Unordered,
+    service: Service::BEST_EFFORT,
+    others: &[],
+    lanes: 1,
     framing: Framing::Messages,
     ending: Ending::Silent,
     congestion: Congestion::Uncontrolled,

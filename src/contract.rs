@@ -44,24 +44,69 @@ impl fmt::Display for Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Lane(pub u16);
 
-/// What becomes of a message that the network loses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// Fate of a message that the network loses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// It is sent again until it arrives or the connection fails.
     Reliable,
+    /// It is sent again until so long after it was handed over, and gone then (RFC 3758, 4.1).
+    Within(Nanos),
     /// It is gone.
     BestEffort,
 }
 
-/// In which order messages arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// Order in which messages arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
     /// As sent.
     Ordered,
     /// As the network pleases.
     Unordered,
+}
+
+/// Service of one lane: whether its messages arrive, and in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Service {
+    /// Fate of a message that the network loses.
+    pub delivery: Delivery,
+    /// Order within the lane.
+    pub ordering: Ordering,
+}
+
+impl Service {
+    /// Every message, in order.
+    pub const ORDERED: Service =
+        Service { delivery: Delivery::Reliable, ordering: Ordering::Ordered };
+    /// Every message, in any order.
+    pub const UNORDERED: Service =
+        Service { delivery: Delivery::Reliable, ordering: Ordering::Unordered };
+    /// Messages that may be lost, in any order.
+    pub const BEST_EFFORT: Service =
+        Service { delivery: Delivery::BestEffort, ordering: Ordering::Unordered };
+    /// Messages that are given up some time after they were sent, in any order.
+    pub const EXPIRING: Service =
+        Service { delivery: Delivery::Within(Nanos::ZERO), ordering: Ordering::Unordered };
+
+    /// Whether both are the same service, for however long a message lives.
+    pub fn is_like(self, other: Service) -> bool {
+        use std::mem::discriminant;
+        self.ordering == other.ordering
+            && discriminant(&self.delivery) == discriminant(&other.delivery)
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.delivery {
+            Delivery::Reliable => f.write_str("reliable")?,
+            Delivery::Within(_) => f.write_str("reliable for a lifetime")?,
+            Delivery::BestEffort => f.write_str("best effort")?,
+        }
+        f.write_str(match self.ordering {
+            Ordering::Ordered => ", ordered",
+            Ordering::Unordered => ", unordered",
+        })
+    }
 }
 
 /// What the transport carries.
@@ -118,13 +163,24 @@ pub enum Reach {
     Process,
 }
 
+/// A service that a lane may have instead of the usual one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// The service.
+    pub service: Service,
+    /// The largest message in bytes; `None` where any length will do.
+    pub largest_message: Option<u64>,
+}
+
 /// What a transport promises. Workloads ask for these and never for a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarantees {
-    /// Whether lost messages are sent again.
-    pub delivery: Delivery,
-    /// Whether order is kept.
-    pub ordering: Ordering,
+    /// The service of a lane for which nothing else was asked.
+    pub service: Service,
+    /// Other services that can be asked for.
+    pub others: &'static [Offer],
+    /// The most lanes of one connection. Where there are several, none waits for another's losses.
+    pub lanes: u16,
     /// Whether message boundaries are kept.
     pub framing: Framing,
     /// End of a direction, as the peer learns of it.
@@ -263,14 +319,50 @@ pub trait Sink {
 impl Guarantees {
     /// Those of TCP and whatever does the same.
     pub const BYTE_STREAM: Guarantees = Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
+        service: Service::ORDERED,
+        others: &[],
+        lanes: 1,
         framing: Framing::ByteStream,
         ending: Ending::Told,
         congestion: Congestion::Controlled,
         encrypted: false,
         largest_message: None,
     };
+
+    /// The lanes of a connection of which nothing was asked: one, of the usual service.
+    pub fn one_lane(&self) -> &[Service] {
+        std::slice::from_ref(&self.service)
+    }
+
+    /// All services that can be asked for, the usual one first.
+    pub fn offers(&self) -> impl Iterator<Item = Offer> + '_ {
+        let usual = Offer { service: self.service, largest_message: self.largest_message };
+        std::iter::once(usual).chain(self.others.iter().copied())
+    }
+
+    /// Why connections cannot have `lanes` with messages of `bytes`; `None` where they can.
+    pub fn misfit(&self, lanes: &[Service], bytes: u64) -> Option<String> {
+        if lanes.len() > usize::from(self.lanes) {
+            let has = match self.lanes {
+                1 => "has no lanes within a connection".to_owned(),
+                most => format!("has {most} lanes at most"),
+            };
+            return Some(format!("{} lanes are asked for, and it {has}", lanes.len()));
+        }
+        lanes.iter().find_map(|asked| {
+            let Some(offer) = self.offers().find(|offer| offer.service.is_like(*asked)) else {
+                let offered: Vec<_> = self.offers().map(|o| o.service.to_string()).collect();
+                return Some(format!(
+                    "it has no lane that is {asked}; it has: {}",
+                    offered.join("; ")
+                ));
+            };
+            let largest = offer.largest_message.filter(|largest| bytes > *largest)?;
+            Some(format!(
+                "its largest message has {largest} bytes, and messages of {bytes} are asked for"
+            ))
+        })
+    }
 }
 
 /// Where messages go.
@@ -286,14 +378,39 @@ pub(crate) mod promises {
 
     /// As of plain datagrams.
     pub(crate) const DATAGRAMS: Guarantees = Guarantees {
-        delivery: Delivery::BestEffort,
-        ordering: Ordering::Unordered,
+        service: Service::BEST_EFFORT,
+        others: &[],
+        lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,
         encrypted: false,
         largest_message: Some(65_507),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_transport_lacks_is_said_with_what_it_has() {
+        let others =
+            const { &[Offer { service: Service::BEST_EFFORT, largest_message: Some(1_400) }] };
+        let promised = Guarantees { lanes: 4, others, ..Guarantees::BYTE_STREAM };
+        let misfit = |lanes: &[Service], bytes| promised.misfit(lanes, bytes).unwrap_or_default();
+        assert_eq!(misfit(&[Service::ORDERED; 4], 1 << 30), "");
+        assert_eq!(misfit(&[Service::ORDERED, Service::BEST_EFFORT], 1_400), "");
+        assert!(misfit(&[Service::ORDERED; 5], 1).contains("4 lanes at most"));
+        let why = misfit(&[Service::UNORDERED], 1);
+        assert!(why.contains("no lane that is reliable, unordered"), "{why}");
+        assert!(why.contains("reliable, ordered; best effort, unordered"), "{why}");
+        assert!(
+            misfit(&[Service::BEST_EFFORT], 1_401).contains("1400 bytes, and messages of 1401")
+        );
+        let one = Guarantees::BYTE_STREAM.misfit(&[Service::ORDERED; 2], 1).unwrap();
+        assert!(one.contains("has no lanes"), "{one}");
+    }
 }
 
 /// A file in memory for tests of workloads.

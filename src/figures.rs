@@ -219,6 +219,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Keeps the account of a direction.
+    pub fn set(&mut self, direction: Direction, account: Account) {
+        *match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        } = Some(account);
+    }
+
     /// The accounts that exist, with their names.
     pub fn accounts(&self) -> impl Iterator<Item = (&'static str, &Account)> {
         [("up", &self.up), ("down", &self.down), ("round_trip", &self.round_trip)]

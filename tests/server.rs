@@ -140,6 +140,7 @@ fn real_transports_of_both_families_go_through_the_one_port() {
             to: &endpoint,
             hello: Hello { token: asked.token, flow: 0 },
             knobs: &contender.knobs,
+            lanes: contender.transport.info().guarantees.one_lane(),
             largest_message: 64,
             timeout: PATIENCE.into(),
         };

@@ -27,6 +27,7 @@ fn open(transport: &dyn Userspace, side: Side, clock: &Manual) -> OverPath {
         side,
         token: Token::from_bytes([9; 16]),
         knobs: &knobs,
+        lanes: info.guarantees.one_lane(),
         largest_message: 1_000,
         mtu: 1_500,
         ip_header: 20,

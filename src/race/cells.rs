@@ -351,7 +351,7 @@ fn fits(
     elsewhere: Option<&str>,
 ) -> Result<()> {
     let (typed, info) = (&contender.spec, contender.transport.info());
-    if let Some(reason) = task.misfit(&info.guarantees, info.peer) {
+    if let Some(reason) = crate::workload::misfit(task, &info.guarantees, info.peer) {
         return Err(Error::usage(format!("`{typed}` cannot carry `{workload}`: {reason}")));
     }
     match (elsewhere, info.reach) {

@@ -36,8 +36,9 @@ struct Promise {
 const PROMISES: &[Promise] = &[
     Promise {
         what: "delivery",
-        value: |contender| match contender.transport.info().guarantees.delivery {
+        value: |contender| match contender.transport.info().guarantees.service.delivery {
             Delivery::Reliable => "lost messages are sent again".into(),
+            Delivery::Within(_) => "lost messages are sent again for a while".into(),
             Delivery::BestEffort => "lost messages are gone".into(),
         },
         matters: "a loss costs one side time and the other side data, so compare latency together \
@@ -45,12 +46,21 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "ordering",
-        value: |contender| match contender.transport.info().guarantees.ordering {
+        value: |contender| match contender.transport.info().guarantees.service.ordering {
             Ordering::Ordered => "as sent".into(),
             Ordering::Unordered => "as they arrive".into(),
         },
         matters: "a transport that keeps order holds later messages back until an earlier one has \
                   arrived (head-of-line blocking)",
+    },
+    Promise {
+        what: "lanes",
+        value: |contender| match contender.transport.info().guarantees.lanes {
+            1 => "one order for all messages of a connection".into(),
+            most => format!("up to {most} in a connection, each with its own order"),
+        },
+        matters: "messages of several streams wait for each other's losses where they share an order; \
+                  work that has one stream only is not concerned",
     },
     Promise {
         what: "framing",

@@ -213,6 +213,7 @@ impl Protocol for End {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Service;
     use crate::contract::{Inbox, Patience, Side};
     use crate::rng::SplitMix64;
     use crate::spec::{Settings, Spec};
@@ -228,6 +229,7 @@ mod tests {
             side,
             token: Token::from_bytes([7; 16]),
             knobs: &knobs,
+            lanes: &[Service::ORDERED],
             largest_message: 3_000,
             mtu: 1_500,
             ip_header: 20,

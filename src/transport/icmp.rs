@@ -22,7 +22,7 @@ use super::knock::{self, Unanswered, knock};
 use super::options;
 use super::udp::{self, RCVBUF, not_ip};
 use super::*;
-use crate::contract::{Congestion, Delivery, Ending, Framing, Ordering};
+use crate::contract::{Congestion, Ending, Framing, Service};
 use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error, past_network_errors};
 use crate::datapath::option::{self, Buffer};
 use crate::error::Error;
@@ -60,8 +60,9 @@ static INFO: Info = Info {
     implementation: "linux",
     summary: "ping: the far kernel answers, the floor for a round trip",
     guarantees: Guarantees {
-        delivery: Delivery::BestEffort,
-        ordering: Ordering::Unordered,
+        service: Service::BEST_EFFORT,
+        others: &[],
+        lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,
@@ -391,6 +392,7 @@ mod tests {
             to: &Endpoint::Ip(SocketAddr::new(ip.parse().unwrap(), 5210)),
             hello: HELLO,
             knobs: &knobs,
+            lanes: &[Service::BEST_EFFORT],
             largest_message: LARGEST as usize,
             timeout,
         })
@@ -529,6 +531,7 @@ mod tests {
                 at: &at,
                 token: HELLO.token,
                 knobs: &knobs,
+                lanes: &[Service::BEST_EFFORT],
                 largest_message: 64,
                 door: Door::Own,
             })

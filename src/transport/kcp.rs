@@ -12,7 +12,7 @@ use kcp::Kcp as Machine;
 
 use super::userspace::{Counts, MTU, Opening, Protocol, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
-use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
+use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
 use crate::spec::Settings;
 use crate::time::Nanos;
@@ -37,8 +37,9 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_KCP"),
     summary: "reliable messages over UDP, tuned for latency, without congestion control unless asked",
     guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
+        service: Service::ORDERED,
+        others: &[],
+        lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,

@@ -13,7 +13,7 @@ use conn::{Full, Time, connect};
 use super::hello::{Hello, Token};
 use super::options;
 use super::*;
-use crate::contract::{Congestion, Delivery, Ending, Framing, Ordering};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Ordering, Service};
 use crate::error::Error;
 use crate::rng::{STEP, first};
 use crate::time::Manual;
@@ -67,8 +67,9 @@ static MEM: Info = Info {
     implementation: "deadheat",
     summary: "reliable messages between threads, for tests",
     guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
+        service: Service::ORDERED,
+        others: &[],
+        lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Told,
         congestion: Congestion::Backpressure,
@@ -87,8 +88,9 @@ static LOSSY: Info = Info {
     label: "lossy memory",
     summary: "messages between threads that may get lost, for tests",
     guarantees: Guarantees {
-        delivery: Delivery::BestEffort,
-        ordering: Ordering::Ordered,
+        service: Service { delivery: Delivery::BestEffort, ordering: Ordering::Ordered },
+        others: &[],
+        lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Told,
         congestion: Congestion::Uncontrolled,
@@ -312,6 +314,7 @@ mod tests {
                 at: &at,
                 token: HELLO.token,
                 knobs: &knobs,
+                lanes: &[Service::ORDERED],
                 largest_message: 10,
                 door: Door::Own,
             })
@@ -319,7 +322,14 @@ mod tests {
         let to = listener.endpoint();
         let dial = |hello| {
             let knobs = &knobs;
-            transport.dial(&Dial { to: &to, hello, knobs, largest_message: 10, timeout: SECOND })
+            transport.dial(&Dial {
+                to: &to,
+                hello,
+                knobs,
+                lanes: &[Service::ORDERED],
+                largest_message: 10,
+                timeout: SECOND,
+            })
         };
         let stranger = Hello { token: Token::from_bytes([9; 16]), flow: 0 };
         assert!(matches!(dial(stranger), Err(Error::Blocked { .. })));

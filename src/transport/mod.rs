@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Sink, Source};
+use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
 use crate::error::{Error, Result, unknown};
@@ -168,6 +168,8 @@ pub struct Dial<'a> {
     pub hello: Hello,
     /// The contender's knobs.
     pub knobs: &'a Settings,
+    /// The services of its lanes.
+    pub lanes: &'a [Service],
     /// The largest message that will be sent, in bytes.
     pub largest_message: usize,
     /// How long to try.
@@ -183,6 +185,8 @@ pub struct Listen<'a> {
     pub token: hello::Token,
     /// The contender's knobs.
     pub knobs: &'a Settings,
+    /// The services of the lanes of each connection.
+    pub lanes: &'a [Service],
     /// The largest message that will arrive, in bytes.
     pub largest_message: usize,
     /// Where connections come from: the listener's own socket, or a server that owns the port.

@@ -168,6 +168,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::contract::Service;
     use crate::spec::{Settings, Spec};
     use crate::time::Nanos;
     use crate::transport::door::Door;
@@ -182,7 +183,14 @@ mod tests {
 
     fn dial(to: &Endpoint) -> Result<Box<dyn Conn>> {
         let knobs = &knobs();
-        Mptcp.dial(&Dial { to, hello: HELLO, knobs, largest_message: 100, timeout: LONG })
+        Mptcp.dial(&Dial {
+            to,
+            hello: HELLO,
+            knobs,
+            lanes: &[Service::ORDERED],
+            largest_message: 100,
+            timeout: LONG,
+        })
     }
 
     #[test]
@@ -193,7 +201,8 @@ mod tests {
         let knobs = &knobs();
         let at = &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into());
         let (token, door) = (HELLO.token, Door::Own);
-        let listen = Listen { at, token, knobs, largest_message: 100, door };
+        let listen =
+            Listen { at, token, knobs, lanes: &[Service::ORDERED], largest_message: 100, door };
         let mut listener = Mptcp.listen(listen).unwrap();
         let to = listener.endpoint();
         thread::scope(|scope| {

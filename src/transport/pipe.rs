@@ -14,9 +14,7 @@ use super::options;
 use super::stream::{Engines, Flavour, check_engine};
 use super::unix::{check, dial_stream, listen_stream, refuse_handed};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
-use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
-};
+use crate::contract::{Congestion, Ending, Framing, Guarantees, PeerKind, Reach, Service, Side};
 use crate::datapath::pipe::{self, Pipe};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
@@ -32,8 +30,9 @@ static INFO: Info = Info {
     implementation: "linux",
     summary: "two pipes: a byte stream inside one machine without a socket",
     guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
+        service: Service::ORDERED,
+        others: &[],
+        lanes: 1,
         framing: Framing::ByteStream,
         ending: Ending::Told,
         congestion: Congestion::Backpressure,
@@ -201,13 +200,21 @@ mod tests {
         let knobs = &Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
         let at = &Endpoint::Unix(String::new());
         let (token, door) = (HELLO.token, Door::Own);
-        let listen = Listen { at, token, knobs, largest_message: LARGEST, door };
+        let listen =
+            Listen { at, token, knobs, lanes: &[Service::ORDERED], largest_message: LARGEST, door };
         let mut listener = Pipes.listen(listen).unwrap();
         let to = &listener.endpoint();
         thread::scope(|scope| {
             let timeout = Nanos::from_secs(10);
             let far = scope.spawn(move || listener.accept(timeout).unwrap().1);
-            let dial = Dial { to, hello: HELLO, knobs, largest_message: LARGEST, timeout };
+            let dial = Dial {
+                to,
+                hello: HELLO,
+                knobs,
+                lanes: &[Service::ORDERED],
+                largest_message: LARGEST,
+                timeout,
+            };
             let near = Pipes.dial(&dial).unwrap();
             (near, far.join().unwrap())
         })

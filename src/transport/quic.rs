@@ -10,11 +10,12 @@ use super::frame::PREFIX;
 use super::options::Meaning;
 use super::userspace::{MTU, Opening, Protocol, Userspace};
 use super::{Info, Key, Kind, PeerKind, Reach, identity, options};
-use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Ordering};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Offer, Service};
 use crate::error::{Error, Result};
-use end::{Carries, End};
+use end::End;
 
 mod end;
+mod lanes;
 mod setup;
 
 /// QUIC streams.
@@ -30,6 +31,10 @@ pub(super) struct QuicDatagram;
 /// to the size that `bulk` and `cbr` have by default.
 const LARGEST_DATAGRAM: u64 = 1_400;
 
+/// The most lanes of a connection. The peer may have as many streams open at once, and as many messages
+/// under way that have a stream each.
+const MOST_LANES: u16 = 256;
+
 /// Bytes around the data of a full packet: a short header (1), a connection ID as long as quinn's (8), a packet
 /// number (2), the authentication tag (16), and a frame's header (8 at most for a stream).
 const AROUND: u64 = 1 + 8 + 2 + 16 + 8;
@@ -43,7 +48,15 @@ static STREAM: Info = Info {
     colour: "#2f6fb7",
     implementation: env!("DEADHEAT_QUINN_PROTO"),
     summary: "a reliable, encrypted byte stream over UDP (RFC 9000)",
-    guarantees: Guarantees { encrypted: true, ..Guarantees::BYTE_STREAM },
+    guarantees: Guarantees {
+        encrypted: true,
+        others: &[
+            Offer { service: Service::UNORDERED, largest_message: None },
+            Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST_DATAGRAM) },
+        ],
+        lanes: MOST_LANES,
+        ..Guarantees::BYTE_STREAM
+    },
     peer: PeerKind::Process,
     reach: Reach::Network,
     framing_bytes: PREFIX,
@@ -57,8 +70,9 @@ static DATAGRAM: Info = Info {
     colour: "#7fa8d6",
     summary: "unreliable, encrypted messages over UDP (RFC 9221), held back by congestion control",
     guarantees: Guarantees {
-        delivery: Delivery::BestEffort,
-        ordering: Ordering::Unordered,
+        service: Service::BEST_EFFORT,
+        others: &[],
+        lanes: MOST_LANES,
         framing: Framing::Messages,
         ending: Ending::Silent,
         congestion: Congestion::Controlled,
@@ -110,7 +124,7 @@ impl Userspace for Quic {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        open(STREAM.id, Carries::Stream, opening)
+        open(STREAM.id, opening)
     }
 }
 
@@ -120,16 +134,17 @@ impl Userspace for QuicDatagram {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        open(DATAGRAM.id, Carries::Datagrams, opening)
+        open(DATAGRAM.id, opening)
     }
 }
 
-fn open(id: &str, carries: Carries, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+fn open(id: &str, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
     let payload = opening.mtu.saturating_sub(opening.headers());
-    let least = match carries {
-        Carries::Stream => LEAST_PAYLOAD,
+    let least = if opening.lanes.iter().any(|lane| lane.delivery == Delivery::BestEffort) {
         // What quinn promises of a packet, at the least (`Datagrams::max_size`).
-        Carries::Datagrams => LEAST_PAYLOAD.max(opening.largest_message as u32 + 13 + 16 + 9),
+        LEAST_PAYLOAD.max((opening.largest_message + lanes::TAG) as u32 + 13 + 16 + 9)
+    } else {
+        LEAST_PAYLOAD
     };
     if payload < least {
         return Err(Error::usage(format!(
@@ -142,5 +157,5 @@ fn open(id: &str, carries: Carries, opening: &Opening<'_>) -> Result<Box<dyn Pro
     let setup = setup::Setup::new(opening, payload).map_err(|e| {
         Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
     })?;
-    Ok(Box::new(End::new(carries, opening, setup)))
+    Ok(Box::new(End::new(opening, setup)))
 }

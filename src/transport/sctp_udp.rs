@@ -1,5 +1,6 @@
 //! SCTP (RFC 9260) in UDP datagrams (RFC 6951) by sctp-proto: reliable, ordered messages with congestion
-//! control, as WebRTC's data channels have them, here without their encryption.
+//! control, as WebRTC's data channels have them, here without their encryption. A lane is a stream; it may
+//! do without order, and give up messages after a lifetime or at their first loss (RFC 3758).
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,12 +11,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use sctp_proto::{
     Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event,
-    Payload, PayloadProtocolIdentifier, ServerConfig, TransportConfig,
+    Payload, PayloadProtocolIdentifier, ReliabilityType, ServerConfig, TransportConfig,
 };
 
 use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
-use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering, Side};
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Ordering, Service, Side,
+};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 
@@ -30,8 +33,15 @@ const LARGEST: u64 = 65_536;
 const COMMON_HEADER: u32 = 12;
 const DATA_HEADER: u32 = 16;
 
-/// The one stream in use.
-const STREAM: u16 = 0;
+/// The most lanes of a connection, each a stream.
+const MOST_LANES: u16 = 256;
+
+/// What a lane may be beside reliable and ordered.
+const OTHERS: &[Offer] = &[
+    Offer { service: Service::UNORDERED, largest_message: Some(LARGEST) },
+    Offer { service: Service::EXPIRING, largest_message: Some(LARGEST) },
+    Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST) },
+];
 
 /// The address of the peer, for a state machine that only compares it: whoever carries its datagrams
 /// knows where they go.
@@ -47,8 +57,9 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_SCTP_PROTO"),
     summary: "reliable messages with congestion control, SCTP in UDP datagrams (RFC 6951)",
     guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
+        service: Service::ORDERED,
+        others: OTHERS,
+        lanes: MOST_LANES,
         framing: Framing::Messages,
         ending: Ending::Silent,
         congestion: Congestion::Controlled,
@@ -119,6 +130,7 @@ impl Userspace for SctpUdp {
             endpoint: Endpoint::new(Arc::new(endpoint), server),
             client: (opening.side == Side::Near).then_some(client),
             association: None,
+            lanes: opening.lanes.to_vec(),
             epoch: Epoch::default(),
             state: State::Handshaking,
             packets: VecDeque::new(),
@@ -138,6 +150,8 @@ struct End {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
     association: Option<(AssociationHandle, Association)>,
+    /// Their services; the number of a lane is that of its stream.
+    lanes: Vec<Service>,
     epoch: Epoch,
     state: State,
     /// Packets on their way out.
@@ -181,8 +195,9 @@ impl End {
             match event {
                 Event::Connected => {
                     self.state = State::Open;
-                    // The peer's first message may have opened it already.
-                    let _ = association.open_stream(STREAM, PayloadProtocolIdentifier::Binary);
+                    for (stream, service) in (0..).zip(&self.lanes) {
+                        open_stream(association, stream, *service);
+                    }
                 }
                 Event::HandshakeFailed { reason } | Event::AssociationLost { reason } => {
                     self.state = State::Closed(reason.to_string());
@@ -190,11 +205,28 @@ impl End {
                 _ => {}
             }
         }
-        let stream = association.stream(STREAM).and_then(|stream| stream.buffered_amount());
-        self.buffered = stream.unwrap_or(0);
+        let streams = 0..self.lanes.len() as u16;
+        let mut waiting = |stream| association.stream(stream).and_then(|s| s.buffered_amount());
+        self.buffered = streams.filter_map(|stream| waiting(stream).ok()).sum();
         let due = association.poll_timeout();
         self.due = due.and_then(|due| self.epoch.nanos(due));
     }
+}
+
+/// Opens a stream for messages of `service`.
+fn open_stream(association: &mut Association, stream: u16, service: Service) {
+    // The peer's first message may have opened it already.
+    let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
+    let Ok(mut stream) = association.stream(stream) else { return };
+    let (kind, value) = match service.delivery {
+        Delivery::Reliable => (ReliabilityType::Reliable, 0),
+        Delivery::Within(life) => (ReliabilityType::Timed, life.0.div_ceil(1_000_000)),
+        Delivery::BestEffort => (ReliabilityType::Rexmit, 0),
+    };
+    let is_unordered = service.ordering == Ordering::Unordered;
+    let value = u32::try_from(value).unwrap_or(u32::MAX);
+    // It fails for streams only that are not there.
+    let _ = stream.set_reliability_params(is_unordered, kind, value);
 }
 
 impl Protocol for End {
@@ -272,10 +304,10 @@ impl Protocol for End {
         if has_room { LARGEST as usize } else { 0 }
     }
 
-    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
         let Some((_, association)) = &mut self.association else { return Ok(()) };
         let written = association
-            .stream(STREAM)
+            .stream(lane.0)
             .and_then(|mut stream| stream.write_with_ppi(bytes, PayloadProtocolIdentifier::Binary));
         self.buffered += bytes.len();
         written.map(|_| ()).map_err(|e| io::Error::new(io::ErrorKind::BrokenPipe, e))
@@ -283,13 +315,15 @@ impl Protocol for End {
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
         let Some((_, association)) = &mut self.association else { return };
-        let Ok(mut stream) = association.stream(STREAM) else { return };
-        while let Ok(Some(chunks)) = stream.read_sctp() {
-            if self.message.len() < chunks.len() {
-                self.message.resize(chunks.len(), 0);
+        for lane in 0..self.lanes.len() as u16 {
+            let Ok(mut stream) = association.stream(lane) else { continue };
+            while let Ok(Some(chunks)) = stream.read_sctp() {
+                if self.message.len() < chunks.len() {
+                    self.message.resize(chunks.len(), 0);
+                }
+                let Ok(len) = chunks.read(&mut self.message) else { break };
+                take(Lane(lane), &self.message[..len]);
             }
-            let Ok(len) = chunks.read(&mut self.message) else { return };
-            take(Lane(0), &self.message[..len]);
         }
     }
 

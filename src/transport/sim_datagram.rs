@@ -6,7 +6,7 @@ use std::io;
 
 use super::userspace::{Counts, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, PeerKind, Progress, Reach};
-use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
+use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Service};
 use crate::error::Result;
 use crate::time::Nanos;
 
@@ -28,8 +28,9 @@ static INFO: Info = Info {
     implementation: "deadheat",
     summary: "a model of best-effort datagrams",
     guarantees: Guarantees {
-        delivery: Delivery::BestEffort,
-        ordering: Ordering::Unordered,
+        service: Service::BEST_EFFORT,
+        others: &[],
+        lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,
@@ -163,6 +164,7 @@ mod tests {
             side: Side::Near,
             token: Token::from_bytes([7; 16]),
             knobs: &knobs,
+            lanes: &[Service::BEST_EFFORT],
             largest_message: 1_000,
             mtu: 1_500,
             ip_header: 20,

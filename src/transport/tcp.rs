@@ -457,6 +457,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::contract::Service;
     use crate::contract::Source;
     use crate::spec::Spec;
     use crate::time::Nanos;
@@ -476,11 +477,25 @@ mod tests {
     }
 
     fn dial(to: &Endpoint, knobs: &Settings, timeout: Nanos) -> Result<Box<dyn Conn>> {
-        Tcp.dial(&Dial { to, hello: HELLO, knobs, largest_message: 100, timeout })
+        Tcp.dial(&Dial {
+            to,
+            hello: HELLO,
+            knobs,
+            lanes: &[Service::ORDERED],
+            largest_message: 100,
+            timeout,
+        })
     }
 
     fn listen(at: &Endpoint, knobs: &Settings, door: Door) -> Result<Box<dyn Listener>> {
-        Tcp.listen(Listen { at, token: HELLO.token, knobs, largest_message: 100, door })
+        Tcp.listen(Listen {
+            at,
+            token: HELLO.token,
+            knobs,
+            lanes: &[Service::ORDERED],
+            largest_message: 100,
+            door,
+        })
     }
 
     /// What both ends say of a connection with these knobs.

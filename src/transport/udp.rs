@@ -12,7 +12,7 @@ use super::hello::{self, Hello};
 use super::knock::{self, Gate, Late};
 use super::options;
 use super::*;
-use crate::contract::{Congestion, Delivery, Ending, Framing, Ordering, Side};
+use crate::contract::{Congestion, Ending, Framing, Service, Side};
 use crate::datapath::datagram::{
     Binding, DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, SendBatch, SendEngine, is_full,
     is_network_error, past_network_errors,
@@ -43,8 +43,9 @@ static INFO: Info = Info {
     implementation: "linux",
     summary: "datagrams, nothing added: no order, no repair, no congestion control",
     guarantees: Guarantees {
-        delivery: Delivery::BestEffort,
-        ordering: Ordering::Unordered,
+        service: Service::BEST_EFFORT,
+        others: &[],
+        lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,
@@ -453,6 +454,7 @@ mod tests {
                 at: &at,
                 token: HELLO.token,
                 knobs: &knobs,
+                lanes: &[Service::BEST_EFFORT],
                 largest_message,
                 door: Door::Own,
             })
@@ -464,6 +466,7 @@ mod tests {
                 to: &to,
                 hello: HELLO,
                 knobs: &near_knobs,
+                lanes: &[Service::BEST_EFFORT],
                 largest_message,
                 timeout: SECOND,
             })

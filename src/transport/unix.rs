@@ -11,9 +11,7 @@ use super::lobby::{StreamListener, present};
 use super::options;
 use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
-use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach, Side,
-};
+use crate::contract::{Congestion, Ending, Framing, Guarantees, PeerKind, Reach, Service, Side};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
@@ -29,8 +27,9 @@ static INFO: Info = Info {
     implementation: "linux",
     summary: "Unix stream socket: a byte stream inside one machine, no network protocol at all",
     guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
+        service: Service::ORDERED,
+        others: &[],
+        lanes: 1,
         framing: Framing::ByteStream,
         ending: Ending::Told,
         congestion: Congestion::Backpressure,

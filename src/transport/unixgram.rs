@@ -20,8 +20,8 @@ use super::{
     Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Progress, Transport, lane_0_only,
 };
 use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Inbox, Lane, Ordering, Patience, PeerKind,
-    Reach, Sink, Source,
+    Congestion, Ending, Framing, Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink,
+    Source,
 };
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stream::Counted;
@@ -49,8 +49,9 @@ static INFO: Info = Info {
     implementation: "linux",
     summary: "Unix datagram socket: whole messages inside one machine, reliable and in order",
     guarantees: Guarantees {
-        delivery: Delivery::Reliable,
-        ordering: Ordering::Ordered,
+        service: Service::ORDERED,
+        others: &[],
+        lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Told,
         congestion: Congestion::Backpressure,
@@ -398,6 +399,7 @@ mod tests {
             at: &Endpoint::Unix(String::new()),
             token: HELLO.token,
             knobs,
+            lanes: &[Service::ORDERED],
             largest_message,
             door: Door::Own,
         })
@@ -419,6 +421,7 @@ mod tests {
                 to,
                 hello: HELLO,
                 knobs,
+                lanes: &[Service::ORDERED],
                 largest_message: 100,
                 timeout: LONG,
             });

@@ -89,7 +89,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     let contender = Contender::parse(&plan.contender)?;
     let task = crate::workload::parse(&plan.workload)?;
     let info = contender.transport.info();
-    if let Some(why) = task.misfit(&info.guarantees, info.peer) {
+    if let Some(why) = crate::workload::misfit(&*task, &info.guarantees, info.peer) {
         return Err(Error::usage(format!(
             "{} cannot carry {}: {why}",
             plan.contender, plan.workload
@@ -144,6 +144,7 @@ fn connect(
 ) -> Result<Connected> {
     let flows = task.flows().len();
     let largest_message = task.largest_message();
+    let lanes = &task.lanes(&contender.transport.info().guarantees)[..];
     let knobs = &contender.knobs;
     if plan.side == Side::Near {
         let dial = |flow| {
@@ -153,6 +154,7 @@ fn connect(
                 to,
                 hello,
                 knobs,
+                lanes,
                 largest_message,
                 timeout: dial_timeout(plan.emulated),
             })
@@ -161,7 +163,7 @@ fn connect(
         return Ok((conns?, None));
     }
     let at = &plan.endpoint;
-    let listen = Listen { at, token: plan.token, knobs, largest_message, door };
+    let listen = Listen { at, token: plan.token, knobs, lanes, largest_message, door };
     let mut listener = contender.transport.listen(listen)?;
     say(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
     let mut conns: Vec<Option<Box<dyn Conn>>> = (0..flows).map(|_| None).collect();

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::contract::Direction;
 use crate::figures::series::Series;
-use crate::figures::{ConnStats, Distribution, Quantile, Tally};
+use crate::figures::{ConnStats, Distribution, Quantile, Tally, Unit};
 use crate::time::Nanos;
 use crate::units::Bytes;
 use crate::workload::{HalfReport, ReceiveSpan, Task};
@@ -117,6 +117,8 @@ impl Known<'_> {
             check_size("its late sends", &(half.late_send_share, half.late_effect))?;
             let times = [&half.rtt_ns, &half.send_lateness_ns, &half.delay_variation_ns];
             check_size("a time", &times)?;
+            check_size("a figure", &half.figures)?;
+            self.check_figures(half)?;
         }
         check_size("a connection's count", &far.conns)?;
         check_size("a count of its network code", &far.counters)?;
@@ -124,6 +126,25 @@ impl Known<'_> {
         check_size("what a quota took", &far.throttled)?;
         check_size("a series", &far.series)?;
         far.conns.iter().try_for_each(check_headers)
+    }
+
+    /// Figures of the workload's own are among its metrics, and within what their units allow.
+    fn check_figures(&self, half: &HalfReport) -> Checked {
+        let metrics = self.task.metrics();
+        for (name, figure) in &half.figures {
+            let Some(metric) = metrics.iter().find(|metric| metric.name == *name) else {
+                return Err(format!("it reports a figure that the workload has not: {name}"));
+            };
+            let most = match metric.unit {
+                Unit::Share => 1.0,
+                Unit::Nanos => self.most(self.took).0 as f64,
+                _ => MOST,
+            };
+            if !(0.0..=most).contains(figure) {
+                return Err(format!("it reports a {name} of {figure}"));
+            }
+        }
+        Ok(())
     }
 
     /// What took time took no more of it than there was.

@@ -289,6 +289,7 @@ impl Cast<'_> {
             side,
             token: self.token(flow),
             knobs,
+            lanes: &self.task.lanes(&self.contender.transport.info().guarantees),
             largest_message,
             mtu: self.cutter.mtu as u32,
             ip_header: self.cutter.ip_header as u32,

@@ -304,12 +304,6 @@ impl Task for BulkTask {
                     .into(),
             );
         }
-        let size = self.terms.size;
-        if let Some(largest) = guarantees.largest_message.filter(|largest| size as u64 > *largest) {
-            return Some(format!(
-                "its largest message has {largest} bytes and size={size} asks for more"
-            ));
-        }
         match guarantees.framing {
             Framing::ByteStream => None,
             Framing::Messages => self.content_misfit(),

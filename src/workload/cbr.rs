@@ -13,15 +13,14 @@ use crate::units::OfferedRate;
 
 use super::bulk::{self, Rate, gather};
 use super::header;
+use super::paced::{DRAIN, Period, Receiver, STAMPED_LEN, Schedule, Sender};
 use super::setting::{typed, ways};
 use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
 
 mod conclude;
 mod receiver;
-mod schedule;
-mod sender;
 
-use schedule::{Period, Schedule};
+use receiver::Arrivals;
 
 /// The workload.
 pub(super) struct Cbr;
@@ -112,10 +111,6 @@ struct CbrTask {
 
 /// The bytes that one call hands over where there is no pace.
 const CALL: usize = 128 << 10;
-
-/// How long what is under way may take after the last send: a reliable transport sends its queue
-/// however slow the path is.
-const DRAIN: Nanos = Nanos::from_secs(30);
 
 /// How long a blast of a given number of messages may take before its trial is given up.
 const LONGEST_FOR_COUNT: Nanos = Nanos::from_secs(600);
@@ -282,18 +277,14 @@ impl Task for CbrTask {
         metrics
     }
 
-    fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String> {
+    fn misfit(&self, _guarantees: &Guarantees, peer: PeerKind) -> Option<String> {
         if peer == PeerKind::Kernel {
             return Some(
                 "the far host's kernel only echoes, so nobody could receive or count what is offered"
                     .into(),
             );
         }
-        let largest = guarantees.largest_message.filter(|largest| self.size as u64 > *largest)?;
-        Some(format!(
-            "its largest message has {largest} bytes and size={} asks for more",
-            self.size
-        ))
+        None
     }
 
     fn flows(&self) -> Vec<Option<Direction>> {
@@ -333,11 +324,15 @@ impl Task for CbrTask {
             };
         };
         if !sends {
-            return Box::new(receiver::Receiver::new(self.size, part, self.timing()));
+            let delivery = part.guarantees.service.delivery;
+            let (tag, transit) = (part.tag, part.transit);
+            let is_stamped = self.size >= STAMPED_LEN;
+            let arrivals = Arrivals::new(part.recorder, self.timing(), is_stamped);
+            return Box::new(Receiver::new(self.size, tag, transit, delivery, arrivals));
         }
         let turn = u64::from(part.flow) % self.flows;
         let schedule = Schedule::new(period, self.slots().unwrap_or(0), turn, self.flows);
-        Box::new(sender::Sender::new(schedule, self.size, part))
+        Box::new(Sender::new(schedule, self.size, 1, part))
     }
 
     fn conclude(&self, reports: &Reports<'_>) -> Findings {
@@ -361,10 +356,7 @@ impl Task for CbrTask {
             if let (Some(bps), true) = (way.goodput_bps(), self.directions.len() > 1) {
                 findings.metrics.insert(format!("goodput_{direction}_bps"), bps);
             }
-            match direction {
-                Direction::Up => findings.ledger.up = Some(account),
-                Direction::Down => findings.ledger.down = Some(account),
-            }
+            findings.ledger.set(*direction, account);
         }
         let offered = self.offered_bps().map(|bps| bps * self.directions.len() as f64);
         for (name, bps) in [
@@ -398,22 +390,6 @@ impl Task for CbrTask {
         options.sort();
         Spec { name: INFO.id.to_owned(), options }
     }
-}
-
-/// Bytes that a message with the time of sending has at least: the header and 64 bits.
-const STAMPED_LEN: usize = header::LEN + 8;
-
-/// Writes when a message was due, on its sender's monotonic clock, where there is room for it.
-fn write_stamp(message: &mut [u8], due: Nanos) {
-    if let Some(room) = message.get_mut(header::LEN..STAMPED_LEN) {
-        room.copy_from_slice(&due.0.to_be_bytes());
-    }
-}
-
-/// Reads what [`write_stamp`] wrote, of a message that may be anything.
-fn read_stamp(message: &[u8]) -> Option<Nanos> {
-    let (stamp, _) = message.get(header::LEN..)?.split_first_chunk::<8>()?;
-    Some(Nanos(u64::from_be_bytes(*stamp)))
 }
 
 #[cfg(test)]

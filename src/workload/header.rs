@@ -10,7 +10,9 @@
 //! All big-endian. The far end's two stamps (nanoseconds on its own monotonic clock) are there only
 //! where the message has room for them. The tag marks the trial, so that strays are told apart.
 
-use crate::figures::{Account, Tally};
+use crate::figures::{Account, ConnStats, Tally};
+
+use super::HalfReport;
 
 /// Bytes that every message has.
 pub(super) const LEN: usize = 12;
@@ -192,6 +194,18 @@ pub(super) fn account(sent: Tally, received: Tally, socket_drops: Option<u64>) -
         open_because: (surplus > 0)
             .then(|| format!("the receiver had {surplus} messages more than were sent")),
     }
+}
+
+/// The same of several flows together.
+pub(super) fn account_of(
+    senders: &[HalfReport],
+    receivers: &[HalfReport],
+    conns: &[ConnStats],
+) -> Account {
+    let [mut sent, mut received] = [Tally::default(); 2];
+    senders.iter().for_each(|half| add(&mut sent, &half.sent));
+    receivers.iter().for_each(|half| add(&mut received, &half.received));
+    account(sent, received, conns.iter().filter_map(|conn| conn.socket_drops).reduce(|a, b| a + b))
 }
 
 /// Adds `more` to `sum`, field by field.

@@ -1,9 +1,13 @@
 //! What is asked of a transport. One file per workload, both halves in it; no socket and no clock
 //! inside: time is an argument. [`ALL`] is the list; adding a workload is one file and one line here.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Action, Direction, Guarantees, Lane, PeerKind, Side, Sink, Source, Store};
+use crate::contract::{
+    Action, Direction, Guarantees, Lane, PeerKind, Service, Side, Sink, Source, Store,
+};
 use crate::error::{Error, Result, unknown};
 use crate::figures::series::RoundTrips;
 use crate::figures::{
@@ -17,13 +21,15 @@ mod bulk;
 mod cbr;
 mod clock_offset;
 mod header;
+mod paced;
 mod ping;
 mod setting;
+mod streams;
 
 pub use setting::{Lengths, PathKind, Setting};
 
 /// Every workload, in the order in which lists show them. The first is the default.
-pub const ALL: &[&dyn Workload] = &[&ping::Ping, &bulk::Bulk, &cbr::Cbr];
+pub const ALL: &[&dyn Workload] = &[&ping::Ping, &bulk::Bulk, &cbr::Cbr, &streams::Streams];
 
 /// What a workload says of itself.
 #[derive(Debug)]
@@ -61,7 +67,14 @@ pub trait Task: Send + Sync {
     /// The figures that contenders are compared by.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// Why a transport cannot carry this work, as a sentence; `None` where it can.
+    /// Services of the lanes of each connection, first to last. What is sent without a word about lanes
+    /// takes the first.
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
+    }
+
+    /// Why a transport cannot carry this work, as a sentence; `None` where it can. Lanes and the length
+    /// of messages are [`misfit`]'s to check.
     fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String>;
 
     /// The connections it needs, one entry each: which way bulk data goes, or `None` for both.
@@ -282,6 +295,9 @@ pub struct HalfReport {
     /// The far clock against the near one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
+    /// Figures of the workload's own, by the names of its metrics.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
 }
 
 /// What a receiving half knows of one flow's content.
@@ -329,6 +345,16 @@ pub struct Reports<'a> {
     pub far_conns: &'a [ConnStats],
     /// What the transport promises.
     pub guarantees: &'a Guarantees,
+}
+
+impl<'a> Reports<'a> {
+    /// The senders and the receivers of a direction, and the receivers' connections.
+    fn of(&self, direction: Direction) -> (&'a [HalfReport], &'a [HalfReport], &'a [ConnStats]) {
+        match direction {
+            Direction::Up => (self.near, self.far, self.far_conns),
+            Direction::Down => (self.far, self.near, self.near_conns),
+        }
+    }
 }
 
 /// The figures of a trial.
@@ -392,6 +418,12 @@ pub struct Piece {
 
 /// The largest share of sends that may be late in a trial that counts.
 const MOST_LATE: f64 = 0.25;
+
+/// Why a transport cannot carry `task`, as a sentence; `None` where it can.
+pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+    task.misfit(promised, peer)
+        .or_else(|| promised.misfit(&task.lanes(promised), task.largest_message() as u64))
+}
 
 /// Reads a workload such as `ping:size=64,interval=1ms`, as on loopback.
 ///

@@ -1,6 +1,7 @@
 //! What defaults depend on: where a race runs, and how long a trial has to be there.
 
 use crate::contract::Direction;
+use crate::error::{Error, Result};
 use crate::spec::Spec;
 use crate::time::Nanos;
 use crate::units::BitRate;
@@ -106,6 +107,16 @@ pub(super) fn spoken(span: Nanos) -> String {
         ns if ns % 1_000_000 == 0 => format!("{} ms", ns / 1_000_000),
         _ => span.to_string(),
     }
+}
+
+/// Refuses work that compares times of both ends where they may have different clocks.
+pub(super) fn one_clock(workload: &str, setting: &Setting) -> Result<()> {
+    if setting.kind != PathKind::Remote {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{workload}: it compares times of both ends, and those of two machines are of two clocks; run it on          loopback, or with --path on an emulated or simulated path like the one to there"
+    )))
 }
 
 /// The directions of work as they are said.

@@ -75,12 +75,12 @@ fn a_window_of_messages_arrives_whole_and_in_order() {
             back.extend(got);
         }
         let numbers: Vec<u64> = back.iter().map(|message| number(message, 200)).collect();
-        if promised.delivery == Delivery::Reliable {
+        if promised.service.delivery == Delivery::Reliable {
             let mut sorted = numbers.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, (0..COUNT).collect::<Vec<_>>(), "{contender:?} lost messages");
         }
-        if promised.ordering == Ordering::Ordered {
+        if promised.service.ordering == Ordering::Ordered {
             assert!(numbers.is_sorted(), "{contender:?} changed the order");
         }
     }
@@ -89,7 +89,7 @@ fn a_window_of_messages_arrives_whole_and_in_order() {
 #[test]
 fn what_a_full_transport_took_arrives_once_there_is_room() {
     for (contender, at) in every(PeerKind::Process) {
-        if contender.transport.info().guarantees.delivery != Delivery::Reliable {
+        if contender.transport.info().guarantees.service.delivery != Delivery::Reliable {
             continue;
         }
         let mut ends = connect(&contender, &at);
@@ -170,7 +170,7 @@ fn the_last_bytes_arrive_after_the_application_has_finished() {
     const COUNT: u64 = 20;
     for (contender, at) in every(PeerKind::Process) {
         let info = contender.transport.info();
-        if info.guarantees.delivery != Delivery::Reliable {
+        if info.guarantees.service.delivery != Delivery::Reliable {
             continue;
         }
         let Ends { mut near, far } = connect_with(&contender, &at, 1_000);
@@ -219,7 +219,7 @@ fn timers_fire_though_the_window_is_full_and_nobody_answers() {
     for (contender, at) in every(PeerKind::Process) {
         let info = contender.transport.info();
         if contender.transport.userspace().is_none()
-            || info.guarantees.delivery != Delivery::Reliable
+            || info.guarantees.service.delivery != Delivery::Reliable
         {
             continue;
         }
@@ -295,7 +295,7 @@ fn a_peer_that_vanishes_hangs_nobody() {
             // A protocol in user space goes on trying, and the host answers that nobody is there.
             noticed |= ends.near.stats().network_errors > 0;
         }
-        if promised.delivery == Delivery::Reliable {
+        if promised.service.delivery == Delivery::Reliable {
             assert!(noticed, "{contender:?} noticed nothing");
         }
         // Whatever comes of it, it comes back.

@@ -118,7 +118,7 @@ fn a_constant_rate_is_sent_or_missed_and_arrives_or_is_lost() {
             let (_, account) = found.ledger.accounts().next().unwrap();
             assert!(account.closes(), "{contender:?}: {account:?}");
             assert_eq!((account.sent, account.unit.as_str()), (pacing.sent, "messages"));
-            if contender.transport.info().guarantees.delivery == Delivery::Reliable {
+            if contender.transport.info().guarantees.service.delivery == Delivery::Reliable {
                 assert_eq!(account.delivered, account.sent, "{contender:?}");
             }
             let delays = paced.delay_variation_ns.as_ref().unwrap();

@@ -102,6 +102,7 @@ pub(crate) fn listen_for(
         at,
         token: RIGHT,
         knobs: &contender.knobs,
+        lanes: contender.transport.info().guarantees.one_lane(),
         largest_message,
         door,
     })
@@ -123,7 +124,9 @@ pub(crate) fn dial_for(
     timeout: Nanos,
     largest_message: usize,
 ) -> deadheat::Result<Box<dyn Conn>> {
-    contender.transport.dial(&Dial { to, hello, knobs: &contender.knobs, largest_message, timeout })
+    let lanes = contender.transport.info().guarantees.one_lane();
+    let knobs = &contender.knobs;
+    contender.transport.dial(&Dial { to, hello, knobs, lanes, largest_message, timeout })
 }
 
 /// Both ends of a connection; the far one is absent where the kernel answers.
@@ -419,7 +422,9 @@ pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn
             tend(to);
             let over = sent_all.load(Atomic::Acquire);
             match to.drain(patience(to), &mut basin).unwrap() {
-                Progress::Idle if over && promised.delivery == Delivery::BestEffort => break,
+                Progress::Idle if over && promised.service.delivery == Delivery::BestEffort => {
+                    break;
+                }
                 Progress::Moved | Progress::Idle => {}
                 Progress::Closed => break,
             }
@@ -430,14 +435,14 @@ pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn
             tend(to);
         }
     });
-    if promised.delivery == Delivery::Reliable {
+    if promised.service.delivery == Delivery::Reliable {
         assert_eq!(basin.bytes, total, "{contender:?}");
     }
     assert!(basin.bytes > 0 && basin.bytes <= total, "{contender:?}: {}", basin.bytes);
     if promised.framing == Framing::Messages {
         assert_eq!(feed.stamped * BULK_MESSAGE as u64, total, "{contender:?}");
         assert!(basin.numbers.iter().all(|n| *n < feed.stamped), "{contender:?}");
-        if promised.ordering == Ordering::Ordered {
+        if promised.service.ordering == Ordering::Ordered {
             assert!(basin.numbers.is_sorted_by(|a, b| a < b), "{contender:?}");
         }
     }

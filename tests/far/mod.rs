@@ -157,6 +157,7 @@ fn echo(plan: &AgentPlan, control: &mut UnixStream, door: HandOver) -> bool {
         at: &plan.endpoint,
         token: plan.token,
         knobs: &contender.knobs,
+        lanes: contender.transport.info().guarantees.one_lane(),
         largest_message: 64,
         door: Door::Handed(door),
     };

@@ -4,9 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use deadheat::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Ordering, PeerKind, Reach,
-};
+use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKind, Reach};
 use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
@@ -83,15 +81,9 @@ fn section(out: &mut String, id: &str, label: &str, summary: &str) {
 
 /// The guarantees as one line of words.
 fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
+    let service = guarantees.service.to_string();
     let mut words = vec![
-        match guarantees.delivery {
-            Delivery::Reliable => "reliable",
-            Delivery::BestEffort => "best effort",
-        },
-        match guarantees.ordering {
-            Ordering::Ordered => "ordered",
-            Ordering::Unordered => "unordered",
-        },
+        service.as_str(),
         match guarantees.framing {
             Framing::ByteStream => "a byte stream",
             Framing::Messages => "messages",
@@ -117,7 +109,24 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
     let largest = guarantees
         .largest_message
         .map_or(String::new(), |bytes| format!("; messages of at most {bytes} bytes"));
-    format!("Promises: {}{largest}.", words.join(", "))
+    let others: Vec<String> = guarantees.others.iter().map(offer).collect();
+    let others = match others.len() {
+        0 => String::new(),
+        _ => format!(" A lane may also be: {}.", others.join("; ")),
+    };
+    let lanes = match guarantees.lanes {
+        1 => String::new(),
+        most => format!(
+            " Up to {most} lanes in a connection, none of which waits for another's losses."
+        ),
+    };
+    format!("Promises: {}{largest}.{lanes}{others}", words.join(", "))
+}
+
+fn offer(offer: &Offer) -> String {
+    let largest = offer.largest_message;
+    let largest = largest.map_or(String::new(), |most| format!(" (at most {most} bytes)"));
+    format!("{}{largest}", offer.service)
 }
 
 fn keys(out: &mut String, keys: &[Key]) {

@@ -9,26 +9,26 @@ const NAMED: &[&str] = &["transport", "workload"];
 const BLIND: &[&str] =
     &["datapath", "transport", "workload", "path", "stats", "trial", "race", "report", "server"];
 
-/// Every id that a file gives itself: the string behind `id:`.
-fn ids(sources: &[Source]) -> Vec<(&str, &str)> {
-    let mut ids = Vec::new();
+/// Every string that a file gives to a field: `id` or, of a key of its own, `name`.
+fn given<'a>(sources: &'a [Source], field: &str) -> Vec<(&'a str, &'a str)> {
+    let mut given = Vec::new();
     for source in sources {
         if !source.module().is_some_and(|module| NAMED.contains(&module)) {
             continue;
         }
         for (at, text) in &source.strings {
             let before = source.code[..*at].trim_end_matches('"').trim_end();
-            let field = before.strip_suffix("id:");
-            if field.is_some_and(|f| f.is_empty() || f.ends_with([' ', '{', ',', '\n'])) {
-                ids.push((text.as_str(), source.path.as_str()));
+            let before = before.strip_suffix(':').and_then(|before| before.strip_suffix(field));
+            if before.is_some_and(|f| f.is_empty() || f.ends_with([' ', '{', ',', '\n'])) {
+                given.push((text.as_str(), source.path.as_str()));
             }
         }
     }
-    ids
+    given
 }
 
 pub(crate) fn check(sources: &[Source]) -> Vec<String> {
-    let ids = ids(sources);
+    let (ids, keys) = (given(sources, "id"), given(sources, "name"));
     if ids.is_empty() {
         return vec!["no transport or workload gives itself an id".to_owned()];
     }
@@ -38,9 +38,10 @@ pub(crate) fn check(sources: &[Source]) -> Vec<String> {
             continue;
         }
         for (at, text) in &source.strings {
-            let own = |path: &str| path == source.path;
             let named = ids.iter().any(|(id, _)| id == text);
-            if named && !ids.iter().any(|(id, path)| id == text && own(path)) {
+            // A key of its own may be called as something else is.
+            let mut own = ids.iter().chain(&keys).filter(|(_, path)| *path == source.path);
+            if named && !own.any(|(name, _)| name == text) {
                 findings.push(format!("{}: names \"{text}\"", source.at(*at)));
             }
         }
@@ -59,4 +60,10 @@ fn a_name_outside_its_own_file_is_found() {
     ];
     assert_eq!(check(&sources), ["src/race/run.rs:1: names \"tcp\""]);
     assert_eq!(check(&sources[1..]).len(), 1);
+    let key = "const KEY: Key = Key { name: \"tcp\" }; fn f() { g(\"tcp\") }";
+    let sources = [
+        Source::new("src/transport/tcp.rs", tcp),
+        Source::new("src/workload/bulk/settings.rs", key),
+    ];
+    assert!(check(&sources).is_empty(), "a key of its own");
 }

@@ -229,7 +229,7 @@ impl<'a> OneWay<'a> {
         let views: Option<Vec<&TcpView>> =
             sender.flows.iter().map(|flow| flow.view.as_ref()).collect();
         let (mut dropped, mut lost) = (0.0, 0.0);
-        if guarantees.delivery == Delivery::BestEffort {
+        if guarantees.service.delivery == Delivery::BestEffort {
             let sent: u64 = sender.halves.iter().map(|half| half.sent.messages).sum();
             let received: u64 = receiver.halves.iter().map(|half| half.received.messages).sum();
             let drops: u64 = receiver.conns.iter().filter_map(|conn| conn.socket_drops).sum();

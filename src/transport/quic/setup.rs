@@ -67,6 +67,7 @@ fn transport(
         .stream_receive_window(room)
         .receive_window(room)
         .send_window(window)
+        .max_concurrent_uni_streams(u32::from(super::MOST_LANES).into())
         .datagram_receive_buffer_size(Some(window as usize))
         .datagram_send_buffer_size(1 << 20)
         .initial_mtu(payload)

@@ -97,7 +97,7 @@ impl Conn for OverPath {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.session.protocol.finish(self.clock.now(), Lane(0));
+        self.session.finish(self.clock.now());
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::protocol::{Opening, State, Userspace};
 use super::session::Session;
-use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use crate::contract::{Inbox, Lane, Patience, Service, Side, Sink, Source};
 use crate::datapath::datagram::{
     Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, is_full, is_network_error,
     probe_coalescing, probe_segmentation,
@@ -47,7 +47,9 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
     let deadline = Monotonic.now() + dial.timeout;
     let (socket, took) = knock::dial(to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
     let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
-    let mut conn = OverUdp::new(transport, socket, &ends, dial.knobs, dial.largest_message)?;
+    let asked =
+        Asked { knobs: dial.knobs, lanes: dial.lanes, largest_message: dial.largest_message };
+    let mut conn = OverUdp::new(transport, socket, &ends, asked)?;
     let shook = conn.shake_hands(&ends, deadline)?;
     conn.connect = took + shook;
     Ok(Box::new(conn))
@@ -65,6 +67,7 @@ pub(super) fn listen(
         transport,
         gate: Gate::open(at, listen.token, listen.door)?,
         knobs: listen.knobs.clone(),
+        lanes: listen.lanes.to_vec(),
         largest_message: listen.largest_message,
     }))
 }
@@ -79,6 +82,7 @@ struct OverUdpListener {
     transport: Box<dyn Userspace + Send>,
     gate: Gate,
     knobs: Settings,
+    lanes: Vec<Service>,
     largest_message: usize,
 }
 
@@ -91,8 +95,9 @@ impl Listener for OverUdpListener {
         let deadline = Monotonic.now() + timeout;
         let guest = self.gate.accept(timeout, &prepare)?;
         let ends = Ends { side: Side::Far, hello: guest.hello, peer: guest.peer };
-        let (knobs, largest) = (&self.knobs, self.largest_message);
-        let mut conn = OverUdp::new(&*self.transport, guest.socket, &ends, knobs, largest)?;
+        let (knobs, lanes) = (&self.knobs, &self.lanes[..]);
+        let asked = Asked { knobs, lanes, largest_message: self.largest_message };
+        let mut conn = OverUdp::new(&*self.transport, guest.socket, &ends, asked)?;
         conn.shake_hands(&ends, deadline)?;
         Ok((ends.hello.flow, Box::new(conn)))
     }
@@ -103,6 +108,14 @@ struct Ends {
     side: Side,
     hello: Hello,
     peer: SocketAddr,
+}
+
+/// What is asked of a connection.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    knobs: &'a Settings,
+    lanes: &'a [Service],
+    largest_message: usize,
 }
 
 /// One end of a connection.
@@ -126,15 +139,15 @@ impl OverUdp {
         transport: &dyn Userspace,
         socket: socket2::Socket,
         ends: &Ends,
-        knobs: &Settings,
-        largest_message: usize,
+        asked: Asked<'_>,
     ) -> Result<OverUdp> {
         let path = option::path_mtu(&socket).map_or(MTU, |mtu| mtu as u64);
         let opening = Opening {
             side: ends.side,
             token: ends.hello.token,
-            knobs,
-            largest_message,
+            knobs: asked.knobs,
+            lanes: asked.lanes,
+            largest_message: asked.largest_message,
             mtu: path as u32,
             ip_header: option::ip_header_bytes(&socket) as u32,
         };
@@ -302,7 +315,7 @@ impl Conn for OverUdp {
 
     fn finish(&mut self) -> io::Result<()> {
         let now = Monotonic.now();
-        self.session.protocol.finish(now, Lane(0));
+        self.session.finish(now);
         self.transmit(now)
     }
 

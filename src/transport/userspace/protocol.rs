@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::contract::{Lane, Side};
+use crate::contract::{Lane, Service, Side};
 use crate::error::Result;
 use crate::figures::TcpView;
 use crate::spec::Settings;
@@ -38,6 +38,8 @@ pub struct Opening<'a> {
     pub token: Token,
     /// The contender's knobs.
     pub knobs: &'a Settings,
+    /// The services of its lanes, all of them among those that the transport offers.
+    pub lanes: &'a [Service],
     /// The largest message in bytes. There has to be room for one, framing included.
     pub largest_message: usize,
     /// The largest IP packet of the path in bytes.
@@ -85,11 +87,6 @@ pub trait Protocol: Send {
 
     /// Acts on its deadline having come.
     fn on_deadline(&mut self, now: Nanos);
-
-    /// How many lanes it has.
-    fn lanes(&self) -> u16 {
-        1
-    }
 
     /// The most bytes that [`Protocol::write`] takes on a lane now.
     fn room(&self, lane: Lane) -> usize;

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::protocol::{Counts, Opening, Protocol, UDP_HEADER, Userspace};
-use crate::contract::{Framing, Inbox, Lane, Sink, Source};
+use crate::contract::{Framing, Inbox, Lane, Service, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern};
 use crate::datapath::pump::read_exact;
 use crate::error::Result;
@@ -16,9 +16,8 @@ use crate::transport::{Info, Progress};
 pub(super) struct Session {
     pub(super) protocol: Box<dyn Protocol>,
     info: &'static Info,
-    largest_message: usize,
-    /// By lane, for byte streams.
-    decoders: Box<[Decoder]>,
+    /// By lane.
+    lanes: Box<[Track]>,
     /// What the bulk data of a byte stream is made of, and how much of it was written.
     pattern: Box<[u8]>,
     written: u64,
@@ -38,12 +37,11 @@ impl Session {
         let protocol = transport.open(&Opening { mtu, ..*opening })?;
         let info = transport.info();
         let is_stream = info.guarantees.framing == Framing::ByteStream;
-        let lanes = if is_stream { protocol.lanes() } else { 0 };
+        let lanes = opening.lanes.iter().map(|service| Track::new(info, opening, *service));
         Ok(Session {
+            lanes: lanes.collect(),
             protocol,
             info,
-            largest_message: opening.largest_message,
-            decoders: (0..lanes).map(|_| Decoder::new(opening.largest_message)).collect(),
             pattern: if is_stream { pattern() } else { Box::default() },
             written: 0,
             piece: Vec::new(),
@@ -55,8 +53,7 @@ impl Session {
 
     /// Takes one message whole, or not at all.
     pub(super) fn send(&mut self, now: Nanos, lane: Lane, message: &[u8]) -> io::Result<Progress> {
-        self.check(lane, message)?;
-        let prefix = self.info.framing_bytes;
+        let prefix = self.track(lane, message)?.prefix();
         if self.protocol.room(lane) < prefix + message.len() {
             return Ok(Progress::Idle);
         }
@@ -67,28 +64,46 @@ impl Session {
         Ok(Progress::Moved)
     }
 
-    fn check(&self, lane: Lane, message: &[u8]) -> io::Result<()> {
-        if lane.0 >= self.protocol.lanes() {
-            let why = format!("{} lanes, and lane {} was asked for", self.protocol.lanes(), lane.0);
+    /// The lane that `message` is to take.
+    #[inline]
+    fn track(&self, lane: Lane, message: &[u8]) -> io::Result<&Track> {
+        let Some(track) = self.lanes.get(usize::from(lane.0)) else {
+            let why = format!("{} lanes, and lane {} was asked for", self.lanes.len(), lane.0);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        let most = match self.info.guarantees.largest_message {
-            Some(most) => most as usize,
-            None => self.largest_message,
         };
-        if message.is_empty() || message.len() > most {
-            return Err(wrong_length(io::ErrorKind::InvalidInput, message.len(), most));
+        if message.is_empty() || message.len() > track.largest_message {
+            let (len, most) = (message.len(), track.largest_message);
+            return Err(wrong_length(io::ErrorKind::InvalidInput, len, most));
         }
-        Ok(())
+        Ok(track)
+    }
+
+    fn lane_numbers(&self) -> impl Iterator<Item = Lane> + use<> {
+        (0..self.lanes.len() as u16).map(Lane)
+    }
+
+    /// Ends this direction of every lane.
+    pub(super) fn finish(&mut self, now: Nanos) {
+        for lane in self.lane_numbers() {
+            self.protocol.finish(now, lane);
+        }
+    }
+
+    /// Whether the peer has ended its direction, of every lane that has an end.
+    fn has_ended(&self) -> bool {
+        let is_stream = |lane: &Lane| self.lanes[usize::from(lane.0)].decoder.is_some();
+        let mut streams = self.lane_numbers().filter(is_stream).peekable();
+        streams.peek().is_some() && streams.all(|lane| self.protocol.has_ended(lane))
     }
 
     /// Hands over every whole message that arrived.
     pub(super) fn receive(&mut self, now: Nanos, inbox: &mut dyn Inbox) -> io::Result<Progress> {
-        let Session { protocol, decoders, .. } = self;
+        let Session { protocol, lanes, .. } = self;
         let (mut progress, mut failed) = (Progress::Idle, None);
         protocol.read(now, &mut |lane, bytes| {
             progress = Progress::Moved;
-            let Some(decoder) = decoders.get_mut(usize::from(lane.0)) else {
+            let track = lanes.get_mut(usize::from(lane.0));
+            let Some(decoder) = track.and_then(|track| track.decoder.as_mut()) else {
                 inbox.message(lane, bytes);
                 return bytes.len();
             };
@@ -103,8 +118,9 @@ impl Session {
         if let Some(error) = failed {
             return Err(error);
         }
-        if progress == Progress::Idle && protocol.has_ended(Lane(0)) {
-            decoders.iter().try_for_each(Decoder::ended)?;
+        if progress == Progress::Idle && self.has_ended() {
+            let decoders = self.lanes.iter().filter_map(|track| track.decoder.as_ref());
+            decoders.into_iter().try_for_each(Decoder::ended)?;
             return Ok(Progress::Closed);
         }
         Ok(progress)
@@ -179,7 +195,7 @@ impl Session {
             }
         });
         match progress {
-            Progress::Idle if self.protocol.has_ended(Lane(0)) => Progress::Closed,
+            Progress::Idle if self.has_ended() => Progress::Closed,
             progress => progress,
         }
     }
@@ -205,6 +221,34 @@ impl Session {
             }),
             ..ConnStats::default()
         }
+    }
+}
+
+/// One lane, as messages see it.
+struct Track {
+    /// Puts messages together again, where the lane is a byte stream.
+    decoder: Option<Decoder>,
+    largest_message: usize,
+}
+
+impl Track {
+    /// A lane of `service`. A byte stream is one whose bytes all arrive, in order; whatever may be lost or
+    /// overtaken is whole messages.
+    fn new(info: &Info, opening: &Opening<'_>, service: Service) -> Track {
+        let is_stream =
+            info.guarantees.framing == Framing::ByteStream && service.is_like(Service::ORDERED);
+        let offer = info.guarantees.offers().find(|offer| offer.service.is_like(service));
+        let most = offer.and_then(|offer| offer.largest_message);
+        Track {
+            decoder: is_stream.then(|| Decoder::new(opening.largest_message)),
+            largest_message: most.map_or(opening.largest_message, |most| most as usize),
+        }
+    }
+
+    /// Bytes in front of each message.
+    #[inline]
+    fn prefix(&self) -> usize {
+        if self.decoder.is_some() { PREFIX } else { 0 }
     }
 }
 

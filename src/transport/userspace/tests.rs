@@ -2,7 +2,7 @@
 //! datagrams, and against strangers that send noise.
 
 use super::*;
-use crate::contract::{Delivery, Inbox, Lane, Patience, Side};
+use crate::contract::{Delivery, Inbox, Lane, Patience, Service, Side};
 use crate::rng::SplitMix64;
 use crate::spec::{Settings, Spec};
 use crate::time::{Clock, Manual, Nanos};
@@ -14,12 +14,17 @@ fn every() -> impl Iterator<Item = &'static dyn Userspace> {
 }
 
 fn open(transport: &dyn Userspace, side: Side, clock: &Manual) -> OverPath {
+    open_with(transport, side, clock, transport.info().guarantees.one_lane())
+}
+
+fn open_with(transport: &dyn Userspace, side: Side, clock: &Manual, lanes: &[Service]) -> OverPath {
     let info = transport.info();
     let knobs = Settings::check(&Spec::parse(info.id).unwrap(), info.keys).unwrap();
     let opening = Opening {
         side,
         token: Token::from_bytes([9; 16]),
         knobs: &knobs,
+        lanes,
         largest_message: 1_000,
         mtu: 1_500,
         ip_header: 20,
@@ -45,9 +50,14 @@ struct Path {
 
 impl Path {
     fn new(transport: &dyn Userspace, seed: u64) -> Path {
+        Path::with_lanes(transport, seed, transport.info().guarantees.one_lane())
+    }
+
+    fn with_lanes(transport: &dyn Userspace, seed: u64, lanes: &[Service]) -> Path {
         let clock = Manual::default();
         clock.advance_to(Nanos::from_secs(1));
-        let ends = [Side::Near, Side::Far].map(|side| open(transport, side, &clock));
+        let sides = [Side::Near, Side::Far];
+        let ends = sides.map(|side| open_with(transport, side, &clock, lanes));
         Path { ends, flying: Vec::new(), clock, rng: SplitMix64::new(seed) }
     }
 
@@ -147,22 +157,132 @@ fn messages_arrive_as_promised_whatever_the_path_does() {
                 path.step(&faults);
                 let far = &mut path.ends[1];
                 while far.receive(Patience::None, &mut kept).unwrap() == Progress::Moved {}
-                let is_over = match info.guarantees.delivery {
+                let is_over = match info.guarantees.service.delivery {
                     Delivery::Reliable => kept.0.len() >= COUNT,
-                    Delivery::BestEffort => sent == COUNT && path.flying.is_empty(),
+                    Delivery::BestEffort | Delivery::Within(_) => {
+                        sent == COUNT && path.flying.is_empty()
+                    }
                 };
                 if is_over {
                     break;
                 }
             }
             assert_eq!(sent, COUNT, "{} seed {seed}", info.id);
-            match info.guarantees.delivery {
+            match info.guarantees.service.delivery {
                 Delivery::Reliable => {
                     let all: Vec<Vec<u8>> = (0..COUNT).map(message).collect();
                     assert_eq!(kept.0, all, "{} seed {seed}", info.id);
                 }
                 // Nothing in a plain datagram tells noise from a message; that is the workload's part.
-                Delivery::BestEffort => assert!(kept.0.len() > COUNT / 2, "{} {seed}", info.id),
+                Delivery::BestEffort | Delivery::Within(_) => {
+                    assert!(kept.0.len() > COUNT / 2, "{} {seed}", info.id)
+                }
+            }
+        }
+    }
+}
+
+/// Messages of each lane as they came, by number.
+#[derive(Default)]
+struct ByLane(Vec<(u16, usize)>);
+
+impl Inbox for ByLane {
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        let number = u16::from_be_bytes([bytes[0], bytes[1]]);
+        assert!(bytes[2..].iter().all(|byte| *byte == lane.0 as u8), "lane {}", lane.0);
+        self.0.push((lane.0, usize::from(number)));
+    }
+}
+
+/// Sends `count` messages of 400 bytes, a millisecond apart, over `lanes` in turns.
+fn over_lanes(
+    transport: &dyn Userspace,
+    lanes: &[Service],
+    count: usize,
+    seed: u64,
+) -> Vec<(u16, usize)> {
+    let mut path = Path::with_lanes(transport, seed, lanes);
+    path.shake_hands(&[]);
+    let (mut came, mut sent) = (ByLane::default(), 0);
+    let began = path.clock.now();
+    for _ in 0..20_000 {
+        let due = began + Nanos::from_millis(sent as u64);
+        if sent < count && path.clock.now() >= due {
+            let lane = sent % lanes.len();
+            let mut message = vec![lane as u8; 400];
+            message[..2].copy_from_slice(&(sent as u16).to_be_bytes());
+            if path.ends[0].send(Lane(lane as u16), &message).unwrap() == Progress::Moved {
+                sent += 1;
+            }
+        }
+        path.step(&[Fault::Lost]);
+        let far = &mut path.ends[1];
+        while far.receive(Patience::None, &mut came).unwrap() == Progress::Moved {}
+        if sent == count && (came.0.len() == count || path.ends[0].is_drained()) {
+            break;
+        }
+    }
+    assert_eq!(sent, count, "{}", transport.info().id);
+    came.0
+}
+
+#[test]
+fn each_lane_keeps_its_own_order_and_waits_for_no_other() {
+    const COUNT: usize = 400;
+    let several = every().filter(|t| t.info().guarantees.lanes > 1);
+    let ordered = several.filter(|t| t.info().guarantees.service == Service::ORDERED);
+    let mut found = 0;
+    for transport in ordered {
+        found += 1;
+        let id = transport.info().id;
+        let came = over_lanes(transport, &[Service::ORDERED; 4], COUNT, 3);
+        assert_eq!(came.len(), COUNT, "{id}");
+        for lane in 0..4 {
+            let numbers: Vec<usize> =
+                came.iter().filter(|(of, _)| *of == lane).map(|(_, n)| *n).collect();
+            assert!(numbers.len() == COUNT / 4 && numbers.is_sorted(), "{id} lane {lane}");
+        }
+        // One in ten is lost, so that dozens overtake it on other lanes.
+        let overtaken = came.windows(2).filter(|pair| pair[1].1 < pair[0].1).count();
+        assert!(overtaken > 20, "{id}: {overtaken}");
+        // On one lane nothing is overtaken.
+        let one = over_lanes(transport, &[Service::ORDERED], COUNT, 3);
+        assert!(one.iter().map(|(_, n)| n).is_sorted() && one.len() == COUNT, "{id}");
+    }
+    assert!(found >= 2, "quic and sctp-udp have lanes");
+}
+
+#[test]
+fn every_service_on_offer_is_given() {
+    const COUNT: usize = 200;
+    let with_more = every().filter(|t| !t.info().guarantees.others.is_empty());
+    for transport in with_more {
+        let promised = transport.info().guarantees;
+        for offer in promised.others {
+            // A lifetime that one retransmission fits in, and no second one.
+            let service = match offer.service.delivery {
+                Delivery::Within(_) => {
+                    let life = Nanos::from_millis(1_200);
+                    Service { delivery: Delivery::Within(life), ..offer.service }
+                }
+                _ => offer.service,
+            };
+            for lanes in [1, 3] {
+                let came = over_lanes(transport, &vec![service; lanes], COUNT, 5);
+                let case = format!("{} {service} on {lanes} lanes", transport.info().id);
+                let mut once = came.clone();
+                once.sort_unstable_by_key(|(_, n)| *n);
+                once.dedup();
+                assert_eq!(once.len(), came.len(), "{case}: copies");
+                let lost = COUNT - once.len();
+                match service.delivery {
+                    Delivery::Reliable => assert_eq!(lost, 0, "{case}"),
+                    // One in ten packets is lost.
+                    Delivery::BestEffort => assert!((5..60).contains(&lost), "{case}: {lost}"),
+                    Delivery::Within(_) => assert!(lost < 20, "{case}: {lost}"),
+                }
+                let overtaken = came.windows(2).filter(|pair| pair[1].1 < pair[0].1).count();
+                assert!(overtaken > 0, "{case}: nothing overtook anything");
             }
         }
     }
@@ -214,7 +334,7 @@ fn a_peer_that_never_answers_is_asked_again_and_no_busier_than_that() {
             clock.advance_to(clock.now().max(due));
             near.on_deadline(clock.now()).unwrap();
         }
-        let again = info.guarantees.delivery == Delivery::Reliable;
+        let again = info.guarantees.service.delivery == Delivery::Reliable;
         assert!(datagrams >= if again { 2 } else { 1 }, "{}: {datagrams}", info.id);
         // KCP looks every 10 ms, and nobody more often than every 2 ms on average.
         assert!(visits < 5_000 && datagrams < 200, "{}: {visits} {datagrams}", info.id);

@@ -37,7 +37,7 @@ impl Receiver {
     pub(super) fn new(promised: &Guarantees, tag: u32, keeper: Option<Keeper>) -> Receiver {
         Receiver {
             framing: promised.framing,
-            delivery: promised.delivery,
+            delivery: promised.service.delivery,
             tag,
             seen: SeqWindow::new(),
             received: Tally::default(),
@@ -175,6 +175,7 @@ mod tests {
     use crate::contract::promises::DATAGRAMS;
 
     use super::*;
+    use crate::contract::Service;
     use crate::contract::shelf::Shelf;
 
     fn message(seq: u64) -> [u8; 100] {
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_again_until_it_arrives_is_waited_for() {
-        let reliable = Guarantees { delivery: Delivery::Reliable, ..DATAGRAMS };
+        let reliable = Guarantees { service: Service::ORDERED, ..DATAGRAMS };
         let mut receiver = Receiver::new(&reliable, 7, None);
         receiver.take(&message(0));
         receiver.on_drained(Nanos(1_000));

@@ -44,10 +44,7 @@ pub(super) fn gather(
     direction: Direction,
     connect: Connect,
 ) -> OneWay {
-    let (senders, receivers, receiver_conns) = match direction {
-        Direction::Up => (reports.near, reports.far, reports.far_conns),
-        Direction::Down => (reports.far, reports.near, reports.near_conns),
-    };
+    let (senders, receivers, receiver_conns) = reports.of(direction);
     let mut sum = OneWay::default();
     let ours = (0..flows.len()).filter(|flow| flows[*flow] == Some(direction));
     for flow in ours {

@@ -5,7 +5,7 @@ use crate::figures::{ConnStats, Distribution, PacedFlow, Pacing, Quantile};
 use crate::time::Nanos;
 
 use super::super::bulk::Timing;
-use super::super::{Findings, HalfReport, MOST_LATE, Reports, Task};
+use super::super::{Findings, HalfReport, Reports, Task, paced};
 use super::{CbrTask, Stop};
 
 impl CbrTask {
@@ -72,10 +72,9 @@ impl CbrTask {
             return;
         }
         let missed = count(|pacing| pacing.missed_no_room + pacing.missed_no_time);
-        let no_time = count(|pacing| pacing.missed_no_time);
-        findings.late_effect =
-            Some(-(1.0 - no_time as f64 / slots as f64).ln()).filter(|e| e.is_finite());
-        findings.why_invalid = why_invalid(slots, no_time, count(|pacing| pacing.late));
+        let pacings = || findings.paced.iter().map(|flow| &flow.pacing);
+        let (effect, why) = (paced::late_effect(pacings()), paced::why_invalid(pacings()));
+        (findings.late_effect, findings.why_invalid) = (effect, why);
         let worst = |quantile: fn(&Distribution) -> Option<Quantile>| {
             let delays = findings.paced.iter().filter_map(|flow| flow.delay_variation_ns.as_ref());
             delays.filter_map(quantile).map(Quantile::at_least_ns).max()
@@ -91,22 +90,4 @@ impl CbrTask {
             figure.map(|ns| findings.metrics.insert(name.into(), ns as f64));
         }
     }
-}
-
-/// The largest share of messages that may be missed for want of CPU time in a trial that counts.
-const MOST_MISSED: f64 = 0.09;
-
-/// The gate: whether the load was offered as asked as far as that was the sender's to do. A message
-/// that was missed for want of CPU time takes its share of the goodput with it, which is known and is
-/// carried into the intervals; only a trial that is made of it does not count.
-fn why_invalid(slots: u64, missed: u64, late: u64) -> Option<String> {
-    let is_over = |count: u64, most: f64| count as f64 > most * slots as f64;
-    (is_over(missed, MOST_MISSED) || is_over(late, MOST_LATE)).then(|| {
-        format!(
-            "the generator was late: of {slots} messages {missed} were due while it did not run, and {late} \
-             left late ({:.0} and {:.0} % allowed); lower the rate or give it a CPU of its own",
-            MOST_MISSED * 100.0,
-            MOST_LATE * 100.0
-        )
-    })
 }

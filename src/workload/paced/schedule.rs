@@ -5,21 +5,21 @@ use crate::time::Nanos;
 
 /// How far two messages are apart: a fraction of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Period {
+pub(in crate::workload) struct Period {
     /// Nanoseconds, times [`Period::over`].
-    pub(super) ns: u64,
+    pub(in crate::workload) ns: u64,
     /// The denominator; not 0.
-    pub(super) over: u64,
+    pub(in crate::workload) over: u64,
 }
 
 impl Period {
     /// So many messages of `bits` bits as make `bps` bits per second.
-    pub(super) fn of_bits(bits: u64, bps: u64) -> Period {
+    pub(in crate::workload) fn of_bits(bits: u64, bps: u64) -> Period {
         Period { ns: bits * 1_000_000_000, over: bps }
     }
 
     /// So many messages per second.
-    pub(super) fn of_packets(pps: u64) -> Period {
+    pub(in crate::workload) fn of_packets(pps: u64) -> Period {
         Period { ns: 1_000_000_000, over: pps }
     }
 
@@ -33,12 +33,12 @@ impl Period {
     }
 
     /// How long `slots` of it take.
-    pub(super) fn times(self, slots: u64) -> Nanos {
+    pub(in crate::workload) fn times(self, slots: u64) -> Nanos {
         self.at(slots).0
     }
 
     /// How many slots begin within `span`.
-    pub(super) fn within(self, span: Nanos) -> u64 {
+    pub(in crate::workload) fn within(self, span: Nanos) -> u64 {
         let slots = (u128::from(span.0) * u128::from(self.over)).div_ceil(u128::from(self.ns));
         u64::try_from(slots).unwrap_or(u64::MAX)
     }
@@ -46,7 +46,7 @@ impl Period {
 
 /// The slots of one flow: every `flows`-th of the direction's grid, so that the flows take turns.
 #[derive(Debug, Clone)]
-pub(super) struct Schedule {
+pub(in crate::workload) struct Schedule {
     period: Period,
     step: Nanos,
     step_rest: u64,
@@ -59,7 +59,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// The slots of flow `flow` of `flows`, of `total` that all flows of the direction have.
-    pub(super) fn new(period: Period, total: u64, flow: u64, flows: u64) -> Schedule {
+    pub(in crate::workload) fn new(period: Period, total: u64, flow: u64, flows: u64) -> Schedule {
         let slots = total.saturating_sub(flow).div_ceil(flows);
         let (step, step_rest) = period.at(flows);
         let (due, rest) = period.at(flow);
@@ -67,12 +67,12 @@ impl Schedule {
     }
 
     /// When the next slot is due, from the start; `None` after the last.
-    pub(super) fn due(&self) -> Option<Nanos> {
+    pub(in crate::workload) fn due(&self) -> Option<Nanos> {
         (self.left > 0).then_some(self.due)
     }
 
     /// Goes on to the slot after.
-    pub(super) fn advance(&mut self) {
+    pub(in crate::workload) fn advance(&mut self) {
         self.left = self.left.saturating_sub(1);
         self.due += self.step;
         self.rest += self.step_rest;
@@ -83,27 +83,27 @@ impl Schedule {
     }
 
     /// Gives up all slots that are left; how many they were.
-    pub(super) fn give_up(&mut self) -> u64 {
+    pub(in crate::workload) fn give_up(&mut self) -> u64 {
         std::mem::take(&mut self.left)
     }
 
     /// Between two slots of this flow.
-    pub(super) fn step(&self) -> Nanos {
+    pub(in crate::workload) fn step(&self) -> Nanos {
         self.step
     }
 
     /// All slots of this flow.
-    pub(super) fn slots(&self) -> u64 {
+    pub(in crate::workload) fn slots(&self) -> u64 {
         self.slots
     }
 
     /// Those that are not behind.
-    pub(super) fn left(&self) -> u64 {
+    pub(in crate::workload) fn left(&self) -> u64 {
         self.left
     }
 
     /// How long the grid of all flows lasts, from its first slot to the end of its last.
-    pub(super) fn span(&self) -> Nanos {
+    pub(in crate::workload) fn span(&self) -> Nanos {
         self.period.times(self.total)
     }
 }

@@ -10,8 +10,10 @@ use super::super::{Half, HalfReport, Part, Standing};
 use super::schedule::Schedule;
 use super::write_stamp;
 
-pub(super) struct Sender {
+pub(in crate::workload) struct Sender {
     size: usize,
+    /// Messages take them in turns.
+    lanes: u16,
     tag: u32,
     schedule: Schedule,
     phase: SplitMix64,
@@ -41,9 +43,16 @@ const PHASE: Nanos = Nanos::from_millis(4);
 const LATE: Nanos = Nanos::from_micros(50);
 
 impl Sender {
-    pub(super) fn new(schedule: Schedule, size: usize, part: Part) -> Sender {
+    /// Sends a message of `size` bytes in each slot, on `lanes` lanes in turns.
+    pub(in crate::workload) fn new(
+        schedule: Schedule,
+        size: usize,
+        lanes: u16,
+        part: Part,
+    ) -> Sender {
         Sender {
             size,
+            lanes,
             tag: part.tag,
             schedule,
             phase: SplitMix64::new(part.seed),
@@ -123,7 +132,8 @@ impl Half for Sender {
         }
         Header { tag: self.tag, seq: self.seq }.write(out);
         write_stamp(&mut out[..self.size], due);
-        Action::Send { lane: Lane(0), len: self.size }
+        let lane = Lane((self.seq % u64::from(self.lanes)) as u16);
+        Action::Send { lane, len: self.size }
     }
 
     #[inline]

@@ -1,0 +1,145 @@
+//! One-way delays of the messages of some streams, and how much of them is waiting for others.
+//!
+//! A message that came together with an earlier one, or before it, is taken to have been there in the least
+//! time that any message took, and to have waited since. It would have waited for its own stream, whose order
+//! was asked for, in any case; the rest of its waiting is for other streams, whose order nobody asked for.
+
+use crate::figures::Tally;
+use crate::time::Nanos;
+
+use super::super::HalfReport;
+use super::super::paced::Measure;
+
+/// Arrivals by number.
+pub(super) struct Delays {
+    streams: u16,
+    /// When each message was due, and when it came.
+    arrivals: Vec<Option<(Nanos, Nanos)>>,
+}
+
+/// Waiting below this is the receiver's own: it takes messages one after the other.
+const LEAST_HELD: Nanos = Nanos::from_micros(50);
+
+impl Delays {
+    /// Bytes of memory for each message.
+    pub(super) const BYTES_EACH: u64 = size_of::<Option<(Nanos, Nanos)>>() as u64;
+
+    pub(super) fn new(messages: u64, streams: u16) -> Delays {
+        Delays { streams, arrivals: vec![None; messages as usize] }
+    }
+
+    fn figures(&self) -> Option<[(&'static str, f64); 8]> {
+        let all = || self.arrivals.iter().flatten();
+        let mut delays: Vec<u64> = all().map(|(due, came)| (*came - *due).0).collect();
+        delays.sort_unstable();
+        let (least, greatest) = (*delays.first()?, *delays.last()?);
+        let n = delays.len() as f64;
+        // Nearest rank, as everywhere.
+        let quantile = |q: f64| delays[((q * n).ceil() as usize).clamp(1, delays.len()) - 1] as f64;
+        let sum: f64 = delays.iter().map(|delay| *delay as f64).sum();
+        let held = self.held(Nanos(least));
+        let wait = sum - least as f64 * n;
+        Some([
+            ("delay_p99_ns", quantile(0.99)),
+            ("delay_p50_ns", quantile(0.5)),
+            ("delay_mean_ns", sum / n),
+            ("delay_max_ns", greatest as f64),
+            ("held_mean_ns", held.by_others as f64 / n),
+            ("held_share", held.messages as f64 / n),
+            ("held_of_wait_share", if wait > 0.0 { held.by_others as f64 / wait } else { 0.0 }),
+            ("own_held_mean_ns", held.by_own as f64 / n),
+        ])
+    }
+
+    /// How long messages waited for those before them, where the path takes `least`.
+    fn held(&self, least: Nanos) -> Held {
+        let mut held = Held::default();
+        // When the messages so far came, and when those of each stream would have come without others.
+        let mut latest = Nanos::ZERO;
+        let mut alone = vec![Nanos::ZERO; usize::from(self.streams.max(1))];
+        for (seq, arrival) in self.arrivals.iter().enumerate() {
+            let Some((due, came)) = *arrival else { continue };
+            let before = &mut alone[seq % usize::from(self.streams.max(1))];
+            // What came together with an earlier one had waited for it; what came later was late itself.
+            let is_held = came <= latest + LEAST_HELD;
+            let itself = if is_held { (due + least).min(came) } else { came };
+            let without_others = itself.max(*before).min(came);
+            held.by_own += (without_others - itself).0;
+            held.by_others += (came - without_others).0;
+            held.messages += u64::from(came - without_others >= LEAST_HELD);
+            *before = (*before).max(without_others);
+            latest = latest.max(came);
+        }
+        held
+    }
+}
+
+/// Waiting for other messages, in nanoseconds, summed up over messages.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Held {
+    by_own: u64,
+    by_others: u64,
+    /// Messages that other streams held back.
+    messages: u64,
+}
+
+impl Measure for Delays {
+    #[inline]
+    fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, _received: &Tally) {
+        if let (Some(slot), Some(due)) = (self.arrivals.get_mut(seq as usize), due) {
+            *slot = Some((due, now));
+        }
+    }
+
+    fn report(&mut self, ended: bool, report: &mut HalfReport) {
+        if ended {
+            let figures = self.figures().into_iter().flatten();
+            report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Messages due every millisecond, which came at these milliseconds.
+    fn delays(streams: u16, came: &[u64]) -> Delays {
+        let mut delays = Delays::new(came.len() as u64, streams);
+        for (seq, came) in came.iter().enumerate() {
+            let (due, now) = (Nanos(seq as u64 * MS), Nanos(came * MS));
+            delays.note(now, seq as u64, Some(due), &Tally::default());
+        }
+        delays
+    }
+
+    fn held(delays: &Delays) -> (u64, u64, u64) {
+        let Held { by_own, by_others, messages } = delays.held(Nanos(10 * MS));
+        (by_own / MS, by_others / MS, messages)
+    }
+
+    /// The second of five is sent again and comes at 16. What shares its order waits for it.
+    #[test]
+    fn a_lost_message_holds_back_what_shares_its_order() {
+        // One order for two streams: 12, 13 and 14 wait until 16, of which one is the lost one's own stream.
+        assert_eq!(held(&delays(2, &[10, 16, 16, 16, 16])), (3, 4 + 2, 2));
+        // An order each: only the one of its own stream waits.
+        assert_eq!(held(&delays(2, &[10, 16, 12, 16, 14])), (3, 0, 0));
+        // No order: nobody waits, and the lost one waited for nobody.
+        assert_eq!(held(&delays(2, &[10, 16, 12, 13, 14])), (0, 0, 0));
+        // One stream: all waiting is its own.
+        assert_eq!(held(&delays(1, &[10, 16, 16, 16, 16])), (4 + 3 + 2, 0, 0));
+    }
+
+    #[test]
+    fn what_does_not_come_is_in_no_delay() {
+        let mut delays = Delays::new(3, 1);
+        delays.note(Nanos(7), 1, Some(Nanos(2)), &Tally::default());
+        delays.note(Nanos(7), 9, Some(Nanos(2)), &Tally::default());
+        let figures = delays.figures().unwrap();
+        assert_eq!((figures[0].1, figures[2].1), (5.0, 5.0));
+        assert_eq!(Delays::new(3, 1).figures(), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! What is asked for, and what is refused.
+
+use super::*;
+use crate::contract::Guarantees;
+use crate::contract::promises::DATAGRAMS;
+use crate::workload::{self, PathKind};
+
+fn task(typed: &str) -> Box<dyn Task> {
+    workload::parse(typed).unwrap()
+}
+
+#[test]
+fn streams_take_as_many_lanes_as_there_are() {
+    let lanes = |typed: &str, most| {
+        let promised = Guarantees { lanes: most, ..Guarantees::BYTE_STREAM };
+        (task(typed).lanes(&promised).len(), task(typed).flows().len())
+    };
+    assert_eq!(lanes("streams:streams=8", 1), (1, 1));
+    assert_eq!(lanes("streams:streams=8", 4), (4, 1));
+    assert_eq!(lanes("streams:streams=8", 256), (8, 1));
+    assert_eq!(lanes("streams:streams=8,over=connections", 256), (1, 8));
+}
+
+#[test]
+fn what_does_not_keep_its_promise_is_not_applicable() {
+    let why = |typed: &str, promised: &Guarantees| {
+        workload::misfit(&*task(typed), promised, PeerKind::Process).unwrap_or_default()
+    };
+    assert_eq!(why("streams", &Guarantees::BYTE_STREAM), "");
+    assert!(why("streams", &DATAGRAMS).contains("no lane that is reliable, ordered"));
+    assert!(why("streams:order=none", &Guarantees::BYTE_STREAM).contains("reliable, unordered"));
+    let echo = workload::misfit(&*task("streams"), &DATAGRAMS, PeerKind::Kernel);
+    assert!(echo.unwrap().contains("only echoes"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let say = |typed: &str| match workload::parse(typed) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{typed} was taken"),
+    };
+    assert!(say("streams:streams=0").contains("outside"));
+    assert!(say("streams:rate=max").contains("give a rate"));
+    assert!(say("streams:size=12").contains("outside"));
+    assert!(say("streams:count=3").contains("outside"));
+    let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
+    let refused = workload::parse_on("streams", &elsewhere).err().unwrap().to_string();
+    assert!(refused.contains("two clocks"), "{refused}");
+}
+
+#[test]
+fn what_it_says_of_itself_is_the_same_work_again() {
+    let spec = task("streams:streams=3,over=connections").spec();
+    assert_eq!(task(&spec.to_string()).spec(), spec);
+    assert_eq!(task("streams").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("streams:count=50").lengths(), None);
+}
