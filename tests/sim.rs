@@ -148,6 +148,46 @@ fn cbr_table() -> String {
     })
 }
 
+/// What losses of one of eight streams hold back of the others.
+fn streams_table() -> String {
+    let mut out = String::from(
+        "streams:count=2000, delay=25ms, seed 7\n  loss contender | delay p50 ms      p99 | wait for others: mean ms  messages\n",
+    );
+    for loss in ["0.1%", "1%", "5%"] {
+        for contender in ["quic", "sctp-udp", "arq", "kcp"] {
+            let record = trial(&format!("delay=25ms,loss={loss}"), contender, "streams:count=2000");
+            let ms = |name: &str| record.metrics[name] / 1e6;
+            let held = record.metrics["held_share"] * 100.0;
+            writeln!(
+                out,
+                "{loss:>6} {contender:9} |     {:>8.3} {:>8.3} |               {:>8.3}   {held:>5.1} %",
+                ms("delay_p50_ns"),
+                ms("delay_p99_ns"),
+                ms("held_mean_ns"),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
+/// Round trips beside bulk data, behind a queue that it fills.
+fn load_table() -> String {
+    let mut out = String::from(
+        "ping:interval=5ms,count=400 over delay=10ms,rate=20mbit,queue=100ms, seed 7\n  load     | datagram: p50 ms      p99  lost | load: Mbit/s\n",
+    );
+    for load in ["none", "arq", "quic", "quic:cc=bbr", "kcp"] {
+        let workload = format!("ping:interval=5ms,count=400,load={load}");
+        let record = trial("delay=10ms,rate=20mbit,queue=100ms", "sim-datagram", &workload);
+        let rtt = record.rtt_ns.clone().unwrap();
+        let lost: u64 = record.ledger.accounts().map(|(_, account)| account.lost_on_path).sum();
+        let beside = record.metrics.get("load_goodput_bps").copied().unwrap_or(0.0) / 1e6;
+        let (p50, p99) = (ms(rtt.p50), ms(rtt.p99));
+        writeln!(out, "{load:11} |       {p50:>8} {p99:>8}  {lost:>4} | {beside:>8.3}").unwrap();
+    }
+    out
+}
+
 fn fates(record: &Record) -> &LinkFigures {
     let path: &PathFigures = record.path.as_ref().unwrap();
     &path.links[0]
@@ -155,7 +195,8 @@ fn fates(record: &Record) -> &LinkFigures {
 
 #[test]
 fn tables_are_as_the_golden_file_says() {
-    let text = [ping_table(), bulk_table(), cbr_table()].join("\n");
+    let tables = [ping_table(), bulk_table(), cbr_table(), streams_table(), load_table()];
+    let text = tables.join("\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sim.txt");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &text).unwrap();

@@ -77,7 +77,7 @@ pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     let mut factors = request.vary.clone();
     let keys = workload::keys(&workload.name)?;
     for (name, value) in std::mem::take(&mut workload.options) {
-        if is_load(keys, &name) && range::is_range(&value) {
+        if is_load(keys.clone(), &name) && range::is_range(&value) {
             factors.push(Factor { levels: range::expand(&value)?, name });
         } else {
             workload.options.push((name, value));
@@ -95,8 +95,8 @@ pub(super) fn without_varied(workload: &str, factors: &[Factor]) -> String {
 }
 
 /// Whether the key of this name is a rate to offer.
-pub(super) fn is_load(keys: &[Key], name: &str) -> bool {
-    keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
+pub(super) fn is_load(mut keys: impl Iterator<Item = &'static Key>, name: &str) -> bool {
+    keys.any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
 }
 
 fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result<Changes> {
@@ -113,7 +113,7 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
     if name == PLACEMENT {
         return Ok(Changes::Placement);
     }
-    if keys.iter().any(|key| key.name == name) {
+    if keys.clone().any(|key| key.name == name) {
         return Ok(Changes::Workload);
     }
     if contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
@@ -124,7 +124,7 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
             "a path is not varied within a race; run one race for each path, and compare their results",
         ));
     }
-    let mut valid: Vec<&str> = keys.iter().map(|key| key.name).chain([PLACEMENT]).collect();
+    let mut valid: Vec<&str> = keys.map(|key| key.name).chain([PLACEMENT]).collect();
     valid.extend(contenders.iter().flat_map(knobs));
     valid.sort_unstable();
     valid.dedup();
@@ -287,7 +287,29 @@ impl Grid<'_> {
             }
         }
         fits(&contender, &*task, &workload, elsewhere)?;
+        self.check_load(&*task)?;
         Ok(Runs { contender, task, workload: whole, placement })
+    }
+
+    /// Whether the load that the work asks for can be there.
+    fn check_load(&self, task: &dyn Task) -> Result<()> {
+        let Some(load) = task.load() else { return Ok(()) };
+        if let Some(to) = &self.request.to {
+            return Err(Error::usage(format!(
+                "load={}: {to} runs one pair of ends at a time; race beside a load on loopback, or with --path \
+                 on a path like the one to there",
+                load.contender
+            )));
+        }
+        let contender = Contender::parse(&load.contender)?;
+        let bulk = workload::parse(&load.workload)?;
+        match &self.simulation {
+            Some(simulation) => simulation.fits(&contender, &*bulk)?,
+            None => {
+                sim::needs_simulation(&contender).map_or(Ok(()), |why| Err(Error::usage(why)))?
+            }
+        }
+        fits(&contender, &*bulk, &load.workload, self.request.elsewhere())
     }
 
     /// Without factors every contender must run. With them every contender and every level must run

@@ -164,7 +164,7 @@ impl Relay<'_> {
                 self.has_begun = true;
                 self.deadline = Monotonic.now() + self.span + self.patience.grace;
             }
-            Ok(ToAgent::Start | ToAgent::PeerFinished { .. }) => {}
+            Ok(ToAgent::Start | ToAgent::PeerFinished { .. } | ToAgent::Stop) => {}
             Ok(ToAgent::CallOff) => return Err(End::CalledOff),
             Ok(ToAgent::Open(_)) => {
                 return Err(End::Nonsense("a new trial before the last one ended".into()));

@@ -83,7 +83,12 @@ impl Session<'_> {
             let frame = self.hear(self.shared.config.patience.idle)?;
             match control::parse::<ToAgent>(&frame) {
                 Ok(ToAgent::Open(plan)) => return self.open(*plan),
-                Ok(ToAgent::Start | ToAgent::PeerFinished { .. } | ToAgent::CallOff) => {}
+                Ok(
+                    ToAgent::Start
+                    | ToAgent::PeerFinished { .. }
+                    | ToAgent::Stop
+                    | ToAgent::CallOff,
+                ) => {}
                 Err(e) => return Err(self.close(&Error::peer("server", format!("you sent {e}")))),
             }
         }

@@ -363,11 +363,16 @@ impl Session {
                 }
                 self.nudge();
             }
+            Event::Control(Ok(ToAgent::Stop)) => {
+                self.peer_finished = true;
+                self.signals.iter().for_each(|signal| signal.stop());
+                self.nudge();
+            }
             Event::Control(Ok(ToAgent::CallOff)) => return Err(Error::Interrupted),
             Event::Control(Ok(_)) => {
                 return Err(Error::peer(
                     "control",
-                    "a running agent is only told that its peer has finished",
+                    "a running agent is only told that its peer has finished, or to stop",
                 ));
             }
             Event::Control(Err(error)) => return Err(control_failed(error)),

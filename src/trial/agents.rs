@@ -17,17 +17,19 @@ use crate::workload::{NamedFile, Task};
 
 use super::EmulatedPath;
 use super::conclude::conclude;
-use super::control::{self, AgentPlan, ToAgent};
+use super::control::ToAgent;
 use super::files::{Files, Overwrite};
 use super::host::HostFacts;
 use super::host_probe::HostProbe;
 use super::idle::{Awake, Idle};
 use super::link::Link;
 use super::live::{Live, Row};
+use super::load::LoadOrder;
 use super::means::NO_FILES;
 use super::pair::{BothReports, Pair, SLACK, await_ready};
-use super::path_time::accept_timeout;
-use super::placement::{Assigned, Ends, Load, Placement, choose};
+use super::patient::sleep;
+use super::placement::{Ends, Load, Placement, choose};
+use super::plans::{LoadPlan, Plans};
 use super::quiet::{self, Disturbance, ProbePoint, Settled};
 use super::remote::RemoteServer;
 use super::topology::Topology;
@@ -177,10 +179,14 @@ impl Agents {
             emulated: self.emulated().map(|path| path.terms()),
             goes_first: self.awake.is_some(),
         };
-        let ran = self.see_through(&plan, &contender, &*task);
-        let (reports, account) = ran.inspect_err(|_| self.files.abandon(&ready))?;
+        let load = self.load(&plan, &*asked)?;
+        let ran = self.see_through(&plan, &contender, &*task, load.as_ref());
+        let (reports, account, load_reports) = ran.inspect_err(|_| self.files.abandon(&ready))?;
         self.noted = reports.noted();
         let (mut record, content) = conclude(&contender, &*task, &reports);
+        if let Some((load, reports)) = load.as_ref().zip(load_reports) {
+            load.0.conclude(&reports, &mut record.metrics);
+        }
         if let Some(content) = content {
             let settled = self.files.settle(&ready, &content)?;
             record.verified = Some(settled.verified);
@@ -196,24 +202,54 @@ impl Agents {
         Ok(record)
     }
 
-    /// Starts both agents, and sees them through to their reports; with the account of the path, where it
-    /// keeps one, of before the ends part.
+    /// The load that a trial has, with its endpoint and CPUs.
+    fn load(&self, plan: &Plans<'_>, task: &dyn Task) -> Result<Option<(LoadOrder, LoadPlan)>> {
+        let Some(load) = LoadOrder::of(task, plan.order)? else { return Ok(None) };
+        let place = LoadPlan {
+            assigned: LoadOrder::placed(&plan.assigned, Topology::here()),
+            endpoint: self.endpoint(&load.contender)?,
+            token: Token::fresh()?,
+        };
+        Ok(Some((load, place)))
+    }
+
+    /// Starts all agents, and sees them through to their reports; with the account of the path, where it
+    /// keeps one, of before the ends part, and what the load's ends report.
     fn see_through(
         &mut self,
         plan: &Plans<'_>,
         contender: &Contender,
         task: &dyn Task,
-    ) -> Result<(BothReports, Option<PathFigures>)> {
-        let mut pair = self.open(plan, contender)?;
+        load: Option<&(LoadOrder, LoadPlan)>,
+    ) -> Result<(BothReports, Option<PathFigures>, Option<BothReports>)> {
+        let (far, endpoint) = self.listen(plan, contender)?;
+        let load = load.map(|(load, place)| (load, plan.of_load(load, place)));
+        let load = load.map(|(load, plan)| Ok((self.listen(&plan, &load.contender)?, load, plan)));
+        let load = load.transpose()?;
+        // What the ends of the trial before said last has arrived by now, and is none of this one's.
+        if let Far::Emulated(path) = &mut self.far {
+            path.begin(plan.order.seed)?;
+        }
+        let load = load.map(|((far, endpoint), load, plan)| {
+            Ok::<_, Error>((self.dial(&plan, far, endpoint)?, load.lead))
+        });
+        let mut load = load.transpose()?;
+        let mut pair = self.dial(plan, far, endpoint)?;
+        if let Some((load, lead)) = &mut load {
+            load.start()?;
+            sleep(*lead, &self.stop).map_err(|_| Error::Interrupted)?;
+        }
         let ends = 1 + usize::from(contender.transport.info().peer == PeerKind::Process);
         let mut live = Live::new(&plan.order.contender, ends * task.flows().len());
         let on_interval = &mut self.on_interval;
         let extra = self.far.extra_time();
-        let reports = pair.run(task.longest() + SLACK + extra, &mut |side, flow, point| {
+        pair.start()?;
+        let reports = pair.finish(task.longest() + SLACK + extra, &mut |side, flow, point| {
             if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
                 tell(&row);
             }
         })?;
+        let load = load.map(|(mut load, _)| load.stop()).transpose()?;
         if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
             tell(&row);
         }
@@ -221,11 +257,15 @@ impl Agents {
             Far::Emulated(path) => Some(path.end()?),
             Far::Loopback(_) | Far::Server { .. } => None,
         };
-        Ok((reports.checked(task), account))
+        Ok((reports.checked(task), account, load))
     }
 
-    /// Starts both agents and has them connect.
-    fn open(&mut self, plan: &Plans<'_>, contender: &Contender) -> Result<Pair> {
+    /// Starts the far agent, where there is one, and has it listen: at this endpoint.
+    fn listen(
+        &mut self,
+        plan: &Plans<'_>,
+        contender: &Contender,
+    ) -> Result<(Option<Link>, Endpoint)> {
         let mut endpoint = plan.endpoint.clone();
         let mut far = None;
         if contender.transport.info().peer == PeerKind::Process {
@@ -245,14 +285,15 @@ impl Agents {
             }
             far = Some(link);
         }
+        Ok((far, endpoint))
+    }
+
+    /// Starts the near agent, and has both connect.
+    fn dial(&mut self, plan: &Plans<'_>, far: Option<Link>, endpoint: Endpoint) -> Result<Pair> {
         let mut near = match &self.far {
             Far::Emulated(path) => path.agent("near agent", Side::Near)?,
             Far::Loopback(_) | Far::Server { .. } => Link::to_process("near agent")?,
         };
-        // What the ends of the trial before said last has arrived by now, and is none of this one's.
-        if let Far::Emulated(path) = &mut self.far {
-            path.begin(plan.order.seed)?;
-        }
         near.tell(&ToAgent::Open(Box::new(plan.near(endpoint))))?;
         let stop = Arc::clone(&self.stop);
         let mut pair = Pair::new(near, far, stop);
@@ -340,59 +381,6 @@ impl Runner for Agents {
                 address: server.address.to_string(),
                 built: None,
             },
-        }
-    }
-}
-
-/// What both agents of a trial are told.
-struct Plans<'a> {
-    order: &'a Order,
-    assigned: Assigned,
-    token: Token,
-    endpoint: Endpoint,
-    live: bool,
-    emulated: Option<control::Emulated>,
-    goes_first: bool,
-    /// As the near and the far end are told it.
-    workloads: [String; 2],
-}
-
-impl Plans<'_> {
-    /// How long it may take until both ends are connected: a little longer than the far one waits.
-    fn longest_to_connect(&self) -> Nanos {
-        let far = self.emulated.map(|path| accept_timeout(path.dial_ns));
-        far.map_or(Nanos::ZERO, |far| far + SLACK)
-    }
-
-    fn near(&self, endpoint: Endpoint) -> AgentPlan {
-        let samples = self.order.samples.clone();
-        AgentPlan { samples, cpu: self.assigned.near, ..self.plan(Side::Near, endpoint) }
-    }
-
-    fn far(&self) -> AgentPlan {
-        AgentPlan { cpu: self.assigned.far, ..self.plan(Side::Far, self.endpoint.clone()) }
-    }
-
-    fn plan(&self, side: Side, endpoint: Endpoint) -> AgentPlan {
-        AgentPlan {
-            side,
-            contender: self.order.contender.clone(),
-            workload: match side {
-                Side::Near => self.workloads[0].clone(),
-                Side::Far => self.workloads[1].clone(),
-            },
-            endpoint,
-            token: self.token,
-            seed: self.order.seed,
-            cpu: None,
-            wait: self.assigned.wait,
-            samples: None,
-            limits: None,
-            interval_ns: self.order.interval,
-            live: self.live,
-            pass: self.order.pass,
-            emulated: self.emulated,
-            goes_first: self.goes_first,
         }
     }
 }

@@ -132,6 +132,8 @@ pub enum ToAgent {
     Open(Box<AgentPlan>),
     /// Begin.
     Start,
+    /// End what is under way and report, as a load does once the work beside it is over.
+    Stop,
     /// End the trial at once. A server answers with the agent's last word or a fault.
     CallOff,
     /// The other end has sent all it will, by flow.

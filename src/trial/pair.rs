@@ -84,6 +84,8 @@ pub(super) struct Pair {
     /// The far end has said its last word.
     far_ended: bool,
     stop: Arc<AtomicBool>,
+    /// When they were told to start.
+    began: Nanos,
 }
 
 /// One end, for words that come from either.
@@ -117,7 +119,15 @@ impl BothReports {
 impl Pair {
     /// Both ends, told to open and not yet connected. `stop` calls the trial off.
     pub(super) fn new(near: Link, far: Option<Link>, stop: Arc<AtomicBool>) -> Pair {
-        Pair { near, far, near_report: None, far_report: None, far_ended: false, stop }
+        Pair {
+            near,
+            far,
+            near_report: None,
+            far_report: None,
+            far_ended: false,
+            stop,
+            began: Monotonic.now(),
+        }
     }
 
     /// Waits until both ends are connected, at most for `longest`.
@@ -133,20 +143,35 @@ impl Pair {
         Ok(())
     }
 
-    /// Starts both and sees them through to their reports. `on_point` is told how their flows go, if the
-    /// plans ask for that.
-    pub(super) fn run(
+    /// Starts both.
+    pub(super) fn start(&mut self) -> Result<()> {
+        self.began = Monotonic.now();
+        self.tell_both(&ToAgent::Start)
+    }
+
+    /// Has both stop where they are, and sees them through to their reports.
+    pub(super) fn stop(&mut self) -> Result<BothReports> {
+        self.tell_both(&ToAgent::Stop)?;
+        self.finish(SLACK, &mut |_, _, _| {})
+    }
+
+    /// Tells both the same; the far end first.
+    fn tell_both(&mut self, word: &ToAgent) -> Result<()> {
+        if let Some(far) = &mut self.far {
+            far.tell(word)?;
+        }
+        self.near.tell(word)
+    }
+
+    /// Sees both through to their reports, at most for `longest` from here. `on_point` is told how their flows
+    /// go, if the plans ask for that.
+    pub(super) fn finish(
         &mut self,
         longest: Nanos,
         on_point: &mut dyn FnMut(Side, u16, Point),
     ) -> Result<BothReports> {
-        let began = Monotonic.now();
         let mut took = Nanos::ZERO;
-        if let Some(far) = &mut self.far {
-            far.tell(&ToAgent::Start)?;
-        }
-        self.near.tell(&ToAgent::Start)?;
-        let deadline = began + longest;
+        let deadline = Monotonic.now() + longest;
         loop {
             match self.hear(deadline)? {
                 (from, FromAgent::Finished { sent }) => self.pass_on(from, sent)?,
@@ -158,7 +183,7 @@ impl Pair {
                 }
                 (From::Near, FromAgent::Done(report)) => self.near_report = Some(*report),
                 (From::Far, FromAgent::Done(report)) => {
-                    took = Monotonic.now() - began;
+                    took = Monotonic.now() - self.began;
                     self.far_report = Some(*report);
                 }
                 (from, word) => return Err(self.refused(from, word)),

@@ -16,6 +16,7 @@ use super::driver::{Flow, Waiting};
 use super::host::HostFacts;
 use super::intervals::Sampler;
 use super::live::{Live, Row};
+use super::load::LoadOrder;
 use super::pair::{BothReports, SLACK};
 use super::path_time;
 use super::placement::{Load, Placement};
@@ -125,12 +126,19 @@ impl Simulation {
             cutter: self.cutter,
             clock: &clock,
         };
-        let (near, far) = (cast.host(Side::Near)?, cast.host(Side::Far)?);
-        let mut live = Live::new(&order.contender, 2 * near.len());
+        let work = cast.hosts()?;
+        let load = LoadOrder::of(&*task, order)?;
+        let beside = match &load {
+            Some(load) => self.load(load, &cast)?,
+            None => [Vec::new(), Vec::new()],
+        };
+        let lead = load.as_ref().map_or(Nanos::ZERO, |load| load.lead);
+        let mut live = Live::new(&order.contender, 2 * work[0].len());
         let on_interval = &mut self.on_interval;
         world.run(
-            near,
-            far,
+            work,
+            beside,
+            lead,
             task.longest() + SLACK + path_time::drain(&self.network),
             &mut |side, flow, point| {
                 if let Some(tell) = on_interval.as_mut()
@@ -144,16 +152,31 @@ impl Simulation {
             tell(&row);
         }
         let figures = world.figures();
-        let (ends, took) = world.stops();
-        let [near, far] = ends.map(report);
-        let reports = BothReports { near, far: Some(far), took, doubt: None }.checked(&*task);
-        let (mut record, _) = conclude(&contender, &*task, &reports);
+        let (ends, beside, took) = world.stops();
+        let both = |ends: [Vec<end::Stops>; 2]| {
+            let [near, far] = ends.map(report);
+            BothReports { near, far: Some(far), took, doubt: None }
+        };
+        let (mut record, _) = conclude(&contender, &*task, &both(ends).checked(&*task));
+        if let Some(load) = load {
+            load.conclude(&both(beside), &mut record.metrics);
+        }
         let began = self.clock.now();
         self.clock.advance_to(began + took);
         record.took_ns = took.0;
         record.path = Some(figures);
         record.implementation = implementation(&contender, &record);
         Ok(record)
+    }
+
+    /// The ends of the load beside the work of `cast`.
+    fn load(&self, load: &LoadOrder, cast: &Cast<'_>) -> Result<[Vec<end::End>; 2]> {
+        let (contender, task) = (&load.contender, &*load.task);
+        self.fits(contender, task)?;
+        let Some(model) = contender.transport.userspace() else {
+            return Err(Error::usage(misfit(contender)));
+        };
+        Cast { order: &load.order, contender, model, task, ..*cast }.hosts()
     }
 
     /// Whether the contender can do the work here.
@@ -255,6 +278,7 @@ pub fn needs_simulation(contender: &Contender) -> Option<String> {
 }
 
 /// Who takes part in a trial.
+#[derive(Clone, Copy)]
 struct Cast<'a> {
     order: &'a Order,
     contender: &'a Contender,
@@ -274,6 +298,11 @@ impl Cast<'_> {
             half.copy_from_slice(&draws.next_u64().to_be_bytes());
         }
         Token::from_bytes(bytes)
+    }
+
+    /// Both ends of each flow, by host.
+    fn hosts(&self) -> Result<[Vec<end::End>; 2]> {
+        Ok([self.host(Side::Near)?, self.host(Side::Far)?])
     }
 
     /// One end of each flow.

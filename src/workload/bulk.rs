@@ -438,6 +438,12 @@ impl Task for BulkTask {
     }
 }
 
+/// Bulk data for `time` behind a warm-up, as it would be typed.
+pub(super) fn of(time: Nanos, warmup: Nanos, flows: u64, direction: &str) -> String {
+    let (time, warmup) = (typed(time), typed(warmup));
+    format!("{}:direction={direction},streams={flows},time={time},warmup={warmup}", INFO.id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{HalfReport, Purpose, ReceiveSpan};

@@ -21,11 +21,13 @@ mod bulk;
 mod cbr;
 mod clock_offset;
 mod header;
+pub mod load;
 mod paced;
 mod ping;
 mod setting;
 mod streams;
 
+pub use load::Load;
 pub use setting::{Lengths, PathKind, Setting};
 
 /// Every workload, in the order in which lists show them. The first is the default.
@@ -93,6 +95,11 @@ pub trait Task: Send + Sync {
     /// After how long a sample counts as lost.
     fn timeout(&self) -> Nanos {
         Nanos::ZERO
+    }
+
+    /// The load that shares the path with it, where one was asked for.
+    fn load(&self) -> Option<&Load> {
+        None
     }
 
     /// The most application bytes one direction may carry; `None` for as many as fit in the time.
@@ -439,15 +446,22 @@ pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
 /// # Errors
 /// [`crate::Error::Usage`] naming what is wrong and what would be right.
 pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
-    let spec = Spec::parse(typed)?;
-    find(&spec.name)?.task(&spec, setting)
+    let mut spec = Spec::parse(typed)?;
+    let load = load::take(&mut spec, setting)?;
+    let task = find(&spec.name)?.task(&spec, setting)?;
+    Ok(match load {
+        Some(load) => load.beside(task),
+        None => task,
+    })
 }
 
 /// A workload as a result carries it, with all defaults. One that knows of no warm-up is of a version
 /// that had none, and means the same with `warmup=0`. What cannot be read is left as it is.
 pub fn saved(typed: &str) -> String {
     let Ok(mut spec) = Spec::parse(typed) else { return typed.to_owned() };
-    let Ok(keys) = keys(&spec.name) else { return typed.to_owned() };
+    let Ok(keys) = find(&spec.name).map(|workload| workload.info().keys) else {
+        return typed.to_owned();
+    };
     let given = |key: &Key| spec.options.iter().any(|(name, _)| name == key.name);
     let (warmup, others): (Vec<&Key>, Vec<&Key>) = keys.iter().partition(|k| k.name == "warmup");
     let is_whole = others.into_iter().all(|key| key.default.is_empty() || given(key));
@@ -457,12 +471,12 @@ pub fn saved(typed: &str) -> String {
     spec.to_string()
 }
 
-/// The keys of the workload with this name.
+/// The keys of the workload with this name: its own, then those that every one has.
 ///
 /// # Errors
 /// [`crate::Error::Usage`] where there is none.
-pub fn keys(name: &str) -> Result<&'static [Key]> {
-    Ok(find(name)?.info().keys)
+pub fn keys(name: &str) -> Result<impl Iterator<Item = &'static Key> + Clone + use<>> {
+    Ok(find(name)?.info().keys.iter().chain(load::KEYS))
 }
 
 fn find(name: &str) -> Result<&'static dyn Workload> {

@@ -115,7 +115,7 @@ fn live(manner: Manner, mut control: UnixStream, door: HandOver, seen: &Sender<S
                 let sent = vec![Tally::default()];
                 control::write(&mut control, &FromAgent::Finished { sent }).is_err()
             }
-            ToAgent::PeerFinished { .. } => {
+            ToAgent::PeerFinished { .. } | ToAgent::Stop => {
                 let _ = control::write(&mut control, &FromAgent::Done(Box::new(report())));
                 true
             }

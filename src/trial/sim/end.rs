@@ -234,7 +234,8 @@ impl End {
         }
     }
 
-    fn stop(&mut self, now: Nanos) {
+    /// It is over now, whatever the half thinks.
+    pub(super) fn stop(&mut self, now: Nanos) {
         self.flow.end(now, &mut self.told);
         let report = self.flow.half.report(now);
         self.told.sent.get_or_insert(report.sent);

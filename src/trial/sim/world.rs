@@ -39,6 +39,10 @@ pub(super) struct World {
     /// a sender that nobody controls, where the path has no rate either.
     nics: [BitRate; 2],
     ends: Vec<End>,
+    /// The first so many flows are the work; the others are load beside it.
+    work: usize,
+    /// When the work begins, once everything is connected.
+    begins: Option<Nanos>,
     /// Whether each host has said that it will send no more.
     told: [Told; 2],
     stop: Arc<AtomicBool>,
@@ -51,6 +55,13 @@ struct Interface {
     free_at: Nanos,
     /// Whose turn it is, among the flows.
     turn: usize,
+}
+
+/// The flows that are measured, or those beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Measured,
+    Load,
 }
 
 /// Whether all flows of a host have sent all they will, and control has told the other so.
@@ -79,6 +90,8 @@ impl World {
             interfaces: [Interface::default(); 2],
             nics: [&link.up, &link.down].map(|way| way.nic_rate().unwrap_or(USUAL_NIC)),
             ends: Vec::new(),
+            work: 0,
+            begins: None,
             told: [Told::No; 2],
             stop: Arc::default(),
         }
@@ -90,29 +103,40 @@ impl World {
         self
     }
 
-    /// Runs all flows to their ends: `near` and `far` have an end of each.
+    /// Runs all flows of the work to their ends, and stops the load then. `work` and `load` have the near and
+    /// the far ends of each; the load begins `lead` earlier.
     ///
     /// # Errors
     /// What a flow fails with; where they are not done after `longest`.
     pub(super) fn run(
         &mut self,
-        near: Vec<End>,
-        far: Vec<End>,
+        work: [Vec<End>; 2],
+        load: [Vec<End>; 2],
+        lead: Nanos,
         longest: Nanos,
         on_point: OnPoint<'_>,
     ) -> Result<()> {
-        self.ends = near.into_iter().chain(far).collect();
-        let deadline = self.start + longest;
+        self.work = work[0].len();
+        let hosts = work.into_iter().zip(load);
+        self.ends = hosts.flat_map(|(work, load)| work.into_iter().chain(load)).collect();
+        let deadline = self.start + longest + lead;
         let (mut now, mut here, mut steps) = (self.clock.now(), 0, 0u64);
-        let mut has_begun = false;
+        let mut is_set_up = false;
         loop {
             self.step(now, on_point)?;
-            if !has_begun && self.are_set_up()? {
-                has_begun = true;
-                self.ends.iter_mut().for_each(|end| end.begin(now));
+            if !is_set_up && self.are_set_up()? {
+                is_set_up = true;
+                self.begins = Some(now + lead);
+                self.begin(now, Role::Load);
                 self.step(now, on_point)?;
             }
-            if self.ends.iter().all(End::is_over) {
+            if self.begins.is_some_and(|at| at <= now) {
+                self.begins = None;
+                self.begin(now, Role::Measured);
+                self.step(now, on_point)?;
+            }
+            if is_set_up && self.of(Role::Measured).all(|end| end.is_over()) {
+                self.of(Role::Load).for_each(|end| end.stop(now));
                 return Ok(());
             }
             let next = self.next(now).filter(|at| *at <= deadline).ok_or_else(unfinished)?;
@@ -130,6 +154,17 @@ impl World {
             now = now.max(next);
             self.clock.advance_to(now);
         }
+    }
+
+    fn begin(&mut self, now: Nanos, part: Role) {
+        self.of(part).for_each(|end| end.begin(now));
+    }
+
+    /// The ends, at both hosts, of the work or of the load.
+    fn of(&mut self, part: Role) -> impl Iterator<Item = &mut End> {
+        let (flows, work) = (self.flows().max(1), self.work);
+        let belongs = move |at: usize| (at % flows < work) == (part == Role::Measured);
+        self.ends.iter_mut().enumerate().filter(move |(at, _)| belongs(*at)).map(|(_, end)| end)
     }
 
     /// Whether all connections are set up: flows begin together, as where control lets them go.
@@ -154,7 +189,8 @@ impl World {
                 self.ends[at].visit(&self.clock)?;
                 let (side, flow) =
                     if at < flows { (Side::Near, at) } else { (Side::Far, at - flows) };
-                for point in self.ends[at].points() {
+                let is_work = flow < self.work;
+                for point in self.ends[at].points().filter(|_| is_work) {
                     on_point(side, flow as u16, point);
                 }
             }
@@ -175,7 +211,7 @@ impl World {
         let interfaces = interfaces
             .filter(|(_, ends)| ends.iter().any(End::may_transmit))
             .map(|(interface, _)| interface.free_at.max(now));
-        channels.chain(ends).chain(interfaces).min()
+        channels.chain(ends).chain(interfaces).chain(self.begins).min()
     }
 
     fn flows(&self) -> usize {
@@ -202,6 +238,7 @@ impl World {
     fn speak(&mut self, now: Nanos, side: Side) {
         let (me, flows) = (host(side), self.flows());
         let (near, far) = self.ends.split_at_mut(flows);
+        let (near, far) = (&mut near[..self.work], &mut far[..self.work]);
         let (mine, others) = if side == Side::Near { (near, far) } else { (far, near) };
         if self.told[me] == Told::Yes || mine.iter().any(|end| end.sent().is_none()) {
             return;
@@ -267,13 +304,14 @@ impl World {
         PathFigures { links: vec![LinkFigures { up: way(up), down: way(down) }] }
     }
 
-    /// The ends of both hosts as they stopped, and how long it took.
-    pub(super) fn stops(self) -> ([Vec<Stops>; 2], Nanos) {
+    /// The ends of both hosts as they stopped, those of the work and those of the load; and how long it took.
+    pub(super) fn stops(self) -> ([Vec<Stops>; 2], [Vec<Stops>; 2], Nanos) {
         let took = self.clock.now() - self.start;
-        let flows = self.flows();
+        let (flows, work) = (self.flows(), self.work);
         let mut near: Vec<Stops> = self.ends.into_iter().filter_map(End::stops).collect();
-        let far = near.split_off(flows.min(near.len()));
-        ([near, far], took)
+        let mut far = near.split_off(flows.min(near.len()));
+        let load = [&mut near, &mut far].map(|host| host.split_off(work.min(host.len())));
+        ([near, far], load, took)
     }
 }
 

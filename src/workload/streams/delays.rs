@@ -2,7 +2,8 @@
 //!
 //! A message that came together with an earlier one, or before it, is taken to have been there in the least
 //! time that any message took, and to have waited since. It would have waited for its own stream, whose order
-//! was asked for, in any case; the rest of its waiting is for other streams, whose order nobody asked for.
+//! was asked for, in any case; the rest of its waiting is for other streams, whose order nobody asked for: at
+//! the receiver, until what is missing has come, or at the sender, in a queue behind them.
 
 use crate::figures::Tally;
 use crate::time::Nanos;

@@ -1,0 +1,76 @@
+//! The load of a trial: a second pair of ends, in processes of their own, that sends bulk data over the same
+//! path from before the work begins until it is over.
+
+use crate::contract::WaitMode;
+use crate::error::{Error, Result};
+use crate::figures::Metrics;
+use crate::time::Nanos;
+use crate::transport::Contender;
+use crate::workload::{self, Reports, Task, load};
+
+use super::Order;
+use super::explain::Pass;
+use super::pair::BothReports;
+use super::placement::Assigned;
+use super::topology::Topology;
+
+/// A load with what it is made of.
+pub(super) struct LoadOrder {
+    pub(super) order: Order,
+    pub(super) contender: Contender,
+    /// How long it runs before the work begins.
+    pub(super) lead: Nanos,
+    pub(super) task: Box<dyn Task>,
+}
+
+impl LoadOrder {
+    /// The load that `task` asks for, in the trial of `order`; `None` where it asks for none.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the contender is none, or cannot carry bulk data.
+    pub(super) fn of(task: &dyn Task, order: &Order) -> Result<Option<LoadOrder>> {
+        let Some(asked) = task.load() else { return Ok(None) };
+        let contender = Contender::parse(&asked.contender)?;
+        let task = workload::parse(&asked.workload)?;
+        let info = contender.transport.info();
+        if let Some(why) = workload::misfit(&*task, &info.guarantees, info.peer) {
+            return Err(Error::usage(format!("load={}: {why}", contender.spec)));
+        }
+        let order = Order {
+            contender: asked.contender.clone(),
+            workload: asked.workload.clone(),
+            samples: None,
+            pass: Pass::Figures,
+            ..order.clone()
+        };
+        Ok(Some(LoadOrder { order, contender, lead: asked.lead, task }))
+    }
+
+    /// Where it runs: on CPUs that the work leaves free, or, where there are none, wherever the kernel puts
+    /// it; the work goes first there.
+    pub(super) fn placed(work: &Assigned, topology: &Topology) -> Assigned {
+        let is_free = |id: &usize| Some(*id) != work.near && Some(*id) != work.far;
+        let mut free = topology.ids().into_iter().filter(is_free);
+        let near = free.next();
+        // The threads of an emulated path want one for themselves.
+        let far = free.next().filter(|_| free.next().is_some());
+        match far {
+            Some(_) => Assigned { near, far, wait: WaitMode::Hybrid },
+            None => Assigned { near: None, far: None, wait: WaitMode::Hybrid },
+        }
+    }
+
+    /// Adds what the load had to the figures of the work.
+    pub(super) fn conclude(&self, reports: &BothReports, metrics: &mut Metrics) {
+        let findings = self.task.conclude(&Reports {
+            near: &reports.near.halves,
+            far: reports.far.as_ref().map_or(&[], |far| &far.halves),
+            near_conns: &reports.near.conns,
+            far_conns: reports.far.as_ref().map_or(&[], |far| &far.conns),
+            guarantees: &self.contender.transport.info().guarantees,
+        });
+        if let Some(bps) = findings.metrics.get("goodput_bps") {
+            metrics.insert(load::GOODPUT.to_owned(), *bps);
+        }
+    }
+}
