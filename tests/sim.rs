@@ -171,6 +171,33 @@ fn streams_table() -> String {
     out
 }
 
+/// How old a state is that is told 60 times a second.
+fn state_table() -> String {
+    let mut out = String::from(
+        "state:count=2000, delay=25ms, seed 7\n  loss contender    | age: mean ms      p99  longest stall ms | error of what is shown | playout ms\n",
+    );
+    for loss in ["0.1%", "1%", "5%"] {
+        for contender in ["sim-datagram", "quic-datagram", "quic", "sctp-udp", "arq", "kcp"] {
+            let record = trial(&format!("delay=25ms,loss={loss}"), contender, "state:count=2000");
+            let ms = |name: &str| match record.metrics.get(name) {
+                Some(ns) => format!("{:.3}", ns / 1e6),
+                None => "-".to_owned(),
+            };
+            let error = record.metrics["error_mean_share"] * 100.0;
+            writeln!(
+                out,
+                "{loss:>6} {contender:12} |      {:>8} {:>8}          {:>8} |                {error:>5.1} % | {:>10}",
+                ms("age_mean_ns"),
+                ms("age_p99_ns"),
+                ms("stall_max_ns"),
+                ms("playout_p99_ns"),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
 /// Round trips beside bulk data, behind a queue that it fills.
 fn load_table() -> String {
     let mut out = String::from(
@@ -195,7 +222,8 @@ fn fates(record: &Record) -> &LinkFigures {
 
 #[test]
 fn tables_are_as_the_golden_file_says() {
-    let tables = [ping_table(), bulk_table(), cbr_table(), streams_table(), load_table()];
+    let tables =
+        [ping_table(), bulk_table(), cbr_table(), streams_table(), state_table(), load_table()];
     let text = tables.join("\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sim.txt");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -274,6 +302,25 @@ fn kcp_is_as_fast_as_its_authors_measured() {
             |all: &[u64], one| all.iter().min() <= Some(&one) && Some(&one) <= all.iter().max();
         assert!(holds(&means, mean_ms), "{mode}: {means:?}");
         assert!(holds(&maxima, max_ms), "{mode}: {maxima:?}");
+    }
+}
+
+/// Where the newest update wins and each is lost with probability p, the gaps between arrivals are
+/// geometric, and the mean age is the delay and (1 + p) / (2 (1 - p)) periods.
+#[test]
+fn the_age_of_a_state_that_may_be_lost_is_what_theory_says() {
+    const SEEDS: u64 = 100;
+    for hz in [20, 60] {
+        for loss in [1.0, 5.0, 20.0] {
+            let path = format!("delay=25ms,loss={loss}%");
+            let workload = format!("state:hz={hz},count=400");
+            let ages = (0..SEEDS)
+                .map(|seed| seeded(&path, "sim-datagram", &workload, seed).metrics["age_mean_ns"]);
+            let mean = ages.sum::<f64>() / SEEDS as f64;
+            let (period, p) = (1e9 / f64::from(hz), loss / 100.0);
+            let theory = 25e6 + period * (1.0 + p) / (2.0 * (1.0 - p));
+            assert!((mean / theory - 1.0).abs() < 0.01, "{hz} Hz {loss} %: {mean} {theory}");
+        }
     }
 }
 

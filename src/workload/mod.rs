@@ -25,13 +25,15 @@ pub mod load;
 mod paced;
 mod ping;
 mod setting;
+mod state;
 mod streams;
 
 pub use load::Load;
 pub use setting::{Lengths, PathKind, Setting};
 
 /// Every workload, in the order in which lists show them. The first is the default.
-pub const ALL: &[&dyn Workload] = &[&ping::Ping, &bulk::Bulk, &cbr::Cbr, &streams::Streams];
+pub const ALL: &[&dyn Workload] =
+    &[&ping::Ping, &bulk::Bulk, &cbr::Cbr, &streams::Streams, &state::State];
 
 /// What a workload says of itself.
 #[derive(Debug)]

@@ -12,7 +12,7 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, PacedFlow, Role, Unit};
+use crate::figures::{Better, Metric, Role, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::OfferedRate;
@@ -258,16 +258,7 @@ impl Task for StreamsTask {
     fn conclude(&self, reports: &Reports<'_>) -> Findings {
         let mut findings = Findings::default();
         let (senders, receivers, conns) = reports.of(self.direction);
-        let paced = senders.iter().filter_map(|sender| sender.pacing.clone());
-        findings.paced = paced
-            .map(|pacing| PacedFlow { direction: self.direction, pacing, delay_variation_ns: None })
-            .collect();
-        let pacings = || findings.paced.iter().map(|flow| &flow.pacing);
-        let why = paced::why_invalid(pacings());
-        let effect = paced::late_effect(pacings());
-        let lateness = pacings().map(|pacing| &pacing.lateness_ns).max_by_key(|late| late.max);
-        findings.send_lateness_ns = lateness.cloned();
-        (findings.why_invalid, findings.late_effect) = (why, effect);
+        paced::conclude(&mut findings, self.direction, senders);
         findings.ledger.set(self.direction, account_of(senders, receivers, conns));
         findings.metrics = paced::joined(receivers, self.metrics().iter());
         if findings.metrics.is_empty() && findings.why_invalid.is_none() {

@@ -72,9 +72,7 @@ impl CbrTask {
             return;
         }
         let missed = count(|pacing| pacing.missed_no_room + pacing.missed_no_time);
-        let pacings = || findings.paced.iter().map(|flow| &flow.pacing);
-        let (effect, why) = (paced::late_effect(pacings()), paced::why_invalid(pacings()));
-        (findings.late_effect, findings.why_invalid) = (effect, why);
+        paced::judge(findings);
         let worst = |quantile: fn(&Distribution) -> Option<Quantile>| {
             let delays = findings.paced.iter().filter_map(|flow| flow.delay_variation_ns.as_ref());
             delays.filter_map(quantile).map(Quantile::at_least_ns).max()
@@ -83,8 +81,6 @@ impl CbrTask {
             ("pdv_p50_ns", worst(|delays| delays.p50)),
             ("pdv_p99_ns", worst(|delays| delays.p99)),
         ];
-        let lateness = findings.paced.iter().map(|flow| &flow.pacing.lateness_ns);
-        findings.send_lateness_ns = lateness.max_by_key(|late| late.max).cloned();
         findings.metrics.insert("missed_share".into(), missed as f64 / slots as f64);
         for (name, figure) in figures {
             figure.map(|ns| findings.metrics.insert(name.into(), ns as f64));

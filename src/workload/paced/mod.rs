@@ -1,10 +1,11 @@
 //! One-way messages on a grid of times that is fixed at the start: what `cbr`, `streams` and `state` have in
 //! common. A workload brings a [`Measure`], which says what it makes of each arrival.
 
-use crate::figures::{Metric, Metrics, Pacing};
+use crate::contract::Direction;
+use crate::figures::{Metric, Metrics, PacedFlow, Pacing};
 use crate::time::Nanos;
 
-use super::{HalfReport, MOST_LATE, header};
+use super::{Findings, HalfReport, MOST_LATE, header};
 
 mod receiver;
 mod schedule;
@@ -41,7 +42,7 @@ const MOST_MISSED: f64 = 0.09;
 /// count where it was not. A message that was missed for want of CPU time takes its share of the figures
 /// with it, which is known and is carried into the intervals ([`late_effect`]); only a trial that is made
 /// of it does not count.
-pub(super) fn why_invalid<'a>(pacings: impl Iterator<Item = &'a Pacing>) -> Option<String> {
+fn why_invalid<'a>(pacings: impl Iterator<Item = &'a Pacing>) -> Option<String> {
     let [mut slots, mut missed, mut late] = [0u64; 3];
     for pacing in pacings {
         slots += pacing.slots;
@@ -76,8 +77,25 @@ pub(super) fn joined<'a>(
     metrics.filter_map(|metric| Some((metric.name.clone(), mean(&metric.name)?))).collect()
 }
 
+/// Adds what became of the schedules of a direction's senders, and whether they make a trial.
+pub(super) fn conclude(findings: &mut Findings, direction: Direction, senders: &[HalfReport]) {
+    let pacings = senders.iter().filter_map(|sender| sender.pacing.clone());
+    let flow = |pacing| PacedFlow { direction, pacing, delay_variation_ns: None };
+    findings.paced.extend(pacings.map(flow));
+    judge(findings);
+}
+
+/// Says whether the schedules that are in `findings` make a trial, and how late they were.
+pub(super) fn judge(findings: &mut Findings) {
+    let pacings = || findings.paced.iter().map(|flow| &flow.pacing);
+    let (effect, why) = (late_effect(pacings()), why_invalid(pacings()));
+    let lateness = pacings().map(|pacing| &pacing.lateness_ns).max_by_key(|late| late.max);
+    findings.send_lateness_ns = lateness.cloned();
+    (findings.late_effect, findings.why_invalid) = (effect, why);
+}
+
 /// What missing messages for want of CPU time did to figures at most, as the logarithm of a ratio.
-pub(super) fn late_effect<'a>(pacings: impl Iterator<Item = &'a Pacing>) -> Option<f64> {
+fn late_effect<'a>(pacings: impl Iterator<Item = &'a Pacing>) -> Option<f64> {
     let [mut slots, mut missed] = [0u64; 2];
     for pacing in pacings {
         slots += pacing.slots;

@@ -1,0 +1,70 @@
+//! What a state does over time, and what is shown of it. Positions are in parts of the range that the motion
+//! covers, from 0 to 1.
+
+use std::f64::consts::TAU;
+
+use crate::time::Nanos;
+
+/// A motion that repeats every second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Motion {
+    /// From one end to the other and back, as a pendulum.
+    Sine,
+    /// From one end to the other at once, every half second, and still in between.
+    Step,
+    /// Thrown up, falling under gravity, and thrown up again where it lands.
+    Bounce,
+}
+
+impl Motion {
+    /// The motion of this name; the first for none of them.
+    pub(super) fn named(name: &str) -> Motion {
+        match name {
+            "step" => Motion::Step,
+            "bounce" => Motion::Bounce,
+            _ => Motion::Sine,
+        }
+    }
+
+    /// Where it is, and how fast it moves in ranges per second.
+    pub(super) fn at(self, time: Nanos) -> (f64, f64) {
+        let phase = (time.0 % 1_000_000_000) as f64 / 1e9;
+        match self {
+            Motion::Sine => (0.5 + 0.5 * (TAU * phase).sin(), 0.5 * TAU * (TAU * phase).cos()),
+            Motion::Step if phase < 0.5 => (0.0, 0.0),
+            Motion::Step => (1.0, 0.0),
+            // A parabola through 0 at both ends, and 1 in the middle.
+            Motion::Bounce => (4.0 * phase * (1.0 - phase), 4.0 - 8.0 * phase),
+        }
+    }
+}
+
+/// What is shown between updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Display {
+    /// The newest update.
+    Hold,
+    /// Where the newest update would be by now if its speed had stayed (dead reckoning).
+    Extrapolate,
+    /// Between the two updates around the time so far back.
+    Interpolate(Nanos),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn motions_stay_in_their_range_and_move_as_fast_as_they_say() {
+        let step = Nanos(1_000);
+        for motion in [Motion::Sine, Motion::Step, Motion::Bounce] {
+            for ms in (1..2_000).filter(|ms| ms % 500 != 0) {
+                let now = Nanos::from_millis(ms);
+                let (position, speed) = motion.at(now);
+                assert!((0.0..=1.0).contains(&position), "{motion:?} {ms}: {position}");
+                let moved = motion.at(now + step).0 - position;
+                assert!((moved - speed * 1e-6).abs() < 1e-9, "{motion:?} {ms}: {moved} {speed}");
+            }
+        }
+    }
+}

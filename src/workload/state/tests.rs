@@ -1,0 +1,44 @@
+//! What is asked for, and what is refused.
+
+use super::*;
+use crate::contract::promises::DATAGRAMS;
+use crate::workload::{self, PathKind};
+
+fn task(typed: &str) -> Box<dyn Task> {
+    workload::parse(typed).unwrap()
+}
+
+#[test]
+fn the_service_is_the_transports_own_unless_one_is_asked_for() {
+    let why = |typed: &str, promised: &Guarantees| {
+        workload::misfit(&*task(typed), promised, PeerKind::Process).unwrap_or_default()
+    };
+    for promised in [&DATAGRAMS, &Guarantees::BYTE_STREAM] {
+        assert_eq!(why("state", promised), "");
+        assert_eq!(task("state").lanes(promised), [promised.service]);
+    }
+    assert!(why("state:service=reliable", &DATAGRAMS).contains("reliable, ordered"));
+    assert!(why("state:service=latest", &Guarantees::BYTE_STREAM).contains("best effort"));
+    assert_eq!(why("state:service=latest", &DATAGRAMS), "");
+    let echo = workload::misfit(&*task("state"), &DATAGRAMS, PeerKind::Kernel);
+    assert!(echo.unwrap().contains("only echoes"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
+    assert!(say("state:hz=0").contains("outside"));
+    assert!(say("state:motion=swing").contains("sine"));
+    assert!(say("state:size=19").contains("outside"));
+    let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
+    let refused = workload::parse_on("state", &elsewhere).err().unwrap().to_string();
+    assert!(refused.contains("two clocks"), "{refused}");
+}
+
+#[test]
+fn what_it_says_of_itself_is_the_same_work_again() {
+    let spec = task("state:hz=30,display=interpolate").spec();
+    assert_eq!(task(&spec.to_string()).spec(), spec);
+    assert_eq!(task("state").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("state:count=50").lengths(), None);
+}
