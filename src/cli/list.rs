@@ -12,8 +12,9 @@ use crate::study::bundled;
 use crate::study::model::Study;
 use crate::study::outcome::Setting;
 use crate::time::Nanos;
+use crate::transport;
 use crate::transport::Transport;
-use crate::{transport, workload};
+use crate::workload::{self, load};
 
 use super::{print, stdout_style};
 
@@ -118,8 +119,16 @@ fn workloads(wanted: &Wanted<'_>) -> String {
             put_keys(&mut out, info.keys, wanted.width, &|_| None);
         }
     }
+    if wanted.has(BESIDE) || wanted.has_key(load::KEYS) {
+        let what = "with any workload: bulk data that shares the path meanwhile";
+        put(&mut out, 2, (BESIDE, 12), what, wanted.width);
+        put_keys(&mut out, load::KEYS, wanted.width, &|_| None);
+    }
     out
 }
+
+/// The entry for the keys that every workload has.
+const BESIDE: &str = "…:load=";
 
 /// Kinds of paths, in one line each.
 const PATHS: [(&str, &str); 4] = [

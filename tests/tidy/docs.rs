@@ -9,7 +9,7 @@ use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
 use deadheat::transport::{self, Contender};
-use deadheat::workload;
+use deadheat::workload::{self, load};
 
 const REFERENCE: &str = "docs/reference.md";
 
@@ -58,6 +58,8 @@ fn workloads() -> String {
         section(&mut out, info.id, info.label, info.summary);
         keys(&mut out, info.keys);
     }
+    out.push_str("### A load beside any of them\n\n");
+    keys(&mut out, load::KEYS);
     out.trim_end().to_owned() + "\n"
 }
 

@@ -34,6 +34,8 @@ pub(crate) const FOLDERS: &[Folder] = &[
         helpers: &[
             ("clock_offset", "the far clock from echoes"),
             ("header", "the first bytes of every message"),
+            ("load", "bulk flows beside any of them"),
+            ("paced", "messages on a grid of times"),
             ("setting", "what defaults depend on"),
         ],
     },
