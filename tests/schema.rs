@@ -27,7 +27,11 @@ const RESULT: Format = Format {
     schema: include_str!("../docs/result.schema.json"),
     manual: include_str!("../docs/output.md"),
     manual_file: "docs/output.md",
-    full: || json(&common::everything()),
+    full: || {
+        let mut outcome = common::everything();
+        outcome.contenders[0].not_applicable = Some("it has no lanes".to_owned());
+        json(&outcome)
+    },
     is_readable: |value| serde_json::from_value::<Outcome>(value).is_ok(),
     sizes: (20, 100),
 };

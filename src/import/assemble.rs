@@ -164,6 +164,7 @@ impl Gathered {
             far_effective: BTreeMap::new(),
             floor: false,
             blocked: None,
+            not_applicable: None,
             cell: None,
         });
         id

@@ -49,6 +49,8 @@ struct Runs {
     task: Box<dyn Task>,
     workload: String,
     placement: Option<Placement>,
+    /// Why the contender cannot carry the work, if it cannot.
+    misfit: Option<String>,
 }
 
 /// Turns what was asked into entrants.
@@ -188,6 +190,17 @@ fn runs_somewhere(cells: &mut Vec<Candidate>, belongs: impl Fn(&Candidate) -> bo
     }
 }
 
+/// Refuses a race in which nobody can carry the work: what speaks against the first.
+fn check_misfits(cells: &[Candidate]) -> Result<()> {
+    let runs = || cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
+    match runs().next().and_then(|first| Some((first, first.misfit.as_ref()?))) {
+        Some((first, why)) if runs().all(|runs| runs.misfit.is_some()) => Err(Error::usage(
+            format!("`{}` cannot carry `{}`: {why}", first.contender.spec, first.workload),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Contenders, factors and what they change.
 struct Grid<'a> {
     request: &'a Request,
@@ -213,6 +226,7 @@ impl Grid<'_> {
             }
         }
         self.check_levels(&mut cells)?;
+        check_misfits(&cells)?;
         let mut running = cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
         let first = running.next().ok_or_else(|| Error::usage("no contender to race"))?;
         let load = if first.task.is_paced() { Load::Paced } else { Load::Bulk };
@@ -229,14 +243,15 @@ impl Grid<'_> {
         let mut parsed = Vec::with_capacity(cells.len());
         for (id, Candidate { row, levels, runs }) in cells.into_iter().enumerate() {
             let infeasible = runs.as_ref().err().map(ToString::to_string);
-            let (contender, workload, placement) = match runs {
-                Ok(runs) => (runs.contender, runs.workload, runs.placement),
-                Err(_) => (self.contenders[row].clone(), self.workload.to_string(), None),
+            let (contender, workload, placement, misfit) = match runs {
+                Ok(runs) => (runs.contender, runs.workload, runs.placement, runs.misfit),
+                Err(_) => (self.contenders[row].clone(), self.workload.to_string(), None, None),
             };
             let label = format!("{}{}", labels[row], self.suffix(&levels));
             let cell = Cell { contender: row, levels, workload, placement, infeasible };
             let cell = (!self.factors.is_empty()).then_some(cell);
-            entrants.push(entrant(id, label, &contender, cell));
+            let entrant = entrant(id, label, &contender, cell);
+            entrants.push(Entrant { not_applicable: misfit, ..entrant });
             parsed.push(contender);
         }
         let by_kernel = |contender: &Contender| {
@@ -286,9 +301,23 @@ impl Grid<'_> {
                 sim::needs_simulation(&contender).map_or(Ok(()), |why| Err(Error::usage(why)))?
             }
         }
-        fits(&contender, &*task, &workload, elsewhere)?;
+        let info = contender.transport.info();
+        let misfit = workload::misfit(&*task, &info.guarantees, info.peer);
+        if let (Some(why), false) = (&misfit, self.may_sit_out()) {
+            return Err(Error::usage(format!(
+                "`{}` cannot carry `{workload}`: {why}",
+                contender.spec
+            )));
+        }
+        reaches(&contender, elsewhere)?;
         self.check_load(&*task)?;
-        Ok(Runs { contender, task, workload: whole, placement })
+        Ok(Runs { contender, task, workload: whole, placement, misfit })
+    }
+
+    /// Whether a contender that cannot carry the work is listed as such: beside others, under no conditions that
+    /// vary.
+    fn may_sit_out(&self) -> bool {
+        self.factors.is_empty() && self.contenders.len() > 1
     }
 
     /// Whether the load that the work asks for can be there.
@@ -309,7 +338,11 @@ impl Grid<'_> {
                 sim::needs_simulation(&contender).map_or(Ok(()), |why| Err(Error::usage(why)))?
             }
         }
-        fits(&contender, &*bulk, &load.workload, self.request.elsewhere())
+        let info = contender.transport.info();
+        if let Some(why) = workload::misfit(&*bulk, &info.guarantees, info.peer) {
+            return Err(Error::usage(format!("load={}: {why}", load.contender)));
+        }
+        reaches(&contender, self.request.elsewhere())
     }
 
     /// Without factors every contender must run. With them every contender and every level must run
@@ -364,18 +397,10 @@ fn compared(task: &dyn Task) -> Vec<Metric> {
     metrics
 }
 
-/// Whether a contender can do the work, and get where the far end is: on this host, or on another, real
-/// or emulated, which is named.
-fn fits(
-    contender: &Contender,
-    task: &dyn Task,
-    workload: &str,
-    elsewhere: Option<&str>,
-) -> Result<()> {
+/// Whether a contender gets where the far end is: on this host, or on another, real or emulated, which is
+/// named.
+fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
     let (typed, info) = (&contender.spec, contender.transport.info());
-    if let Some(reason) = crate::workload::misfit(task, &info.guarantees, info.peer) {
-        return Err(Error::usage(format!("`{typed}` cannot carry `{workload}`: {reason}")));
-    }
     match (elsewhere, info.reach) {
         (_, Reach::Network) | (None, Reach::Machine) => Ok(()),
         (Some(_), Reach::Process) => Ok(()),
@@ -402,6 +427,7 @@ fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) 
         far_effective: Effective::new(),
         floor: false,
         blocked: None,
+        not_applicable: None,
         cell,
     }
 }

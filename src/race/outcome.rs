@@ -230,6 +230,9 @@ pub struct Entrant {
     /// Why it dropped out, with the evidence, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
+    /// Why it cannot carry this work, if it cannot; then it never ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_applicable: Option<String>,
     /// Which cell it is, in a race over conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
@@ -264,7 +267,13 @@ pub struct Factor {
 impl Entrant {
     /// Whether it runs: its packets get through, and its conditions are possible here.
     pub fn is_racing(&self) -> bool {
-        self.blocked.is_none() && self.infeasible().is_none()
+        self.out().is_none() && self.infeasible().is_none()
+    }
+
+    /// Why it is out of the race under any conditions, as a word and in full.
+    pub fn out(&self) -> Option<(&'static str, &str)> {
+        let blocked = self.blocked.as_deref().map(|evidence| ("blocked", evidence));
+        blocked.or(self.not_applicable.as_deref().map(|why| ("not applicable", why)))
     }
 
     /// Whether a claim is made about it and another: both compete, under the same conditions.

@@ -533,8 +533,16 @@ mod tests {
 
     #[test]
     fn a_contender_that_cannot_do_the_work_is_named_with_the_reason() {
-        let said = refusal(Request::new(["tcp", "icmp"]).workload("bulk"));
+        let said = refusal(Request::new(["icmp"]).workload("bulk"));
         assert!(said.starts_with("`icmp` cannot carry `bulk`: "), "{said}");
+        // Beside others it sits out.
+        let checked = Request::new(["icmp", "tcp", "udp"]).workload("bulk").check().unwrap();
+        let [icmp, tcp, udp] = &checked.entrants[..] else { panic!("three") };
+        assert_eq!(icmp.out().unwrap().0, "not applicable");
+        assert!(!icmp.is_racing() && tcp.is_racing() && udp.is_racing());
+        // Where nobody can, or conditions vary, it is a mistake.
+        let said = refusal(Request::new(["tcp", "udp"]).workload("streams:order=none"));
+        assert!(said.contains("no lane that is reliable, unordered"), "{said}");
     }
 
     #[test]

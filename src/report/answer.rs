@@ -10,7 +10,7 @@ use super::resolution;
 use super::sweeps;
 use super::words;
 use crate::figures::{Better, Metric, Role};
-use crate::race::outcome::{Outcome, Status, UNTRUSTED_GATE, Verdict};
+use crate::race::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
 use crate::stats;
 use crate::time::Nanos;
 
@@ -53,6 +53,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let basis = outcome.imported.as_ref().map(|imported| imported.basis.as_str());
     lines.extend(basis.map(|basis| Line::new(basis, Tone::Open)));
     lines.extend(blocked(outcome));
+    lines.extend(not_applicable(outcome));
     lines
 }
 
@@ -88,7 +89,7 @@ fn nothing_to_compare(outcome: &Outcome) -> Line {
     let running: Vec<&str> = outcome
         .contenders
         .iter()
-        .filter(|contender| contender.blocked.is_none())
+        .filter(|contender| contender.out().is_none())
         .map(|contender| contender.label.as_str())
         .collect();
     let text = match running.as_slice() {
@@ -115,6 +116,15 @@ fn blocked(outcome: &Outcome) -> Option<Line> {
         words::is_are(labels.len())
     );
     Some(Line::new(text, Tone::Bad))
+}
+
+/// Who cannot carry the work at all, and why.
+fn not_applicable(outcome: &Outcome) -> Vec<Line> {
+    let of = |contender: &Entrant| {
+        let why = contender.not_applicable.as_ref()?;
+        Some(Line::new(format!("{} is not applicable: {why}.", contender.label), Tone::Aside))
+    };
+    outcome.contenders.iter().filter_map(of).collect()
 }
 
 /// One verdict as its race put it.

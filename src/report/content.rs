@@ -54,7 +54,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Basis, evidence::warnings(outcome)),
         (Place::Basis, imported::files(outcome)),
         (Place::Basis, evidence::excluded(outcome)),
-        (Place::Basis, evidence::blocked(outcome)),
+        (Place::Basis, evidence::out(outcome)),
         (Place::Basis, factors::infeasible(outcome)),
         (Place::Basis, evidence::conditions(outcome)),
     ];

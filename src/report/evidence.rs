@@ -293,13 +293,13 @@ fn by_contender(outcome: &Outcome, trials: &[(&Trial, &str)]) -> String {
     parts.join(", ")
 }
 
-/// Contenders that dropped out, with the evidence.
-pub(super) fn blocked(outcome: &Outcome) -> Option<Section> {
+/// Contenders that dropped out, or never ran, with the evidence.
+pub(super) fn out(outcome: &Outcome) -> Option<Section> {
     let facts = outcome.contenders.iter().filter_map(|contender| {
-        let evidence = contender.blocked.clone()?;
-        Some((contender.label.clone(), evidence))
+        let (word, why) = contender.out()?;
+        Some((contender.label.clone(), format!("{word}: {why}")))
     });
-    Section::new("Blocked", vec![Block::Facts(facts.collect())])
+    Section::new("Took no part", vec![Block::Facts(facts.collect())])
 }
 
 /// Everything but the transports.

@@ -100,7 +100,7 @@ fn bars(outcome: &Outcome, rows: &[usize]) -> Column {
 
 fn names(outcome: &Outcome, rows: &[usize]) -> Column {
     let cell = |id: &usize| {
-        let blocked = entrant(outcome, *id).is_some_and(|contender| contender.blocked.is_some());
+        let blocked = entrant(outcome, *id).is_some_and(|contender| contender.out().is_some());
         Cell::text(label(outcome, *id)).tone(if blocked { Tone::Aside } else { Tone::Plain })
     };
     Column::new("contender", rows.iter().map(cell).collect())
@@ -136,12 +136,11 @@ fn figures(outcome: &Outcome, metric: &Metric, rows: &[usize]) -> Column {
     let scale = Scale::of(exact.map(|summary| summary.estimate), metric.unit);
     let cell = |(id, summary): (&usize, &Option<&Summary>)| {
         let Some(summary) = summary else {
-            let is_blocked = entrant(outcome, *id).is_some_and(|e| e.blocked.is_some());
             let is_first = outcome.metrics.first() == Some(metric);
-            let why = match (is_blocked, is_first) {
-                (true, true) => "blocked",
-                (true, false) => "",
-                (false, _) => words::NOTHING,
+            let why = match (entrant(outcome, *id).and_then(Entrant::out), is_first) {
+                (Some((word, _)), true) => word,
+                (Some(_), false) => "",
+                (None, _) => words::NOTHING,
             };
             return Cell::text(why).tone(Tone::Aside);
         };

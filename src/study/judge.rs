@@ -407,7 +407,7 @@ fn not_run(cell: &Cell) -> String {
 
 fn no_trial(outcome: &Outcome, id: usize) -> String {
     let Some(entrant) = outcome.contenders.get(id) else { return "it did not run".into() };
-    let why = entrant.infeasible().or(entrant.blocked.as_deref());
+    let why = entrant.infeasible().or(entrant.out().map(|(_, why)| why));
     match why {
         Some(why) => format!("{}: {why}", entrant.label),
         None => format!("{} has no valid trial with this figure", entrant.label),

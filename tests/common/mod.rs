@@ -489,6 +489,7 @@ pub(crate) fn hostile() -> Outcome {
         contender.label = format!("{} {HOSTILE}", contender.label);
         contender.implementation = bad();
         contender.blocked = contender.blocked.as_ref().map(|_| bad());
+        contender.not_applicable = contender.blocked.as_ref().map(|_| bad());
     }
     for trial in &mut outcome.trials {
         trial.record.why_invalid = trial.record.why_invalid.as_ref().map(|_| bad());
@@ -705,6 +706,7 @@ fn contenders() -> Vec<Entrant> {
         far_effective: map(&[("nodelay", "on")]),
         floor: id == ICMP,
         blocked: None,
+        not_applicable: None,
         cell: None,
     };
     let mut contenders = vec![

@@ -87,7 +87,7 @@ fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
         columns.extend(strip(outcome, metric, &rows, bars));
     }
     let note = |id: &usize| {
-        let is_floor = of(id).is_some_and(|one| one.floor && one.blocked.is_none());
+        let is_floor = of(id).is_some_and(|one| one.floor && one.out().is_none());
         Cell::text(if is_floor { "floor: no program is woken" } else { "" }).tone(Tone::Aside)
     };
     columns.push(Column::new("", rows.iter().map(note).collect()));
@@ -96,7 +96,7 @@ fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
 }
 
 fn absent(entrant: Option<&Entrant>) -> &'static str {
-    if entrant.is_some_and(|one| one.blocked.is_some()) { "blocked" } else { words::NOTHING }
+    entrant.and_then(Entrant::out).map_or(words::NOTHING, |(word, _)| word)
 }
 
 /// How the trials of each contender lie, all on one scale, which spans those that take part in claims.
