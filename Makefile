@@ -23,10 +23,10 @@ race: ## build, then race TCP, UDP and ICMP on loopback
 test: ## everything that CI checks: format, lints, tests, documentation
 	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium
 	scripts/lint.sh
-	cargo test --locked --lib --bins --tests
+	cargo test --locked --workspace --lib --bins --tests
 	cargo test --locked --features io-uring --test conformance --lib -- uring pump drain datagram udp engines
-	cargo test --locked --doc
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+	cargo test --locked --workspace --doc
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 
 check: ## the quick half of `test`: format, lints, house rules
 	scripts/need.sh cargo cc

@@ -3,12 +3,12 @@
 set -euo pipefail
 
 if cargo fmt --version >/dev/null 2>&1; then
-  cargo fmt --check
+  cargo fmt --all --check
 else
   echo "SKIPPED cargo fmt: this toolchain has no rustfmt (rustup component add rustfmt)" >&2
 fi
 if cargo clippy --version >/dev/null 2>&1; then
-  cargo clippy --locked --all-targets -- -D warnings
+  cargo clippy --locked --workspace --all-targets -- -D warnings
   cargo clippy --locked --lib --features io-uring -- -D warnings
   # The fuzz targets are a package of their own. Naming a library keeps libFuzzer from being built, which takes C++;
   # nothing is linked here.

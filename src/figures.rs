@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::contract::Direction;
 
+pub use deadheat_stats::Better;
+
 mod content;
 pub(crate) mod moments;
 pub mod path;
@@ -28,16 +30,6 @@ pub enum Unit {
     BitRate,
     /// A fraction from 0 to 1.
     Share,
-}
-
-/// Which end of the scale wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// As for latency.
-    Lower,
-    /// As for goodput.
-    Higher,
 }
 
 /// Whether a race makes claims about a metric or only describes it.

@@ -48,7 +48,6 @@ pub mod report;
 pub mod rng;
 pub mod server;
 pub mod spec;
-pub mod stats;
 pub mod study;
 pub mod time;
 pub mod transport;
@@ -56,4 +55,5 @@ pub mod trial;
 pub mod units;
 pub mod workload;
 
+pub use deadheat_stats as stats;
 pub use error::{Error, Result};

@@ -90,6 +90,8 @@ fn exports(sources: &[Source]) -> Vec<(String, String)> {
     };
     lib.code
         .match_indices("pub use ")
+        // A crate of its own under another name is a module by that name.
+        .filter(|(at, word)| !lib.code[at + word.len()..].starts_with("deadheat_"))
         .flat_map(|(at, word)| {
             let item = lib.code[at + word.len()..].split(';').next().unwrap_or("");
             let module = item.split("::").next().unwrap_or("").trim().to_owned();
@@ -204,7 +206,7 @@ fn an_import_to_the_left_is_fine() {
 #[test]
 fn a_clock_in_the_statistics_is_found() {
     let find = |path: &str, text: &str| absences(&[Source::new(path, text)]).len();
-    assert_eq!(find("src/stats/x.rs", "use std::time::Instant;"), 1);
+    assert_eq!(find("crates/stats/src/x.rs", "use std::time::Instant;"), 1);
     assert_eq!(find("src/stats/x.rs", "use std::{net::IpAddr, fmt};"), 1);
     assert_eq!(find("src/workload/x.rs", "let t = crate::time::Monotonic;"), 1);
     assert_eq!(find("src/workload/x.rs", "let net = 1; struct Os { net: u8 }"), 0);

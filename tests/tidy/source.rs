@@ -71,9 +71,10 @@ impl Source {
         }
     }
 
-    /// The top folder or file under `src`: `transport` for `src/transport/tcp.rs`.
+    /// The top folder or file under `src`, or a crate of its own: `transport` for `src/transport/tcp.rs`, `stats`
+    /// for `crates/stats/src/verdict.rs`.
     pub(crate) fn module(&self) -> Option<&str> {
-        let inner = self.path.strip_prefix("src/")?;
+        let inner = self.path.strip_prefix("src/").or(self.path.strip_prefix("crates/"))?;
         let top = inner.split('/').next()?;
         Some(top.strip_suffix(".rs").unwrap_or(top))
     }

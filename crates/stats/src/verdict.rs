@@ -25,7 +25,7 @@
 use super::planning::{POWER, REASONABLE_BLOCKS, distance, needed, scatter_of};
 use super::signed_rank::{self, Walsh};
 use super::{Estimate, serial};
-use crate::figures::Better;
+use crate::Better;
 use serde::{Deserialize, Serialize};
 
 /// What a race says about two contenders and one metric.

@@ -1,6 +1,6 @@
-//! Statistics: from one figure per trial to a verdict that can be trusted.
+#![doc = include_str!("../README.md")]
 //!
-//! The way through, top-down:
+//! # The way through
 //!
 //! | file | question it answers |
 //! |---|---|
@@ -29,6 +29,8 @@
 //! Everything is pure: no I/O, no clock, no global state. A sample that is too small, empty or
 //! not finite gives `None`, never a panic and never a NaN.
 
+use serde::{Deserialize, Serialize};
+
 mod aligned_ranks;
 pub mod changes;
 pub mod components;
@@ -43,6 +45,7 @@ pub mod planning;
 mod pooled_quantile;
 pub mod quantile;
 pub mod regimes;
+pub mod rng;
 pub mod sequential;
 pub mod serial;
 pub mod signed_rank;
@@ -51,7 +54,6 @@ mod student;
 pub mod variance;
 pub mod verdict;
 
-pub use crate::figures::Better;
 pub use aligned_ranks::aligned_ranks;
 pub use components::{Components, best_length, components};
 pub use estimate::Estimate;
@@ -63,3 +65,13 @@ pub use regimes::{Regime, regimes};
 pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;
 pub use verdict::{Claim, Missing, Outcome, Ruling, Slack, Winner, rule};
+
+/// Which end of the scale wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// As for latency.
+    Lower,
+    /// As for goodput.
+    Higher,
+}
