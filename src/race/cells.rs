@@ -15,7 +15,7 @@ use crate::error::{Error, Result, unknown};
 use crate::figures::{Metric, Role};
 use crate::spec::{Key, Kind, Spec};
 use crate::time::Nanos;
-use crate::transport::{Contender, Effective, Info};
+use crate::transport::{Contender, Effective, Info, unserved};
 use crate::trial::placement::{Load, Placement};
 use crate::trial::sim::{self, Simulation};
 use crate::units::range;
@@ -287,6 +287,10 @@ impl Grid<'_> {
             }
         }
         fits(&contender, &*task, &workload, elsewhere)?;
+        let info = contender.transport.info();
+        if self.request.to.is_some() && info.reach == Reach::Path {
+            return Err(Error::usage(unserved(info.id)));
+        }
         Ok(Runs { contender, task, workload: whole, placement })
     }
 
@@ -355,7 +359,7 @@ fn fits(
         return Err(Error::usage(format!("`{typed}` cannot carry `{workload}`: {reason}")));
     }
     match (elsewhere, info.reach) {
-        (_, Reach::Network) | (None, Reach::Machine) => Ok(()),
+        (_, Reach::Network | Reach::Path) | (None, Reach::Machine) => Ok(()),
         (Some(_), Reach::Process) => Ok(()),
         (Some(host), Reach::Machine) => Err(Error::usage(format!(
             "`{typed}` does not leave its host and cannot reach {host}; race it on loopback, \

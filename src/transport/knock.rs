@@ -25,6 +25,17 @@ use crate::datapath::option::set_int;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 
+/// Which of the kernel's datagram protocols a flow is of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Variant {
+    /// The transport's name.
+    pub(super) id: &'static str,
+    /// Its name for people.
+    pub(super) label: &'static str,
+    /// For socket(2).
+    pub(super) protocol: Protocol,
+}
+
 /// How long the far end waits in silence for a welcome to be confirmed. A near end that has not
 /// heard it says hello again every 400 ms, so two in a row must be lost to be mistaken for a
 /// lost confirmation.
@@ -115,12 +126,13 @@ pub(super) fn knock(
     }
 }
 
-/// Opens a connection of UDP datagrams to `to`: a fresh socket, prepared by `prepare`, and how long
+/// Opens a connection of datagrams to `to`: a fresh socket, prepared by `prepare`, and how long
 /// the welcome took.
 ///
 /// # Errors
 /// [`Error::Blocked`] with the evidence where no welcome came, or the failed operation.
 pub(super) fn dial(
+    variant: Variant,
     to: SocketAddr,
     hello: Hello,
     timeout: Nanos,
@@ -129,8 +141,10 @@ pub(super) fn dial(
 ) -> Result<(Socket, Nanos)> {
     let to = canonical(to);
     let address = SockAddr::from(to);
-    let failed = |source| Error::setup(format!("open a UDP socket to {to}"), source);
-    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, None).map_err(failed)?;
+    let Variant { label, protocol, .. } = variant;
+    let failed = |source| Error::setup(format!("open a {label} socket to {to}"), source);
+    let socket =
+        Socket::new(Domain::for_address(to), Type::DGRAM, Some(protocol)).map_err(failed)?;
     prepare(&socket)?;
     if binding == Binding::Connected {
         socket.connect(&address).map_err(failed)?;
@@ -155,8 +169,8 @@ pub(super) fn dial(
         }
         Err(Unanswered::Failed(source)) => Err(Error::setup(format!("say hello to {to}"), source)),
         Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
-            "{}; control over TCP works, so a firewall or NAT drops UDP",
-            silence.tell(&format!("UDP hellos of {} B", hello::LEN), &to.to_string())
+            "{}; control over TCP works, so a firewall or NAT drops {label}",
+            silence.tell(&format!("{label} hellos of {} B", hello::LEN), &to.to_string())
         ))),
     }
 }
@@ -228,9 +242,10 @@ pub(super) struct Guest {
     pub(super) peer: SocketAddr,
 }
 
-/// Lets flows of UDP datagrams in that present the token.
+/// Lets flows of datagrams in that present the token.
 #[derive(Debug)]
 pub(super) struct Gate {
+    variant: Variant,
     from: Way,
     at: SocketAddr,
     token: Token,
@@ -258,18 +273,19 @@ impl Gate {
     ///
     /// # Errors
     /// The failed operation with its address.
-    pub(super) fn open(at: SocketAddr, token: Token, door: Door) -> Result<Gate> {
+    pub(super) fn open(variant: Variant, at: SocketAddr, token: Token, door: Door) -> Result<Gate> {
         let (from, at) = match door {
             Door::Handed(hand_over) => (Way::Handed(hand_over), at),
             Door::Own => {
-                let failed = |source| Error::setup(format!("listen on {at} (UDP)"), source);
-                let socket = bound(at).map_err(failed)?;
+                let failed =
+                    |source| Error::setup(format!("listen on {at} ({})", variant.label), source);
+                let socket = bound(variant, at).map_err(failed)?;
                 announce_destination(&socket, at).map_err(failed)?;
                 let at = local_of(&socket).map_err(failed)?;
                 (Way::Own(socket), at)
             }
         };
-        Ok(Gate { from, at, token, met: Vec::new(), strangers: 0 })
+        Ok(Gate { variant, from, at, token, met: Vec::new(), strangers: 0 })
     }
 
     /// The address to dial.
@@ -287,19 +303,19 @@ impl Gate {
         timeout: Nanos,
         prepare: &dyn Fn(&Socket) -> Result<()>,
     ) -> Result<Guest> {
-        let start = Monotonic.now();
-        let deadline = start + timeout;
+        let label = self.variant.label;
+        let deadline = Monotonic.now() + timeout;
         loop {
             let now = Monotonic.now();
             let call = self.listen(deadline - now).map_err(|source| {
-                Error::setup(format!("wait for hellos on {} (UDP)", self.at), source)
+                Error::setup(format!("wait for hellos on {} ({label})", self.at), source)
             })?;
             let Some(Call { flow, local, peer }) = call else {
                 if Monotonic.now() < deadline {
                     continue;
                 }
                 return Err(Error::blocked(format!(
-                    "no UDP hello with this trial's token reached {} within {timeout}; {} other \
+                    "no {label} hello with this trial's token reached {} within {timeout}; {} other \
                      datagrams did",
                     self.at, self.strangers
                 )));
@@ -308,10 +324,10 @@ impl Gate {
                 continue;
             }
             let hello = Hello { token: self.token, flow };
-            let socket = answer(local, peer, prepare)?;
+            let socket = answer(self.variant, local, peer, prepare)?;
             self.met.push((flow, peer));
             settle(&socket, &hello, deadline).map_err(|source| {
-                Error::setup(format!("welcome {peer} from {local} (UDP)"), source)
+                Error::setup(format!("welcome {peer} from {local} ({label})"), source)
             })?;
             return Ok(Guest { hello, socket, peer });
         }
@@ -358,12 +374,14 @@ impl Gate {
 
 /// A socket for one flow, on the address its hello came to.
 fn answer(
+    variant: Variant,
     local: SocketAddr,
     peer: SocketAddr,
     prepare: &dyn Fn(&Socket) -> Result<()>,
 ) -> Result<Socket> {
-    let failed = |source| Error::setup(format!("open a UDP socket from {local} to {peer}"), source);
-    let socket = bound(local).map_err(failed)?;
+    let what = || format!("open a {} socket from {local} to {peer}", variant.label);
+    let failed = |source| Error::setup(what(), source);
+    let socket = bound(variant, local).map_err(failed)?;
     prepare(&socket)?;
     socket.connect(&peer.into()).map_err(failed)?;
     // Between bind and connect, hellos of other flows may have come here; they will be repeated.
@@ -409,8 +427,8 @@ fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
 
 /// A bound socket that shares its address with the sockets of its flows (socket(7),
 /// `SO_REUSEADDR`; every one of them must have it).
-fn bound(at: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+fn bound(variant: Variant, at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(variant.protocol))?;
     socket.set_reuse_address(true)?;
     socket.bind(&at.into())?;
     Ok(socket)
@@ -512,12 +530,13 @@ mod tests {
     use std::net::UdpSocket;
 
     use super::*;
+    use crate::transport::udp::UDP;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 2 };
     const SECOND: Nanos = Nanos::from_secs(1);
 
     fn gate(at: &str) -> Gate {
-        Gate::open(at.parse().unwrap(), HELLO.token, Door::Own).unwrap()
+        Gate::open(UDP, at.parse().unwrap(), HELLO.token, Door::Own).unwrap()
     }
 
     fn accept(gate: &mut Gate) -> Result<Guest> {
@@ -542,7 +561,7 @@ mod tests {
             let mut gate = gate(listen);
             let to = SocketAddr::new(dialed.parse().unwrap(), gate.at().port());
             let near = std::thread::spawn(move || {
-                dial(to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
+                dial(UDP, to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
             });
             let far = accept(&mut gate).unwrap();
             let (near, took) = near.join().unwrap();
@@ -615,12 +634,12 @@ mod tests {
 
     #[test]
     fn a_handed_over_flow_shares_the_servers_port() {
-        let server = bound("127.0.0.1:0".parse().unwrap()).unwrap();
+        let server = bound(UDP, "127.0.0.1:0".parse().unwrap()).unwrap();
         let local = local_of(&server).unwrap();
         let (give, take) = HandOver::pair().unwrap();
-        let mut gate = Gate::open(local, HELLO.token, Door::Handed(take)).unwrap();
+        let mut gate = Gate::open(UDP, local, HELLO.token, Door::Handed(take)).unwrap();
         let near = std::thread::spawn(move || {
-            dial(local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().0
+            dial(UDP, local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().0
         });
         let mut bytes = [0; 24];
         assert!(readable(server.as_fd(), SECOND).unwrap());
@@ -641,13 +660,13 @@ mod tests {
         let to = deaf.local_addr().unwrap();
         let short = Nanos::from_millis(120);
         let error =
-            dial(to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
+            dial(UDP, to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.starts_with("blocked: sent "), "{error}");
         assert!(error.contains(&format!("UDP hellos of 24 B to {to} over 1")), "{error}");
         assert!(error.contains("no network error either"), "{error}");
         drop(deaf);
         let error =
-            dial(to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
+            dial(UDP, to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.contains("network errors, the last: Connection refused"), "{error}");
     }
 }

@@ -77,6 +77,10 @@ pub(super) const DF: Meaning = Meaning::always(
     "df",
     "a message over the path MTU is refused with it, and may travel in fragments without it",
 );
+pub(super) const COVERAGE: Meaning = Meaning::always(
+    "coverage",
+    "what the checksum does not cover arrives damaged where it would have been dropped, and costs no sum",
+);
 pub(super) const PATH_MTU: Meaning = Meaning::where_asked(
     "path_mtu",
     "it decides which messages travel in fragments, of which one lost loses the message",

@@ -48,7 +48,7 @@ pub(crate) fn everyone() -> Vec<(Contender, Endpoint)> {
             Err(other) => panic!("{id}: {other}"),
         }
         let any: &[Endpoint] = &match contender.transport.info().reach {
-            Reach::Network => vec![
+            Reach::Network | Reach::Path => vec![
                 Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into()),
                 Endpoint::Ip((Ipv6Addr::LOCALHOST, 0).into()),
             ],
