@@ -135,7 +135,7 @@ mod tests {
         let found =
             |b: &Socket| receive::<4>(b.as_fd(), &mut [0; 10], kind, libc::MSG_DONTWAIT).unwrap();
         a.send(b"plain").unwrap();
-        assert_eq!(found(&b), Arrived { len: 5, ends: true, beside: None });
+        assert_eq!(found(&b), Arrived { len: 5, ends: false, beside: None });
         crate::datapath::option::set_int(b.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, 1)
             .unwrap();
         // SAFETY: these calls have no preconditions.
@@ -144,6 +144,6 @@ mod tests {
         let data = [own, uid.to_ne_bytes(), gid.to_ne_bytes()].concat();
         let control = Control::new(&[(kind.0, kind.1, &data)]);
         assert_eq!(send(a.as_fd(), b"more", &control, 0).unwrap(), 4);
-        assert_eq!(found(&b), Arrived { len: 4, ends: true, beside: Some(own) });
+        assert_eq!(found(&b), Arrived { len: 4, ends: false, beside: Some(own) });
     }
 }

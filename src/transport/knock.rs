@@ -180,6 +180,8 @@ pub(super) fn dial(
 enum Heard {
     /// A datagram as long as a hello.
     Exactly([u8; hello::LEN]),
+    /// An empty datagram, or the end of a connection that has one.
+    Nothing,
     /// Anything else.
     Other,
 }
@@ -202,7 +204,20 @@ fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
             exact.copy_from_slice(&bytes[..hello::LEN]);
             Ok(Heard::Exactly(exact))
         }
+        Ok(0) => Ok(Heard::Nothing),
         Ok(_) => Ok(Heard::Other),
+    }
+}
+
+/// Reads one datagram of a connected socket without waiting; whether it is the answer.
+///
+/// # Errors
+/// What recv(2) says, and `UnexpectedEof` where the peer has ended the connection, as one of UDP cannot.
+pub(super) fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Result<bool> {
+    match read(socket, 0)? {
+        Heard::Exactly(bytes) => Ok(bytes == *answer),
+        Heard::Nothing => Err(io::ErrorKind::UnexpectedEof.into()),
+        Heard::Other => Ok(false),
     }
 }
 
@@ -391,7 +406,10 @@ fn answer(
 
 /// Welcomes the peer until it confirms, sends data, or has been silent for so long that it must
 /// have heard.
-fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
+///
+/// # Errors
+/// What send(2) and recv(2) say, but for what the network said of an earlier datagram.
+pub(super) fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
     let (question, welcome) = (hello.encode(), hello.encode_welcome());
     let mut since = Monotonic.now();
     let send = || match socket.send_with_flags(&welcome, libc::MSG_DONTWAIT) {

@@ -33,6 +33,7 @@ macro_rules! or_uring {
 }
 
 mod arq;
+mod dccp;
 pub mod door;
 mod frame;
 pub mod hello;
@@ -73,6 +74,7 @@ pub const ALL: &[&dyn Transport] = &[
     &udp::Udp,
     &udplite::UdpLite,
     &sctp::Sctp,
+    &dccp::Dccp,
     &icmp::Icmp,
     &unix::UnixStream,
     &unixgram::UnixDatagram,

@@ -85,6 +85,10 @@ pub(super) const PATH_MTU: Meaning = Meaning::where_asked(
     "path_mtu",
     "it decides which messages travel in fragments, of which one lost loses the message",
 );
+pub(super) const TXQLEN: Meaning = Meaning::always(
+    "txqlen",
+    "packets that wait for congestion control delay those behind them, and without any it idles",
+);
 pub(super) const SOCKET: Meaning = Meaning::always(
     "socket",
     "a raw socket sees every echo of the host, and a ping socket only its own",

@@ -15,8 +15,11 @@ use deadheat::transport::door::{Door, HandOver};
 use deadheat::transport::hello::Hello;
 use deadheat::transport::{Contender, Endpoint, Progress};
 
+mod booted;
 mod paced;
 mod rig;
+#[path = "../common/uml.rs"]
+mod uml;
 
 use rig::*;
 
