@@ -34,9 +34,9 @@ pub(super) struct Dccp;
 const DCCP: Variant =
     Variant { id: "dccp", kind: Type::DCCP, protocol: Protocol::DCCP, request: "Request" };
 
-/// The largest message in bytes: what a packet of 1,280 bytes, the least that IPv6 carries, has room for
-/// beside IPv6's 40, the 24 of a DCCP-DataAck and the most options that the kernel keeps room for.
-const LARGEST: u64 = 1_200;
+/// The largest message in bytes: what a packet of 1,500 bytes has room for beside IPv6's 40, the 16 of its own
+/// header, and 20 that the kernel keeps for options (`dccp_sync_mss` in net/dccp/output.c).
+const LARGEST: u64 = 1_500 - 40 - 16 - 20;
 
 /// The bytes of a DCCP-Data packet's header with long sequence numbers (RFC 4340, 5.1).
 const HEADER: u64 = 16;
@@ -288,7 +288,7 @@ impl Messenger for Flow {
     }
 
     fn largest(&self) -> (usize, &'static str) {
-        (LARGEST as usize, "DCCP cuts none into fragments, and every path takes so much")
+        (LARGEST as usize, "one packet of 1500 B; DCCP cuts none into fragments")
     }
 
     #[inline]

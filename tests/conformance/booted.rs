@@ -8,7 +8,7 @@ use crate::uml::{boot, boots};
 
 /// Those that a kernel must have, with the modules that they are in one that we can boot. One that this
 /// kernel has is tested with the others.
-const MODULES: &[&str] = &["sctp", "dccp_ipv4", "dccp_ipv6"];
+const MODULES: &[&str] = &["hmac", "sctp", "dccp_ipv4", "dccp_ipv6"];
 
 #[test]
 fn transports_that_this_kernel_lacks_are_tested_in_one_that_has_them() {

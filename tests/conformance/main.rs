@@ -125,8 +125,8 @@ fn bulk_arrives_as_sent_both_ways() {
         let Ends { near, far } = connect(&contender, &at);
         let mut far = far.unwrap();
         let mut near = near;
-        bulk(&contender, &mut *near, &mut *far, BULK);
-        bulk(&contender, &mut *far, &mut *near, BULK);
+        bulk(&contender, &mut *near, &mut *far, a_lot());
+        bulk(&contender, &mut *far, &mut *near, a_lot());
     }
 }
 
