@@ -109,6 +109,7 @@ pub(super) fn receive<const N: usize>(
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(&raw const header);
         while let Some(cmsg) = next.as_ref() {
+            #[allow(clippy::unnecessary_cast, reason = "it has 32 bits with musl")]
             let held = (cmsg.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
             if (cmsg.cmsg_level, cmsg.cmsg_type) == (level, kind) && held >= size_of::<[u8; N]>() {
                 beside = Some(libc::CMSG_DATA(next).cast::<[u8; N]>().read_unaligned());

@@ -344,8 +344,7 @@ struct Feed {
     content: Content,
 }
 
-/// Bulk data for one connection and direction. A kernel in user mode is slow, and where nobody repeats what
-/// is lost it takes a round trip of its clock to notice.
+/// Bulk data in bytes for one connection and direction: less where a kernel in user mode carries it.
 pub(crate) fn a_lot() -> u64 {
     if std::env::var_os(ONLY).is_some() { 1_000_000 } else { 20_000_000 }
 }

