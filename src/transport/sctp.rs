@@ -33,6 +33,9 @@ pub(super) struct Sctp;
 const SCTP: Variant =
     Variant { id: "sctp", kind: Type::STREAM, protocol: IPPROTO, request: "INIT" };
 
+/// Its congestion control, for which there is no choice (RFC 9260, 7).
+pub(super) const CC: &str = "sctp";
+
 /// The largest message in bytes. The kernel's bound is the send buffer.
 const LARGEST: u64 = 65_536;
 
@@ -327,7 +330,7 @@ impl Messenger for Association {
         let (mut nodelay, mut rto) = ([0], [0; 4]);
         let unknown = || "unknown".to_owned();
         told([
-            ("cc", "sctp".to_owned()),
+            ("cc", CC.to_owned()),
             (
                 "nodelay",
                 match (read(NODELAY, &mut nodelay), nodelay[0]) {

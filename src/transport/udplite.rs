@@ -68,7 +68,11 @@ static INFO: Info = Info {
             default: "recvmmsg",
             doc: "how bulk data is received: a datagram a call (recv), or many a call (recvmmsg)",
         },
-        BATCH,
+        Key {
+            doc: "most datagrams per sendmmsg or recvmmsg; not set: 64. The workload's call size bounds what is \
+                  sent at once, too",
+            ..BATCH
+        },
         CONNECTED,
         DF,
         RCVBUF,
