@@ -356,3 +356,27 @@ impl Messenger for Flow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_it_is_told_apart() {
+        let Err(error) = Dccp.check() else { return };
+        let said = error.to_string();
+        assert!(said.starts_with("dccp: kernel has no DCCP (socket: "), "{said}");
+        assert!(said.contains("Linux has had up to 6.15"), "{said}");
+    }
+
+    #[test]
+    fn a_congestion_control_has_its_number() {
+        assert_eq!((ccid("ccid2"), ccid("ccid3"), ccid("reno")), (Some(2), Some(3), None));
+    }
+
+    /// `DHRC` is what goes over the wire, whatever the host's byte order.
+    #[test]
+    fn the_service_is_in_network_order() {
+        assert_eq!(&SERVICE.to_ne_bytes(), b"DHRC");
+    }
+}

@@ -267,7 +267,9 @@ struct Association {
 }
 
 impl Association {
-    /// What the kernel counted (`struct sctp_assoc_stats`): packets, and chunks that went again.
+    /// What the kernel counted (`struct sctp_assoc_stats`): packets with data, and chunks that went again.
+    /// It counts packets of all kinds, and chunks, of which a packet may hold several; there are no more with
+    /// data than of either.
     fn counts(&self) -> Option<(u64, u64)> {
         // The association's number, an address of 128 bytes aligned to 8, and 15 counters of two words.
         const FIRST: usize = 2 + 32;
@@ -280,7 +282,8 @@ impl Association {
             let [e, f, g, h] = high.to_ne_bytes();
             u64::from_ne_bytes([a, b, c, d, e, f, g, h])
         };
-        (got == WORDS).then(|| (counter(3), counter(5)))
+        let (packets, again, chunks) = (counter(3), counter(5), counter(9) + counter(11));
+        (got == WORDS).then(|| (packets.saturating_sub(again).min(chunks), again))
     }
 }
 
@@ -357,9 +360,30 @@ impl Messenger for Association {
                 transport_bytes: HEADERS,
                 framing_bytes: 0,
                 mtu: self.mtu.map(|mtu| mtu as u64),
-                packets: counts.map(|(packets, again)| packets.saturating_sub(again)),
+                packets: counts.map(|(packets, _)| packets),
             }),
             ..ConnStats::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `struct sctp_initmsg` has them: four half words, one after the other.
+    #[test]
+    fn half_words_keep_their_order_in_memory() {
+        let bytes: Vec<u8> = halves([1, 2, 3, 4]).iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let want: Vec<u8> = [1u16, 2, 3, 4].iter().flat_map(|half| half.to_ne_bytes()).collect();
+        assert_eq!(bytes, want);
+    }
+
+    #[test]
+    fn a_kernel_without_it_is_told_apart() {
+        let Err(error) = Sctp.check() else { return };
+        let said = error.to_string();
+        assert!(said.starts_with("sctp: kernel has no SCTP (socket: "), "{said}");
+        assert!(said.ends_with("); sctp-udp works"), "{said}");
     }
 }
