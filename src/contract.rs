@@ -157,6 +157,8 @@ pub enum PeerKind {
 pub enum Reach {
     /// Any IP path.
     Network,
+    /// Any IP path to a far end that listens itself: a server hands over TCP and UDP only.
+    Path,
     /// One machine only.
     Machine,
     /// One process only: tests, and models in virtual time.

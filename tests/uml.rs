@@ -5,6 +5,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A test that is skipped says why.
 
+#[path = "uml/transports.rs"]
+mod transports;
+#[path = "common/uml.rs"]
+mod uml;
+
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -21,67 +26,29 @@ use deadheat::path::network::{
 use deadheat::time::Nanos;
 use deadheat::units::BitRate;
 
+use uml::{boot, boots, can};
+
 /// Set where the test runs inside the kernel that it has booted.
 const INSIDE: &str = "DEADHEAT_TEST_UML";
 
 const NEAR: [&str; 2] = ["198.18.0.1", "2001:db8::1"];
 const FAR: [&str; 2] = ["198.18.0.2", "2001:db8::2"];
 
-/// Whether a program is there.
-fn has(program: &str) -> bool {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    path.split(':').any(|folder| std::path::Path::new(folder).join(program).exists())
-}
-
-fn can(programs: &[&str]) -> bool {
-    // SAFETY: geteuid has no preconditions.
-    if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: network namespaces need root");
-        return false;
-    }
-    let missing = programs.iter().find(|program| !has(program));
-    if let Some(missing) = missing {
-        println!("skipped: `{missing}` is not installed (make test installs it where it can)");
-    }
-    missing.is_none()
-}
-
-/// Whether this CPU has the tile registers of AMX, which Linux 6.1 in user mode cannot keep: it ends in
-/// `put_fp_registers` before its first process runs.
-fn has_large_registers() -> bool {
-    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let has = cpus.split_whitespace().any(|flag| flag == "amx_tile");
-    if has {
-        println!("skipped: a kernel in user mode cannot keep this CPU's AMX registers");
-    }
-    has
-}
-
-/// Runs a command in a kernel of its own; answers what it printed, and that it succeeded.
-fn boot(command: &[&str]) -> String {
-    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/uml.sh"))
-        .args(["-t", "240", "-m", "sch_codel", "-m", "sch_pie"])
-        .args(command)
-        .output()
-        .unwrap();
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{:?}\n{out}\n{err}", output.status.code());
-    format!("{out}{err}")
-}
-
 #[test]
 fn netem_does_what_a_path_says() {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
-    if !can(&["linux.uml", "ip", "tc", "modinfo"]) || has_large_registers() {
+    if !can(&["tc"]) || !boots() {
         return;
     }
     let own = std::env::current_exe().unwrap();
     let variable = format!("{INSIDE}=1");
     let name = "netem_does_what_a_path_says";
-    let said = boot(&["env", &variable, own.to_str().unwrap(), "--exact", name, "--nocapture"]);
+    let said = boot(
+        &["sch_codel", "sch_pie"],
+        &["env", &variable, own.to_str().unwrap(), "--exact", name, "--nocapture"],
+    );
     // Each part says when it is through, so that none can be left out unnoticed.
     for part in ["delays", "losses", "rates", "segments", "words", "seeds", "commands"] {
         assert!(said.contains(&format!("{part} hold")), "{said}");

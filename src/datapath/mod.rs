@@ -7,6 +7,7 @@ pub mod buffer;
 mod call;
 pub mod channel;
 pub(crate) mod checksum;
+pub mod control;
 pub mod cpu;
 pub mod datagram;
 pub mod drain;

@@ -200,6 +200,34 @@ fn discovery_word(value: libc::c_int) -> &'static str {
     }
 }
 
+/// The options of UDP-Lite sockets (udplite(7)), which the C library does not have.
+const SEND_COVERAGE: libc::c_int = 10;
+const RECEIVE_COVERAGE: libc::c_int = 11;
+
+/// Has the checksum of a UDP-Lite socket cover so many bytes from the start of its header on, and asks for
+/// as many of what arrives. Without a number it covers all, and anything is taken.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn cover(socket: &Socket, bytes: Option<Bytes>) -> Result<()> {
+    let Some(bytes) = bytes else { return Ok(()) };
+    let value = libc::c_int::try_from(bytes.0).unwrap_or(libc::c_int::MAX);
+    [SEND_COVERAGE, RECEIVE_COVERAGE]
+        .into_iter()
+        .try_for_each(|name| set_int(socket.as_fd(), libc::IPPROTO_UDPLITE, name, value))
+        .map_err(|e| Error::setup(format!("set the checksum's coverage to {bytes}"), e))
+}
+
+/// How many bytes the checksum of a UDP-Lite socket covers, of what is sent.
+pub fn coverage(socket: &Socket) -> String {
+    let mut value = [0];
+    match get(socket.as_fd(), libc::IPPROTO_UDPLITE, SEND_COVERAGE, &mut value) {
+        Some(1) if value[0] == 0 => "all".to_owned(),
+        Some(1) => format!("{} B", value[0]),
+        _ => "unknown".to_owned(),
+    }
+}
+
 /// Whether a socket is of the IPv6 family.
 pub fn is_ipv6(socket: &Socket) -> bool {
     socket.local_addr().is_ok_and(|address| address.family() == libc::AF_INET6 as libc::sa_family_t)

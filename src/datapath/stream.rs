@@ -8,6 +8,7 @@ use socket2::Socket;
 
 use super::call;
 use super::channel::{Calls, Channel, Kind, done, interrupted};
+use super::control::{self, Arrived, Control};
 use super::patience::{ReceiveGuard, flag};
 use super::stamps::{Counts, Stamps};
 use crate::contract::{GUARD, Patience};
@@ -129,6 +130,44 @@ impl Counted {
             return done(stamps.recv(room, flags));
         }
         done(call::recv(self.socket.as_fd(), room, flags))
+    }
+}
+
+impl Counted {
+    /// One sendmsg(2) of a message with control messages beside it; otherwise as [`Counted::send`].
+    ///
+    /// # Errors
+    /// As [`Counted::send`].
+    #[inline]
+    pub fn send_beside(
+        &mut self,
+        bytes: &[u8],
+        control: &Control,
+        patience: Patience,
+    ) -> io::Result<Option<usize>> {
+        self.calls.send += 1;
+        let flags = libc::MSG_NOSIGNAL | flag(patience);
+        done(control::send(self.socket.as_fd(), bytes, control, flags))
+    }
+
+    /// One recvmsg(2) that looks for a control message of a level and type; otherwise as
+    /// [`Counted::receive`].
+    ///
+    /// # Errors
+    /// As [`Counted::receive`].
+    #[inline]
+    pub fn receive_beside<const N: usize>(
+        &mut self,
+        room: &mut [u8],
+        kind: (libc::c_int, libc::c_int),
+        patience: Patience,
+    ) -> io::Result<Option<Arrived<N>>> {
+        self.guard.suit(&self.socket, patience)?;
+        self.calls.receive += 1;
+        match control::receive(self.socket.as_fd(), room, kind, flag(patience)) {
+            Ok(arrived) => Ok(Some(arrived)),
+            Err(error) => done(Err(error)).map(|_| None),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::error::{Error, Result, unknown};
 use crate::figures::{Metric, Role};
 use crate::spec::{Key, Kind, Spec};
 use crate::time::Nanos;
-use crate::transport::{Contender, Effective, Info};
+use crate::transport::{Contender, Effective, Info, unserved};
 use crate::trial::placement::{Load, Placement};
 use crate::trial::sim::{self, Simulation};
 use crate::units::range;
@@ -293,14 +293,7 @@ impl Grid<'_> {
                 task.timeout()
             )));
         }
-        let elsewhere = self.request.elsewhere();
         let contender = Contender::parse(&spec.to_string())?;
-        match &self.simulation {
-            Some(simulation) => simulation.fits(&contender, &*task)?,
-            None => {
-                sim::needs_simulation(&contender).map_or(Ok(()), |why| Err(Error::usage(why)))?
-            }
-        }
         let info = contender.transport.info();
         let misfit = workload::misfit(&*task, &info.guarantees, info.peer);
         if let (Some(why), false) = (&misfit, self.may_sit_out()) {
@@ -309,7 +302,7 @@ impl Grid<'_> {
                 contender.spec
             )));
         }
-        reaches(&contender, elsewhere)?;
+        self.check_way(&contender, &*task)?;
         self.check_load(&*task)?;
         Ok(Runs { contender, task, workload: whole, placement, misfit })
     }
@@ -332,17 +325,26 @@ impl Grid<'_> {
         }
         let contender = Contender::parse(&load.contender)?;
         let bulk = workload::parse(&load.workload)?;
-        match &self.simulation {
-            Some(simulation) => simulation.fits(&contender, &*bulk)?,
-            None => {
-                sim::needs_simulation(&contender).map_or(Ok(()), |why| Err(Error::usage(why)))?
-            }
-        }
         let info = contender.transport.info();
         if let Some(why) = workload::misfit(&*bulk, &info.guarantees, info.peer) {
             return Err(Error::usage(format!("load={}: {why}", load.contender)));
         }
-        reaches(&contender, self.request.elsewhere())
+        self.check_way(&contender, &*bulk)
+    }
+
+    /// Whether a contender gets from here to the far end: in virtual time, or on a real path.
+    fn check_way(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
+        match &self.simulation {
+            Some(simulation) => simulation.fits(contender, task)?,
+            None => {
+                sim::needs_simulation(contender).map_or(Ok(()), |why| Err(Error::usage(why)))?
+            }
+        }
+        let info = contender.transport.info();
+        if self.request.to.is_some() && info.reach == Reach::Path {
+            return Err(Error::usage(unserved(info.id)));
+        }
+        reaches(contender, self.request.elsewhere())
     }
 
     /// Without factors every contender must run. With them every contender and every level must run
@@ -402,7 +404,7 @@ fn compared(task: &dyn Task) -> Vec<Metric> {
 fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
     let (typed, info) = (&contender.spec, contender.transport.info());
     match (elsewhere, info.reach) {
-        (_, Reach::Network) | (None, Reach::Machine) => Ok(()),
+        (_, Reach::Network | Reach::Path) | (None, Reach::Machine) => Ok(()),
         (Some(_), Reach::Process) => Ok(()),
         (Some(host), Reach::Machine) => Err(Error::usage(format!(
             "`{typed}` does not leave its host and cannot reach {host}; race it on loopback, \

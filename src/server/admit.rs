@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::contract::{Reach, Side};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
-use crate::transport::{Contender, Endpoint};
+use crate::transport::{Contender, Endpoint, unserved};
 use crate::trial::control::{AgentPlan, Limits};
 use crate::trial::means::NO_FILES;
 use crate::units::{BitRate, Bytes};
@@ -113,6 +113,9 @@ impl Demand {
     }
 
     fn check(&self, limits: &Limits, cpus: &[usize]) -> Result<()> {
+        if self.reach == Reach::Path {
+            return Err(Error::usage(unserved(self.transport)));
+        }
         if self.reach != Reach::Network {
             return Err(Error::usage(format!(
                 "{} does not leave its machine; race it without --to",

@@ -12,18 +12,31 @@
 //! (`compute_score` in net/ipv4/udp.c), so the port stays free for further flows.
 
 use std::io;
-use std::mem::size_of;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 
-use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::door::{Door, HandOver, Handed, readable};
 use super::hello::{self, Hello, Token};
 use crate::datapath::datagram::{Binding, is_full, is_network_error};
-use crate::datapath::option::set_int;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
+
+mod destination;
+
+use destination::{announce_destination, at_port, receive_from};
+
+/// Which of the kernel's datagram protocols a flow is of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Variant {
+    /// The transport's name.
+    pub(super) id: &'static str,
+    /// Its name for people.
+    pub(super) label: &'static str,
+    /// For socket(2).
+    pub(super) protocol: Protocol,
+}
 
 /// How long the far end waits in silence for a welcome to be confirmed. A near end that has not
 /// heard it says hello again every 400 ms, so two in a row must be lost to be mistaken for a
@@ -115,12 +128,13 @@ pub(super) fn knock(
     }
 }
 
-/// Opens a connection of UDP datagrams to `to`: a fresh socket, prepared by `prepare`, and how long
+/// Opens a connection of datagrams to `to`: a fresh socket, prepared by `prepare`, and how long
 /// the welcome took.
 ///
 /// # Errors
 /// [`Error::Blocked`] with the evidence where no welcome came, or the failed operation.
 pub(super) fn dial(
+    variant: Variant,
     to: SocketAddr,
     hello: Hello,
     timeout: Nanos,
@@ -129,8 +143,10 @@ pub(super) fn dial(
 ) -> Result<(Socket, Nanos)> {
     let to = canonical(to);
     let address = SockAddr::from(to);
-    let failed = |source| Error::setup(format!("open a UDP socket to {to}"), source);
-    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, None).map_err(failed)?;
+    let Variant { label, protocol, .. } = variant;
+    let failed = |source| Error::setup(format!("open a {label} socket to {to}"), source);
+    let socket =
+        Socket::new(Domain::for_address(to), Type::DGRAM, Some(protocol)).map_err(failed)?;
     prepare(&socket)?;
     if binding == Binding::Connected {
         socket.connect(&address).map_err(failed)?;
@@ -155,8 +171,8 @@ pub(super) fn dial(
         }
         Err(Unanswered::Failed(source)) => Err(Error::setup(format!("say hello to {to}"), source)),
         Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
-            "{}; control over TCP works, so a firewall or NAT drops UDP",
-            silence.tell(&format!("UDP hellos of {} B", hello::LEN), &to.to_string())
+            "{}; control over TCP works, so a firewall or NAT drops {label}",
+            silence.tell(&format!("{label} hellos of {} B", hello::LEN), &to.to_string())
         ))),
     }
 }
@@ -166,6 +182,8 @@ pub(super) fn dial(
 enum Heard {
     /// A datagram as long as a hello.
     Exactly([u8; hello::LEN]),
+    /// An empty datagram, or the end of a connection that has one.
+    Nothing,
     /// Anything else.
     Other,
 }
@@ -188,7 +206,20 @@ fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
             exact.copy_from_slice(&bytes[..hello::LEN]);
             Ok(Heard::Exactly(exact))
         }
+        Ok(0) => Ok(Heard::Nothing),
         Ok(_) => Ok(Heard::Other),
+    }
+}
+
+/// Reads one datagram of a connected socket without waiting; whether it is the answer.
+///
+/// # Errors
+/// What recv(2) says, and `UnexpectedEof` where the peer has ended the connection, as one of UDP cannot.
+pub(super) fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Result<bool> {
+    match read(socket, 0)? {
+        Heard::Exactly(bytes) => Ok(bytes == *answer),
+        Heard::Nothing => Err(io::ErrorKind::UnexpectedEof.into()),
+        Heard::Other => Ok(false),
     }
 }
 
@@ -228,9 +259,10 @@ pub(super) struct Guest {
     pub(super) peer: SocketAddr,
 }
 
-/// Lets flows of UDP datagrams in that present the token.
+/// Lets flows of datagrams in that present the token.
 #[derive(Debug)]
 pub(super) struct Gate {
+    variant: Variant,
     from: Way,
     at: SocketAddr,
     token: Token,
@@ -258,18 +290,19 @@ impl Gate {
     ///
     /// # Errors
     /// The failed operation with its address.
-    pub(super) fn open(at: SocketAddr, token: Token, door: Door) -> Result<Gate> {
+    pub(super) fn open(variant: Variant, at: SocketAddr, token: Token, door: Door) -> Result<Gate> {
         let (from, at) = match door {
             Door::Handed(hand_over) => (Way::Handed(hand_over), at),
             Door::Own => {
-                let failed = |source| Error::setup(format!("listen on {at} (UDP)"), source);
-                let socket = bound(at).map_err(failed)?;
+                let failed =
+                    |source| Error::setup(format!("listen on {at} ({})", variant.label), source);
+                let socket = bound(variant, at).map_err(failed)?;
                 announce_destination(&socket, at).map_err(failed)?;
                 let at = local_of(&socket).map_err(failed)?;
                 (Way::Own(socket), at)
             }
         };
-        Ok(Gate { from, at, token, met: Vec::new(), strangers: 0 })
+        Ok(Gate { variant, from, at, token, met: Vec::new(), strangers: 0 })
     }
 
     /// The address to dial.
@@ -287,19 +320,19 @@ impl Gate {
         timeout: Nanos,
         prepare: &dyn Fn(&Socket) -> Result<()>,
     ) -> Result<Guest> {
-        let start = Monotonic.now();
-        let deadline = start + timeout;
+        let label = self.variant.label;
+        let deadline = Monotonic.now() + timeout;
         loop {
             let now = Monotonic.now();
             let call = self.listen(deadline - now).map_err(|source| {
-                Error::setup(format!("wait for hellos on {} (UDP)", self.at), source)
+                Error::setup(format!("wait for hellos on {} ({label})", self.at), source)
             })?;
             let Some(Call { flow, local, peer }) = call else {
                 if Monotonic.now() < deadline {
                     continue;
                 }
                 return Err(Error::blocked(format!(
-                    "no UDP hello with this trial's token reached {} within {timeout}; {} other \
+                    "no {label} hello with this trial's token reached {} within {timeout}; {} other \
                      datagrams did",
                     self.at, self.strangers
                 )));
@@ -308,10 +341,10 @@ impl Gate {
                 continue;
             }
             let hello = Hello { token: self.token, flow };
-            let socket = answer(local, peer, prepare)?;
+            let socket = answer(self.variant, local, peer, prepare)?;
             self.met.push((flow, peer));
             settle(&socket, &hello, deadline).map_err(|source| {
-                Error::setup(format!("welcome {peer} from {local} (UDP)"), source)
+                Error::setup(format!("welcome {peer} from {local} ({label})"), source)
             })?;
             return Ok(Guest { hello, socket, peer });
         }
@@ -358,12 +391,14 @@ impl Gate {
 
 /// A socket for one flow, on the address its hello came to.
 fn answer(
+    variant: Variant,
     local: SocketAddr,
     peer: SocketAddr,
     prepare: &dyn Fn(&Socket) -> Result<()>,
 ) -> Result<Socket> {
-    let failed = |source| Error::setup(format!("open a UDP socket from {local} to {peer}"), source);
-    let socket = bound(local).map_err(failed)?;
+    let what = || format!("open a {} socket from {local} to {peer}", variant.label);
+    let failed = |source| Error::setup(what(), source);
+    let socket = bound(variant, local).map_err(failed)?;
     prepare(&socket)?;
     socket.connect(&peer.into()).map_err(failed)?;
     // Between bind and connect, hellos of other flows may have come here; they will be repeated.
@@ -373,7 +408,10 @@ fn answer(
 
 /// Welcomes the peer until it confirms, sends data, or has been silent for so long that it must
 /// have heard.
-fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
+///
+/// # Errors
+/// What send(2) and recv(2) say, but for what the network said of an earlier datagram.
+pub(super) fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
     let (question, welcome) = (hello.encode(), hello.encode_welcome());
     let mut since = Monotonic.now();
     let send = || match socket.send_with_flags(&welcome, libc::MSG_DONTWAIT) {
@@ -409,19 +447,11 @@ fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
 
 /// A bound socket that shares its address with the sockets of its flows (socket(7),
 /// `SO_REUSEADDR`; every one of them must have it).
-fn bound(at: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+fn bound(variant: Variant, at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(variant.protocol))?;
     socket.set_reuse_address(true)?;
     socket.bind(&at.into())?;
     Ok(socket)
-}
-
-/// Has the kernel say to which address each datagram was sent (ip(7) `IP_PKTINFO`, RFC 3542).
-fn announce_destination(socket: &Socket, at: SocketAddr) -> io::Result<()> {
-    match at {
-        SocketAddr::V4(_) => set_int(socket.as_fd(), libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
-        SocketAddr::V6(_) => set_int(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
-    }
 }
 
 fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
@@ -436,88 +466,18 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The address a datagram was sent to, and the interface it came by.
-#[derive(Debug, Clone, Copy)]
-struct Destination {
-    ip: IpAddr,
-    interface: u32,
-}
-
-fn at_port(to: Destination, port: u16) -> SocketAddr {
-    match to.ip {
-        IpAddr::V6(ip) if ip.is_unicast_link_local() => {
-            SocketAddrV6::new(ip, port, 0, to.interface).into()
-        }
-        ip => SocketAddr::new(ip, port),
-    }
-}
-
-#[repr(align(8))]
-struct Control([u8; 128]);
-
-/// Receives one datagram: its length, where it came from, and where it was sent to.
-fn receive_from(
-    socket: &Socket,
-    into: &mut [u8],
-) -> io::Result<(usize, Option<SocketAddr>, Option<Destination>)> {
-    let mut iov = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let mut control = Control([0; 128]);
-    let mut from = SockAddrStorage::zeroed();
-    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_name = (&raw mut from).cast();
-    header.msg_namelen = size_of::<SockAddrStorage>() as libc::socklen_t;
-    header.msg_iov = &mut iov;
-    header.msg_iovlen = 1;
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = control.0.len() as _;
-    // SAFETY: `header` points to buffers that outlive the call.
-    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, libc::MSG_DONTWAIT) };
-    let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-    // SAFETY: the kernel wrote an address of `msg_namelen` bytes into `from`.
-    let from = unsafe { SockAddr::new(from, header.msg_namelen) }.as_socket();
-    Ok((got, from, destination(&header)))
-}
-
-fn destination(header: &libc::msghdr) -> Option<Destination> {
-    // SAFETY: the kernel filled in the control buffer that `header` describes; the messages carry
-    // an in_pktinfo (ip(7)) or in6_pktinfo (RFC 3542) each.
-    unsafe {
-        let cmsg = libc::CMSG_FIRSTHDR(header);
-        if cmsg.is_null() {
-            return None;
-        }
-        match ((*cmsg).cmsg_level, (*cmsg).cmsg_type) {
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                let info = libc::CMSG_DATA(cmsg).cast::<libc::in_pktinfo>().read_unaligned();
-                Some(Destination {
-                    ip: IpAddr::V4(u32::from_be(info.ipi_addr.s_addr).into()),
-                    interface: u32::try_from(info.ipi_ifindex).unwrap_or(0),
-                })
-            }
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                let info = libc::CMSG_DATA(cmsg).cast::<libc::in6_pktinfo>().read_unaligned();
-                Some(Destination {
-                    ip: IpAddr::V6(info.ipi6_addr.s6_addr.into()),
-                    interface: info.ipi6_ifindex as u32,
-                })
-            }
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
 
     use super::*;
+    use crate::transport::udp::UDP;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 2 };
     const SECOND: Nanos = Nanos::from_secs(1);
 
     fn gate(at: &str) -> Gate {
-        Gate::open(at.parse().unwrap(), HELLO.token, Door::Own).unwrap()
+        Gate::open(UDP, at.parse().unwrap(), HELLO.token, Door::Own).unwrap()
     }
 
     fn accept(gate: &mut Gate) -> Result<Guest> {
@@ -542,7 +502,7 @@ mod tests {
             let mut gate = gate(listen);
             let to = SocketAddr::new(dialed.parse().unwrap(), gate.at().port());
             let near = std::thread::spawn(move || {
-                dial(to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
+                dial(UDP, to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
             });
             let far = accept(&mut gate).unwrap();
             let (near, took) = near.join().unwrap();
@@ -615,12 +575,12 @@ mod tests {
 
     #[test]
     fn a_handed_over_flow_shares_the_servers_port() {
-        let server = bound("127.0.0.1:0".parse().unwrap()).unwrap();
+        let server = bound(UDP, "127.0.0.1:0".parse().unwrap()).unwrap();
         let local = local_of(&server).unwrap();
         let (give, take) = HandOver::pair().unwrap();
-        let mut gate = Gate::open(local, HELLO.token, Door::Handed(take)).unwrap();
+        let mut gate = Gate::open(UDP, local, HELLO.token, Door::Handed(take)).unwrap();
         let near = std::thread::spawn(move || {
-            dial(local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().0
+            dial(UDP, local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().0
         });
         let mut bytes = [0; 24];
         assert!(readable(server.as_fd(), SECOND).unwrap());
@@ -641,13 +601,13 @@ mod tests {
         let to = deaf.local_addr().unwrap();
         let short = Nanos::from_millis(120);
         let error =
-            dial(to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
+            dial(UDP, to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.starts_with("blocked: sent "), "{error}");
         assert!(error.contains(&format!("UDP hellos of 24 B to {to} over 1")), "{error}");
         assert!(error.contains("no network error either"), "{error}");
         drop(deaf);
         let error =
-            dial(to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
+            dial(UDP, to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.contains("network errors, the last: Connection refused"), "{error}");
     }
 }

@@ -118,16 +118,8 @@ impl<F: Flavour> StreamListener<F> {
         flavour: F,
         largest_message: usize,
     ) -> Result<Self> {
-        socket
-            .listen(BACKLOG)
-            .and_then(|()| socket.set_nonblocking(true))
-            .map_err(|e| Error::setup(format!("listen on {endpoint}"), e))?;
         Ok(StreamListener {
-            entrance: Entrance::Own(Lobby {
-                socket,
-                visitors: Vec::with_capacity(ROOM),
-                seen: Seen::default(),
-            }),
+            entrance: Entrance::Own(Lobby::open(socket, &endpoint)?),
             endpoint,
             token,
             flavour,
@@ -162,10 +154,9 @@ impl<F: Flavour> Listener for StreamListener<F> {
         let deadline = Monotonic.now() + timeout;
         loop {
             let (flow, socket) = match &mut self.entrance {
-                Entrance::Own(lobby) => lobby
-                    .admit(self.token, deadline, patience(timeout))
-                    .map_err(|e| Error::setup(format!("accept on {}", self.endpoint), e))?
-                    .ok_or_else(|| lobby.nobody(&self.endpoint, timeout))?,
+                Entrance::Own(lobby) => {
+                    lobby.next(self.token, &self.endpoint, deadline, timeout)?
+                }
                 Entrance::Handed(door) => take(door, &self.endpoint, deadline, timeout)?,
             };
             self.flavour.apply(&socket)?;
@@ -219,7 +210,7 @@ fn take(
 }
 
 /// A listening socket and those who have come in and not yet said who they are.
-struct Lobby {
+pub(super) struct Lobby {
     socket: Socket,
     visitors: Vec<Visitor>,
     seen: Seen,
@@ -247,6 +238,34 @@ enum Said {
 }
 
 impl Lobby {
+    /// Listens on `socket`, which is bound to `endpoint`.
+    ///
+    /// # Errors
+    /// The failed operation with its address.
+    pub(super) fn open(socket: Socket, endpoint: &Endpoint) -> Result<Lobby> {
+        socket
+            .listen(BACKLOG)
+            .and_then(|()| socket.set_nonblocking(true))
+            .map_err(|e| Error::setup(format!("listen on {endpoint}"), e))?;
+        Ok(Lobby { socket, visitors: Vec::with_capacity(ROOM), seen: Seen::default() })
+    }
+
+    /// The next connection with `token`: its flow and its socket, which is not yet welcomed.
+    ///
+    /// # Errors
+    /// [`Error::Blocked`] with what was seen where none came until `deadline`, after `timeout`.
+    pub(super) fn next(
+        &mut self,
+        token: Token,
+        endpoint: &Endpoint,
+        deadline: Nanos,
+        timeout: Nanos,
+    ) -> Result<(u16, Socket)> {
+        self.admit(token, deadline, patience(timeout))
+            .map_err(|e| Error::setup(format!("accept on {endpoint}"), e))?
+            .ok_or_else(|| self.nobody(endpoint, timeout))
+    }
+
     /// The next connection with `token`, or `None` at the deadline.
     fn admit(
         &mut self,

@@ -33,6 +33,7 @@ macro_rules! or_uring {
 }
 
 mod arq;
+mod dccp;
 pub mod door;
 mod frame;
 pub mod hello;
@@ -42,16 +43,19 @@ mod kcp;
 mod knock;
 mod lobby;
 pub mod mem;
+mod messages;
 mod mptcp;
 pub mod options;
 mod pipe;
 mod quic;
+mod sctp;
 mod sctp_udp;
 mod sim_datagram;
 mod stream;
 mod tcp;
 mod tls;
 mod udp;
+mod udplite;
 mod unix;
 mod unixgram;
 pub mod userspace;
@@ -68,6 +72,9 @@ pub const ALL: &[&dyn Transport] = &[
     &mptcp::Mptcp,
     &tls::Tls,
     &udp::Udp,
+    &udplite::UdpLite,
+    &sctp::Sctp,
+    &dccp::Dccp,
     &icmp::Icmp,
     &unix::UnixStream,
     &unixgram::UnixDatagram,
@@ -337,6 +344,22 @@ pub trait Conn: Send {
     /// call, no allocation.
     fn view(&self) -> Option<TcpView> {
         None
+    }
+}
+
+/// Why the transport `id` cannot be raced to a server.
+pub fn unserved(id: &str) -> String {
+    format!(
+        "`{id}` needs a port of its own at the far end, and a server hands over TCP and UDP only; race it on \
+         loopback or with --path, without --to"
+    )
+}
+
+/// Refuses connections from a server, which has none of this transport.
+fn refuse_server(door: &Door, id: &str) -> Result<()> {
+    match door {
+        Door::Own => Ok(()),
+        Door::Handed(_) => Err(Error::unsupported(id, unserved(id))),
     }
 }
 

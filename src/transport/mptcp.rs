@@ -65,7 +65,7 @@ const KEYS: &[Key] = &[
     },
 ];
 
-const MPTCP: Variant = Variant { id: "mptcp", protocol: Protocol::MPTCP };
+const MPTCP: Variant = Variant { id: "mptcp", protocol: Protocol::MPTCP, ..tcp::TCP };
 
 impl Transport for Mptcp {
     fn info(&self) -> &'static Info {

@@ -77,9 +77,17 @@ pub(super) const DF: Meaning = Meaning::always(
     "df",
     "a message over the path MTU is refused with it, and may travel in fragments without it",
 );
+pub(super) const COVERAGE: Meaning = Meaning::always(
+    "coverage",
+    "what the checksum does not cover arrives damaged where it would have been dropped, and costs no sum",
+);
 pub(super) const PATH_MTU: Meaning = Meaning::where_asked(
     "path_mtu",
     "it decides which messages travel in fragments, of which one lost loses the message",
+);
+pub(super) const TXQLEN: Meaning = Meaning::always(
+    "txqlen",
+    "packets that wait for congestion control delay those behind them, and without any it idles",
 );
 pub(super) const SOCKET: Meaning = Meaning::always(
     "socket",

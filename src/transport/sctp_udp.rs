@@ -14,6 +14,7 @@ use sctp_proto::{
     Payload, PayloadProtocolIdentifier, ReliabilityType, ServerConfig, TransportConfig,
 };
 
+use super::sctp::CC;
 use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
@@ -348,7 +349,7 @@ impl Protocol for End {
 
     fn effective(&self) -> Effective {
         told([
-            ("cc", "sctp".to_owned()),
+            ("cc", CC.to_owned()),
             ("window", format!("{} B", self.window)),
             ("min-rto", format!("{} ms", self.min_rto)),
             ("mtu", format!("{} B", self.mtu)),

@@ -170,16 +170,22 @@ impl Transport for Tcp {
     }
 }
 
-/// Which of the kernel's TCPs a socket is of.
+/// Which of the kernel's protocols with connections a socket is of.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variant {
     /// The transport's name.
     pub(super) id: &'static str,
     /// For socket(2).
+    pub(super) kind: Type,
+    /// For socket(2), too.
     pub(super) protocol: Protocol,
+    /// The packet that asks for a connection.
+    pub(super) request: &'static str,
 }
 
-const TCP: Variant = Variant { id: "tcp", protocol: Protocol::TCP };
+/// The plain one.
+pub(super) const TCP: Variant =
+    Variant { id: "tcp", kind: Type::STREAM, protocol: Protocol::TCP, request: "SYN" };
 
 /// Whether this host gives a socket of a variant.
 ///
@@ -193,7 +199,7 @@ pub(super) fn check(variant: Variant) -> Result<()> {
 
 /// A socket of either family: a host may have IPv6 only.
 pub(super) fn any(variant: Variant) -> io::Result<Socket> {
-    let open = |domain| Socket::new(domain, Type::STREAM, Some(variant.protocol));
+    let open = |domain| Socket::new(domain, variant.kind, Some(variant.protocol));
     open(Domain::IPV4).or_else(|_| open(Domain::IPV6))
 }
 
@@ -206,20 +212,32 @@ pub(super) fn dial<F: Flavour>(
     dial: &Dial<'_>,
     flavour: F,
 ) -> Result<Box<dyn Conn>> {
-    let address = ip(variant, dial.to)?;
-    let socket = open(variant, address)?;
-    flavour.apply(&socket)?;
-    let began = Monotonic.now();
-    let deadline = began + dial.timeout;
-    socket
-        .connect_timeout(&SockAddr::from(address), dial.timeout.into())
-        .map_err(|e| unreached(variant, dial, e))?;
-    let connect_ns = (Monotonic.now() - began).0;
+    let deadline = Monotonic.now() + dial.timeout;
+    let (socket, connect_ns) = connect(variant, dial, |socket| flavour.apply(socket))?;
     flavour.connected(&socket)?;
     present(&socket, &dial.hello, dial.to, deadline)?;
     StreamConn::new(socket, Side::Near, flavour, dial.largest_message, connect_ns)
         .map(|conn| Box::new(conn) as Box<dyn Conn>)
-        .map_err(|e| Error::setup(format!("set up a connection to {address}"), e))
+        .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
+}
+
+/// A connected socket, and how long connecting took in nanoseconds.
+///
+/// # Errors
+/// As [`Transport::dial`].
+pub(super) fn connect(
+    variant: Variant,
+    dial: &Dial<'_>,
+    apply: impl FnOnce(&Socket) -> Result<()>,
+) -> Result<(Socket, u64)> {
+    let address = ip(variant, dial.to)?;
+    let socket = open(variant, address)?;
+    apply(&socket)?;
+    let began = Monotonic.now();
+    socket
+        .connect_timeout(&SockAddr::from(address), dial.timeout.into())
+        .map_err(|e| unreached(variant, dial, e))?;
+    Ok((socket, (Monotonic.now() - began).0))
 }
 
 /// A far end.
@@ -238,19 +256,35 @@ pub(super) fn listen<F: Flavour>(
         let listener = StreamListener::handed(door, at, listen.token, flavour, largest);
         return Ok(Box::new(listener));
     }
+    let (socket, at) = bind(variant, address, |socket| flavour.apply(socket))?;
+    let listener = StreamListener::own(socket, at, listen.token, flavour, largest)?;
+    Ok(Box::new(listener))
+}
+
+/// A socket bound to an address, and that address.
+///
+/// # Errors
+/// As [`Transport::listen`].
+pub(super) fn bind(
+    variant: Variant,
+    address: SocketAddr,
+    apply: impl FnOnce(&Socket) -> Result<()>,
+) -> Result<(Socket, Endpoint)> {
     let socket = open(variant, address)?;
-    flavour.apply(&socket)?;
+    apply(&socket)?;
     let bound = socket
         .set_reuse_address(true)
         .and_then(|()| socket.bind(&address.into()))
         .and_then(|()| socket.local_addr())
         .map_err(|e| bind_failed(variant, address, e))?;
-    let at = Endpoint::Ip(bound.as_socket().unwrap_or(address));
-    let listener = StreamListener::own(socket, at, listen.token, flavour, largest)?;
-    Ok(Box::new(listener))
+    Ok((socket, Endpoint::Ip(bound.as_socket().unwrap_or(address))))
 }
 
-fn ip(variant: Variant, endpoint: &Endpoint) -> Result<SocketAddr> {
+/// The address of an endpoint.
+///
+/// # Errors
+/// [`Error::Usage`] for any other endpoint.
+pub(super) fn ip(variant: Variant, endpoint: &Endpoint) -> Result<SocketAddr> {
     match endpoint {
         Endpoint::Ip(address) => Ok(*address),
         other => Err(not_ip(variant.id, other)),
@@ -258,7 +292,7 @@ fn ip(variant: Variant, endpoint: &Endpoint) -> Result<SocketAddr> {
 }
 
 fn open(variant: Variant, address: SocketAddr) -> Result<Socket> {
-    Socket::new(Domain::for_address(address), Type::STREAM, Some(variant.protocol))
+    Socket::new(Domain::for_address(address), variant.kind, Some(variant.protocol))
         .map_err(|e| Error::setup(format!("open a {} socket for {address}", variant.id), e))
 }
 
@@ -273,14 +307,14 @@ fn bind_failed(variant: Variant, address: SocketAddr, error: io::Error) -> Error
 }
 
 fn unreached(variant: Variant, dial: &Dial<'_>, error: io::Error) -> Error {
-    let (id, to) = (variant.id, dial.to);
+    let (Variant { id, request, .. }, to) = (variant, dial.to);
     match error.kind() {
         io::ErrorKind::TimedOut => Error::blocked(format!(
-            "sent SYNs to {id} {to} for {}; nothing came back",
+            "sent {request}s to {id} {to} for {}; nothing came back",
             dial.timeout
         )),
         io::ErrorKind::HostUnreachable => {
-            Error::blocked(format!("sent a SYN to {id} {to}; the network answered: {error}"))
+            Error::blocked(format!("sent {request} to {id} {to}; the network answered: {error}"))
         }
         io::ErrorKind::ConnectionRefused => Error::setup_advice(
             format!("connect to {id} {to}"),

@@ -77,7 +77,7 @@ const KEYS: &[Key] = &[
     },
 ];
 
-const TLS: Variant = Variant { id: "tls", protocol: socket2::Protocol::TCP };
+const TLS: Variant = Variant { id: "tls", ..tcp::TCP };
 
 impl Transport for Tls {
     fn info(&self) -> &'static Info {

@@ -8,9 +8,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use socket2::Protocol;
+
 use super::hello::{self, Hello};
-use super::knock::{self, Gate, Late};
-use super::options;
+use super::knock::{self, Gate, Late, Variant};
+use super::options::{self, COVERAGE};
 use super::*;
 use crate::contract::{Congestion, Ending, Framing, Service, Side};
 use crate::datapath::datagram::{
@@ -26,7 +28,7 @@ mod knobs;
 
 use knobs::{InUse, KEYS, Knobs};
 
-pub(super) use knobs::RCVBUF;
+pub(super) use knobs::{BATCH, CONNECTED, DF, RCVBUF, SNDBUF};
 
 /// The largest payload over IPv4: an IP packet of 65,535 bytes (RFC 791) less 20 for its header and
 /// 8 for that of UDP. IPv6 does not count its own header and so takes 65,527 (RFC 8200), but a
@@ -85,33 +87,52 @@ impl Transport for Udp {
         knobs::check(key, value)
     }
 
-    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let Endpoint::Ip(to) = dial.to else {
-            return Err(not_ip("udp", dial.to));
-        };
-        let knobs = Knobs::new(dial.knobs);
-        let engines = Engines::new(&knobs)?;
-        let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
-        let (socket, took) = knock::dial(*to, dial.hello, dial.timeout, knobs.binding, &prepare)?;
-        let socket = take_over(socket, *to, knobs.binding)
-            .map_err(|e| Error::setup(format!("set up a UDP socket to {to}"), e))?;
-        let largest = dial.largest_message;
-        let conn = UdpConn::new(socket, dial.hello, Side::Near, (knobs, engines), largest);
-        Ok(Box::new(UdpConn { connect: took, ..conn }))
+    fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        dial(UDP, to)
     }
 
-    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let Endpoint::Ip(at) = listen.at else {
-            return Err(not_ip("udp", listen.at));
-        };
-        let knobs = Knobs::new(listen.knobs);
-        Engines::new(&knobs)?;
-        Ok(Box::new(UdpListener {
-            gate: Gate::open(*at, listen.token, listen.door)?,
-            knobs,
-            largest_message: listen.largest_message,
-        }))
+    fn listen(&self, at: Listen<'_>) -> Result<Box<dyn Listener>> {
+        listen(UDP, at)
     }
+}
+
+/// The plain one.
+pub(super) const UDP: Variant = Variant { id: "udp", label: "UDP", protocol: Protocol::UDP };
+
+/// A near end.
+///
+/// # Errors
+/// As [`Transport::dial`].
+pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+    let Endpoint::Ip(to) = dial.to else {
+        return Err(not_ip(variant.id, dial.to));
+    };
+    let knobs = Knobs::new(variant, dial.knobs);
+    let engines = Engines::new(&knobs)?;
+    let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
+    let (hello, timeout, binding) = (dial.hello, dial.timeout, knobs.binding);
+    let (socket, took) = knock::dial(variant, *to, hello, timeout, binding, &prepare)?;
+    let socket = take_over(socket, *to, binding)
+        .map_err(|e| Error::setup(format!("set up a {} socket to {to}", variant.label), e))?;
+    let conn = UdpConn::new(socket, hello, Side::Near, (knobs, engines), dial.largest_message);
+    Ok(Box::new(UdpConn { connect: took, ..conn }))
+}
+
+/// A far end.
+///
+/// # Errors
+/// As [`Transport::listen`].
+pub(super) fn listen(variant: Variant, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+    let Endpoint::Ip(at) = listen.at else {
+        return Err(not_ip(variant.id, listen.at));
+    };
+    let knobs = Knobs::new(variant, listen.knobs);
+    Engines::new(&knobs)?;
+    Ok(Box::new(UdpListener {
+        gate: Gate::open(variant, *at, listen.token, listen.door)?,
+        knobs,
+        largest_message: listen.largest_message,
+    }))
 }
 
 /// Whether this host has UDP, for the transport `id`.
@@ -147,8 +168,9 @@ impl Listener for UdpListener {
         let knobs = self.knobs;
         let guest = self.gate.accept(timeout, &|socket| knobs.prepare(socket))?;
         let (hello, largest) = (guest.hello, self.largest_message);
+        let what = || format!("set up a {} socket on {}", knobs.variant.label, self.gate.at());
         let socket = take_over(guest.socket, guest.peer, knobs.binding)
-            .map_err(|e| Error::setup(format!("set up a UDP socket on {}", self.gate.at()), e))?;
+            .map_err(|e| Error::setup(what(), e))?;
         let engines = Engines::new(&knobs)?;
         let conn = UdpConn::new(socket, hello, Side::Far, (knobs, engines), largest);
         Ok((hello.flow, Box::new(conn)))
@@ -256,6 +278,7 @@ impl UdpConn {
             return error;
         }
         let packet = len as u64 + self.headers().in_each_packet();
+        let label = self.knobs.variant.label;
         let what = match (self.path_mtu(), self.knobs.df) {
             (Some(mtu), Some(df @ (Fragmenting::Refused | Fragmenting::Probed)))
                 if packet > mtu && len as u64 <= LARGEST =>
@@ -267,7 +290,7 @@ impl UdpConn {
                      and df={df} allows no fragments: send at most {most} B, or use df=off"
                 )
             }
-            _ => format!("a message of {len} B; UDP carries at most {LARGEST} B"),
+            _ => format!("a message of {len} B; {label} carries at most {LARGEST} B"),
         };
         io::Error::new(io::ErrorKind::InvalidInput, format!("{what} ({error})"))
     }
@@ -376,6 +399,9 @@ impl Conn for UdpConn {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
+        if self.knobs.variant.protocol == Protocol::UDPLITE {
+            shown.insert(COVERAGE.name.to_owned(), option::coverage(socket));
+        }
         if let Some(mtu) = self.path_mtu() {
             shown.insert("path_mtu".to_owned(), mtu.to_string());
         }

@@ -12,7 +12,7 @@ use crate::figures::path::PathFigures;
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::Token;
-use crate::transport::{Contender, Endpoint};
+use crate::transport::{Contender, Endpoint, unserved};
 use crate::workload::{NamedFile, Task};
 
 use super::EmulatedPath;
@@ -142,13 +142,16 @@ impl Agents {
     fn endpoint(&self, contender: &Contender) -> Result<Endpoint> {
         match (contender.transport.info().reach, &self.far) {
             (Reach::Machine, Far::Loopback(_)) => Ok(Endpoint::Unix(String::new())),
-            (Reach::Network, Far::Loopback(family)) => {
+            (Reach::Network | Reach::Path, Far::Loopback(family)) => {
                 Ok(Endpoint::Ip(SocketAddr::new(family.loopback(), 0)))
             }
-            (Reach::Network, Far::Emulated(path)) => {
+            (Reach::Network | Reach::Path, Far::Emulated(path)) => {
                 Ok(Endpoint::Ip(SocketAddr::new(path.far_address()?, 0)))
             }
             (Reach::Network, Far::Server { server, .. }) => Ok(Endpoint::Ip(server.address)),
+            (Reach::Path, Far::Server { .. }) => {
+                Err(Error::usage(unserved(contender.transport.info().id)))
+            }
             (Reach::Machine | Reach::Process, _) => Err(Error::usage(format!(
                 "{} reaches one host only; leave it out of a race to another, emulated or real",
                 contender.spec

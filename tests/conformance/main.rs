@@ -15,8 +15,11 @@ use deadheat::transport::door::{Door, HandOver};
 use deadheat::transport::hello::Hello;
 use deadheat::transport::{Contender, Endpoint, Progress};
 
+mod booted;
 mod paced;
 mod rig;
+#[path = "../common/uml.rs"]
+mod uml;
 
 use rig::*;
 
@@ -122,8 +125,8 @@ fn bulk_arrives_as_sent_both_ways() {
         let Ends { near, far } = connect(&contender, &at);
         let mut far = far.unwrap();
         let mut near = near;
-        bulk(&contender, &mut *near, &mut *far, BULK);
-        bulk(&contender, &mut *far, &mut *near, BULK);
+        bulk(&contender, &mut *near, &mut *far, a_lot());
+        bulk(&contender, &mut *far, &mut *near, a_lot());
     }
 }
 

@@ -105,6 +105,7 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
     }
     match reach {
         Reach::Network => {}
+        Reach::Path => words.push("not to a server"),
         Reach::Machine => words.push("on one machine only"),
         Reach::Process => words.push("on simulated paths only"),
     }

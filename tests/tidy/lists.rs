@@ -23,6 +23,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("knock", "how a flow of datagrams is opened"),
             ("lobby", "datagram peers that wait to be let in"),
             ("mem", "the fake: inside one process, for tests"),
+            ("messages", "what the kernel's protocols with connections and messages share"),
             ("options", "why options matter, and which may change"),
             ("stream", "what byte streams share"),
             ("userspace", "what protocols in user space share: the contract and its adapters"),

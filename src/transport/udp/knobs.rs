@@ -8,9 +8,10 @@ use socket2::Socket;
 use crate::datapath::datagram::{
     Binding, ReceiveEngine, SendEngine, probe_coalescing, probe_segmentation,
 };
-use crate::datapath::option::{Buffer, Fragmenting};
+use crate::datapath::option::{Buffer, Fragmenting, cover};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
+use crate::transport::knock::Variant;
 use crate::units::Bytes;
 
 /// Messages per call where nobody says otherwise.
@@ -41,31 +42,40 @@ pub(super) const KEYS: &[Key] = &[
             "; uring, to measure whether io_uring would help: one request fills up to 16 buffers"
         ),
     },
-    Key {
-        name: "batch",
-        kind: Kind::Count(1, 1024),
-        default: "",
-        doc: "most datagrams, or buffers with gso and gro, per sendmmsg or recvmmsg; not set: 64, \
-              and 8 for gro. The workload's call size bounds what is sent at once, too",
-    },
-    Key {
-        name: "connected",
-        kind: Kind::Switch,
-        default: "on",
-        doc: "on: the socket is connected to its peer; off: each call carries the address, and the \
-              kernel looks up the route each time",
-    },
-    Key {
-        name: "df",
-        kind: Kind::Choice(&["on", "off", "probe"]),
-        default: "",
-        doc: "whether packets may not be fragmented (IP_MTU_DISCOVER): on refuses messages over the \
-              path MTU, off lets hosts and routers cut, probe sets the bit and ignores the path MTU; \
-              not set: the host's way, which cuts what exceeds the path MTU here",
-    },
+    BATCH,
+    CONNECTED,
+    DF,
     RCVBUF,
     SNDBUF,
 ];
+
+/// The knob for how many go in a call.
+pub(in crate::transport) const BATCH: Key = Key {
+    name: "batch",
+    kind: Kind::Count(1, 1024),
+    default: "",
+    doc: "most datagrams, or buffers with gso and gro, per sendmmsg or recvmmsg; not set: 64, \
+          and 8 for gro. The workload's call size bounds what is sent at once, too",
+};
+
+/// The knob for how calls know the peer.
+pub(in crate::transport) const CONNECTED: Key = Key {
+    name: "connected",
+    kind: Kind::Switch,
+    default: "on",
+    doc: "on: the socket is connected to its peer; off: each call carries the address, and the \
+          kernel looks up the route each time",
+};
+
+/// The knob for fragments.
+pub(in crate::transport) const DF: Key = Key {
+    name: "df",
+    kind: Kind::Choice(&["on", "off", "probe"]),
+    default: "",
+    doc: "whether packets may not be fragmented (IP_MTU_DISCOVER): on refuses messages over the \
+          path MTU, off lets hosts and routers cut, probe sets the bit and ignores the path MTU; \
+          not set: the host's way, which cuts what exceeds the path MTU here",
+};
 
 /// The knob for the receive buffer. Not set by default: the host's own (`net.core.rmem_default`).
 pub(in crate::transport) const RCVBUF: Key = Key {
@@ -75,7 +85,8 @@ pub(in crate::transport) const RCVBUF: Key = Key {
     doc: "receive buffer (SO_RCVBUF; the kernel doubles it for its own overhead)",
 };
 
-const SNDBUF: Key = Key {
+/// The knob for the send buffer.
+pub(in crate::transport) const SNDBUF: Key = Key {
     name: "sndbuf",
     kind: Kind::Size(4_096, 1 << 29),
     default: "",
@@ -94,6 +105,9 @@ pub(super) enum Wish {
 /// The knobs as values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Knobs {
+    pub(super) variant: Variant,
+    /// Bytes that the checksum covers; all where nobody says otherwise, or it is not to be chosen.
+    pub(super) coverage: Option<Bytes>,
     pub(super) rcvbuf: Option<Bytes>,
     pub(super) sndbuf: Option<Bytes>,
     pub(super) io: (SendEngine, Wish),
@@ -104,11 +118,13 @@ pub(super) struct Knobs {
 }
 
 impl Knobs {
-    pub(super) fn new(settings: &Settings) -> Knobs {
+    pub(super) fn new(variant: Variant, settings: &Settings) -> Knobs {
         let wish = |key| if settings.given(key) { Wish::Named } else { Wish::Default };
         let io = settings.text("io").and_then(SendEngine::named).unwrap_or(SendEngine::Send);
         let rx = settings.text("rx").and_then(ReceiveEngine::named).unwrap_or(ReceiveEngine::Recv);
         Knobs {
+            variant,
+            coverage: settings.size("coverage"),
             rcvbuf: settings.size("rcvbuf"),
             sndbuf: settings.size("sndbuf"),
             io: (io, wish("io")),
@@ -126,8 +142,10 @@ impl Knobs {
     pub(super) fn prepare(&self, socket: &Socket) -> Result<()> {
         Buffer::Receive.ask(socket, self.rcvbuf)?;
         Buffer::Send.ask(socket, self.sndbuf)?;
+        cover(socket, self.coverage)?;
         let Some(df) = self.df else { return Ok(()) };
-        df.set(socket).map_err(|e| Error::setup(format!("set df={} for UDP", df.word()), e))
+        let label = self.variant.label;
+        df.set(socket).map_err(|e| Error::setup(format!("set df={} for {label}", df.word()), e))
     }
 
     /// Whether the knobs that were chosen go together.

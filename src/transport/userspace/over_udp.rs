@@ -26,6 +26,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::readable;
 use crate::transport::hello::{self, Hello};
 use crate::transport::knock::{self, Gate, Late};
+use crate::transport::udp::UDP;
 use crate::transport::{Conn, Dial, Effective, Endpoint, Listen, Listener, Progress, not_ip, told};
 use crate::units::Bytes;
 
@@ -45,7 +46,8 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
         return Err(not_ip(transport.info().id, dial.to));
     };
     let deadline = Monotonic.now() + dial.timeout;
-    let (socket, took) = knock::dial(to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
+    let (socket, took) =
+        knock::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
     let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
     let asked =
         Asked { knobs: dial.knobs, lanes: dial.lanes, largest_message: dial.largest_message };
@@ -65,7 +67,7 @@ pub(super) fn listen(
     };
     Ok(Box::new(OverUdpListener {
         transport,
-        gate: Gate::open(at, listen.token, listen.door)?,
+        gate: Gate::open(UDP, at, listen.token, listen.door)?,
         knobs: listen.knobs.clone(),
         lanes: listen.lanes.to_vec(),
         largest_message: listen.largest_message,

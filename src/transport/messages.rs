@@ -1,0 +1,213 @@
+//! What protocols of the kernel share that have connections, as TCP, and messages, as UDP: opening a
+//! connection, and one message a call.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use socket2::Socket;
+
+use super::hello::{Hello, Token};
+use super::lobby::Lobby;
+use super::tcp::{self, Variant};
+use super::{Conn, Effective, Endpoint, Listen, Listener, Progress, refuse_server};
+use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+use crate::datapath::buffer::prefaulted;
+use crate::datapath::stream::Counted;
+use crate::error::Result;
+use crate::figures::ConnStats;
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// What a receiving call brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Nothing.
+    Nothing,
+    /// Something that is no message: a part of one, or what belongs to opening the connection.
+    Other,
+    /// A message of a lane and of so many bytes, which stand at the start of the room.
+    Message(Lane, usize),
+    /// The end: the peer sends no more.
+    End,
+}
+
+/// One end of an open connection.
+pub(super) trait Messenger: Send {
+    /// Its socket.
+    fn socket(&self) -> &Counted;
+    /// The largest message in bytes, and why that is so.
+    fn largest(&self) -> (usize, &'static str);
+    /// Makes one call that sends a message; whether it went.
+    fn send(&mut self, lane: Lane, message: &[u8], patience: Patience) -> io::Result<bool>;
+    /// Makes one receiving call into `room`.
+    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Came>;
+    /// The options as read back.
+    fn effective(&self) -> Effective;
+    /// Counters so far, but for those of calls and of connecting.
+    fn stats(&self) -> ConnStats;
+}
+
+/// Lets connections in and has each welcomed.
+pub(super) struct MessageListener<W> {
+    lobby: Lobby,
+    endpoint: Endpoint,
+    token: Token,
+    welcome: W,
+}
+
+/// Listens as `variant` says, with each socket prepared by `apply`; `welcome` makes a connection of one
+/// that was let in, or nothing of one that is gone.
+///
+/// # Errors
+/// As [`super::Transport::listen`].
+pub(super) fn listen<W>(
+    variant: Variant,
+    listen: &Listen<'_>,
+    apply: impl FnOnce(&Socket) -> Result<()>,
+    welcome: W,
+) -> Result<Box<dyn Listener>>
+where
+    W: Fn(Socket, Hello, Nanos) -> Result<Option<Box<dyn Conn>>> + Send + 'static,
+{
+    refuse_server(&listen.door, variant.id)?;
+    let (socket, endpoint) = tcp::bind(variant, tcp::ip(variant, listen.at)?, apply)?;
+    let lobby = Lobby::open(socket, &endpoint)?;
+    Ok(Box::new(MessageListener { lobby, endpoint, token: listen.token, welcome }))
+}
+
+impl<W> Listener for MessageListener<W>
+where
+    W: Fn(Socket, Hello, Nanos) -> Result<Option<Box<dyn Conn>>> + Send,
+{
+    fn endpoint(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+
+    fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
+        let (deadline, token) = (Monotonic.now() + timeout, self.token);
+        loop {
+            let (flow, socket) = self.lobby.next(token, &self.endpoint, deadline, timeout)?;
+            // Whoever is gone before its welcome is no reason to stop waiting for the others.
+            if let Some(conn) = (self.welcome)(socket, Hello { token, flow }, deadline)? {
+                return Ok((flow, conn));
+            }
+        }
+    }
+}
+
+/// A connection of messages.
+pub(super) struct MessageConn<M> {
+    messenger: M,
+    incoming: Box<[u8]>,
+    outgoing: Box<[u8]>,
+    /// Length of a bulk message in `outgoing` that found no room yet.
+    stamped: Option<usize>,
+    connect_ns: u64,
+}
+
+impl<M: Messenger> MessageConn<M> {
+    /// Takes an open connection over, for messages of at most `largest` bytes.
+    pub(super) fn new(messenger: M, largest: usize, connect_ns: u64) -> MessageConn<M> {
+        // One byte more than any message, so that a longer one shows by its length; and never less than
+        // what opens a connection.
+        let room = largest.max(super::hello::LEN) + 1;
+        let (incoming, outgoing) = (prefaulted(room), prefaulted(room));
+        MessageConn { messenger, incoming, outgoing, stamped: None, connect_ns }
+    }
+
+    fn fits(&self, len: usize) -> io::Result<()> {
+        let (largest, why) = self.messenger.largest();
+        if (1..=largest).contains(&len) {
+            return Ok(());
+        }
+        let what = format!("a message of {len} B where 1 to {largest} B fit ({why})");
+        Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+    }
+
+    fn next(&mut self, patience: Patience) -> io::Result<Came> {
+        self.messenger.receive(&mut self.incoming, patience)
+    }
+}
+
+impl<M: Messenger> Conn for MessageConn<M> {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.messenger.socket().as_fd())
+    }
+
+    #[inline]
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        self.fits(message.len())?;
+        let went = self.messenger.send(lane, message, Patience::None)?;
+        Ok(if went { Progress::Moved } else { Progress::Idle })
+    }
+
+    #[inline]
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        Ok(match self.next(patience)? {
+            Came::Nothing => Progress::Idle,
+            Came::Other => Progress::Moved,
+            Came::Message(lane, len) => {
+                inbox.message(lane, &self.incoming[..len]);
+                Progress::Moved
+            }
+            Came::End => Progress::Closed,
+        })
+    }
+
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        let mut progress = Progress::Idle;
+        loop {
+            let len = match self.stamped {
+                Some(len) => len,
+                None if source.budget() == 0 => return Ok(Progress::Moved),
+                None => {
+                    // A message is never cut, so the last one may go beyond the budget.
+                    let len = source.message_size();
+                    self.fits(len)?;
+                    if self.outgoing.len() < len {
+                        self.outgoing = prefaulted(len);
+                    }
+                    source.stamp(&mut self.outgoing[..len]);
+                    self.stamped = Some(len);
+                    len
+                }
+            };
+            if !self.messenger.send(Lane(0), &self.outgoing[..len], Patience::Block)? {
+                return Ok(progress);
+            }
+            self.stamped = None;
+            source.accepted(len as u64);
+            progress = Progress::Moved;
+        }
+    }
+
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        Ok(match self.next(patience)? {
+            Came::Nothing => Progress::Idle,
+            Came::Other => Progress::Moved,
+            Came::Message(_, len) => {
+                sink.take(&self.incoming[..len]);
+                Progress::Moved
+            }
+            Came::End => Progress::Closed,
+        })
+    }
+
+    /// Nothing to do: neither protocol ends one direction alone (RFC 9260, 9.2; RFC 4340, 8.3).
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn effective(&self) -> Effective {
+        self.messenger.effective()
+    }
+
+    fn stats(&self) -> ConnStats {
+        let socket = self.messenger.socket();
+        ConnStats {
+            connect_ns: self.connect_ns,
+            send_calls: socket.send_calls(),
+            receive_calls: socket.receive_calls(),
+            ..self.messenger.stats()
+        }
+    }
+}
