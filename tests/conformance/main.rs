@@ -9,7 +9,9 @@ use std::net::TcpStream;
 use std::thread;
 
 use deadheat::Error;
-use deadheat::contract::{Delivery, Ending, Framing, Lane, Ordering, Patience, PeerKind, Reach};
+use deadheat::contract::{
+    Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Service,
+};
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::door::{Door, HandOver};
 use deadheat::transport::hello::Hello;
@@ -86,6 +88,69 @@ fn a_window_of_messages_arrives_whole_and_in_order() {
         if promised.service.ordering == Ordering::Ordered {
             assert!(numbers.is_sorted(), "{contender:?} changed the order");
         }
+    }
+}
+
+/// What arrived on each lane, as numbers.
+struct ByLane(Vec<Vec<u64>>);
+
+impl Inbox for ByLane {
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        self.0[usize::from(lane.0)].push(number(bytes, 200));
+    }
+}
+
+#[test]
+fn every_service_on_offer_is_had_on_several_lanes_at_once() {
+    const EACH: u64 = 100;
+    for (contender, at) in every(PeerKind::Process) {
+        let promised = contender.transport.info().guarantees;
+        if promised.lanes == 1 && promised.others.is_empty() {
+            continue;
+        }
+        let offered: Vec<Service> = promised
+            .offers()
+            .map(|offer| match offer.service.delivery {
+                Delivery::Within(_) => {
+                    Service { delivery: Delivery::Within(LONG), ..offer.service }
+                }
+                _ => offer.service,
+            })
+            .collect();
+        let lanes: Vec<Service> = offered.iter().flat_map(|service| [*service; 2]).collect();
+        let lanes = &lanes[..lanes.len().min(promised.lanes.into())];
+        let mut ends = connect_lanes(&contender, &at, lanes, 200);
+        let far = ends.far.as_mut().unwrap();
+        let mut arrived = ByLane(vec![Vec::new(); lanes.len()]);
+        let deadline = Deadline::new(&contender);
+        let whole = |arrived: &ByLane| arrived.0.iter().all(|lane| lane.len() as u64 == EACH);
+        for sent in 0..EACH {
+            for lane in 0..lanes.len() as u16 {
+                while ends.near.send(Lane(lane), &content(sent, 200)).unwrap() == Progress::Idle {
+                    deadline.check();
+                    tend(&mut *ends.near);
+                    tend(&mut **far);
+                    far.receive(Patience::None, &mut arrived).unwrap();
+                }
+            }
+            tend(&mut **far);
+            far.receive(Patience::None, &mut arrived).unwrap();
+        }
+        // Loopback loses nothing that there is room for.
+        while !whole(&arrived) {
+            deadline.check();
+            tend(&mut *ends.near);
+            tend(&mut **far);
+            far.receive(Patience::None, &mut arrived).unwrap();
+        }
+        for (lane, service) in arrived.0.iter_mut().zip(lanes) {
+            if service.ordering == Ordering::Unordered {
+                lane.sort_unstable();
+            }
+            assert_eq!(*lane, (0..EACH).collect::<Vec<_>>(), "{contender:?}: {service}");
+        }
+        let error = ends.near.send(Lane(lanes.len() as u16), &content(0, 200)).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{contender:?}: {error}");
     }
 }
 

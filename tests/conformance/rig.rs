@@ -6,7 +6,8 @@ use std::thread;
 
 use deadheat::Error;
 use deadheat::contract::{
-    Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Sink, Source,
+    Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Service, Sink,
+    Source,
 };
 use deadheat::datapath::buffer::{PERIOD, pattern};
 use deadheat::spec::Kind;
@@ -95,21 +96,13 @@ pub(crate) fn listen(
     at: &Endpoint,
     door: Door,
 ) -> deadheat::Result<Box<dyn Listener>> {
-    listen_for(contender, at, door, largest(contender.transport.info()))
-}
-
-pub(crate) fn listen_for(
-    contender: &Contender,
-    at: &Endpoint,
-    door: Door,
-    largest_message: usize,
-) -> deadheat::Result<Box<dyn Listener>> {
+    let info = contender.transport.info();
     contender.transport.listen(Listen {
         at,
         token: RIGHT,
         knobs: &contender.knobs,
-        lanes: contender.transport.info().guarantees.one_lane(),
-        largest_message,
+        lanes: info.guarantees.one_lane(),
+        largest_message: largest(info),
         door,
     })
 }
@@ -151,11 +144,27 @@ pub(crate) fn connect_with(contender: &Contender, at: &Endpoint, largest: usize)
         let near = dial_for(contender, at, hello, LONG, largest).unwrap();
         return Ends { near, far: None };
     }
-    let mut listener = listen_for(contender, at, Door::Own, largest).unwrap();
-    let to = listener.endpoint();
+    let lanes = contender.transport.info().guarantees.one_lane();
+    connect_lanes(contender, at, lanes, largest)
+}
+
+/// Both ends of a connection with these lanes.
+pub(crate) fn connect_lanes(
+    contender: &Contender,
+    at: &Endpoint,
+    lanes: &[Service],
+    largest_message: usize,
+) -> Ends {
+    let hello = Hello { token: RIGHT, flow: 0 };
+    let (transport, knobs) = (contender.transport, &contender.knobs);
+    let door = Door::Own;
+    let listen = Listen { at, token: RIGHT, knobs, lanes, largest_message, door };
+    let mut listener = transport.listen(listen).unwrap();
+    let to = &listener.endpoint();
     thread::scope(|scope| {
         let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
-        let near = dial_for(contender, &to, hello, LONG, largest).unwrap();
+        let dial = Dial { to, hello, knobs, lanes, largest_message, timeout: LONG };
+        let near = transport.dial(&dial).unwrap();
         Ends { near, far: Some(far.join().unwrap()) }
     })
 }
