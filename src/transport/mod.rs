@@ -34,6 +34,7 @@ macro_rules! or_uring {
 
 mod arq;
 pub mod door;
+mod enet;
 mod frame;
 pub mod hello;
 mod icmp;
@@ -76,6 +77,7 @@ pub const ALL: &[&dyn Transport] = &[
     &quic::QuicDatagram,
     &kcp::Kcp,
     &sctp_udp::SctpUdp,
+    &enet::Enet,
     &arq::Arq,
     &sim_datagram::SimDatagram,
 ];
