@@ -4,8 +4,13 @@
 //!
 //! Two things of the protocol decide what it can do. At most 64 KiB of reliable messages are under way, so a round
 //! trip of 50 ms allows 1.3 MB/s whatever the path has. And nothing controls congestion: loss does not slow it down.
-//! Its packet throttle looks at round trips alone; while they are slower than they were in the five seconds before,
-//! it narrows the window and drops messages of best effort before they are sent. All its times are in milliseconds.
+//! All its times are in milliseconds.
+//!
+//! Its packet throttle (`throttle=on`) looks at round trips alone. While they are slower than the fastest of the five
+//! seconds before, it narrows the window, down to one packet, and drops messages of best effort before they are sent;
+//! only round trips as fast as those widen it again. Where an idle peer answers within a millisecond, a receiver that
+//! takes four to read what is under way is slow by that measure, and keeps the window at one packet. So it is off here
+//! unless asked for, by the command that ENet has for it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -93,9 +98,9 @@ static INFO: Info = Info {
         Key {
             name: "throttle",
             kind: Kind::Switch,
-            default: "on",
-            doc: "the packet throttle: on, as ENet has it: round trips that get slower narrow the window and drop \
-                  messages of best effort unsent; off: they do not",
+            default: "off",
+            doc: "the packet throttle: on, as ENet has it unless told otherwise: round trips that get slower narrow \
+                  the window, and drop messages of best effort unsent; off: they do not",
         },
         MTU,
     ],
@@ -139,7 +144,7 @@ impl Userspace for Enet {
             unsent: 0,
             is_fresh: false,
             due: None,
-            is_throttled: opening.knobs.switch("throttle").unwrap_or(true),
+            is_throttled: opening.knobs.switch("throttle").unwrap_or(false),
             headers: opening.headers(),
         }))
     }
