@@ -121,6 +121,7 @@ struct Command<'a> {
 }
 
 const ACKNOWLEDGE: u8 = 1;
+const VERIFY_CONNECT: u8 = 3;
 
 /// The bytes of each kind of command without its data.
 const SIZES: [usize; 13] = [0, 8, 48, 44, 8, 4, 6, 8, 24, 8, 12, 16, 24];
@@ -241,10 +242,11 @@ impl Ledger {
             let next = &mut self.next[usize::from(channel)];
             if (number.wrapping_sub(*next) as i16) < 0 {
                 self.resent += u64::from(has_data);
-                if let Some(before) = self.find(channel, number) {
-                    sent.timeout = before.timeout * 2;
-                    sent.is_first = false;
-                }
+                // The library sends again what is due before it looks at what has arrived, an acknowledgement of the
+                // same command included.
+                let Some(before) = self.find(channel, number) else { continue };
+                sent.timeout = before.timeout * 2;
+                sent.is_first = false;
             } else {
                 *next = number.wrapping_add(1);
                 is_new |= has_data;
@@ -255,8 +257,14 @@ impl Ledger {
     }
 
     fn arrived(&mut self, datagram: &[u8]) {
-        for command in commands(datagram).filter(|command| command.kind == ACKNOWLEDGE) {
-            let Some(number) = word(command.fields, 0) else { continue };
+        for command in commands(datagram) {
+            let number = match command.kind {
+                ACKNOWLEDGE => word(command.fields, 0),
+                // It stands for the acknowledgement of what asked for a connection.
+                VERIFY_CONNECT => Some(1),
+                _ => None,
+            };
+            let Some(number) = number else { continue };
             if let Some(sent) = self.find(command.channel, number) {
                 self.owed = self.owed.saturating_sub(sent.data);
                 self.last_answer = self.now;
@@ -325,6 +333,27 @@ mod tests {
         assert_eq!((ledger.owed(), ledger.due()), (3, 160));
         ledger.arrived(&datagram(&[acknowledgement(1)]));
         assert_eq!((ledger.owed(), ledger.due()), (0, 120 + PING_INTERVAL));
+        // What crosses its own acknowledgement is not owed a second time.
+        ledger.wrote(3);
+        ledger.left(&datagram(&[reliable(3, b"ghi"), reliable(1, b"abc")]));
+        ledger.arrived(&datagram(&[acknowledgement(1)]));
+        assert_eq!((ledger.owed(), ledger.resent), (3, 2));
+    }
+
+    #[test]
+    fn a_connection_that_is_granted_is_asked_for_no_longer() {
+        let mut ledger = Ledger::new();
+        ledger.begin(1, 500);
+        let connect = |kind: u8, len: usize| {
+            let mut command = vec![kind, 255, 0, 1];
+            command.resize(len, 0);
+            datagram(&[command])
+        };
+        ledger.left(&connect(128 | 2, 48));
+        assert_eq!(ledger.due(), 501);
+        ledger.begin(30, 500);
+        ledger.arrived(&connect(128 | VERIFY_CONNECT, 44));
+        assert_eq!(ledger.due(), 30 + PING_INTERVAL);
     }
 
     #[test]
