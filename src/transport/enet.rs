@@ -6,11 +6,10 @@
 //! trip of 50 ms allows 1.3 MB/s whatever the path has. And nothing controls congestion: loss does not slow it down.
 //! All its times are in milliseconds.
 //!
-//! Its packet throttle (`throttle=on`) looks at round trips alone. While they are slower than the fastest of the five
-//! seconds before, it narrows the window, down to one packet, and drops messages of best effort before they are sent;
-//! only round trips as fast as those widen it again. Where an idle peer answers within a millisecond, a receiver that
-//! takes four to read what is under way is slow by that measure, and keeps the window at one packet. So it is off here
-//! unless asked for, by the command that ENet has for it.
+//! Its packet throttle looks at round trips alone. While they are slower than the fastest of the five seconds before, it
+//! narrows the window, down to one packet, and drops messages of best effort before they are sent; only round trips as
+//! fast as those widen it again. Where an idle peer answers within a millisecond, one that takes four to read what is
+//! under way is slow by that measure. `throttle=off` is ENet's own command for that.
 
 use std::collections::VecDeque;
 use std::io;
@@ -98,8 +97,8 @@ static INFO: Info = Info {
         Key {
             name: "throttle",
             kind: Kind::Switch,
-            default: "off",
-            doc: "the packet throttle: on, as ENet has it unless told otherwise: round trips that get slower narrow \
+            default: "on",
+            doc: "the packet throttle: on, as ENet has it: round trips that get slower narrow \
                   the window, and drop messages of best effort unsent; off: they do not",
         },
         MTU,
@@ -144,7 +143,7 @@ impl Userspace for Enet {
             unsent: 0,
             is_fresh: false,
             due: None,
-            is_throttled: opening.knobs.switch("throttle").unwrap_or(false),
+            is_throttled: opening.knobs.switch("throttle").unwrap_or(true),
             headers: opening.headers(),
         }))
     }
@@ -343,11 +342,7 @@ impl Protocol for End {
 
     fn counts(&self) -> Counts {
         let ledger = &self.host.socket().ledger;
-        Counts {
-            packets: Some(ledger.packets),
-            resent: Some(ledger.resent),
-            header_bytes: HEADER,
-        }
+        Counts { packets: Some(ledger.packets), resent: Some(ledger.resent), header_bytes: HEADER }
     }
 
     fn effective(&self) -> Effective {
