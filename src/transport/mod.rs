@@ -56,6 +56,7 @@ mod udp;
 mod unix;
 mod unixgram;
 pub mod userspace;
+mod ws;
 
 use door::Door;
 use hello::Hello;
@@ -68,6 +69,8 @@ pub const ALL: &[&dyn Transport] = &[
     &tcp::Tcp,
     &mptcp::Mptcp,
     &tls::Tls,
+    &ws::Ws,
+    &ws::Wss,
     &udp::Udp,
     &icmp::Icmp,
     &unix::UnixStream,
