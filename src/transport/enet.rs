@@ -122,9 +122,11 @@ impl Userspace for Enet {
             seed: Some(if opening.side == Side::Near { token } else { !token }),
             ..HostSettings::default()
         };
-        let mut host = Host::new(Wire::new(), settings).map_err(|e| refused(e.to_string()))?;
+        let wire = Wire::new(opening.lanes.len().max(1));
+        let mut host = Host::new(wire, settings).map_err(|e| refused(e.to_string()))?;
         let datagram = opening.mtu.saturating_sub(opening.headers()).min(MTU_MAX as u32);
-        host.set_mtu(datagram as u16).map_err(|_| {
+        let limited = host.set_mtu(datagram as u16);
+        limited.and_then(|()| host.peer_mut(PEER).set_mtu(datagram as u16)).map_err(|_| {
             Error::usage(format!(
                 "`{}` takes packets of {} bytes and more, and the path takes packets of {} bytes; raise its mtu",
                 INFO.id,
@@ -353,5 +355,131 @@ impl Protocol for End {
             ("throttle", if self.is_throttled { "on" } else { "off" }.to_owned()),
             ("mtu", format!("{mtu} B")),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::SplitMix64;
+    use crate::spec::{Settings, Spec};
+    use crate::transport::hello::Token;
+
+    fn open(side: Side, mtu: u32) -> Result<Box<dyn Protocol>> {
+        let knobs = Settings::check(&Spec::parse("enet").unwrap(), INFO.keys).unwrap();
+        Enet.open(&Opening {
+            side,
+            token: Token::from_bytes([9; 16]),
+            knobs: &knobs,
+            lanes: &[Service::ORDERED, Service::BEST_EFFORT],
+            largest_message: LARGEST as usize,
+            mtu,
+            ip_header: 20,
+        })
+    }
+
+    /// Both ends, over a path that delays nothing.
+    struct Pair {
+        ends: [Box<dyn Protocol>; 2],
+        now: Nanos,
+    }
+
+    impl Pair {
+        fn new() -> Pair {
+            let mut ends = [Side::Near, Side::Far].map(|side| open(side, 1_500).unwrap());
+            let now = Nanos::from_secs(1);
+            ends[0].start(now);
+            Pair { ends, now }
+        }
+
+        /// Carries what both send for a millisecond; what came to the far end.
+        fn step(&mut self, mut change: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
+            let mut came = Vec::new();
+            self.now += Nanos::from_millis(1);
+            for from in [0, 1] {
+                let mut datagram = Vec::new();
+                while self.ends[from].transmit(self.now, 1, &mut datagram).is_some() {
+                    if let Some(changed) = change(&datagram) {
+                        self.ends[1 - from].handle(self.now, &changed);
+                    }
+                    self.ends[1 - from].handle(self.now, &datagram);
+                    datagram.clear();
+                }
+            }
+            for end in &mut self.ends {
+                if end.next_deadline().is_some_and(|due| due <= self.now) {
+                    end.on_deadline(self.now);
+                }
+            }
+            self.ends[0].read(self.now, &mut |_, bytes| bytes.len());
+            self.ends[1].read(self.now, &mut |_, bytes| {
+                came.push(bytes.to_vec());
+                bytes.len()
+            });
+            came
+        }
+
+        fn is_open(&self) -> bool {
+            self.ends.iter().all(|end| end.state() == State::Open)
+        }
+    }
+
+    #[test]
+    fn the_largest_message_arrives_whole_and_is_acknowledged() {
+        let mut pair = Pair::new();
+        while !pair.is_open() {
+            pair.step(|_| None);
+        }
+        let message: Vec<u8> = (0..LARGEST).map(|i| (i ^ (i >> 8)) as u8).collect();
+        assert!(pair.ends[0].room(Lane(0)) >= message.len());
+        pair.ends[0].write(pair.now, Lane(0), &message).unwrap();
+        assert_eq!(pair.ends[0].room(Lane(0)), 0);
+        let mut came = Vec::new();
+        for _ in 0..1_000 {
+            came.extend(pair.step(|_| None));
+        }
+        assert!(came == [message], "{} messages", came.len());
+        assert!(pair.ends[0].is_drained() && pair.ends[0].room(Lane(0)) > 0);
+        // The window is full, and no more than that, each millisecond.
+        let counts = pair.ends[0].counts();
+        assert_eq!((counts.packets, counts.resent), (Some(LARGEST.div_ceil(1_444)), Some(0)));
+    }
+
+    #[test]
+    fn what_is_almost_a_packet_panics_nobody() {
+        let mut rng = SplitMix64::new(5);
+        for _ in 0..ROUNDS {
+            let mut pair = Pair::new();
+            for n in 0..200_usize {
+                for (end, lane) in [(0, 0), (1, 0), (0, 1)] {
+                    let len = 1 + n * n * 37 % 5_000;
+                    let len = if lane == 1 { len.min(1_400) } else { len };
+                    if pair.ends[end].room(Lane(lane)) >= len {
+                        // It fails where what was changed has ended the connection.
+                        let _ = pair.ends[end].write(pair.now, Lane(lane), &vec![n as u8; len]);
+                    }
+                }
+                pair.step(|datagram| {
+                    let mut changed = datagram.to_vec();
+                    for _ in 0..1 + rng.below(3) {
+                        // Headers rather than data.
+                        let at = rng.below(changed.len().min(60) as u64) as usize;
+                        changed[at] = rng.below(256) as u8;
+                    }
+                    (rng.below(10) == 0).then_some(changed)
+                });
+            }
+        }
+    }
+
+    /// How many connections are tried.
+    const ROUNDS: u32 = 20;
+
+    #[test]
+    fn a_path_of_small_packets_is_refused_with_what_would_do() {
+        let Err(error) = open(Side::Near, 600) else { panic!("it was taken") };
+        assert!(error.to_string().contains("604 bytes and more"), "{error}");
+        let jumbo = open(Side::Near, 9_000).unwrap();
+        assert_eq!(jumbo.effective()["mtu"], "4124 B");
     }
 }

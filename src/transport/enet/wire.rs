@@ -46,22 +46,32 @@ impl Datagrams {
 pub(super) struct Wire {
     incoming: Datagrams,
     outgoing: Datagrams,
+    /// The channels of the connection.
+    channels: usize,
     /// What left and came.
     pub(super) ledger: Ledger,
 }
 
 impl Wire {
-    pub(super) fn new() -> Wire {
+    pub(super) fn new(channels: usize) -> Wire {
         Wire {
+            channels,
             incoming: Datagrams::default(),
             outgoing: Datagrams::default(),
             ledger: Ledger::new(),
         }
     }
 
-    /// Keeps a datagram for the library; one that is longer than any of its own is ignored.
+    /// Keeps a datagram for the library. One that is longer than any of its own is ignored, and so is one that grants
+    /// another number of channels than was asked for: the lanes would not be there, and the library gives memory back
+    /// by that number, whatever it took.
     pub(super) fn arrived(&mut self, datagram: &[u8]) {
-        if datagram.len() <= MTU_MAX {
+        let grants = commands(datagram).filter(|command| command.kind == VERIFY_CONNECT);
+        let is_ours = |grant: Command<'_>| {
+            let count = grant.fields.get(CHANNELS_AT..CHANNELS_AT + 4);
+            count.is_some_and(|count| count == (self.channels as u32).to_be_bytes())
+        };
+        if datagram.len() <= MTU_MAX && { grants }.all(is_ours) {
             self.ledger.arrived(datagram);
             self.incoming.put(datagram);
         }
@@ -122,6 +132,9 @@ struct Command<'a> {
 
 const ACKNOWLEDGE: u8 = 1;
 const VERIFY_CONNECT: u8 = 3;
+
+/// Where the latter says how many channels the connection has.
+const CHANNELS_AT: usize = 12;
 
 /// The bytes of each kind of command without its data.
 const SIZES: [usize; 13] = [0, 8, 48, 44, 8, 4, 6, 8, 24, 8, 12, 16, 24];
@@ -368,9 +381,18 @@ mod tests {
 
     #[test]
     fn datagrams_pass_in_order_and_too_long_ones_do_not() {
-        let mut wire = Wire::new();
+        let mut wire = Wire::new(4);
         wire.arrived(&[7; MTU_MAX + 1]);
+        let grant = |channels: u8| {
+            let mut command = vec![128 | VERIFY_CONNECT, 255, 0, 1];
+            command.resize(44, 0);
+            command[4 + CHANNELS_AT + 3] = channels;
+            datagram(&[command])
+        };
+        wire.arrived(&grant(3));
         assert!(!wire.has_arrivals());
+        wire.arrived(&grant(4));
+        assert!(wire.has_arrivals());
         for datagram in [&b"one"[..], b"", b"three"] {
             let Ok(_) = wire.send((), datagram);
         }
