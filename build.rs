@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The libraries that are contenders.
-const PROTOCOLS: &[&str] = &["kcp", "quinn-proto", "rustls", "sctp-proto"];
+const PROTOCOLS: &[&str] =
+    &["kcp", "quinn-proto", "rustls", "rusty_enet", "sctp-proto", "tungstenite"];
 
 fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=studies");

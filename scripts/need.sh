@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# need.sh COMMAND…: makes sure that each command is there. Installs a missing one with the system's
-# package manager, and says what and why first. What is there is never touched.
+# need.sh COMMAND…: makes sure that each command is there; python3-MODULE is a module of the system's Python. Installs a
+# missing one with the system's package manager, and says what and why first. What is there is never touched.
 set -euo pipefail
 
 say() { printf 'need: %s\n' "$*" >&2; }
@@ -26,6 +26,7 @@ why() {
     nft) echo "the firewall test blocks a transport with it" ;;
     sockperf) echo "benchmarks compare with it" ;;
     iperf3 | irtt) echo "tests and benchmarks compare with it" ;;
+    python3-*) echo "tests have it for the other end" ;;
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
     bash) echo "a test runs it on a terminal" ;;
     tc) echo "tests shape links with it, and backend=netem is set up with it" ;;
@@ -63,14 +64,23 @@ package() {
     iperf3:*) echo iperf3 ;;
     sockperf:apt-get | sockperf:dnf) echo sockperf ;;
     irtt:apt-get | irtt:dnf) echo irtt ;;
+    python3-*:apt-get) echo "$1" ;;
     asciinema:*) echo asciinema ;;
     npx:*) echo npm ;;
   esac
 }
 
 # A benchmark leaves out the peer that is not there, and a test says that it is skipped where there is
-# no kernel in user mode (only Debian and its kin have one) or no browser; nothing else goes on without.
-optional() { case $1 in iperf3 | sockperf | irtt | linux.uml | chromium) return 0 ;; *) return 1 ;; esac }
+# no kernel in user mode (only Debian and its kin have one), no browser, or no other end; nothing else goes on without.
+optional() { case $1 in iperf3 | sockperf | irtt | linux.uml | chromium | python3-*) return 0 ;; *) return 1 ;; esac }
+
+# Whether a command is there or, for python3-MODULE, the system's Python has the module.
+is_there() {
+  case $1 in
+    python3-*) /usr/bin/python3 -c "import ${1#python3-}" 2>/dev/null ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"
@@ -105,7 +115,7 @@ need_cargo_fuzz() {
 }
 
 for command in "$@"; do
-  command -v "$command" >/dev/null && continue
+  is_there "$command" && continue
   case $command in
     cargo) need_cargo ;;
     cargo-fuzz) need_cargo_fuzz; continue ;;
@@ -119,7 +129,7 @@ for command in "$@"; do
     say "$command is not there ($(why "$command")): $with installs $packages"
     # Word splitting is meant: one command may need two packages.
     # shellcheck disable=SC2086
-    if add "$with" $packages && command -v "$command" >/dev/null; then continue; fi
+    if add "$with" $packages && is_there "$command"; then continue; fi
     trouble="$with could not install $packages"
   fi
   if optional "$command"; then

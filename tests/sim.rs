@@ -345,7 +345,7 @@ fn saved(race: &Race) -> String {
 #[test]
 fn a_race_is_the_same_to_the_last_bit() {
     let race = |seed| {
-        Race::new(["sim-datagram", "arq", "quic", "quic-datagram", "kcp", "sctp-udp"])
+        Race::new(["sim-datagram", "arq", "quic", "quic-datagram", "kcp", "sctp-udp", "enet"])
             .path("sim:delay=10ms,jitter=2ms,loss=1%,rate=20mbit,queue=50ms")
             .workload("ping:count=200")
             .seed(seed)

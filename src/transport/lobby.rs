@@ -9,7 +9,7 @@ use socket2::Socket;
 
 use super::door::{HandOver, Handed, readable};
 use super::hello::{Hello, LEN, Token};
-use super::stream::{Flavour, StreamConn};
+use super::stream::Flavour;
 use super::{Conn, Endpoint, Listener};
 use crate::contract::Side;
 use crate::error::{Error, Result};
@@ -167,11 +167,11 @@ impl<F: Flavour> Listener for StreamListener<F> {
             if socket.send_with_flags(&welcome, libc::MSG_NOSIGNAL).ok() != Some(LEN) {
                 continue;
             }
-            let (flavour, largest) = (self.flavour.clone(), self.largest_message);
-            let conn = StreamConn::new(socket, Side::Far, flavour, largest, 0).map_err(|e| {
-                Error::setup(format!("set up a connection on {}", self.endpoint), e)
-            })?;
-            return Ok((flow, Box::new(conn)));
+            let conn =
+                self.flavour.connection(socket, Side::Far, self.largest_message, 0).map_err(
+                    |e| Error::setup(format!("set up a connection on {}", self.endpoint), e),
+                )?;
+            return Ok((flow, conn));
         }
     }
 

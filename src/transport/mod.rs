@@ -35,6 +35,7 @@ macro_rules! or_uring {
 mod arq;
 mod dccp;
 pub mod door;
+mod enet;
 mod frame;
 pub mod hello;
 mod icmp;
@@ -59,6 +60,7 @@ mod udplite;
 mod unix;
 mod unixgram;
 pub mod userspace;
+mod ws;
 
 use door::Door;
 use hello::Hello;
@@ -71,6 +73,8 @@ pub const ALL: &[&dyn Transport] = &[
     &tcp::Tcp,
     &mptcp::Mptcp,
     &tls::Tls,
+    &ws::Ws,
+    &ws::Wss,
     &udp::Udp,
     &udplite::UdpLite,
     &sctp::Sctp,
@@ -83,6 +87,7 @@ pub const ALL: &[&dyn Transport] = &[
     &quic::QuicDatagram,
     &kcp::Kcp,
     &sctp_udp::SctpUdp,
+    &enet::Enet,
     &arq::Arq,
     &sim_datagram::SimDatagram,
 ];

@@ -133,6 +133,10 @@ pub(super) const RESEND: Meaning = Meaning::always(
 );
 pub(super) const FLUSH: Meaning =
     Meaning::always("flush", "without it each message waits for the protocol's own clock");
+pub(super) const THROTTLE: Meaning = Meaning::always(
+    "throttle",
+    "with it, round trips that get slower narrow the window and drop messages of best effort unsent",
+);
 pub(super) const LOSS: Meaning =
     Meaning::always("loss", "more loss means fewer messages that arrive");
 pub(super) const SEED: Meaning = Meaning::always("seed", "it decides which messages are lost");

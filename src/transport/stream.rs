@@ -62,6 +62,21 @@ pub(super) trait Flavour: Clone + Send + 'static {
         false
     }
 
+    /// Makes a connection of a connected, welcomed socket.
+    ///
+    /// # Errors
+    /// As [`StreamConn::new`].
+    fn connection(
+        &self,
+        socket: Socket,
+        side: Side,
+        largest_message: usize,
+        connect_ns: u64,
+    ) -> io::Result<Box<dyn Conn>> {
+        let conn = StreamConn::new(socket, side, self.clone(), largest_message, connect_ns)?;
+        Ok(Box::new(conn))
+    }
+
     /// Makes a channel of a connected, welcomed socket.
     fn open(&self, socket: Socket, side: Side) -> io::Result<Self::Channel>;
 

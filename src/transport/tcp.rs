@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::door::Door;
 use super::lobby::{StreamListener, present};
 use super::options;
-use super::stream::{Engines, Flavour, StreamConn, check_engine};
+use super::stream::{Engines, Flavour, check_engine};
 use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame, not_ip};
 use crate::contract::{Guarantees, PeerKind, Reach, Side};
 use crate::datapath::option;
@@ -216,8 +216,8 @@ pub(super) fn dial<F: Flavour>(
     let (socket, connect_ns) = connect(variant, dial, |socket| flavour.apply(socket))?;
     flavour.connected(&socket)?;
     present(&socket, &dial.hello, dial.to, deadline)?;
-    StreamConn::new(socket, Side::Near, flavour, dial.largest_message, connect_ns)
-        .map(|conn| Box::new(conn) as Box<dyn Conn>)
+    flavour
+        .connection(socket, Side::Near, dial.largest_message, connect_ns)
         .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Tls;
 
 /// What a record takes around its data: its header (5), the type within (1) and the authentication tag (16; RFC 8446,
 /// 5.2). A message is a record, and bulk data makes records of 16 KiB.
-const RECORD: usize = 5 + 1 + 16;
+pub(super) const RECORD: usize = 5 + 1 + 16;
 
 static INFO: Info = Info {
     id: "tls",
@@ -100,7 +100,7 @@ impl Transport for Tls {
 
 /// What TLS has that TCP has not.
 #[derive(Clone)]
-struct Encrypted {
+pub(super) struct Encrypted {
     options: tcp::Options,
     cipher: &'static str,
     /// The library's part, with that cipher alone.
@@ -109,7 +109,7 @@ struct Encrypted {
 }
 
 impl Encrypted {
-    fn new(knobs: &Settings, token: Token) -> Encrypted {
+    pub(super) fn new(knobs: &Settings, token: Token) -> Encrypted {
         let (cipher, provider) = identity::provider(knobs.text("cipher"));
         Encrypted { options: tcp::Options::from(knobs), cipher, provider, token }
     }

@@ -17,7 +17,7 @@ const ROOM: usize = 256 * 1024;
 const HANDSHAKE: Nanos = Nanos::from_secs(10);
 
 /// A socket with TLS on it.
-pub(super) struct TlsChannel {
+pub(in crate::transport) struct TlsChannel {
     wire: Counted,
     tls: Connection,
     /// What was received, from the first byte that TLS has not had to the last.

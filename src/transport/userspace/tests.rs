@@ -242,14 +242,19 @@ fn each_lane_keeps_its_own_order_and_waits_for_no_other() {
                 came.iter().filter(|(of, _)| *of == lane).map(|(_, n)| *n).collect();
             assert!(numbers.len() == COUNT / 4 && numbers.is_sorted(), "{id} lane {lane}");
         }
-        // One in ten is lost, so that dozens overtake it on other lanes.
-        let overtaken = came.windows(2).filter(|pair| pair[1].1 < pair[0].1).count();
-        assert!(overtaken > 20, "{id}: {overtaken}");
+        // One in ten is lost, so that others overtake it, and what follows it, on other lanes.
+        let mut latest = 0;
+        let overtaken = came.iter().filter(|(_, n)| {
+            latest = latest.max(*n);
+            *n < latest
+        });
+        let overtaken = overtaken.count();
+        assert!(overtaken > 100, "{id}: {overtaken}");
         // On one lane nothing is overtaken.
         let one = over_lanes(transport, &[Service::ORDERED], COUNT, 3);
         assert!(one.iter().map(|(_, n)| n).is_sorted() && one.len() == COUNT, "{id}");
     }
-    assert!(found >= 2, "quic and sctp-udp have lanes");
+    assert!(found >= 3, "quic, sctp-udp and enet have lanes");
 }
 
 #[test]

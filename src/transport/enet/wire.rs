@@ -1,0 +1,403 @@
+//! Between ENet and whoever carries its datagrams: those that wait, in and out, and an account of the commands in
+//! them. The library says neither when it next wants to be called nor what was acknowledged, so both are read from
+//! its packets.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+
+use rusty_enet::{MTU_MAX, PacketReceived, Socket};
+
+/// How long nothing is acknowledged before the library asks whether the peer is there, in milliseconds.
+const PING_INTERVAL: u64 = rusty_enet::consts::PEER_PING_INTERVAL as u64;
+
+/// Datagrams in a row, in memory that is used again.
+#[derive(Debug, Default)]
+struct Datagrams {
+    bytes: Vec<u8>,
+    lengths: VecDeque<usize>,
+    taken: usize,
+}
+
+impl Datagrams {
+    fn put(&mut self, datagram: &[u8]) {
+        self.bytes.extend_from_slice(datagram);
+        self.lengths.push_back(datagram.len());
+    }
+
+    /// Hands the next one over.
+    fn take<T>(&mut self, to: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let len = self.lengths.pop_front()?;
+        let result = to(&self.bytes[self.taken..self.taken + len]);
+        self.taken += len;
+        if self.lengths.is_empty() {
+            self.bytes.clear();
+            self.taken = 0;
+        }
+        Some(result)
+    }
+
+    fn waiting(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+}
+
+/// What the library takes for its socket.
+#[derive(Debug)]
+pub(super) struct Wire {
+    incoming: Datagrams,
+    outgoing: Datagrams,
+    /// The channels of the connection.
+    channels: usize,
+    /// What left and came.
+    pub(super) ledger: Ledger,
+}
+
+impl Wire {
+    pub(super) fn new(channels: usize) -> Wire {
+        Wire {
+            channels,
+            incoming: Datagrams::default(),
+            outgoing: Datagrams::default(),
+            ledger: Ledger::new(),
+        }
+    }
+
+    /// Keeps a datagram for the library. One that is longer than any of its own is ignored, and so is one that grants
+    /// another number of channels than was asked for: the lanes would not be there, and the library gives memory back
+    /// by that number, whatever it took.
+    pub(super) fn arrived(&mut self, datagram: &[u8]) {
+        let grants = commands(datagram).filter(|command| command.kind == VERIFY_CONNECT);
+        let is_ours = |grant: Command<'_>| {
+            let count = grant.fields.get(CHANNELS_AT..CHANNELS_AT + 4);
+            count.is_some_and(|count| count == (self.channels as u32).to_be_bytes())
+        };
+        if datagram.len() <= MTU_MAX && { grants }.all(is_ours) {
+            self.ledger.arrived(datagram);
+            self.incoming.put(datagram);
+        }
+    }
+
+    /// Whether the library has not seen all that arrived.
+    pub(super) fn has_arrivals(&self) -> bool {
+        !self.incoming.lengths.is_empty()
+    }
+
+    /// Appends the next datagram to `batch`; its length.
+    pub(super) fn leave(&mut self, batch: &mut Vec<u8>) -> Option<usize> {
+        self.outgoing.take(|datagram| {
+            batch.extend_from_slice(datagram);
+            datagram.len()
+        })
+    }
+
+    /// Bytes that wait to leave.
+    pub(super) fn waiting(&self) -> usize {
+        self.outgoing.waiting()
+    }
+}
+
+impl Socket for Wire {
+    type Address = ();
+    type Error = Infallible;
+
+    fn send(&mut self, (): (), datagram: &[u8]) -> Result<usize, Infallible> {
+        self.ledger.left(datagram);
+        self.outgoing.put(datagram);
+        Ok(datagram.len())
+    }
+
+    fn receive(
+        &mut self,
+        room: &mut [u8; MTU_MAX],
+    ) -> Result<Option<((), PacketReceived)>, Infallible> {
+        Ok(self.incoming.take(|datagram| {
+            room[..datagram.len()].copy_from_slice(datagram);
+            ((), PacketReceived::Complete(datagram.len()))
+        }))
+    }
+}
+
+/// One command of a datagram: <https://github.com/lsalzman/enet>, protocol.h.
+#[derive(Debug, Clone, Copy)]
+struct Command<'a> {
+    kind: u8,
+    wants_acknowledgement: bool,
+    channel: u8,
+    number: u16,
+    /// What follows these fields, up to its data.
+    fields: &'a [u8],
+    /// Bytes of data behind it.
+    data: usize,
+}
+
+const ACKNOWLEDGE: u8 = 1;
+const VERIFY_CONNECT: u8 = 3;
+
+/// Where the latter says how many channels the connection has.
+const CHANNELS_AT: usize = 12;
+
+/// The bytes of each kind of command without its data.
+const SIZES: [usize; 13] = [0, 8, 48, 44, 8, 4, 6, 8, 24, 8, 12, 16, 24];
+
+/// Where a kind of command that has data says how much; `None` for one that has none.
+fn length_at(kind: u8) -> Option<usize> {
+    match kind {
+        6 => Some(0),
+        7 | 8 | 9 | 12 => Some(2),
+        _ => None,
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    let pair = bytes.get(at..at + 2)?;
+    Some(u16::from_be_bytes([pair[0], pair[1]]))
+}
+
+/// The commands of a datagram, as far as they are whole.
+fn commands(datagram: &[u8]) -> impl Iterator<Item = Command<'_>> {
+    const HAS_SENT_TIME: u16 = 0x8000;
+    let flags = word(datagram, 0).unwrap_or_default();
+    let header = if flags & HAS_SENT_TIME == 0 { 2 } else { 4 };
+    let mut rest = datagram.get(header..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let kind = rest.first()? & 15;
+        let size = SIZES.get(usize::from(kind)).copied().filter(|size| *size > 0)?;
+        let fields = rest.get(4..size)?;
+        let data = length_at(kind).map_or(Some(0), |at| word(fields, at).map(usize::from))?;
+        let (wants_acknowledgement, channel) = (rest[0] & 128 != 0, rest[1]);
+        let number = word(rest, 2)?;
+        rest = rest.get(size + data..)?;
+        Some(Command { kind, wants_acknowledgement, channel, number, fields, data })
+    })
+}
+
+/// A command that was sent and not acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    channel: u8,
+    number: u16,
+    data: usize,
+    /// When it left, and how long it waits for an answer, in milliseconds.
+    at: u64,
+    timeout: u64,
+    is_first: bool,
+}
+
+/// Commands that are under way, in the order in which the library sent them, which is that in which it looks at their
+/// timeouts.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    sent: VecDeque<Sent>,
+    /// The next number of each channel that was never sent.
+    next: Box<[u16; 256]>,
+    /// The library's time, and the timeout of what it sends, in milliseconds.
+    now: u64,
+    timeout: u64,
+    last_answer: u64,
+    /// Bytes of data that were written to be acknowledged, and are not.
+    owed: usize,
+    /// Datagrams with data that was not sent before.
+    pub(super) packets: u64,
+    /// Commands with data that were sent again.
+    pub(super) resent: u64,
+}
+
+impl Ledger {
+    fn new() -> Ledger {
+        Ledger {
+            sent: VecDeque::new(),
+            next: Box::new([1; 256]),
+            now: 0,
+            timeout: 0,
+            last_answer: 0,
+            owed: 0,
+            packets: 0,
+            resent: 0,
+        }
+    }
+
+    /// The library is about to be called.
+    pub(super) fn begin(&mut self, now: u64, timeout: u64) {
+        (self.now, self.timeout) = (now, timeout);
+    }
+
+    /// The library was called, and its timeout changed by what it received: what left since may have the one or the
+    /// other.
+    pub(super) fn end(&mut self, timeout: u64) {
+        let now = self.now;
+        let recent = self.sent.iter_mut().rev().take_while(|sent| sent.at == now);
+        for sent in recent.filter(|sent| sent.is_first) {
+            sent.timeout = sent.timeout.min(timeout);
+        }
+    }
+
+    /// Data was written that is to be acknowledged.
+    pub(super) fn wrote(&mut self, bytes: usize) {
+        self.owed += bytes;
+    }
+
+    /// Bytes of data that were written to be acknowledged, and are not.
+    pub(super) fn owed(&self) -> usize {
+        self.owed
+    }
+
+    fn left(&mut self, datagram: &[u8]) {
+        let mut is_new = false;
+        for command in commands(datagram) {
+            let Command { channel, number, data, .. } = command;
+            let has_data = length_at(command.kind).is_some();
+            if !command.wants_acknowledgement {
+                is_new |= has_data;
+                continue;
+            }
+            let mut sent =
+                Sent { channel, number, data, at: self.now, timeout: self.timeout, is_first: true };
+            let next = &mut self.next[usize::from(channel)];
+            if (number.wrapping_sub(*next) as i16) < 0 {
+                self.resent += u64::from(has_data);
+                // The library sends again what is due before it looks at what has arrived, an acknowledgement of the
+                // same command included.
+                let Some(before) = self.find(channel, number) else { continue };
+                sent.timeout = before.timeout * 2;
+                sent.is_first = false;
+            } else {
+                *next = number.wrapping_add(1);
+                is_new |= has_data;
+            }
+            self.sent.push_back(sent);
+        }
+        self.packets += u64::from(is_new);
+    }
+
+    fn arrived(&mut self, datagram: &[u8]) {
+        for command in commands(datagram) {
+            let number = match command.kind {
+                ACKNOWLEDGE => word(command.fields, 0),
+                // It stands for the acknowledgement of what asked for a connection.
+                VERIFY_CONNECT => Some(1),
+                _ => None,
+            };
+            let Some(number) = number else { continue };
+            if let Some(sent) = self.find(command.channel, number) {
+                self.owed = self.owed.saturating_sub(sent.data);
+                self.last_answer = self.now;
+            }
+        }
+    }
+
+    /// Takes a command out.
+    fn find(&mut self, channel: u8, number: u16) -> Option<Sent> {
+        let is_it = |sent: &Sent| sent.channel == channel && sent.number == number;
+        let at = self.sent.iter().position(is_it)?;
+        self.sent.remove(at)
+    }
+
+    /// When the library has something to do by itself, in its milliseconds: its oldest command is to be sent again, or
+    /// the peer to be asked whether it is there. Where it does not act then, it is asked again every millisecond.
+    pub(super) fn due(&self) -> u64 {
+        let due = match self.sent.front() {
+            Some(oldest) => oldest.at + oldest.timeout,
+            None => self.last_answer + PING_INTERVAL,
+        };
+        due.max(self.now + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reliable(number: u16, data: &[u8]) -> Vec<u8> {
+        let mut command = vec![128 | 6, 0];
+        command.extend(number.to_be_bytes());
+        command.extend((data.len() as u16).to_be_bytes());
+        command.extend(data);
+        command
+    }
+
+    fn datagram(commands: &[Vec<u8>]) -> Vec<u8> {
+        let mut datagram = vec![0x80, 0, 0, 9];
+        datagram.extend(commands.concat());
+        datagram
+    }
+
+    fn acknowledgement(number: u16) -> Vec<u8> {
+        let mut command = vec![ACKNOWLEDGE, 0];
+        command.extend(number.to_be_bytes());
+        command.extend(number.to_be_bytes());
+        command.extend([0, 9]);
+        command
+    }
+
+    #[test]
+    fn commands_are_owed_until_they_are_acknowledged_and_counted_once() {
+        let mut ledger = Ledger::new();
+        ledger.begin(100, 20);
+        ledger.wrote(6);
+        ledger.left(&datagram(&[reliable(1, b"abc"), reliable(2, b"def")]));
+        assert_eq!((ledger.packets, ledger.resent, ledger.owed()), (1, 0, 6));
+        assert_eq!(ledger.due(), 120);
+        ledger.begin(120, 20);
+        ledger.left(&datagram(&[reliable(1, b"abc")]));
+        assert_eq!((ledger.packets, ledger.resent), (1, 1));
+        // The second is the oldest now, and its time has come; the first waits twice as long.
+        assert_eq!(ledger.due(), 121);
+        ledger.arrived(&datagram(&[acknowledgement(2), acknowledgement(2)]));
+        assert_eq!((ledger.owed(), ledger.due()), (3, 160));
+        ledger.arrived(&datagram(&[acknowledgement(1)]));
+        assert_eq!((ledger.owed(), ledger.due()), (0, 120 + PING_INTERVAL));
+        // What crosses its own acknowledgement is not owed a second time.
+        ledger.wrote(3);
+        ledger.left(&datagram(&[reliable(3, b"ghi"), reliable(1, b"abc")]));
+        ledger.arrived(&datagram(&[acknowledgement(1)]));
+        assert_eq!((ledger.owed(), ledger.resent), (3, 2));
+    }
+
+    #[test]
+    fn a_connection_that_is_granted_is_asked_for_no_longer() {
+        let mut ledger = Ledger::new();
+        ledger.begin(1, 500);
+        let connect = |kind: u8, len: usize| {
+            let mut command = vec![kind, 255, 0, 1];
+            command.resize(len, 0);
+            datagram(&[command])
+        };
+        ledger.left(&connect(128 | 2, 48));
+        assert_eq!(ledger.due(), 501);
+        ledger.begin(30, 500);
+        ledger.arrived(&connect(128 | VERIFY_CONNECT, 44));
+        assert_eq!(ledger.due(), 30 + PING_INTERVAL);
+    }
+
+    #[test]
+    fn what_is_cut_or_noise_has_no_commands() {
+        let whole = datagram(&[reliable(1, b"abc")]);
+        for len in 0..whole.len() {
+            assert_eq!(commands(&whole[..len]).count(), 0, "{len}");
+        }
+        assert_eq!(commands(&whole).count(), 1);
+        assert_eq!(commands(&[0x80, 0, 0, 9, 15, 0, 0, 0]).count(), 0);
+    }
+
+    #[test]
+    fn datagrams_pass_in_order_and_too_long_ones_do_not() {
+        let mut wire = Wire::new(4);
+        wire.arrived(&[7; MTU_MAX + 1]);
+        let grant = |channels: u8| {
+            let mut command = vec![128 | VERIFY_CONNECT, 255, 0, 1];
+            command.resize(44, 0);
+            command[4 + CHANNELS_AT + 3] = channels;
+            datagram(&[command])
+        };
+        wire.arrived(&grant(3));
+        assert!(!wire.has_arrivals());
+        wire.arrived(&grant(4));
+        assert!(wire.has_arrivals());
+        for datagram in [&b"one"[..], b"", b"three"] {
+            let Ok(_) = wire.send((), datagram);
+        }
+        let mut batch = Vec::new();
+        let lengths: Vec<_> = std::iter::from_fn(|| wire.leave(&mut batch)).collect();
+        assert_eq!((lengths, &batch[..], wire.waiting()), (vec![3, 0, 5], &b"onethree"[..], 0));
+    }
+}

@@ -1,0 +1,286 @@
+//! WebSocket (RFC 6455) by tungstenite: messages over the kernel's TCP (`ws`), or over TLS on it (`wss`), as browsers have
+//! them. The near end is the client and masks what it sends, as the standard demands; compression is not negotiated.
+//!
+//! The close of a WebSocket ends both directions, so one direction ends with an empty message, and the end that is the
+//! second to have no more to say closes.
+
+use std::io;
+
+use socket2::Socket;
+
+use super::stream::{Engines, Flavour};
+use super::tcp::{self, Variant};
+use super::tls::{Encrypted, RECORD};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, identity, options};
+use crate::contract::{Framing, Guarantees, PeerKind, Reach, Side};
+use crate::error::Result;
+use crate::figures::{Headers, TcpView};
+use crate::spec::{Key, Kind};
+
+mod conn;
+
+use conn::WsConn;
+
+/// WebSocket over TCP.
+pub(super) struct Ws;
+
+/// WebSocket over TLS.
+pub(super) struct Wss;
+
+/// The largest message in bytes: what the library takes in one frame by default.
+const LARGEST: u64 = 16 << 20;
+
+/// The bytes of a frame's header, for messages of 126 to 65,535 bytes; shorter ones take 2, longer ones 10. The client
+/// adds a mask of 4 (RFC 6455, 5.2).
+const HEADER: usize = 4;
+
+const PROMISED: Guarantees = Guarantees {
+    framing: Framing::Messages,
+    largest_message: Some(LARGEST),
+    ..Guarantees::BYTE_STREAM
+};
+
+static WS_INFO: Info = Info {
+    id: "ws",
+    label: "WebSocket",
+    colour: "#c0602f",
+    implementation: env!("DEADHEAT_TUNGSTENITE"),
+    summary: "WebSocket over the kernel's TCP: reliable, ordered messages, as browsers have them",
+    guarantees: PROMISED,
+    peer: PeerKind::Process,
+    reach: Reach::Network,
+    framing_bytes: HEADER,
+    options: &[
+        options::CC,
+        options::NODELAY,
+        options::SNDBUF,
+        options::RCVBUF,
+        options::MSS,
+        options::QUICKACK,
+        options::NOTSENT_LOWAT,
+        options::IO,
+        options::RX,
+    ],
+    keys: &[tcp::CC, tcp::NODELAY, tcp::SNDBUF, tcp::RCVBUF, IO, RX],
+};
+
+static WSS_INFO: Info = Info {
+    id: "wss",
+    label: "WebSocket over TLS",
+    colour: "#7d3a1a",
+    summary: "WebSocket over TLS 1.3: reliable, ordered, encrypted messages, as browsers have them",
+    guarantees: Guarantees { encrypted: true, ..PROMISED },
+    framing_bytes: HEADER + RECORD,
+    options: &[
+        options::CC,
+        options::NODELAY,
+        options::SNDBUF,
+        options::RCVBUF,
+        options::MSS,
+        options::QUICKACK,
+        options::NOTSENT_LOWAT,
+        options::CIPHER,
+        options::KEY_EXCHANGE,
+        options::IO,
+        options::RX,
+    ],
+    keys: &[tcp::CC, tcp::NODELAY, tcp::SNDBUF, tcp::RCVBUF, identity::CIPHER, IO, RX],
+    implementation: env!("DEADHEAT_TUNGSTENITE"),
+    peer: PeerKind::Process,
+    reach: Reach::Network,
+};
+
+const IO: Key = Key {
+    name: "io",
+    kind: Kind::Choice(&["write"]),
+    default: "write",
+    doc: "how bulk data is sent: frames are put together, and handed over by 128 KiB",
+};
+
+const RX: Key = Key {
+    name: "rx",
+    kind: Kind::Choice(&["read"]),
+    default: "read",
+    doc: "how bulk data is received: by up to 128 KiB, and taken apart",
+};
+
+const WS: Variant = Variant { id: "ws", ..tcp::TCP };
+const WSS: Variant = Variant { id: "wss", ..tcp::TCP };
+
+impl Transport for Ws {
+    fn info(&self) -> &'static Info {
+        &WS_INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        tcp::check(WS)
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let flavour = Framed { below: tcp::Options::from(dial.knobs), around: 0 };
+        tcp::dial(WS, dial, flavour)
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let flavour = Framed { below: tcp::Options::from(listen.knobs), around: 0 };
+        tcp::listen(WS, listen, flavour)
+    }
+}
+
+impl Transport for Wss {
+    fn info(&self) -> &'static Info {
+        &WSS_INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        tcp::check(WSS)
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let below = Encrypted::new(dial.knobs, dial.hello.token);
+        tcp::dial(WSS, dial, Framed { below, around: RECORD })
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let below = Encrypted::new(listen.knobs, listen.token);
+        tcp::listen(WSS, listen, Framed { below, around: RECORD })
+    }
+}
+
+/// WebSocket over a byte stream.
+#[derive(Clone)]
+struct Framed<F> {
+    /// The byte stream.
+    below: F,
+    /// Bytes that it adds to each frame.
+    around: usize,
+}
+
+impl<F: Flavour> Flavour for Framed<F> {
+    type Channel = F::Channel;
+
+    fn engines(&self) -> Engines {
+        self.below.engines()
+    }
+
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        self.below.apply(socket)
+    }
+
+    fn connected(&self, socket: &Socket) -> Result<()> {
+        self.below.connected(socket)
+    }
+
+    fn set_up_ns(&self, channel: &F::Channel) -> u64 {
+        self.below.set_up_ns(channel)
+    }
+
+    fn connection(
+        &self,
+        socket: Socket,
+        side: Side,
+        largest_message: usize,
+        connect_ns: u64,
+    ) -> io::Result<Box<dyn Conn>> {
+        let channel = self.open(socket, side)?;
+        let conn = WsConn::open(channel, self.clone(), side, largest_message, connect_ns)?;
+        Ok(Box::new(conn))
+    }
+
+    fn open(&self, socket: Socket, side: Side) -> io::Result<F::Channel> {
+        self.below.open(socket, side)
+    }
+
+    fn effective(&self, channel: &F::Channel) -> Effective {
+        let mut read = self.below.effective(channel);
+        read.extend([("io", "write"), ("rx", "read")].map(|(k, v)| (k.to_owned(), v.to_owned())));
+        read
+    }
+
+    fn told(&self, channel: &F::Channel) -> Option<(TcpView, Headers)> {
+        let (view, headers) = self.below.told(channel)?;
+        Some((view, Headers { framing_bytes: self.around as u64, ..headers }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::thread;
+
+    use super::*;
+    use crate::contract::{Inbox, Lane, Patience, Service};
+    use crate::spec::{Settings, Spec};
+    use crate::time::Nanos;
+    use crate::transport::door::Door;
+    use crate::transport::hello::{Hello, Token};
+    use crate::transport::{Endpoint, Progress};
+
+    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
+    const LONG: Nanos = Nanos::from_secs(10);
+
+    #[derive(Default)]
+    struct Kept(Vec<Vec<u8>>);
+
+    impl Inbox for Kept {
+        fn message(&mut self, _: Lane, bytes: &[u8]) {
+            self.0.push(bytes.to_vec());
+        }
+    }
+
+    /// The near and the far end.
+    fn ends(transport: &dyn Transport) -> [Box<dyn Conn>; 2] {
+        let info = transport.info();
+        let knobs = &Settings::check(&Spec::parse(info.id).unwrap(), info.keys).unwrap();
+        let at = &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into());
+        let (token, door, lanes) = (HELLO.token, Door::Own, &[Service::ORDERED]);
+        let listen = Listen { at, token, knobs, lanes, largest_message: 100_000, door };
+        let mut listener = transport.listen(listen).unwrap();
+        let to = &listener.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
+            let dial =
+                Dial { to, hello: HELLO, knobs, lanes, largest_message: 100_000, timeout: LONG };
+            let near = transport.dial(&dial).unwrap();
+            [near, far.join().unwrap()]
+        })
+    }
+
+    #[test]
+    fn headers_are_those_of_the_frames_and_the_client_masks() {
+        for (transport, around) in [(&Ws as &dyn Transport, 0), (&Wss, RECORD as u64)] {
+            let [mut near, mut far] = ends(transport);
+            for (len, header) in [(1, 2), (125, 2), (126, 4), (65_535, 4), (65_536, 10)] {
+                assert_eq!(near.send(Lane(0), &vec![7; len]).unwrap(), Progress::Moved);
+                let mut kept = Kept::default();
+                while kept.0.is_empty() {
+                    near.flush().unwrap();
+                    far.receive(Patience::Block, &mut kept).unwrap();
+                }
+                assert_eq!(kept.0, [vec![7; len]]);
+                assert_eq!(near.stats().headers.unwrap().framing_bytes, header + 4 + around);
+                assert_eq!(far.send(Lane(0), &kept.0[0]).unwrap(), Progress::Moved);
+                let mut back = Kept::default();
+                while back.0.is_empty() {
+                    far.flush().unwrap();
+                    near.receive(Patience::Block, &mut back).unwrap();
+                }
+                assert_eq!(far.stats().headers.unwrap().framing_bytes, header + around);
+            }
+            assert!(near.stats().connect_ns > 0);
+        }
+    }
+
+    #[test]
+    fn what_came_with_the_answer_to_the_handshake_is_due_at_once() {
+        let [mut near, mut far] = ends(&Ws);
+        assert_eq!(near.next_deadline(), Some(Nanos::ZERO));
+        assert_eq!(near.receive(Patience::None, &mut Kept::default()).unwrap(), Progress::Idle);
+        assert_eq!(near.next_deadline(), None);
+        // The second to end closes, and the other one hears it.
+        near.finish().unwrap();
+        while far.receive(Patience::Block, &mut Kept::default()).unwrap() != Progress::Closed {}
+        far.finish().unwrap();
+        while near.receive(Patience::Block, &mut Kept::default()).unwrap() != Progress::Closed {}
+    }
+}
