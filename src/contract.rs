@@ -331,6 +331,18 @@ impl Guarantees {
         largest_message: None,
     };
 
+    /// Those of UDP over IPv4 (RFC 768) and whatever does the same.
+    pub const DATAGRAMS: Guarantees = Guarantees {
+        service: Service::BEST_EFFORT,
+        others: &[],
+        lanes: 1,
+        framing: Framing::Messages,
+        ending: Ending::Silent,
+        congestion: Congestion::Uncontrolled,
+        encrypted: false,
+        largest_message: Some(65_507),
+    };
+
     /// The lanes of a connection of which nothing was asked: one, of the usual service.
     pub fn one_lane(&self) -> &[Service] {
         std::slice::from_ref(&self.service)
@@ -379,16 +391,7 @@ pub(crate) mod promises {
     use super::*;
 
     /// As of plain datagrams.
-    pub(crate) const DATAGRAMS: Guarantees = Guarantees {
-        service: Service::BEST_EFFORT,
-        others: &[],
-        lanes: 1,
-        framing: Framing::Messages,
-        ending: Ending::Silent,
-        congestion: Congestion::Uncontrolled,
-        encrypted: false,
-        largest_message: Some(65_507),
-    };
+    pub(crate) const DATAGRAMS: Guarantees = Guarantees::DATAGRAMS;
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ use super::knock::{self, Unanswered, knock};
 use super::options;
 use super::udp::{self, RCVBUF, not_ip};
 use super::*;
-use crate::contract::{Congestion, Ending, Framing, Service};
 use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error, past_network_errors};
 use crate::datapath::option::{self, Buffer};
 use crate::error::Error;
@@ -59,16 +58,7 @@ static INFO: Info = Info {
     colour: "#8a8d91",
     implementation: "linux",
     summary: "ping: the far kernel answers, the floor for a round trip",
-    guarantees: Guarantees {
-        service: Service::BEST_EFFORT,
-        others: &[],
-        lanes: 1,
-        framing: Framing::Messages,
-        ending: Ending::Silent,
-        congestion: Congestion::Uncontrolled,
-        encrypted: false,
-        largest_message: Some(LARGEST),
-    },
+    guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     peer: PeerKind::Kernel,
     reach: Reach::Network,
     framing_bytes: 0,
@@ -382,6 +372,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+    use crate::contract::Service;
 
     const HELLO: Hello = Hello { token: hello::Token::from_bytes([6; 16]), flow: 3 };
     const SECOND: Nanos = Nanos::from_secs(1);

@@ -10,7 +10,7 @@ use super::frame::PREFIX;
 use super::options::Meaning;
 use super::userspace::{MTU, Opening, Protocol, Userspace};
 use super::{Info, Key, Kind, PeerKind, Reach, identity, options};
-use crate::contract::{Congestion, Delivery, Ending, Framing, Guarantees, Offer, Service};
+use crate::contract::{Congestion, Delivery, Guarantees, Offer, Service};
 use crate::error::{Error, Result};
 use end::End;
 
@@ -70,14 +70,11 @@ static DATAGRAM: Info = Info {
     colour: "#7fa8d6",
     summary: "unreliable, encrypted messages over UDP (RFC 9221), held back by congestion control",
     guarantees: Guarantees {
-        service: Service::BEST_EFFORT,
-        others: &[],
         lanes: MOST_LANES,
-        framing: Framing::Messages,
-        ending: Ending::Silent,
         congestion: Congestion::Controlled,
         encrypted: true,
         largest_message: Some(LARGEST_DATAGRAM),
+        ..Guarantees::DATAGRAMS
     },
     framing_bytes: 0,
     ..STREAM

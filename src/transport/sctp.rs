@@ -11,13 +11,11 @@ use super::hello::{Hello, LEN};
 use super::lobby::present;
 use super::messages::{self, Came, MessageConn, Messenger};
 use super::options;
+use super::sctp_udp::{LARGEST, MOST_LANES, PROMISED};
 use super::tcp::{self, Variant};
 use super::udp::{RCVBUF, SNDBUF};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, told};
-use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Ordering, Patience, PeerKind,
-    Reach, Service,
-};
+use crate::contract::{Delivery, Lane, Ordering, Patience, PeerKind, Reach, Service};
 use crate::datapath::control::Control;
 use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu_to, set_words};
 use crate::datapath::stream::Counted;
@@ -35,12 +33,6 @@ const SCTP: Variant =
 
 /// Its congestion control, for which there is no choice (RFC 9260, 7).
 pub(super) const CC: &str = "sctp";
-
-/// The largest message in bytes. The kernel's bound is the send buffer.
-const LARGEST: u64 = 65_536;
-
-/// The most lanes of a connection, each a stream.
-const MOST_LANES: u16 = 256;
 
 /// The bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
 const HEADERS: u64 = 12 + 16;
@@ -61,29 +53,13 @@ const RELIABILITY_INFO: libc::c_int = 5;
 /// In the flags of a message: it waits for none before it.
 const UNORDERED: u16 = 1;
 
-/// What a lane may be beside reliable and ordered.
-const OTHERS: &[Offer] = &[
-    Offer { service: Service::UNORDERED, largest_message: Some(LARGEST) },
-    Offer { service: Service::EXPIRING, largest_message: Some(LARGEST) },
-    Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST) },
-];
-
 static INFO: Info = Info {
     id: SCTP.id,
     label: "SCTP",
     colour: "#a0522d",
     implementation: "linux",
     summary: "the kernel's SCTP: reliable messages in many streams, with congestion control",
-    guarantees: Guarantees {
-        service: Service::ORDERED,
-        others: OTHERS,
-        lanes: MOST_LANES,
-        framing: Framing::Messages,
-        ending: Ending::Silent,
-        congestion: Congestion::Controlled,
-        encrypted: false,
-        largest_message: Some(LARGEST),
-    },
+    guarantees: PROMISED,
     peer: PeerKind::Process,
     reach: Reach::Path,
     framing_bytes: 0,

@@ -28,14 +28,14 @@ use crate::time::Nanos;
 pub(super) struct SctpUdp;
 
 /// The largest message in bytes: what both ends of the library take by default.
-const LARGEST: u64 = 65_536;
+pub(super) const LARGEST: u64 = 65_536;
 
 /// The bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
 const COMMON_HEADER: u32 = 12;
 const DATA_HEADER: u32 = 16;
 
 /// The most lanes of a connection, each a stream.
-const MOST_LANES: u16 = 256;
+pub(super) const MOST_LANES: u16 = 256;
 
 /// What a lane may be beside reliable and ordered.
 const OTHERS: &[Offer] = &[
@@ -51,22 +51,25 @@ const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOS
 /// The timeout before a round trip was measured (RFC 9260, 16).
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// What SCTP promises, whoever implements it.
+pub(super) const PROMISED: Guarantees = Guarantees {
+    service: Service::ORDERED,
+    others: OTHERS,
+    lanes: MOST_LANES,
+    framing: Framing::Messages,
+    ending: Ending::Silent,
+    congestion: Congestion::Controlled,
+    encrypted: false,
+    largest_message: Some(LARGEST),
+};
+
 static INFO: Info = Info {
     id: "sctp-udp",
     label: "SCTP over UDP",
     colour: "#8c6d1f",
     implementation: env!("DEADHEAT_SCTP_PROTO"),
     summary: "reliable messages with congestion control, SCTP in UDP datagrams (RFC 6951)",
-    guarantees: Guarantees {
-        service: Service::ORDERED,
-        others: OTHERS,
-        lanes: MOST_LANES,
-        framing: Framing::Messages,
-        ending: Ending::Silent,
-        congestion: Congestion::Controlled,
-        encrypted: false,
-        largest_message: Some(LARGEST),
-    },
+    guarantees: PROMISED,
     peer: PeerKind::Process,
     reach: Reach::Network,
     framing_bytes: 0,

@@ -6,7 +6,7 @@ use std::io;
 
 use super::userspace::{Counts, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, PeerKind, Progress, Reach};
-use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Service};
+use crate::contract::{Guarantees, Lane};
 use crate::error::Result;
 use crate::time::Nanos;
 
@@ -27,16 +27,7 @@ static INFO: Info = Info {
     colour: "#8a6fae",
     implementation: "deadheat",
     summary: "a model of best-effort datagrams",
-    guarantees: Guarantees {
-        service: Service::BEST_EFFORT,
-        others: &[],
-        lanes: 1,
-        framing: Framing::Messages,
-        ending: Ending::Silent,
-        congestion: Congestion::Uncontrolled,
-        encrypted: false,
-        largest_message: Some(LARGEST),
-    },
+    guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     peer: PeerKind::Process,
     reach: Reach::Process,
     framing_bytes: 0,
@@ -151,7 +142,7 @@ impl Protocol for Datagrams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Inbox, Patience, Side};
+    use crate::contract::{Inbox, Patience, Service, Side};
     use crate::spec::Settings;
     use crate::time::Manual;
     use crate::transport::Conn;

@@ -14,7 +14,7 @@ use super::hello::{self, Hello};
 use super::knock::{self, Gate, Late, Variant};
 use super::options::{self, COVERAGE};
 use super::*;
-use crate::contract::{Congestion, Ending, Framing, Service, Side};
+use crate::contract::Side;
 use crate::datapath::datagram::{
     Binding, DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, SendBatch, SendEngine, is_full,
     is_network_error, past_network_errors,
@@ -44,16 +44,7 @@ static INFO: Info = Info {
     colour: "#e6762e",
     implementation: "linux",
     summary: "datagrams, nothing added: no order, no repair, no congestion control",
-    guarantees: Guarantees {
-        service: Service::BEST_EFFORT,
-        others: &[],
-        lanes: 1,
-        framing: Framing::Messages,
-        ending: Ending::Silent,
-        congestion: Congestion::Uncontrolled,
-        encrypted: false,
-        largest_message: Some(LARGEST),
-    },
+    guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     peer: PeerKind::Process,
     reach: Reach::Network,
     framing_bytes: 0,
@@ -463,6 +454,7 @@ impl UdpConn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Service;
 
     const HELLO: Hello = Hello { token: hello::Token::from_bytes([5; 16]), flow: 1 };
     const SECOND: Nanos = Nanos::from_secs(1);
@@ -721,7 +713,7 @@ mod tests {
     fn a_ring_is_for_connected_sockets() {
         for knob in ["io", "rx"] {
             let spec = format!("udp:{knob}=uring,connected=off");
-            let knobs = Knobs::new(&settings(&spec));
+            let knobs = Knobs::new(UDP, &settings(&spec));
             let error = Engines::new(&knobs).unwrap_err();
             assert!(matches!(error, Error::Unsupported { .. }), "{error}");
             let text = error.to_string();

@@ -9,7 +9,7 @@ use super::knock::Variant;
 use super::options::{self, COVERAGE};
 use super::udp::{self, BATCH, CONNECTED, DF, LARGEST, RCVBUF, SNDBUF};
 use super::{Conn, Dial, Info, Listen, Listener, Transport, refuse_server};
-use crate::contract::{Congestion, Ending, Framing, Guarantees, PeerKind, Reach, Service};
+use crate::contract::{Guarantees, PeerKind, Reach};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind};
 
@@ -24,16 +24,7 @@ static INFO: Info = Info {
     colour: "#c9a227",
     implementation: "linux",
     summary: "datagrams whose checksum covers as much of them as you say; without offloads",
-    guarantees: Guarantees {
-        service: Service::BEST_EFFORT,
-        others: &[],
-        lanes: 1,
-        framing: Framing::Messages,
-        ending: Ending::Silent,
-        congestion: Congestion::Uncontrolled,
-        encrypted: false,
-        largest_message: Some(LARGEST),
-    },
+    guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     peer: PeerKind::Process,
     reach: Reach::Path,
     framing_bytes: 0,
@@ -108,7 +99,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::contract::{Inbox, Lane, Patience};
+    use crate::contract::{Inbox, Lane, Patience, Service};
     use crate::datapath::option;
     use crate::spec::{Settings, Spec};
     use crate::time::Nanos;

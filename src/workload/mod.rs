@@ -27,13 +27,14 @@ mod ping;
 mod setting;
 mod state;
 mod streams;
+mod voice;
 
 pub use load::Load;
 pub use setting::{Lengths, PathKind, Setting};
 
 /// Every workload, in the order in which lists show them. The first is the default.
 pub const ALL: &[&dyn Workload] =
-    &[&ping::Ping, &bulk::Bulk, &cbr::Cbr, &streams::Streams, &state::State];
+    &[&ping::Ping, &bulk::Bulk, &cbr::Cbr, &streams::Streams, &state::State, &voice::Voice];
 
 /// What a workload says of itself.
 #[derive(Debug)]

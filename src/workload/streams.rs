@@ -10,17 +10,15 @@
 //! stream 0         due ──► could be here ┄┄held back┄┄┄┄┄┄► arrives, where they share an order
 //! ```
 
-use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use crate::contract::{Guarantees, Service};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
-use crate::time::Nanos;
 use crate::units::OfferedRate;
 
-use super::header::account_of;
-use super::paced::{self, DRAIN, Period, Receiver, STAMPED_LEN, Schedule, Sender};
+use super::paced::{Pace, Paced, Period, STAMPED_LEN, Work};
 use super::setting::{one_clock, ways};
-use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
+use super::{Info, Setting, Task, Workload};
 
 mod delays;
 
@@ -103,7 +101,7 @@ impl Workload for Streams {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         one_clock(INFO.id, setting)?;
-        Ok(Box::new(StreamsTask::new(Settings::check(spec, KEYS)?)?))
+        Ok(Box::new(task(Settings::check(spec, KEYS)?)?))
     }
 }
 
@@ -116,87 +114,62 @@ enum Over {
 
 /// Streams with their settings.
 #[derive(Debug, Clone)]
-struct StreamsTask {
-    settings: Settings,
+struct Shared {
     streams: u16,
-    period: Period,
-    size: usize,
-    count: u64,
     over: Over,
     service: Service,
-    direction: Direction,
-    /// How long a trial has to be, where the settings leave it open.
-    lengths: Option<Lengths>,
+    claimed: String,
 }
 
-impl StreamsTask {
-    fn new(settings: Settings) -> Result<StreamsTask> {
-        let size = settings.size("size").map_or(200, |size| size.0 as usize);
-        let period = match settings.offered("rate") {
-            Some(OfferedRate::Bits(rate)) => Period::of_bits(size as u64 * 8, rate.0),
-            Some(OfferedRate::Packets(rate)) => Period::of_packets(rate.0),
-            Some(OfferedRate::Max) | None => {
-                return Err(Error::usage(
-                    "streams: rate=max has no times from which to measure delays; give a rate, as 200pps",
-                ));
-            }
-        };
-        let asked = settings.count("count");
-        let claims_p99 = settings.text("claim") == Some("p99");
-        let fewest = if claims_p99 { ENOUGH_FOR_P99 } else { ENOUGH };
-        let lengths = Lengths { fewest, unit_ns: period.times(1).0.max(1), key: "count" };
-        let choice = |key: &str, word: &str| settings.text(key) == Some(word);
-        Ok(StreamsTask {
-            streams: settings.count("streams").map_or(1, |streams| streams as u16),
-            period,
-            size,
-            count: asked.unwrap_or(fewest),
-            over: if choice("over", "connections") { Over::Connections } else { Over::Lanes },
-            service: if choice("order", "none") { Service::UNORDERED } else { Service::ORDERED },
-            direction: if choice("direction", "down") { Direction::Down } else { Direction::Up },
-            lengths: asked.is_none().then_some(lengths),
-            settings,
-        })
+fn task(settings: Settings) -> Result<Paced<Shared>> {
+    let size = settings.size("size").map_or(0, |size| size.0);
+    let period = match settings.offered("rate") {
+        Some(OfferedRate::Bits(rate)) => Period::of_bits(size * 8, rate.0),
+        Some(OfferedRate::Packets(rate)) => Period::of_packets(rate.0),
+        Some(OfferedRate::Max) | None => {
+            return Err(Error::usage(
+                "streams: rate=max has no times from which to measure delays; give a rate, as 200pps",
+            ));
+        }
+    };
+    let choice = |key: &str, word: &str| settings.text(key) == Some(word);
+    let work = Shared {
+        streams: settings.count("streams").map_or(1, |streams| streams as u16),
+        over: if choice("over", "connections") { Over::Connections } else { Over::Lanes },
+        service: if choice("order", "none") { Service::UNORDERED } else { Service::ORDERED },
+        claimed: format!("delay_{}_ns", settings.text("claim").unwrap_or_default()),
+    };
+    let fewest = if choice("claim", "p99") { ENOUGH_FOR_P99 } else { ENOUGH };
+    let mut pace = Pace::of(settings, period, fewest);
+    if work.over == Over::Connections {
+        pace.flows = work.streams;
     }
-
-    /// How many connections.
-    fn connections(&self) -> u16 {
-        if self.over == Over::Connections { self.streams } else { 1 }
-    }
-
-    fn schedule(&self, flow: u16) -> Schedule {
-        let flows = u64::from(self.connections());
-        Schedule::new(self.period, self.count, u64::from(flow), flows)
-    }
+    Ok(Paced { pace, work })
 }
 
-impl Task for StreamsTask {
-    fn headline(&self) -> String {
-        let rate = self.settings.text("rate").unwrap_or_default();
+impl Work for Shared {
+    type Measure = Delays;
+
+    fn id(&self) -> &'static str {
+        INFO.id
+    }
+
+    fn headline(&self, pace: &Pace) -> String {
         let over = match self.over {
             Over::Lanes => "one connection",
             Over::Connections => "a connection each",
         };
-        let ways = ways(&[self.direction]);
-        format!("{} streams over {over}, {}-byte messages, {rate} {ways}", self.streams, self.size)
+        let (streams, size, rate) = (self.streams, pace.size, pace.text("rate"));
+        let ways = ways(&[pace.direction]);
+        format!("{streams} streams over {over}, {size}-byte messages, {rate} {ways}")
     }
 
-    fn lengths(&self) -> Option<Lengths> {
-        self.lengths
+    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {
+        FIGURES
     }
 
-    fn metrics(&self) -> Vec<Metric> {
-        let claimed = format!("delay_{}_ns", self.settings.text("claim").unwrap_or("mean"));
-        let metric = |(name, label, unit): (&str, &str, Unit)| Metric {
-            name: name.to_owned(),
-            label: label.to_owned(),
-            unit,
-            better: Better::Lower,
-            role: if name == claimed { Role::Claim } else { Role::Descriptive },
-        };
-        let mut metrics: Vec<Metric> = FIGURES.iter().copied().map(metric).collect();
-        metrics.sort_by_key(|metric| metric.role != Role::Claim);
-        metrics
+    fn claimed(&self) -> String {
+        self.claimed.clone()
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
@@ -207,87 +180,21 @@ impl Task for StreamsTask {
         vec![self.service; usize::from(lanes)]
     }
 
-    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (peer == PeerKind::Kernel).then(|| {
-            "the far host's kernel only echoes, so nobody could receive streams".to_owned()
-        })
-    }
-
-    fn flows(&self) -> Vec<Option<Direction>> {
-        vec![Some(self.direction); usize::from(self.connections())]
-    }
-
-    fn largest_message(&self) -> usize {
-        self.size
-    }
-
-    fn longest(&self) -> Nanos {
-        self.period.times(self.count) + DRAIN
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        Some(self.period.times(self.count))
-    }
-
-    fn most_bytes(&self) -> Option<u64> {
-        Some(self.count.saturating_mul(self.size as u64))
-    }
-
-    fn memory(&self, side: Side) -> u64 {
-        let receives = (side == Side::Far) == (self.direction == Direction::Up);
-        if receives { self.count * Delays::BYTES_EACH } else { 0 }
-    }
-
-    fn is_paced(&self) -> bool {
-        true
-    }
-
-    fn half(&self, part: Part) -> Box<dyn Half> {
-        let schedule = self.schedule(part.flow);
-        let sends = (part.side == Side::Near) == (self.direction == Direction::Up);
-        if sends {
-            let lanes = self.lanes(&part.guarantees).len() as u16;
-            return Box::new(Sender::new(schedule, self.size, lanes, part));
-        }
-        let streams = if self.over == Over::Lanes { self.streams } else { 1 };
-        let delays = Delays::new(schedule.slots(), streams);
-        let delivery = self.service.delivery;
-        Box::new(Receiver::new(self.size, part.tag, part.transit, delivery, delays))
-    }
-
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
-        let mut findings = Findings::default();
-        let (senders, receivers, conns) = reports.of(self.direction);
-        paced::conclude(&mut findings, self.direction, senders);
-        findings.ledger.set(self.direction, account_of(senders, receivers, conns));
-        findings.metrics = paced::joined(receivers, self.metrics().iter());
-        if findings.metrics.is_empty() && findings.why_invalid.is_none() {
-            findings.why_invalid = Some("no message arrived, so there are no delays".to_owned());
-        }
-        findings
-    }
-
-    fn spec(&self) -> Spec {
-        let given = self.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let mut options: Vec<(String, String)> = given.collect();
-        if !self.settings.given("count") {
-            options.push(("count".to_owned(), self.count.to_string()));
-        }
-        options.sort();
-        Spec { name: INFO.id.to_owned(), options }
+    fn measure(&self, messages: u64) -> Delays {
+        Delays::new(messages, if self.over == Over::Lanes { self.streams } else { 1 })
     }
 }
 
-/// Its figures: name, label and unit.
-const FIGURES: &[(&str, &str, Unit)] = &[
-    ("delay_mean_ns", "mean delay", Unit::Nanos),
-    ("delay_p50_ns", "delay p50", Unit::Nanos),
-    ("delay_p99_ns", "delay p99", Unit::Nanos),
-    ("delay_max_ns", "greatest delay", Unit::Nanos),
-    ("held_mean_ns", "wait for other streams", Unit::Nanos),
-    ("held_share", "messages that waited for other streams", Unit::Share),
-    ("held_of_wait_share", "share of other streams in all waiting", Unit::Share),
-    ("own_held_mean_ns", "wait for its own stream", Unit::Nanos),
+/// Its figures: name, label, unit and the better end.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("delay_mean_ns", "mean delay", Unit::Nanos, Better::Lower),
+    ("delay_p50_ns", "delay p50", Unit::Nanos, Better::Lower),
+    ("delay_p99_ns", "delay p99", Unit::Nanos, Better::Lower),
+    ("delay_max_ns", "greatest delay", Unit::Nanos, Better::Lower),
+    ("held_mean_ns", "wait for other streams", Unit::Nanos, Better::Lower),
+    ("held_share", "messages that waited for other streams", Unit::Share, Better::Lower),
+    ("held_of_wait_share", "share of other streams in all waiting", Unit::Share, Better::Lower),
+    ("own_held_mean_ns", "wait for its own stream", Unit::Nanos, Better::Lower),
 ];
 
 #[cfg(test)]

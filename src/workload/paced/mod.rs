@@ -10,10 +10,12 @@ use super::{Findings, HalfReport, MOST_LATE, header};
 mod receiver;
 mod schedule;
 mod sender;
+mod task;
 
 pub(super) use receiver::{Measure, Receiver};
 pub(super) use schedule::{Period, Schedule};
 pub(super) use sender::Sender;
+pub(super) use task::{LOST, Pace, Paced, Work};
 
 /// Bytes that a message with the time of sending has at least: the header and 64 bits.
 pub(super) const STAMPED_LEN: usize = header::LEN + 8;
@@ -61,10 +63,7 @@ fn why_invalid<'a>(pacings: impl Iterator<Item = &'a Pacing>) -> Option<String> 
 }
 
 /// The figures of all receivers as those of the trial: of several flows, their mean by the messages of each.
-pub(super) fn joined<'a>(
-    receivers: &[HalfReport],
-    metrics: impl Iterator<Item = &'a Metric>,
-) -> Metrics {
+fn joined<'a>(receivers: &[HalfReport], metrics: impl Iterator<Item = &'a Metric>) -> Metrics {
     let mean = |name: &str| {
         let known = receivers
             .iter()
@@ -78,7 +77,7 @@ pub(super) fn joined<'a>(
 }
 
 /// Adds what became of the schedules of a direction's senders, and whether they make a trial.
-pub(super) fn conclude(findings: &mut Findings, direction: Direction, senders: &[HalfReport]) {
+fn conclude(findings: &mut Findings, direction: Direction, senders: &[HalfReport]) {
     let pacings = senders.iter().filter_map(|sender| sender.pacing.clone());
     let flow = |pacing| PacedFlow { direction, pacing, delay_variation_ns: None };
     findings.paced.extend(pacings.map(flow));

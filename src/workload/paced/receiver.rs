@@ -10,6 +10,9 @@ use super::read_stamp;
 
 /// What a workload makes of arrivals.
 pub(in crate::workload) trait Measure: Send {
+    /// Bytes of memory for each message.
+    const BYTES_EACH: u64 = 0;
+
     /// Message `seq` arrived at `now`, for the first time. It was due at `due` on its sender's clock, where
     /// it says so. `received` counts it already.
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally);

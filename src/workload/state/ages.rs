@@ -42,9 +42,6 @@ struct Tooth {
 }
 
 impl Ages {
-    /// Bytes of memory for each update.
-    pub(super) const BYTES_EACH: u64 = size_of::<(Nanos, Nanos)>() as u64;
-
     pub(super) fn new(count: u64, showing: Showing) -> Ages {
         Ages { showing, arrivals: Vec::with_capacity(count as usize), count }
     }
@@ -186,6 +183,8 @@ fn quantile(teeth: &[Tooth], q: f64) -> f64 {
 }
 
 impl Measure for Ages {
+    const BYTES_EACH: u64 = size_of::<(Nanos, Nanos)>() as u64;
+
     #[inline]
     fn note(&mut self, now: Nanos, _seq: u64, due: Option<Nanos>, _received: &Tally) {
         if let Some(due) = due.filter(|_| (self.arrivals.len() as u64) < self.count) {

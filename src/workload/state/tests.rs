@@ -1,6 +1,7 @@
 //! What is asked for, and what is refused.
 
 use super::*;
+use crate::contract::PeerKind;
 use crate::contract::promises::DATAGRAMS;
 use crate::workload::{self, PathKind};
 

@@ -22,9 +22,6 @@ pub(super) struct Delays {
 const LEAST_HELD: Nanos = Nanos::from_micros(50);
 
 impl Delays {
-    /// Bytes of memory for each message.
-    pub(super) const BYTES_EACH: u64 = size_of::<Option<(Nanos, Nanos)>>() as u64;
-
     pub(super) fn new(messages: u64, streams: u16) -> Delays {
         Delays { streams, arrivals: vec![None; messages as usize] }
     }
@@ -85,6 +82,8 @@ struct Held {
 }
 
 impl Measure for Delays {
+    const BYTES_EACH: u64 = size_of::<Option<(Nanos, Nanos)>>() as u64;
+
     #[inline]
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, _received: &Tally) {
         if let (Some(slot), Some(due)) = (self.arrivals.get_mut(seq as usize), due) {

@@ -1,0 +1,198 @@
+//! A task of messages one way, on a grid of times: everything of it but what the receiver makes of arrivals.
+
+use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use crate::figures::{Better, Metric, Role, Unit};
+use crate::spec::{Settings, Spec};
+use crate::time::Nanos;
+
+use super::super::header::account_of;
+use super::super::{Findings, Half, Lengths, Part, Reports, Task};
+use super::{DRAIN, Measure, Period, Receiver, Schedule, Sender, conclude, joined};
+
+/// What a workload brings of its own.
+pub(in crate::workload) trait Work: Send + Sync {
+    /// What it makes of arrivals.
+    type Measure: Measure + 'static;
+
+    /// The workload's name.
+    fn id(&self) -> &'static str;
+
+    /// The work in a few words.
+    fn headline(&self, pace: &Pace) -> String;
+
+    /// Its figures: name, label, unit and the better end.
+    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)];
+
+    /// The name of the figure that verdicts are given for.
+    fn claimed(&self) -> String;
+
+    /// As of [`Task::lanes`].
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
+    }
+
+    /// What takes the arrivals of a flow with so many messages.
+    fn measure(&self, messages: u64) -> Self::Measure;
+}
+
+/// When messages go, how many and which way.
+#[derive(Debug, Clone)]
+pub(in crate::workload) struct Pace {
+    settings: Settings,
+    pub(in crate::workload) period: Period,
+    pub(in crate::workload) size: usize,
+    pub(in crate::workload) direction: Direction,
+    /// Connections, which take turns.
+    pub(in crate::workload) flows: u16,
+    count: u64,
+    /// How long a trial has to be, where the settings leave it open.
+    lengths: Option<Lengths>,
+}
+
+impl Pace {
+    /// As the keys `size`, `count` and `direction` say, which all such workloads have; `fewest` messages where
+    /// no count is given.
+    pub(in crate::workload) fn of(settings: Settings, period: Period, fewest: u64) -> Pace {
+        let asked = settings.count("count");
+        let lengths = Lengths { fewest, unit_ns: period.times(1).0.max(1), key: "count" };
+        Pace {
+            period,
+            size: settings.size("size").map_or(0, |size| size.0 as usize),
+            direction: match settings.text("direction") {
+                Some("down") => Direction::Down,
+                _ => Direction::Up,
+            },
+            flows: 1,
+            count: asked.unwrap_or(fewest),
+            lengths: asked.is_none().then_some(lengths),
+            settings,
+        }
+    }
+
+    /// A setting as typed, or its default.
+    pub(in crate::workload) fn text(&self, key: &str) -> &str {
+        self.settings.text(key).unwrap_or_default()
+    }
+
+    fn schedule(&self, flow: u16) -> Schedule {
+        Schedule::new(self.period, self.count, u64::from(flow), u64::from(self.flows))
+    }
+
+    fn sends(&self, side: Side) -> bool {
+        (side == Side::Near) == (self.direction == Direction::Up)
+    }
+}
+
+/// Work at a pace.
+pub(in crate::workload) struct Paced<W> {
+    pub(in crate::workload) pace: Pace,
+    pub(in crate::workload) work: W,
+}
+
+impl<W: Work> Task for Paced<W> {
+    fn headline(&self) -> String {
+        self.work.headline(&self.pace)
+    }
+
+    fn lengths(&self) -> Option<Lengths> {
+        self.pace.lengths
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let claimed = self.work.claimed();
+        let metric = |(name, label, unit, better): &(&str, &str, Unit, Better)| Metric {
+            name: (*name).to_owned(),
+            label: (*label).to_owned(),
+            unit: *unit,
+            better: *better,
+            role: if *name == claimed { Role::Claim } else { Role::Descriptive },
+        };
+        let mut metrics: Vec<Metric> = self.work.figures().iter().map(metric).collect();
+        metrics.sort_by_key(|metric| metric.role != Role::Claim);
+        metrics
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        self.work.lanes(promised)
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        (peer == PeerKind::Kernel).then(|| {
+            "the far host's kernel only echoes, so nobody could receive what is sent".to_owned()
+        })
+    }
+
+    fn flows(&self) -> Vec<Option<Direction>> {
+        vec![Some(self.pace.direction); usize::from(self.pace.flows)]
+    }
+
+    fn largest_message(&self) -> usize {
+        self.pace.size
+    }
+
+    fn longest(&self) -> Nanos {
+        self.pace.period.times(self.pace.count) + DRAIN
+    }
+
+    fn planned(&self) -> Option<Nanos> {
+        Some(self.pace.period.times(self.pace.count))
+    }
+
+    fn most_bytes(&self) -> Option<u64> {
+        Some(self.pace.count.saturating_mul(self.pace.size as u64))
+    }
+
+    fn memory(&self, side: Side) -> u64 {
+        let each = W::Measure::BYTES_EACH;
+        if self.pace.sends(side) { 0 } else { self.pace.count.saturating_mul(each) }
+    }
+
+    fn is_paced(&self) -> bool {
+        true
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Half> {
+        let schedule = self.pace.schedule(part.flow);
+        let lanes = self.work.lanes(&part.guarantees);
+        if self.pace.sends(part.side) {
+            return Box::new(Sender::new(schedule, self.pace.size, lanes.len() as u16, part));
+        }
+        let service = lanes.first().copied().unwrap_or(part.guarantees.service);
+        let measure = self.work.measure(schedule.slots());
+        let (size, tag, transit) = (self.pace.size, part.tag, part.transit);
+        Box::new(Receiver::new(size, tag, transit, service.delivery, measure))
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Findings {
+        let (direction, mut findings) = (self.pace.direction, Findings::default());
+        let (senders, receivers, conns) = reports.of(direction);
+        conclude(&mut findings, direction, senders);
+        let account = account_of(senders, receivers, conns);
+        findings.metrics = joined(receivers, self.metrics().iter());
+        let lost = account.sent.saturating_sub(account.delivered) as f64;
+        let is_told = self.work.figures().iter().any(|(name, ..)| *name == LOST);
+        if is_told && account.sent > 0 {
+            findings.metrics.insert(LOST.to_owned(), lost / account.sent as f64);
+        }
+        findings.ledger.set(direction, account);
+        if !findings.metrics.contains_key(&self.work.claimed()) && findings.why_invalid.is_none() {
+            let why = "too few messages arrived to have the figure that is claimed";
+            findings.why_invalid = Some(why.to_owned());
+        }
+        findings
+    }
+
+    fn spec(&self) -> Spec {
+        let given = self.pace.settings.iter();
+        let mut options: Vec<(String, String)> =
+            given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        if !self.pace.settings.given("count") {
+            options.push(("count".to_owned(), self.pace.count.to_string()));
+        }
+        options.sort();
+        Spec { name: self.work.id().to_owned(), options }
+    }
+}
+
+/// The figure of messages that never arrived, for workloads that list it.
+pub(in crate::workload) const LOST: &str = "loss_share";

@@ -1,0 +1,35 @@
+//! What is asked for, and what is refused.
+
+use super::*;
+use crate::contract::promises::DATAGRAMS;
+use crate::contract::{Guarantees, PeerKind};
+use crate::workload::{self, PathKind};
+
+#[test]
+fn any_transport_may_carry_a_voice_but_an_echo_cannot_listen() {
+    let task = workload::parse("voice").unwrap();
+    for promised in [&DATAGRAMS, &Guarantees::BYTE_STREAM] {
+        assert_eq!(workload::misfit(&*task, promised, PeerKind::Process), None);
+    }
+    assert!(
+        workload::misfit(&*task, &DATAGRAMS, PeerKind::Kernel).unwrap().contains("only echoes")
+    );
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
+    assert!(say("voice:codec=opus").contains("g711"));
+    assert!(say("voice:frame=1ms").contains("outside"));
+    assert!(say("voice:size=19").contains("outside"));
+    let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
+    let refused = workload::parse_on("voice", &elsewhere).err().unwrap().to_string();
+    assert!(refused.contains("two clocks"), "{refused}");
+}
+
+#[test]
+fn what_it_says_of_itself_is_the_same_work_again() {
+    let task = workload::parse("voice:buffer=80ms").unwrap();
+    assert_eq!(workload::parse(&task.spec().to_string()).unwrap().spec(), task.spec());
+    assert_eq!(task.planned(), Some(Nanos::from_secs(4)));
+}
