@@ -33,6 +33,7 @@ use super::path_time::{accept_timeout, dial_timeout};
 use super::process::{spawn, take_nudges};
 use super::samples::Samples;
 use super::store::OpenFile;
+use super::upkeep::{self, Until};
 
 /// Between two nudges of a thread that sleeps in a receiving call.
 const NUDGE: Duration = Duration::from_millis(5);
@@ -126,6 +127,11 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
         });
     }
     say(&mut control, &FromAgent::Connected)?;
+    if contender.transport.userspace().is_some() {
+        let mut conns: Vec<&mut dyn Conn> =
+            flows.iter_mut().map(|flow| &mut *flow.conn as &mut dyn Conn).collect();
+        upkeep::attend(&control, Until::Word, &mut conns);
+    }
     let (report, conns) = Session::start(control, flows, &plan)?.finish()?;
     let userspace = contender.transport.userspace().is_some();
     Ok((report, Parting { conns, emulated: plan.emulated.is_some(), userspace }))
@@ -159,7 +165,10 @@ fn connect(
                 timeout: dial_timeout(plan.emulated),
             })
         };
-        let conns: Result<_> = (0..flows as u16).map(dial).collect();
+        let conns = match contender.transport.userspace() {
+            Some(_) => upkeep::dial_all(flows as u16, dial),
+            None => (0..flows as u16).map(dial).collect(),
+        };
         return Ok((conns?, None));
     }
     let at = &plan.endpoint;

@@ -65,6 +65,7 @@ pub mod sim;
 pub mod store;
 pub mod timing;
 pub mod topology;
+mod upkeep;
 pub mod usage;
 
 pub use emulated::EmulatedPath;

@@ -1,0 +1,204 @@
+//! Keeping connections up while no flow runs on them: before the word to start, and after the last report. A
+//! protocol in user space sends again what was lost only where somebody lets it, and the last packet of a
+//! handshake or of a transfer may be what its peer waits for.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, Builder};
+
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Conn;
+
+/// How long to sleep at most where no connection says.
+const LONGEST: Nanos = Nanos::from_secs(1);
+
+/// How soon a connection is to notice that all others are there, too.
+const SOON: Nanos = Nanos::from_millis(10);
+
+/// What to hear of control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// A word, or its end.
+    Word,
+    /// Its end.
+    End,
+}
+
+/// Keeps `conns` up until control says what is waited for.
+pub(super) fn attend(control: &UnixStream, until: Until, conns: &mut [&mut dyn Conn]) {
+    let events = match until {
+        Until::Word => libc::POLLIN,
+        // A hang-up is reported unasked (poll(2)).
+        Until::End => 0,
+    };
+    while !heard(control.as_raw_fd(), events, conns) {
+        let now = Monotonic.now();
+        for conn in conns.iter_mut() {
+            // What fails here fails again in its flow, which says so; after the last report nothing is left to lose.
+            let _ = conn.on_deadline(now);
+        }
+    }
+}
+
+/// Sleeps until something happens; whether it was on `control`.
+fn heard(control: RawFd, events: i16, conns: &[&mut dyn Conn]) -> bool {
+    let entry = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
+    let fds = conns.iter().filter_map(|conn| conn.fd());
+    let mut entries = vec![entry(control, events)];
+    entries.extend(fds.map(|fd| entry(fd.as_raw_fd(), libc::POLLIN)));
+    let due = conns.iter().filter_map(|conn| conn.next_deadline()).min();
+    sleep(&mut entries, due.map_or(LONGEST, |due| (due - Monotonic.now()).min(LONGEST)));
+    entries[0].revents != 0
+}
+
+fn sleep(entries: &mut [libc::pollfd], longest: Nanos) {
+    let ms = i32::try_from(longest.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: the pointer and length are those of a live slice of valid pollfds.
+    unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, ms) };
+}
+
+/// Opens so many connections at once, and keeps each up until all of them are there: the peer lets them in one
+/// after the other, and sees the handshake of one through before it looks at the next.
+///
+/// # Errors
+/// Of the first that could not be opened; where a thread cannot be started.
+pub(super) fn dial_all(
+    flows: u16,
+    dial: impl Fn(u16) -> Result<Box<dyn Conn>> + Sync,
+) -> Result<Vec<Box<dyn Conn>>> {
+    let missing = AtomicUsize::new(flows.into());
+    let open = |flow| {
+        let mut conn = dial(flow);
+        missing.fetch_sub(1, Ordering::AcqRel);
+        if let Ok(conn) = &mut conn {
+            while missing.load(Ordering::Acquire) > 0 {
+                let fd = conn.fd().map_or(-1, |fd| fd.as_raw_fd());
+                let due = conn.next_deadline().map_or(SOON, |due| due - Monotonic.now());
+                let mut entry = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+                sleep(&mut entry, due.min(SOON));
+                let _ = conn.on_deadline(Monotonic.now());
+            }
+        }
+        conn
+    };
+    thread::scope(|scope| {
+        let open = &open;
+        let threads: Vec<_> = (0..flows)
+            .map(|flow| {
+                let spawned = Builder::new().spawn_scoped(scope, move || open(flow));
+                if spawned.is_err() {
+                    // Nobody is to wait for it.
+                    missing.fetch_sub(1, Ordering::AcqRel);
+                }
+                spawned.map_err(|e| Error::setup("start a thread for a connection", e))
+            })
+            .collect();
+        let joined = threads.into_iter().map(|thread| {
+            thread?.join().unwrap_or_else(|_| {
+                let what = io::Error::other("its thread panicked");
+                Err(Error::setup("open a connection", what))
+            })
+        });
+        joined.collect::<Vec<Result<_>>>().into_iter().collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::BorrowedFd;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+    use crate::figures::ConnStats;
+    use crate::transport::{Effective, Progress};
+
+    /// A connection that is always due, and counts how often it was let act.
+    struct Due(Arc<AtomicUsize>);
+
+    impl Conn for Due {
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+        fn send(&mut self, _: Lane, _: &[u8]) -> io::Result<Progress> {
+            Ok(Progress::Idle)
+        }
+        fn receive(&mut self, _: Patience, _: &mut dyn Inbox) -> io::Result<Progress> {
+            Ok(Progress::Idle)
+        }
+        fn pump(&mut self, _: &mut dyn Source) -> io::Result<Progress> {
+            Ok(Progress::Idle)
+        }
+        fn drain(&mut self, _: Patience, _: &mut dyn Sink) -> io::Result<Progress> {
+            Ok(Progress::Idle)
+        }
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+        fn next_deadline(&self) -> Option<Nanos> {
+            Some(Monotonic.now())
+        }
+        fn on_deadline(&mut self, _: Nanos) -> io::Result<()> {
+            self.0.fetch_add(1, Ordering::AcqRel);
+            Ok(())
+        }
+        fn effective(&self) -> Effective {
+            Effective::new()
+        }
+        fn stats(&self) -> ConnStats {
+            ConnStats::default()
+        }
+    }
+
+    #[test]
+    fn connections_are_kept_up_until_the_word_comes() {
+        let (control, mut race) = UnixStream::pair().unwrap();
+        let acted = Arc::new(AtomicUsize::new(0));
+        let mut conn = Due(Arc::clone(&acted));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while acted.load(Ordering::Acquire) < 10 {
+                    thread::yield_now();
+                }
+                race.write_all(b"x").unwrap();
+            });
+            attend(&control, Until::Word, &mut [&mut conn]);
+        });
+        // A word is not the end, of which there is one only now.
+        let more = acted.load(Ordering::Acquire) + 10;
+        thread::scope(|scope| {
+            let acted = &acted;
+            scope.spawn(move || {
+                while acted.load(Ordering::Acquire) < more {
+                    thread::yield_now();
+                }
+                drop(race);
+            });
+            attend(&control, Until::End, &mut [&mut conn]);
+        });
+        assert!(acted.load(Ordering::Acquire) >= more);
+    }
+
+    /// The far end lets the second one in only once the first has acted again.
+    #[test]
+    fn one_that_is_open_is_kept_up_while_others_are_being_opened() {
+        let acted: Vec<Arc<AtomicUsize>> = (0..3).map(|_| Arc::default()).collect();
+        let dial = |flow: u16| {
+            let before = flow.checked_sub(1).map(|before| &acted[usize::from(before)]);
+            while before.is_some_and(|acted| acted.load(Ordering::Acquire) == 0) {
+                thread::yield_now();
+            }
+            Ok(Box::new(Due(Arc::clone(&acted[usize::from(flow)]))) as Box<dyn Conn>)
+        };
+        assert_eq!(dial_all(3, dial).unwrap().len(), 3);
+        let refused = dial_all(3, |flow| match flow {
+            1 => Err(Error::blocked("nobody answers")),
+            _ => Ok(Box::new(Due(Arc::default())) as Box<dyn Conn>),
+        });
+        assert!(refused.err().unwrap().to_string().contains("nobody answers"));
+    }
+}
