@@ -123,7 +123,13 @@ fn every_service_on_offer_is_had_on_several_lanes_at_once() {
         let far = ends.far.as_mut().unwrap();
         let mut arrived = ByLane(vec![Vec::new(); lanes.len()]);
         let deadline = Deadline::new(&contender);
-        let whole = |arrived: &ByLane| arrived.0.iter().all(|lane| lane.len() as u64 == EACH);
+        // What may be given up is, where a busy host lets a timer fire.
+        let whole = |arrived: &ByLane| {
+            let mut lanes = arrived.0.iter().zip(lanes);
+            lanes.all(|(lane, service)| {
+                service.delivery != Delivery::Reliable || lane.len() as u64 == EACH
+            })
+        };
         for sent in 0..EACH {
             for lane in 0..lanes.len() as u16 {
                 while ends.near.send(Lane(lane), &content(sent, 200)).unwrap() == Progress::Idle {
@@ -136,7 +142,6 @@ fn every_service_on_offer_is_had_on_several_lanes_at_once() {
             tend(&mut **far);
             far.receive(Patience::None, &mut arrived).unwrap();
         }
-        // Loopback loses nothing that there is room for.
         while !whole(&arrived) {
             deadline.check();
             tend(&mut *ends.near);
@@ -147,7 +152,12 @@ fn every_service_on_offer_is_had_on_several_lanes_at_once() {
             if service.ordering == Ordering::Unordered {
                 lane.sort_unstable();
             }
-            assert_eq!(*lane, (0..EACH).collect::<Vec<_>>(), "{contender:?}: {service}");
+            if service.delivery == Delivery::Reliable {
+                assert_eq!(*lane, (0..EACH).collect::<Vec<_>>(), "{contender:?}: {service}");
+            }
+            let once = lane.is_sorted_by(|a, b| a < b);
+            assert!(once && lane.last() < Some(&EACH), "{contender:?}: {service}: {lane:?}");
+            assert!(!lane.is_empty(), "{contender:?}: nothing came as {service}");
         }
         let error = ends.near.send(Lane(lanes.len() as u16), &content(0, 200)).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{contender:?}: {error}");
