@@ -90,7 +90,8 @@ fn a_probe_waits_in_the_queue_that_bulk_flows_beside_it_fill() {
 
 #[test]
 fn a_load_runs_on_loopback_too() {
-    let outcome = race(&["udp"], "loopback", "ping:count=50,load=tcp,load-direction=both");
+    let outcome =
+        race(&["udp"], "loopback", "ping:count=400,interval=2ms,load=tcp,load-direction=both");
     for trial in trials(&outcome) {
         assert!(trial["metrics"]["load_goodput_bps"].as_f64().unwrap() > 1e6, "{trial}");
     }

@@ -104,8 +104,6 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     for (flow, conn) in conns.into_iter().enumerate() {
         let half = make_half(&plan, &contender, &*task, flow as u16, file.as_ref())?;
         let largest_message = task.largest_message();
-        let meter = meter.clone();
-        let sampler = Sampler::new(plan.interval_ns, count);
         let (conn, probe) = match plan.pass {
             Pass::Figures => (conn, None),
             Pass::Explain => {
@@ -113,13 +111,12 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
                 (conn, Some(probe))
             }
         };
-        let wait = plan.wait;
         flows.push(Flow {
             conn,
             half,
-            wait,
-            sampler,
-            meter,
+            wait: plan.wait,
+            sampler: Sampler::new(plan.interval_ns, count),
+            meter: meter.clone(),
             largest_message,
             wait_calls: 0,
             waiting: Waiting::default(),
