@@ -16,6 +16,8 @@ use crate::figures::{Metric, Role};
 use crate::spec::{Key, Kind, Spec};
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective, Info, unserved};
+use crate::trial::load::parts;
+use crate::trial::misfit;
 use crate::trial::placement::{Load, Placement};
 use crate::trial::sim::{self, Simulation};
 use crate::units::range;
@@ -79,7 +81,7 @@ pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     let mut factors = request.vary.clone();
     let keys = workload::keys(&workload.name)?;
     for (name, value) in std::mem::take(&mut workload.options) {
-        if is_load(keys.clone(), &name) && range::is_range(&value) {
+        if is_load(&keys, &name) && range::is_range(&value) {
             factors.push(Factor { levels: range::expand(&value)?, name });
         } else {
             workload.options.push((name, value));
@@ -97,8 +99,8 @@ pub(super) fn without_varied(workload: &str, factors: &[Factor]) -> String {
 }
 
 /// Whether the key of this name is a rate to offer.
-pub(super) fn is_load(mut keys: impl Iterator<Item = &'static Key>, name: &str) -> bool {
-    keys.any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
+pub(super) fn is_load(keys: &[&Key], name: &str) -> bool {
+    keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
 }
 
 fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result<Changes> {
@@ -115,7 +117,7 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
     if name == PLACEMENT {
         return Ok(Changes::Placement);
     }
-    if keys.clone().any(|key| key.name == name) {
+    if keys.iter().any(|key| key.name == name) {
         return Ok(Changes::Workload);
     }
     if contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
@@ -126,7 +128,7 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
             "a path is not varied within a race; run one race for each path, and compare their results",
         ));
     }
-    let mut valid: Vec<&str> = keys.map(|key| key.name).chain([PLACEMENT]).collect();
+    let mut valid: Vec<&str> = keys.iter().map(|key| key.name).chain([PLACEMENT]).collect();
     valid.extend(contenders.iter().flat_map(knobs));
     valid.sort_unstable();
     valid.dedup();
@@ -194,11 +196,15 @@ fn runs_somewhere(cells: &mut Vec<Candidate>, belongs: impl Fn(&Candidate) -> bo
 fn check_misfits(cells: &[Candidate]) -> Result<()> {
     let runs = || cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
     match runs().next().and_then(|first| Some((first, first.misfit.as_ref()?))) {
-        Some((first, why)) if runs().all(|runs| runs.misfit.is_some()) => Err(Error::usage(
-            format!("`{}` cannot carry `{}`: {why}", first.contender.spec, first.workload),
-        )),
+        Some((first, why)) if runs().all(|runs| runs.misfit.is_some()) => {
+            Err(cannot_carry(&first.contender, &first.workload, why))
+        }
         _ => Ok(()),
     }
+}
+
+fn cannot_carry(contender: &Contender, workload: &str, why: &str) -> Error {
+    Error::usage(format!("`{}` cannot carry `{workload}`: {why}", contender.spec))
 }
 
 /// Contenders, factors and what they change.
@@ -294,13 +300,9 @@ impl Grid<'_> {
             )));
         }
         let contender = Contender::parse(&spec.to_string())?;
-        let info = contender.transport.info();
-        let misfit = workload::misfit(&*task, &info.guarantees, info.peer);
+        let misfit = misfit(&contender, &*task);
         if let (Some(why), false) = (&misfit, self.may_sit_out()) {
-            return Err(Error::usage(format!(
-                "`{}` cannot carry `{workload}`: {why}",
-                contender.spec
-            )));
+            return Err(cannot_carry(&contender, &workload, why));
         }
         self.check_way(&contender, &*task)?;
         self.check_load(&*task)?;
@@ -323,12 +325,7 @@ impl Grid<'_> {
                 load.contender
             )));
         }
-        let contender = Contender::parse(&load.contender)?;
-        let bulk = workload::parse(&load.workload)?;
-        let info = contender.transport.info();
-        if let Some(why) = workload::misfit(&*bulk, &info.guarantees, info.peer) {
-            return Err(Error::usage(format!("load={}: {why}", load.contender)));
-        }
+        let (contender, bulk) = parts(load)?;
         self.check_way(&contender, &*bulk)
     }
 

@@ -82,7 +82,7 @@ fn middle(trials: &[Load]) -> Vec<Load> {
 pub fn load_factor(outcome: &Outcome) -> Option<usize> {
     let spec = Spec::parse(&outcome.asked.workload).ok()?;
     let keys = workload::keys(&spec.name).ok()?;
-    outcome.factors.iter().position(|factor| cells::is_load(keys.clone(), &factor.name))
+    outcome.factors.iter().position(|factor| cells::is_load(&keys, &factor.name))
 }
 
 fn rising(outcome: &Outcome, factor: usize) -> Rising {

@@ -1,42 +1,29 @@
 //! One end of a trial, in a process of its own: listens or dials, runs its flows, reports.
 
-use std::io;
 use std::os::unix::net::UnixStream;
-use std::os::unix::thread::JoinHandleExt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Barrier, Mutex};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::Arc;
 
-use crate::contract::{GUARD, Side, Store, WaitMode};
-use crate::datapath::cpu::pin;
+use crate::contract::{Side, Store};
 use crate::error::{Error, Result};
-use crate::figures::series::{Point, Series};
-use crate::figures::{ConnStats, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::Door;
 use crate::transport::hello::Hello;
-use crate::transport::{Conn, Contender, Dial, Effective, Listen, Listener};
-use crate::workload::{Half, HalfReport, NamedFile, Part, Task};
+use crate::transport::{Conn, Contender, Dial, Listen, Listener};
+use crate::workload::{Half, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
-use super::driver::{Flow, Meter, Signal, Waiting, Watch};
-use super::effective::by_flow;
+use super::driver::{Flow, Meter, Waiting};
+use super::explain::Pass;
 use super::explain::probed::Probe;
-use super::explain::{Before, FlowNotes, Pass};
 use super::intervals::Sampler;
 use super::means;
-use super::meters::Meters;
+use super::misfit;
 use super::parting::Parting;
 use super::path_time::{accept_timeout, dial_timeout};
-use super::process::{spawn, take_nudges};
 use super::samples::Samples;
+use super::session::{Session, control_failed, say};
 use super::store::OpenFile;
 use super::upkeep::{self, Until};
-
-/// Between two nudges of a thread that sleeps in a receiving call.
-const NUDGE: Duration = Duration::from_millis(5);
 
 /// Runs an agent on its control channel; answers the process's exit code.
 pub(super) fn run(control: UnixStream, door: Door) -> i32 {
@@ -57,31 +44,6 @@ pub(super) fn run(control: UnixStream, door: Door) -> i32 {
     }
 }
 
-/// What reaches the agent's main thread.
-enum Event {
-    /// A word from control, or its end.
-    Control(io::Result<ToAgent>),
-    /// A flow's half will send no more.
-    SentAll { flow: usize, sent: Tally },
-    /// A flow has left a point of its series.
-    Sampled { flow: usize },
-    /// A flow's thread has ended.
-    Ended { flow: usize, end: Result<Box<FlowEnd>> },
-}
-
-/// What remains of a flow. The connection stays open until the report is out, so that the end of
-/// one flow disturbs nothing.
-struct FlowEnd {
-    report: HalfReport,
-    series: Series,
-    stats: ConnStats,
-    effective: Effective,
-    wait_calls: u64,
-    waiting: Nanos,
-    notes: Option<FlowNotes>,
-    conn: Box<dyn Conn>,
-}
-
 fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> {
     let ToAgent::Open(plan) = control::read(&mut control).map_err(control_failed)? else {
         return Err(Error::peer("control", "an agent is told to open first"));
@@ -89,8 +51,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     means::begin(&plan)?;
     let contender = Contender::parse(&plan.contender)?;
     let task = crate::workload::parse(&plan.workload)?;
-    let info = contender.transport.info();
-    if let Some(why) = crate::workload::misfit(&*task, &info.guarantees, info.peer) {
+    if let Some(why) = misfit(&contender, &*task) {
         return Err(Error::usage(format!(
             "{} cannot carry {}: {why}",
             plan.contender, plan.workload
@@ -107,7 +68,8 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
         let (conn, probe) = match plan.pass {
             Pass::Figures => (conn, None),
             Pass::Explain => {
-                let (conn, probe) = Probe::wrap(conn, task.numbering(), info.peer);
+                let (conn, probe) =
+                    Probe::wrap(conn, task.numbering(), contender.transport.info().peer);
                 (conn, Some(probe))
             }
         };
@@ -124,14 +86,19 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
         });
     }
     say(&mut control, &FromAgent::Connected)?;
-    if contender.transport.userspace().is_some() {
+    let userspace = contender.transport.userspace().is_some();
+    if userspace {
         let mut conns: Vec<&mut dyn Conn> =
             flows.iter_mut().map(|flow| &mut *flow.conn as &mut dyn Conn).collect();
         upkeep::attend(&control, Until::Word, &mut conns);
     }
-    let (report, conns) = Session::start(control, flows, &plan)?.finish()?;
-    let userspace = contender.transport.userspace().is_some();
-    Ok((report, Parting { conns, emulated: plan.emulated.is_some(), userspace }))
+    let parting = Parting {
+        conns: Vec::with_capacity(count),
+        emulated: plan.emulated.is_some(),
+        userspace,
+        stopped: false,
+    };
+    Session::start(control, flows, &plan, parting)?.finish()
 }
 
 /// The connections of all flows, by flow, and the listener where they go on needing it.
@@ -162,11 +129,11 @@ fn connect(
                 timeout: dial_timeout(plan.emulated),
             })
         };
-        let conns = match contender.transport.userspace() {
-            Some(_) => upkeep::dial_all(flows as u16, dial),
-            None => (0..flows as u16).map(dial).collect(),
+        let dial_all = match contender.transport.userspace() {
+            Some(_) if flows > 1 => upkeep::dial_at_once,
+            _ => |flows, dial: &_| (0..flows).map(dial).collect(),
         };
-        return Ok((conns?, None));
+        return Ok((dial_all(flows as u16, &dial)?, None));
     }
     let at = &plan.endpoint;
     let listen = Listen { at, token: plan.token, knobs, lanes, largest_message, door };
@@ -209,253 +176,4 @@ fn make_half(
         recorder: Box::new(Samples::new(keep, task.timeout().0)?),
         store: store.map(|store| Box::new(store) as Box<dyn Store>),
     }))
-}
-
-/// Where a flow's thread leaves its newest point for the agent's main thread.
-type Slot = Mutex<Option<Point>>;
-
-/// A flow's line to the agent's main thread.
-struct Teller {
-    flow: usize,
-    events: SyncSender<Event>,
-    /// Where points go, if they are asked for while the trial runs.
-    slot: Option<Arc<Slot>>,
-}
-
-impl Watch for Teller {
-    fn sent_all(&mut self, sent: Tally) {
-        let _ = self.events.send(Event::SentAll { flow: self.flow, sent });
-    }
-
-    /// A point that finds no room, because the main thread has not come round to those before it, is
-    /// left out: its counters come again with the next.
-    fn sampled(&mut self, point: &Point) {
-        let Some(slot) = &self.slot else { return };
-        if let Ok(mut slot) = slot.lock() {
-            *slot = Some(match &*slot {
-                Some(unread) => point.after(unread),
-                None => *point,
-            });
-        }
-        let _ = self.events.try_send(Event::Sampled { flow: self.flow });
-    }
-}
-
-/// A trial under way at this end.
-struct Session {
-    /// Whether any flow sleeps in receiving calls and so needs nudges.
-    sleeps: bool,
-    control: UnixStream,
-    events: Receiver<Event>,
-    signals: Vec<Arc<Signal>>,
-    /// By flow, the newest point that has not been passed on; empty where nobody asked for them.
-    points: Vec<Arc<Slot>>,
-    threads: Vec<JoinHandle<()>>,
-    sent: Vec<Option<Tally>>,
-    ended: Vec<Option<FlowEnd>>,
-    peer_finished: bool,
-    meters: Meters,
-    before: Option<Before>,
-}
-
-impl Session {
-    /// Starts a thread per flow, waits for the word, and lets them go at once.
-    ///
-    /// Only these threads are held on the plan's CPU: whatever else this process does must not take it
-    /// from them.
-    fn start(mut control: UnixStream, flows: Vec<Flow>, plan: &AgentPlan) -> Result<Session> {
-        take_nudges();
-        let n = flows.len();
-        let sleeps = flows.iter().any(|flow| flow.wait == WaitMode::Hybrid);
-        // Of a fixed size, so that telling allocates nothing; with room for what is told at once.
-        let (events_in, events) = sync_channel(4 * n + 4);
-        let go = Arc::new(Barrier::new(n + 1));
-        let called_off = Arc::new(AtomicBool::new(false));
-        let signals: Vec<Arc<Signal>> = (0..n).map(|_| Arc::default()).collect();
-        let watched = if plan.live { n } else { 0 };
-        let points: Vec<Arc<Slot>> = (0..watched).map(|_| Arc::default()).collect();
-        let mut threads = Vec::with_capacity(n);
-        let cpu = plan.cpu;
-        for (index, flow) in flows.into_iter().enumerate() {
-            let signal = Arc::clone(&signals[index]);
-            let (go, called_off) = (Arc::clone(&go), Arc::clone(&called_off));
-            let slot = points.get(index).map(Arc::clone);
-            let teller = Teller { flow: index, events: events_in.clone(), slot };
-            let run = move || {
-                let pinned = cpu.map_or(Ok(()), pin);
-                go.wait();
-                if !called_off.load(Ordering::Acquire) {
-                    run_flow(flow, pinned, &signal, teller);
-                }
-            };
-            // Those that wait at the barrier end with this process.
-            threads.push(spawn(&format!("flow {index}"), run)?);
-        }
-        let word = control::read(&mut control);
-        called_off.store(!matches!(word, Ok(ToAgent::Start)), Ordering::Release);
-        let meters = Meters::read();
-        let before = (plan.pass == Pass::Explain).then(|| Before::read(plan.cpu));
-        go.wait();
-        match word.map_err(control_failed)? {
-            ToAgent::Start => {}
-            _ => return Err(Error::peer("control", "a connected agent is told to start")),
-        }
-        listen_to_control(&control, events_in)?;
-        let (sent, ended) = (vec![None; n], (0..n).map(|_| None).collect());
-        Ok(Session {
-            sleeps,
-            control,
-            events,
-            signals,
-            points,
-            threads,
-            sent,
-            ended,
-            peer_finished: false,
-            meters,
-            before,
-        })
-    }
-
-    /// Sees the flows through to their end.
-    fn finish(mut self) -> Result<(AgentReport, Vec<Box<dyn Conn>>)> {
-        let mut announced = false;
-        while self.ended.iter().any(Option::is_none) {
-            match self.events.recv_timeout(self.patience()) {
-                Ok(event) => self.on_event(event)?,
-                Err(RecvTimeoutError::Timeout) => self.nudge(),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::peer("agent", "its threads are gone"));
-                }
-            }
-            if !announced && self.sent.iter().all(Option::is_some) {
-                announced = true;
-                let sent = self.sent.iter().flatten().copied().collect();
-                say(&mut self.control, &FromAgent::Finished { sent })?;
-            }
-        }
-        Ok(self.report())
-    }
-
-    /// How long to wait for an event before the flows are nudged. A thread that spins looks at its
-    /// signal by itself, and waking up for nothing would take its CPU from it.
-    fn patience(&self) -> Duration {
-        match (self.sleeps, self.peer_finished) {
-            (false, _) => Duration::MAX,
-            (true, false) => GUARD.into(),
-            (true, true) => NUDGE,
-        }
-    }
-
-    fn on_event(&mut self, event: Event) -> Result<()> {
-        match event {
-            Event::SentAll { flow, sent } => self.sent[flow] = Some(sent),
-            Event::Sampled { flow } => {
-                let slot = self.points.get(flow).and_then(|slot| slot.lock().ok());
-                if let Some(point) = slot.and_then(|mut slot| slot.take()) {
-                    let word = FromAgent::Interval { flow: flow as u16, point: Box::new(point) };
-                    say(&mut self.control, &word)?;
-                }
-            }
-            Event::Ended { flow, end } => {
-                let end = end?;
-                self.sent[flow].get_or_insert(end.report.sent);
-                self.ended[flow] = Some(*end);
-            }
-            Event::Control(Ok(ToAgent::PeerFinished { sent })) => {
-                self.peer_finished = true;
-                for (signal, sent) in self.signals.iter().zip(sent) {
-                    signal.peer_finished(sent);
-                }
-                self.nudge();
-            }
-            Event::Control(Ok(ToAgent::Stop)) => {
-                self.peer_finished = true;
-                self.signals.iter().for_each(|signal| signal.stop());
-                self.nudge();
-            }
-            Event::Control(Ok(ToAgent::CallOff)) => return Err(Error::Interrupted),
-            Event::Control(Ok(_)) => {
-                return Err(Error::peer(
-                    "control",
-                    "a running agent is only told that its peer has finished, or to stop",
-                ));
-            }
-            Event::Control(Err(error)) => return Err(control_failed(error)),
-        }
-        Ok(())
-    }
-
-    /// Wakes threads that sleep in a receiving call, so that they look at their signal. One that is
-    /// just about to sleep misses it and is nudged again.
-    fn nudge(&self) {
-        for (thread, _) in self.threads.iter().zip(&self.ended).filter(|(_, end)| end.is_none()) {
-            // SAFETY: the thread has not been joined, so its handle is valid.
-            unsafe { libc::pthread_kill(thread.as_pthread_t() as _, libc::SIGUSR1) };
-        }
-    }
-
-    /// What it has to say, and its connections, which are still open.
-    fn report(self) -> (AgentReport, Vec<Box<dyn Conn>>) {
-        let mut report = self.meters.report();
-        let (mut notes, mut conns) = (Vec::new(), Vec::new());
-        let (mut waiting, mut effective) = (Nanos::ZERO, Vec::new());
-        for end in self.ended.into_iter().flatten() {
-            report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
-            waiting += end.waiting;
-            effective.push(end.effective);
-            report.halves.push(end.report);
-            report.series.push(end.series);
-            report.conns.push(end.stats);
-            notes.extend(end.notes);
-            conns.push(end.conn);
-        }
-        // Looks are timed by the clock, and whoever had the CPU meanwhile is not in the CPU time.
-        report.cost.waiting_ns = Some(waiting.0.min(report.cost.cpu_ns));
-        (report.effective, report.effective_by_flow) = by_flow(effective);
-        report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
-        (report, conns)
-    }
-}
-
-fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {
-    let clock = Monotonic;
-    let end = pinned.and_then(|()| flow.run(&clock, signal, &mut teller));
-    let end = end.map(|()| {
-        Box::new(FlowEnd {
-            report: flow.half.report(clock.now()),
-            series: flow.sampler.series(),
-            stats: flow.conn.stats(),
-            effective: flow.conn.effective(),
-            wait_calls: flow.wait_calls,
-            waiting: flow.waiting.total(),
-            notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
-            conn: flow.conn,
-        })
-    });
-    // The half, and the samples file with it, is closed before the report goes out.
-    drop(flow.half);
-    let _ = teller.events.send(Event::Ended { flow: teller.flow, end });
-}
-
-fn listen_to_control(control: &UnixStream, events: SyncSender<Event>) -> Result<()> {
-    let mut reader = control.try_clone().map_err(control_failed)?;
-    spawn("control", move || {
-        loop {
-            let word = control::read(&mut reader);
-            let last = word.is_err();
-            if events.send(Event::Control(word)).is_err() || last {
-                return;
-            }
-        }
-    })?;
-    Ok(())
-}
-
-fn say(control: &mut UnixStream, word: &FromAgent) -> Result<()> {
-    control::write(control, word).map_err(control_failed)
-}
-
-fn control_failed(source: io::Error) -> Error {
-    Error::setup("talk to the process that started this agent", source)
 }

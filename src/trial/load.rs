@@ -6,13 +6,26 @@ use crate::error::{Error, Result};
 use crate::figures::Metrics;
 use crate::time::Nanos;
 use crate::transport::Contender;
-use crate::workload::{self, Reports, Task, load};
+use crate::workload::{self, Load, Reports, Task, load};
 
-use super::Order;
 use super::explain::Pass;
 use super::pair::BothReports;
 use super::placement::Assigned;
 use super::topology::Topology;
+use super::{Order, misfit};
+
+/// Who carries a load, and its work.
+///
+/// # Errors
+/// [`Error::Usage`] where the contender is none, or cannot carry bulk data.
+pub fn parts(load: &Load) -> Result<(Contender, Box<dyn Task>)> {
+    let contender = Contender::parse(&load.contender)?;
+    let task = workload::parse(&load.workload)?;
+    match misfit(&contender, &*task) {
+        Some(why) => Err(Error::usage(format!("load={}: {why}", contender.spec))),
+        None => Ok((contender, task)),
+    }
+}
 
 /// A load with what it is made of.
 pub(super) struct LoadOrder {
@@ -27,15 +40,10 @@ impl LoadOrder {
     /// The load that `task` asks for, in the trial of `order`; `None` where it asks for none.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the contender is none, or cannot carry bulk data.
+    /// As of [`parts`].
     pub(super) fn of(task: &dyn Task, order: &Order) -> Result<Option<LoadOrder>> {
         let Some(asked) = task.load() else { return Ok(None) };
-        let contender = Contender::parse(&asked.contender)?;
-        let task = workload::parse(&asked.workload)?;
-        let info = contender.transport.info();
-        if let Some(why) = workload::misfit(&*task, &info.guarantees, info.peer) {
-            return Err(Error::usage(format!("load={}: {why}", contender.spec)));
-        }
+        let (contender, task) = parts(asked)?;
         let order = Order {
             contender: asked.contender.clone(),
             workload: asked.workload.clone(),

@@ -15,8 +15,9 @@ use crate::figures::{
     Packets, Throttled, Verified, WarmUp,
 };
 use crate::time::Nanos;
+use crate::transport::Contender;
 use crate::transport::Effective;
-use crate::workload::HalfReport;
+use crate::workload::{self, HalfReport, Task};
 
 mod agent;
 pub mod agents;
@@ -43,7 +44,7 @@ pub mod idle;
 pub mod intervals;
 pub mod link;
 pub mod live;
-mod load;
+pub mod load;
 pub mod means;
 mod meters;
 pub mod noise;
@@ -61,6 +62,7 @@ pub mod process;
 pub mod quiet;
 pub mod remote;
 pub mod samples;
+mod session;
 pub mod sim;
 pub mod store;
 pub mod timing;
@@ -75,6 +77,12 @@ use idle::Idle;
 use path_facts::BuiltPath;
 use placement::{Load, Placement};
 use quiet::{Disturbance, ProbePoint, Settled};
+
+/// Why `contender` cannot carry `task`, as a sentence; `None` where it can.
+pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
+    let info = contender.transport.info();
+    workload::misfit(task, &info.guarantees, info.peer)
+}
 
 /// A trial to run.
 #[derive(Debug, Clone, PartialEq)]

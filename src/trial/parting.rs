@@ -12,11 +12,13 @@ use crate::transport::Conn;
 /// that is one packet, and it comes before the next trial begins.
 ///
 /// A protocol in user space also stays, and answers: its peer may not have heard that everything has
-/// arrived.
+/// arrived. So does an end that was stopped amid its work: its peer may still be sending, and would take a
+/// reset for a failure.
 pub(super) struct Parting {
     pub(super) conns: Vec<Box<dyn Conn>>,
     pub(super) emulated: bool,
     pub(super) userspace: bool,
+    pub(super) stopped: bool,
 }
 
 impl Parting {
@@ -32,8 +34,38 @@ impl Parting {
             true => self.conns.iter_mut().map(|conn| &mut **conn as &mut dyn Conn).collect(),
             false => Vec::new(),
         };
-        if self.emulated || self.userspace {
+        if self.emulated || self.userspace || self.stopped {
             attend(control, Until::End, &mut conns);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::time::Manual;
+    use crate::transport::mem;
+
+    /// When the race lets go of an end, and not before, its connections end.
+    #[test]
+    fn an_end_that_was_stopped_keeps_its_connections_open_until_it_is_wanted_no_more() {
+        let (control, race) = UnixStream::pair().unwrap();
+        let let_go = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // Long enough for an end that does not wait to be seen; one that waits passes at any length.
+                thread::sleep(Duration::from_millis(50));
+                let_go.store(true, Ordering::Release);
+                drop(race);
+            });
+            let (conn, _peer) = mem::pair(&Manual::default(), mem::losing(0, 1), mem::losing(0, 1));
+            let conns = vec![Box::new(conn) as Box<dyn Conn>];
+            Parting { conns, emulated: false, userspace: false, stopped: true }.wait(&control);
+            assert!(let_go.load(Ordering::Acquire));
+        });
     }
 }

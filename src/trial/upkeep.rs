@@ -3,7 +3,8 @@
 //! handshake or of a transfer may be what its peer waits for.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::iter;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
@@ -34,30 +35,31 @@ pub(super) fn attend(control: &UnixStream, until: Until, conns: &mut [&mut dyn C
         // A hang-up is reported unasked (poll(2)).
         Until::End => 0,
     };
-    while !heard(control.as_raw_fd(), events, conns) {
-        let now = Monotonic.now();
-        for conn in conns.iter_mut() {
-            // What fails here fails again in its flow, which says so; after the last report nothing is left to lose.
-            let _ = conn.on_deadline(now);
-        }
-    }
+    let mut line = libc::pollfd { fd: control.as_raw_fd(), events, revents: 0 };
+    while !keep_up(&mut line, LONGEST, conns) {}
 }
 
-/// Sleeps until something happens; whether it was on `control`.
-fn heard(control: RawFd, events: i16, conns: &[&mut dyn Conn]) -> bool {
-    let entry = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
+/// Sleeps until something happens, at most for `longest`, and lets `conns` act unless it was on `line`; whether
+/// it was.
+fn keep_up(line: &mut libc::pollfd, longest: Nanos, conns: &mut [&mut dyn Conn]) -> bool {
     let fds = conns.iter().filter_map(|conn| conn.fd());
-    let mut entries = vec![entry(control, events)];
-    entries.extend(fds.map(|fd| entry(fd.as_raw_fd(), libc::POLLIN)));
+    let entry =
+        |fd: BorrowedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut entries: Vec<libc::pollfd> = iter::once(*line).chain(fds.map(entry)).collect();
     let due = conns.iter().filter_map(|conn| conn.next_deadline()).min();
-    sleep(&mut entries, due.map_or(LONGEST, |due| (due - Monotonic.now()).min(LONGEST)));
-    entries[0].revents != 0
-}
-
-fn sleep(entries: &mut [libc::pollfd], longest: Nanos) {
-    let ms = i32::try_from(longest.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-    // SAFETY: the pointer and length are those of a live slice of valid pollfds.
+    let span = due.map_or(longest, |due| (due - Monotonic.now()).min(longest));
+    let ms = i32::try_from(span.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: the pointer and length are those of a live vector of valid pollfds.
     unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, ms) };
+    if entries[0].revents != 0 {
+        return true;
+    }
+    let now = Monotonic.now();
+    for conn in conns {
+        // What fails here fails again in its flow, which says so; after the last report nothing is left to lose.
+        let _ = conn.on_deadline(now);
+    }
+    false
 }
 
 /// Opens so many connections at once, and keeps each up until all of them are there: the peer lets them in one
@@ -65,21 +67,19 @@ fn sleep(entries: &mut [libc::pollfd], longest: Nanos) {
 ///
 /// # Errors
 /// Of the first that could not be opened; where a thread cannot be started.
-pub(super) fn dial_all(
-    flows: u16,
-    dial: impl Fn(u16) -> Result<Box<dyn Conn>> + Sync,
-) -> Result<Vec<Box<dyn Conn>>> {
+pub(super) fn dial_at_once<D>(flows: u16, dial: &D) -> Result<Vec<Box<dyn Conn>>>
+where
+    D: Fn(u16) -> Result<Box<dyn Conn>> + Sync,
+{
     let missing = AtomicUsize::new(flows.into());
     let open = |flow| {
         let mut conn = dial(flow);
         missing.fetch_sub(1, Ordering::AcqRel);
         if let Ok(conn) = &mut conn {
+            // poll(2) passes over a negative descriptor.
+            let mut none = libc::pollfd { fd: -1, events: 0, revents: 0 };
             while missing.load(Ordering::Acquire) > 0 {
-                let fd = conn.fd().map_or(-1, |fd| fd.as_raw_fd());
-                let due = conn.next_deadline().map_or(SOON, |due| due - Monotonic.now());
-                let mut entry = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-                sleep(&mut entry, due.min(SOON));
-                let _ = conn.on_deadline(Monotonic.now());
+                keep_up(&mut none, SOON, &mut [&mut **conn]);
             }
         }
         conn
@@ -109,7 +109,6 @@ pub(super) fn dial_all(
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::os::fd::BorrowedFd;
     use std::sync::Arc;
 
     use super::*;
@@ -194,8 +193,8 @@ mod tests {
             }
             Ok(Box::new(Due(Arc::clone(&acted[usize::from(flow)]))) as Box<dyn Conn>)
         };
-        assert_eq!(dial_all(3, dial).unwrap().len(), 3);
-        let refused = dial_all(3, |flow| match flow {
+        assert_eq!(dial_at_once(3, &dial).unwrap().len(), 3);
+        let refused = dial_at_once(3, &|flow| match flow {
             1 => Err(Error::blocked("nobody answers")),
             _ => Ok(Box::new(Due(Arc::default())) as Box<dyn Conn>),
         });

@@ -478,8 +478,8 @@ pub fn saved(typed: &str) -> String {
 ///
 /// # Errors
 /// [`crate::Error::Usage`] where there is none.
-pub fn keys(name: &str) -> Result<impl Iterator<Item = &'static Key> + Clone + use<>> {
-    Ok(find(name)?.info().keys.iter().chain(load::KEYS))
+pub fn keys(name: &str) -> Result<Vec<&'static Key>> {
+    Ok(find(name)?.info().keys.iter().chain(load::KEYS).collect())
 }
 
 fn find(name: &str) -> Result<&'static dyn Workload> {
