@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 
-use super::paced::{LOST, Pace, Paced, Period, STAMPED_LEN, Work};
+use super::paced::{LOST, Pace, Paced, Period, Work, count_key, direction_key, size_key};
 use super::setting::{one_clock, ways};
 use super::{Info, Setting, Task, Workload};
 
@@ -27,18 +27,8 @@ pub(super) struct State;
 
 const KEYS: &[Key] = &[
     Key { name: "hz", kind: Kind::Count(1, 1_000), default: "60", doc: "updates per second" },
-    Key {
-        name: "size",
-        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
-        default: "200",
-        doc: "one update, with all that changed",
-    },
-    Key {
-        name: "count",
-        kind: Kind::Count(20, MOST_UPDATES),
-        default: "",
-        doc: "how many updates (as many as the claim needs: 120, or two seconds)",
-    },
+    size_key("200", "one update, with all that changed"),
+    count_key("how many updates (as many as the claim needs: 120, or two seconds)"),
     Key {
         name: "service",
         kind: Kind::Choice(&["own", "latest", "reliable"]),
@@ -63,12 +53,7 @@ const KEYS: &[Key] = &[
         default: "50ms",
         doc: "how far behind the sender's time interpolation shows",
     },
-    Key {
-        name: "direction",
-        kind: Kind::Choice(&["up", "down"]),
-        default: "down",
-        doc: "near to far, or far to near as from a server",
-    },
+    direction_key("down", "near to far, or far to near as from a server"),
     Key {
         name: "claim",
         kind: Kind::Choice(&["mean", "p99"]),
@@ -83,9 +68,6 @@ static INFO: Info = Info {
     summary: "a state told at a fixed rate, as in games: how old what the receiver has is, and how wrong",
     keys: KEYS,
 };
-
-/// Each is remembered until the end, with two times.
-const MOST_UPDATES: u64 = 10_000_000;
 
 /// Updates that have a mean age: two seconds of a game, in which losses of 1 % strike once.
 const ENOUGH: u64 = 120;

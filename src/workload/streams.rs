@@ -16,7 +16,7 @@ use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::units::OfferedRate;
 
-use super::paced::{Pace, Paced, Period, STAMPED_LEN, Work};
+use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
 use super::setting::{one_clock, ways};
 use super::{Info, Setting, Task, Workload};
 
@@ -40,18 +40,10 @@ const KEYS: &[Key] = &[
         default: "200pps",
         doc: "what all streams offer together: messages (200pps) or application bits (2mbit) per second",
     },
-    Key {
-        name: "size",
-        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
-        default: "200",
-        doc: "message size",
-    },
-    Key {
-        name: "count",
-        kind: Kind::Count(20, MOST_MESSAGES),
-        default: "",
-        doc: "how many messages, all streams together (as many as the claim needs: 200, or 1000 for p99)",
-    },
+    size_key("200", "message size"),
+    count_key(
+        "how many messages, all streams together (as many as the claim needs: 200, or 1000 for p99)",
+    ),
     Key {
         name: "over",
         kind: Kind::Choice(&["lanes", "connections"]),
@@ -64,12 +56,7 @@ const KEYS: &[Key] = &[
         default: "stream",
         doc: "each stream in its order, or every message as soon as it is there; all of them arrive",
     },
-    Key {
-        name: "direction",
-        kind: Kind::Choice(&["up", "down"]),
-        default: "up",
-        doc: "near to far, or far to near",
-    },
+    direction_key("up", "near to far, or far to near"),
     Key {
         name: "claim",
         kind: Kind::Choice(&["mean", "p50", "p99"]),
@@ -84,9 +71,6 @@ static INFO: Info = Info {
     summary: "messages of several streams: what losses of one hold back of the others (head-of-line blocking)",
     keys: KEYS,
 };
-
-/// Each is remembered until the end, with two times.
-const MOST_MESSAGES: u64 = 10_000_000;
 
 /// Messages that have a mean: at a loss of 1 % two of them are sent again.
 const ENOUGH: u64 = 200;

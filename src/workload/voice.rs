@@ -14,7 +14,7 @@ use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
-use super::paced::{Pace, Paced, Period, STAMPED_LEN, Work};
+use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
 use super::setting::{one_clock, ways};
 use super::{Info, Setting, Task, Workload};
 
@@ -40,30 +40,15 @@ const KEYS: &[Key] = &[
         default: "20ms",
         doc: "how much is spoken in each message",
     },
-    Key {
-        name: "size",
-        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
-        default: "172",
-        doc: "one message: 160 bytes of 64 kbit/s and an RTP header of 12",
-    },
+    size_key("172", "one message: 160 bytes of 64 kbit/s and an RTP header of 12"),
     Key {
         name: "buffer",
         kind: Kind::Span(0, 2_000_000_000),
         default: "40ms",
         doc: "the jitter buffer: how long after the fastest message each is played",
     },
-    Key {
-        name: "count",
-        kind: Kind::Count(20, MOST_FRAMES),
-        default: "",
-        doc: "how many messages (as many as the claim needs: 200, four seconds)",
-    },
-    Key {
-        name: "direction",
-        kind: Kind::Choice(&["up", "down"]),
-        default: "up",
-        doc: "near to far, or far to near",
-    },
+    count_key("how many messages (as many as the claim needs: 200, four seconds)"),
+    direction_key("up", "near to far, or far to near"),
 ];
 
 static INFO: Info = Info {
@@ -72,9 +57,6 @@ static INFO: Info = Info {
     summary: "a voice in frames with a jitter buffer, rated by the E-model (ITU-T G.107)",
     keys: KEYS,
 };
-
-/// Each is remembered until the end, with its delay.
-const MOST_FRAMES: u64 = 10_000_000;
 
 /// Frames of a few sentences, of which a loss of 1 % takes two.
 const ENOUGH: u64 = 200;

@@ -2,7 +2,8 @@
 //! common. A workload brings a [`Measure`], which says what it makes of each arrival.
 
 use crate::contract::Direction;
-use crate::figures::{Metric, Metrics, PacedFlow, Pacing};
+use crate::figures::{Metric, Metrics, PacedFlow};
+use crate::spec::{Key, Kind};
 use crate::time::Nanos;
 
 use super::{Findings, HalfReport, MOST_LATE, header};
@@ -19,6 +20,24 @@ pub(super) use task::{LOST, Pace, Paced, Work};
 
 /// Bytes that a message with the time of sending has at least: the header and 64 bits.
 pub(super) const STAMPED_LEN: usize = header::LEN + 8;
+
+/// Each message of a [`Paced`] workload is remembered until the end, with its times.
+pub(super) const MOST_MESSAGES: u64 = 10_000_000;
+
+/// How many messages a [`Paced`] workload sends; `doc` says what decides where it is not given.
+pub(super) const fn count_key(doc: &'static str) -> Key {
+    Key { name: "count", kind: Kind::Count(20, MOST_MESSAGES), default: "", doc }
+}
+
+/// The size of a message of a [`Paced`] workload.
+pub(super) const fn size_key(default: &'static str, doc: &'static str) -> Key {
+    Key { name: "size", kind: Kind::Size(STAMPED_LEN as u64, 65_507), default, doc }
+}
+
+/// Which way the messages of a [`Paced`] workload go.
+pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> Key {
+    Key { name: "direction", kind: Kind::Choice(&["up", "down"]), default, doc }
+}
 
 /// How long what is under way may take after the last send: a reliable transport sends its queue
 /// however slow the path is.
@@ -39,28 +58,6 @@ pub(super) fn read_stamp(message: &[u8]) -> Option<Nanos> {
 
 /// The largest share of messages that may be missed for want of CPU time in a trial that counts.
 const MOST_MISSED: f64 = 0.09;
-
-/// Whether the load was offered as asked, as far as that was the senders' to do: why the trial does not
-/// count where it was not. A message that was missed for want of CPU time takes its share of the figures
-/// with it, which is known and is carried into the intervals ([`late_effect`]); only a trial that is made
-/// of it does not count.
-fn why_invalid<'a>(pacings: impl Iterator<Item = &'a Pacing>) -> Option<String> {
-    let [mut slots, mut missed, mut late] = [0u64; 3];
-    for pacing in pacings {
-        slots += pacing.slots;
-        missed += pacing.missed_no_time;
-        late += pacing.late;
-    }
-    let is_over = |count: u64, most: f64| count as f64 > most * slots as f64;
-    (is_over(missed, MOST_MISSED) || is_over(late, MOST_LATE)).then(|| {
-        format!(
-            "the generator was late: of {slots} messages {missed} were due while it did not run, and {late} \
-             left late ({:.0} and {:.0} % allowed); lower the rate or give it a CPU of its own",
-            MOST_MISSED * 100.0,
-            MOST_LATE * 100.0
-        )
-    })
-}
 
 /// The figures of all receivers as those of the trial: of several flows, their mean by the messages of each.
 fn joined<'a>(receivers: &[HalfReport], metrics: impl Iterator<Item = &'a Metric>) -> Metrics {
@@ -84,21 +81,26 @@ fn conclude(findings: &mut Findings, direction: Direction, senders: &[HalfReport
     judge(findings);
 }
 
-/// Says whether the schedules that are in `findings` make a trial, and how late they were.
+/// Says whether the schedules that are in `findings` make a trial, how late they were, and what that did to
+/// figures at most. A message that was missed for want of CPU time takes its share of the figures with it,
+/// which is known and is carried into the intervals; only a trial that is made of such does not count.
 pub(super) fn judge(findings: &mut Findings) {
-    let pacings = || findings.paced.iter().map(|flow| &flow.pacing);
-    let (effect, why) = (late_effect(pacings()), why_invalid(pacings()));
-    let lateness = pacings().map(|pacing| &pacing.lateness_ns).max_by_key(|late| late.max);
-    findings.send_lateness_ns = lateness.cloned();
-    (findings.late_effect, findings.why_invalid) = (effect, why);
-}
-
-/// What missing messages for want of CPU time did to figures at most, as the logarithm of a ratio.
-fn late_effect<'a>(pacings: impl Iterator<Item = &'a Pacing>) -> Option<f64> {
-    let [mut slots, mut missed] = [0u64; 2];
-    for pacing in pacings {
+    let [mut slots, mut missed, mut late] = [0u64; 3];
+    for PacedFlow { pacing, .. } in &findings.paced {
         slots += pacing.slots;
         missed += pacing.missed_no_time;
+        late += pacing.late;
     }
-    Some(-(1.0 - missed as f64 / slots as f64).ln()).filter(|effect| effect.is_finite())
+    let share = |count: u64| count as f64 / slots as f64;
+    findings.late_effect = Some(-(1.0 - share(missed)).ln()).filter(|effect| effect.is_finite());
+    findings.why_invalid = (share(missed) > MOST_MISSED || share(late) > MOST_LATE).then(|| {
+        format!(
+            "the generator was late: of {slots} messages {missed} were due while it did not run, and {late} \
+             left late ({:.0} and {:.0} % allowed); lower the rate or give it a CPU of its own",
+            MOST_MISSED * 100.0,
+            MOST_LATE * 100.0
+        )
+    });
+    let lateness = findings.paced.iter().map(|flow| &flow.pacing.lateness_ns);
+    findings.send_lateness_ns = lateness.max_by_key(|late| late.max).cloned();
 }

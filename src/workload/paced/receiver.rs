@@ -17,8 +17,18 @@ pub(in crate::workload) trait Measure: Send {
     /// it says so. `received` counts it already.
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally);
 
+    /// Its figures by name; `None` where too little arrived to have any.
+    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
+        None
+    }
+
     /// Adds its figures. That takes time only where the flow has `ended`.
-    fn report(&mut self, ended: bool, report: &mut HalfReport);
+    fn report(&mut self, ended: bool, report: &mut HalfReport) {
+        if ended {
+            let figures = self.figures().into_iter().flatten();
+            report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
+        }
+    }
 }
 
 pub(in crate::workload) struct Receiver<M> {

@@ -7,7 +7,6 @@
 use crate::figures::Tally;
 use crate::time::Nanos;
 
-use super::super::HalfReport;
 use super::super::paced::Measure;
 use super::motion::{Display, Motion};
 
@@ -54,29 +53,6 @@ impl Ages {
             Tooth { from: (pair[0].1 - newest).0, lasted: (pair[1].1 - pair[0].1).0 }
         });
         pairs.collect()
-    }
-
-    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
-        let teeth = self.teeth();
-        let total: f64 = teeth.iter().map(|tooth| tooth.lasted as f64).sum();
-        if total <= 0.0 {
-            return None;
-        }
-        let area = teeth
-            .iter()
-            .map(|tooth| tooth.lasted as f64 * (tooth.from as f64 + tooth.lasted as f64 / 2.0));
-        let greatest = teeth.iter().map(|tooth| tooth.from + tooth.lasted).max()?;
-        let (stalled, longest) = self.stalls(&teeth);
-        let mut figures = vec![
-            ("age_mean_ns", area.sum::<f64>() / total),
-            ("age_p99_ns", quantile(&teeth, 0.99)),
-            ("age_max_ns", greatest as f64),
-            ("stall_share", stalled as f64 / total),
-            ("stall_max_ns", longest as f64),
-        ];
-        figures.extend(self.errors());
-        figures.extend(self.playout().map(|delay| ("playout_p99_ns", delay as f64)));
-        Some(figures)
     }
 
     /// For how long the newest state was older than two periods and the least delay, in sum and at the most: one
@@ -192,11 +168,27 @@ impl Measure for Ages {
         }
     }
 
-    fn report(&mut self, ended: bool, report: &mut HalfReport) {
-        if ended {
-            let figures = self.figures().into_iter().flatten();
-            report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
+    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
+        let teeth = self.teeth();
+        let total: f64 = teeth.iter().map(|tooth| tooth.lasted as f64).sum();
+        if total <= 0.0 {
+            return None;
         }
+        let area = teeth
+            .iter()
+            .map(|tooth| tooth.lasted as f64 * (tooth.from as f64 + tooth.lasted as f64 / 2.0));
+        let greatest = teeth.iter().map(|tooth| tooth.from + tooth.lasted).max()?;
+        let (stalled, longest) = self.stalls(&teeth);
+        let mut figures = vec![
+            ("age_mean_ns", area.sum::<f64>() / total),
+            ("age_p99_ns", quantile(&teeth, 0.99)),
+            ("age_max_ns", greatest as f64),
+            ("stall_share", stalled as f64 / total),
+            ("stall_max_ns", longest as f64),
+        ];
+        figures.extend(self.errors());
+        figures.extend(self.playout().map(|delay| ("playout_p99_ns", delay as f64)));
+        Some(figures)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::contract::PeerKind;
-use crate::contract::promises::DATAGRAMS;
 use crate::workload::{self, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
@@ -14,14 +13,14 @@ fn the_service_is_the_transports_own_unless_one_is_asked_for() {
     let why = |typed: &str, promised: &Guarantees| {
         workload::misfit(&*task(typed), promised, PeerKind::Process).unwrap_or_default()
     };
-    for promised in [&DATAGRAMS, &Guarantees::BYTE_STREAM] {
+    for promised in [&Guarantees::DATAGRAMS, &Guarantees::BYTE_STREAM] {
         assert_eq!(why("state", promised), "");
         assert_eq!(task("state").lanes(promised), [promised.service]);
     }
-    assert!(why("state:service=reliable", &DATAGRAMS).contains("reliable, ordered"));
+    assert!(why("state:service=reliable", &Guarantees::DATAGRAMS).contains("reliable, ordered"));
     assert!(why("state:service=latest", &Guarantees::BYTE_STREAM).contains("best effort"));
-    assert_eq!(why("state:service=latest", &DATAGRAMS), "");
-    let echo = workload::misfit(&*task("state"), &DATAGRAMS, PeerKind::Kernel);
+    assert_eq!(why("state:service=latest", &Guarantees::DATAGRAMS), "");
+    let echo = workload::misfit(&*task("state"), &Guarantees::DATAGRAMS, PeerKind::Kernel);
     assert!(echo.unwrap().contains("only echoes"));
 }
 

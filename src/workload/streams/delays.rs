@@ -8,7 +8,6 @@
 use crate::figures::Tally;
 use crate::time::Nanos;
 
-use super::super::HalfReport;
 use super::super::paced::Measure;
 
 /// Arrivals by number.
@@ -24,29 +23,6 @@ const LEAST_HELD: Nanos = Nanos::from_micros(50);
 impl Delays {
     pub(super) fn new(messages: u64, streams: u16) -> Delays {
         Delays { streams, arrivals: vec![None; messages as usize] }
-    }
-
-    fn figures(&self) -> Option<[(&'static str, f64); 8]> {
-        let all = || self.arrivals.iter().flatten();
-        let mut delays: Vec<u64> = all().map(|(due, came)| (*came - *due).0).collect();
-        delays.sort_unstable();
-        let (least, greatest) = (*delays.first()?, *delays.last()?);
-        let n = delays.len() as f64;
-        // Nearest rank, as everywhere.
-        let quantile = |q: f64| delays[((q * n).ceil() as usize).clamp(1, delays.len()) - 1] as f64;
-        let sum: f64 = delays.iter().map(|delay| *delay as f64).sum();
-        let held = self.held(Nanos(least));
-        let wait = sum - least as f64 * n;
-        Some([
-            ("delay_p99_ns", quantile(0.99)),
-            ("delay_p50_ns", quantile(0.5)),
-            ("delay_mean_ns", sum / n),
-            ("delay_max_ns", greatest as f64),
-            ("held_mean_ns", held.by_others as f64 / n),
-            ("held_share", held.messages as f64 / n),
-            ("held_of_wait_share", if wait > 0.0 { held.by_others as f64 / wait } else { 0.0 }),
-            ("own_held_mean_ns", held.by_own as f64 / n),
-        ])
     }
 
     /// How long messages waited for those before them, where the path takes `least`.
@@ -91,11 +67,27 @@ impl Measure for Delays {
         }
     }
 
-    fn report(&mut self, ended: bool, report: &mut HalfReport) {
-        if ended {
-            let figures = self.figures().into_iter().flatten();
-            report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
-        }
+    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
+        let all = || self.arrivals.iter().flatten();
+        let mut delays: Vec<u64> = all().map(|(due, came)| (*came - *due).0).collect();
+        delays.sort_unstable();
+        let (least, greatest) = (*delays.first()?, *delays.last()?);
+        let n = delays.len() as f64;
+        // Nearest rank, as everywhere.
+        let quantile = |q: f64| delays[((q * n).ceil() as usize).clamp(1, delays.len()) - 1] as f64;
+        let sum: f64 = delays.iter().map(|delay| *delay as f64).sum();
+        let held = self.held(Nanos(least));
+        let wait = sum - least as f64 * n;
+        Some(vec![
+            ("delay_p99_ns", quantile(0.99)),
+            ("delay_p50_ns", quantile(0.5)),
+            ("delay_mean_ns", sum / n),
+            ("delay_max_ns", greatest as f64),
+            ("held_mean_ns", held.by_others as f64 / n),
+            ("held_share", held.messages as f64 / n),
+            ("held_of_wait_share", if wait > 0.0 { held.by_others as f64 / wait } else { 0.0 }),
+            ("own_held_mean_ns", held.by_own as f64 / n),
+        ])
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::contract::PeerKind;
-use crate::contract::promises::DATAGRAMS;
 use crate::workload::{self, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
@@ -27,9 +26,9 @@ fn what_does_not_keep_its_promise_is_not_applicable() {
         workload::misfit(&*task(typed), promised, PeerKind::Process).unwrap_or_default()
     };
     assert_eq!(why("streams", &Guarantees::BYTE_STREAM), "");
-    assert!(why("streams", &DATAGRAMS).contains("no lane that is reliable, ordered"));
+    assert!(why("streams", &Guarantees::DATAGRAMS).contains("no lane that is reliable, ordered"));
     assert!(why("streams:order=none", &Guarantees::BYTE_STREAM).contains("reliable, unordered"));
-    let echo = workload::misfit(&*task("streams"), &DATAGRAMS, PeerKind::Kernel);
+    let echo = workload::misfit(&*task("streams"), &Guarantees::DATAGRAMS, PeerKind::Kernel);
     assert!(echo.unwrap().contains("only echoes"));
 }
 

@@ -3,7 +3,6 @@
 use crate::figures::Tally;
 use crate::time::Nanos;
 
-use super::super::HalfReport;
 use super::super::paced::Measure;
 use super::emodel::{Codec, rating};
 
@@ -57,25 +56,6 @@ impl Frames {
         let rating = rating(self.codec, mouth_to_ear, lost, burst_ratio);
         Heard { rating, gaps: lost, mouth_to_ear }
     }
-
-    fn figures(&self) -> Option<[(&'static str, f64); 7]> {
-        let least = self.sent().iter().flatten().min().copied()?;
-        let heard = self.heard(least + self.buffer);
-        let came = self.sent().iter().flatten().count() as f64;
-        let best = BUFFERS
-            .map(|ms| self.heard(least + Nanos::from_millis(ms)))
-            .reduce(|best, next| if next.rating > best.rating { next } else { best })?;
-        let never = 1.0 - came / self.sent().len() as f64;
-        Some([
-            ("impairment_share", 1.0 - heard.rating / 100.0),
-            ("rating_share", heard.rating / 100.0),
-            ("gap_share", heard.gaps),
-            ("late_share", (heard.gaps - never).max(0.0)),
-            ("mouth_to_ear_ns", heard.mouth_to_ear.0 as f64),
-            ("best_rating_share", best.rating / 100.0),
-            ("best_mouth_to_ear_ns", best.mouth_to_ear.0 as f64),
-        ])
-    }
 }
 
 impl Measure for Frames {
@@ -89,11 +69,23 @@ impl Measure for Frames {
         }
     }
 
-    fn report(&mut self, ended: bool, report: &mut HalfReport) {
-        if ended {
-            let figures = self.figures().into_iter().flatten();
-            report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
-        }
+    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
+        let least = self.sent().iter().flatten().min().copied()?;
+        let heard = self.heard(least + self.buffer);
+        let came = self.sent().iter().flatten().count() as f64;
+        let best = BUFFERS
+            .map(|ms| self.heard(least + Nanos::from_millis(ms)))
+            .reduce(|best, next| if next.rating > best.rating { next } else { best })?;
+        let never = 1.0 - came / self.sent().len() as f64;
+        Some(vec![
+            ("impairment_share", 1.0 - heard.rating / 100.0),
+            ("rating_share", heard.rating / 100.0),
+            ("gap_share", heard.gaps),
+            ("late_share", (heard.gaps - never).max(0.0)),
+            ("mouth_to_ear_ns", heard.mouth_to_ear.0 as f64),
+            ("best_rating_share", best.rating / 100.0),
+            ("best_mouth_to_ear_ns", best.mouth_to_ear.0 as f64),
+        ])
     }
 }
 

@@ -1,18 +1,19 @@
 //! What is asked for, and what is refused.
 
 use super::*;
-use crate::contract::promises::DATAGRAMS;
 use crate::contract::{Guarantees, PeerKind};
 use crate::workload::{self, PathKind};
 
 #[test]
 fn any_transport_may_carry_a_voice_but_an_echo_cannot_listen() {
     let task = workload::parse("voice").unwrap();
-    for promised in [&DATAGRAMS, &Guarantees::BYTE_STREAM] {
+    for promised in [&Guarantees::DATAGRAMS, &Guarantees::BYTE_STREAM] {
         assert_eq!(workload::misfit(&*task, promised, PeerKind::Process), None);
     }
     assert!(
-        workload::misfit(&*task, &DATAGRAMS, PeerKind::Kernel).unwrap().contains("only echoes")
+        workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Kernel)
+            .unwrap()
+            .contains("only echoes")
     );
 }
 
