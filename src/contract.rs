@@ -385,15 +385,6 @@ pub trait Inbox {
     fn message(&mut self, lane: Lane, bytes: &[u8]);
 }
 
-/// Promises for tests of workloads, so that they need no transport.
-#[cfg(test)]
-pub(crate) mod promises {
-    use super::*;
-
-    /// As of plain datagrams.
-    pub(crate) const DATAGRAMS: Guarantees = Guarantees::DATAGRAMS;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

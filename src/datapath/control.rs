@@ -46,12 +46,12 @@ impl Control {
     }
 }
 
-/// What one receiving call brought.
+/// A receiving call's bytes and control message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived<const N: usize> {
-    /// How many bytes.
+    /// Bytes received.
     pub len: usize,
-    /// Whether a message ends with them (`MSG_EOR`).
+    /// A message ends with them (`MSG_EOR`).
     pub ends: bool,
     /// The first bytes of the control message that was looked for, where it came.
     pub beside: Option<[u8; N]>,

@@ -17,9 +17,7 @@ use super::options::{self, TXQLEN};
 use super::tcp::{self, Variant};
 use super::udp::{RCVBUF, SNDBUF};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, lane_0_only, told};
-use crate::contract::{
-    Congestion, Ending, Framing, GUARD, Guarantees, Lane, Patience, PeerKind, Reach, Service,
-};
+use crate::contract::{Congestion, GUARD, Guarantees, Lane, Patience, PeerKind, Reach};
 use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu, set_words};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
@@ -56,14 +54,9 @@ static INFO: Info = Info {
     implementation: "linux",
     summary: "datagrams in a connection with congestion control: no order, no repair",
     guarantees: Guarantees {
-        service: Service::BEST_EFFORT,
-        others: &[],
-        lanes: 1,
-        framing: Framing::Messages,
-        ending: Ending::Silent,
         congestion: Congestion::Controlled,
-        encrypted: false,
         largest_message: Some(LARGEST),
+        ..Guarantees::DATAGRAMS
     },
     peer: PeerKind::Process,
     reach: Reach::Path,

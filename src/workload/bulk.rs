@@ -448,7 +448,6 @@ pub(super) fn of(time: Nanos, warmup: Nanos, flows: u64, direction: &str) -> Str
 mod tests {
     use super::super::{HalfReport, Purpose, ReceiveSpan};
     use super::*;
-    use crate::contract::promises::DATAGRAMS;
     use crate::figures::{ConnStats, Tally};
 
     fn task(typed: &str) -> Box<dyn Task> {
@@ -482,7 +481,7 @@ mod tests {
     fn goodput_is_the_receivers_over_the_receivers_span() {
         let near = [sender(100, 140_000, 1_000_000)];
         let far = [receiver(60, 84_000, 5_000_000, 7_000_000)];
-        let findings = conclude("bulk", &DATAGRAMS, &near, &far);
+        let findings = conclude("bulk", &Guarantees::DATAGRAMS, &near, &far);
         assert_eq!(findings.metrics["goodput_bps"], 84_000.0 * 8.0 / 2e-3);
         assert_eq!(findings.metrics["sent_bps"], 140_000.0 * 8.0 / 1e-3);
         assert_eq!(findings.metrics["loss_share"], 0.4);
@@ -543,9 +542,9 @@ mod tests {
 
     #[test]
     fn the_kernel_cannot_receive_bulk() {
-        let misfit = task("bulk").misfit(&DATAGRAMS, PeerKind::Kernel);
+        let misfit = task("bulk").misfit(&Guarantees::DATAGRAMS, PeerKind::Kernel);
         assert!(misfit.unwrap().contains("only echoes"));
-        assert_eq!(task("bulk").misfit(&DATAGRAMS, PeerKind::Process), None);
+        assert_eq!(task("bulk").misfit(&Guarantees::DATAGRAMS, PeerKind::Process), None);
     }
 
     #[test]
@@ -688,7 +687,7 @@ mod tests {
         ] {
             assert!(say(typed).contains(wanted), "{typed}: {}", say(typed));
         }
-        let misfit = |typed| task(typed).misfit(&DATAGRAMS, PeerKind::Process);
+        let misfit = |typed| task(typed).misfit(&Guarantees::DATAGRAMS, PeerKind::Process);
         for (typed, wanted) in [
             ("bulk:alloc=fresh,bytes=1MB", "takes a byte stream"),
             ("bulk:file=x,verify=on", "give sink=PATH"),

@@ -591,7 +591,7 @@ mod tests {
                 far: &[],
                 near_conns: &[],
                 far_conns: &[],
-                guarantees: &crate::contract::promises::DATAGRAMS,
+                guarantees: &crate::contract::Guarantees::DATAGRAMS,
             };
             let findings = task("ping").unwrap().conclude(&reports);
             assert_eq!(findings.late_effect, Some(ratio.ln()));

@@ -13,6 +13,7 @@ use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::datapath::channel::Channel;
 use crate::figures::{ConnStats, TcpView};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::frame::wrong_length;
 use crate::transport::stream::Flavour;
 use crate::transport::{Conn, Effective, Progress, lane_0_only};
 
@@ -144,11 +145,8 @@ impl<F: Flavour> WsConn<F> {
 
     fn put(&mut self, message: &[u8]) -> io::Result<()> {
         if message.is_empty() || message.len() > self.largest_message {
-            let (len, most) = (message.len(), self.largest_message);
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("a message of {len} bytes where 1 to {most} fit"),
-            ));
+            let kind = io::ErrorKind::InvalidInput;
+            return Err(wrong_length(kind, message.len(), self.largest_message));
         }
         self.last = message.len();
         let written = self.socket.write(Message::Binary(Bytes::copy_from_slice(message)));

@@ -156,14 +156,14 @@ impl World {
         }
     }
 
-    fn begin(&mut self, now: Nanos, part: Role) {
-        self.of(part).for_each(|end| end.begin(now));
+    fn begin(&mut self, now: Nanos, role: Role) {
+        self.of(role).for_each(|end| end.begin(now));
     }
 
     /// The ends, at both hosts, of the work or of the load.
-    fn of(&mut self, part: Role) -> impl Iterator<Item = &mut End> {
+    fn of(&mut self, role: Role) -> impl Iterator<Item = &mut End> {
         let (flows, work) = (self.flows().max(1), self.work);
-        let belongs = move |at: usize| (at % flows < work) == (part == Role::Measured);
+        let belongs = move |at: usize| (at % flows < work) == (role == Role::Measured);
         self.ends.iter_mut().enumerate().filter(move |(at, _)| belongs(*at)).map(|(_, end)| end)
     }
 

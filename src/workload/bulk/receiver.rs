@@ -172,7 +172,6 @@ impl Sink for Receiver {
 
 #[cfg(test)]
 mod tests {
-    use crate::contract::promises::DATAGRAMS;
 
     use super::*;
     use crate::contract::Service;
@@ -190,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_again_until_it_arrives_is_waited_for() {
-        let reliable = Guarantees { service: Service::ORDERED, ..DATAGRAMS };
+        let reliable = Guarantees { service: Service::ORDERED, ..Guarantees::DATAGRAMS };
         let mut receiver = Receiver::new(&reliable, 7, None);
         receiver.take(&message(0));
         receiver.on_drained(Nanos(1_000));
@@ -202,7 +201,7 @@ mod tests {
 
     #[test]
     fn it_waits_for_the_tail_and_gives_up_when_all_is_quiet() {
-        let mut receiver = Receiver::new(&DATAGRAMS, 7, None);
+        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
         receiver.take(&message(0));
         receiver.on_drained(Nanos(1_000));
         receiver.on_peer_finished(Nanos(2_000), sent(3));
@@ -219,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_last_message_ends_it_at_once() {
-        let mut receiver = Receiver::new(&DATAGRAMS, 7, None);
+        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
         receiver.on_peer_finished(Nanos(1), sent(1));
         receiver.take(&message(0));
         receiver.on_drained(Nanos(2));
@@ -241,7 +240,7 @@ mod tests {
     #[test]
     fn it_waits_for_what_the_path_may_still_hold() {
         let ms = Nanos::from_millis;
-        let mut receiver = Receiver::new(&DATAGRAMS, 7, None).over(ms(300));
+        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None).over(ms(300));
         let sent = Tally { messages: 2, ..Tally::default() };
         receiver.on_peer_finished(ms(10), sent);
         assert_eq!(receiver.poll(ms(509), &mut []), Action::Drain);
@@ -253,7 +252,7 @@ mod tests {
 
     #[test]
     fn copies_reordering_and_strangers_are_told_apart() {
-        let mut receiver = Receiver::new(&DATAGRAMS, 7, None);
+        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
         for seq in [0, 2, 1, 2] {
             receiver.take(&message(seq));
         }
@@ -264,7 +263,7 @@ mod tests {
 
     #[test]
     fn it_misses_what_was_overtaken_until_it_comes_after_all() {
-        let mut receiver = Receiver::new(&DATAGRAMS, 7, None);
+        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
         let mut lost = |seq| {
             receiver.take(&message(seq));
             receiver.standing(Nanos(0)).lost
@@ -279,7 +278,7 @@ mod tests {
     #[test]
     fn a_message_beyond_the_end_of_the_content_is_a_stranger() {
         let keeper = Keeper::new(0, 100).in_messages(88);
-        let mut receiver = Receiver::new(&DATAGRAMS, 7, Some(keeper));
+        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, Some(keeper));
         for seq in [0, 1, 2, u64::MAX] {
             receiver.take(&message(seq));
         }

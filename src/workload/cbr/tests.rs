@@ -1,7 +1,6 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::contract::promises::DATAGRAMS;
 use crate::contract::{Action, Lane};
 use crate::figures::{ConnStats, Distribution, Pacing, Quantile};
 use crate::figures::{Headers, Recorder, Sample, Tally};
@@ -89,7 +88,7 @@ fn run(
     mut awake: impl FnMut(Nanos) -> Nanos,
     mut room: impl FnMut(Nanos) -> bool,
 ) -> Run {
-    let (mut sender, kept) = half(&*task(typed), Side::Near, flow, DATAGRAMS);
+    let (mut sender, kept) = half(&*task(typed), Side::Near, flow, Guarantees::DATAGRAMS);
     let mut out = vec![0; 2048];
     let (mut sends, mut messages) = (Vec::new(), Vec::new());
     let mut now = START;
@@ -154,7 +153,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("cbr:rate=0bit").contains("outside"));
     assert!(say("cbr:rate=1Gpps").contains("did you mean"));
     assert!(say("cbr:size=11").contains("outside"));
-    let misfit = task("cbr:size=9000").misfit(&DATAGRAMS, PeerKind::Kernel);
+    let misfit = task("cbr:size=9000").misfit(&Guarantees::DATAGRAMS, PeerKind::Kernel);
     assert!(misfit.unwrap().contains("only echoes"));
     assert_eq!(task("cbr").misfit(&Guarantees::BYTE_STREAM, PeerKind::Process), None);
 }
@@ -263,8 +262,12 @@ fn every_slot_is_sent_or_missed_whatever_happens() {
 
 #[test]
 fn a_peer_that_ends_leaves_the_rest_missed() {
-    let (mut sender, _) =
-        half(&*task("cbr:rate=1kpps,size=64,time=1s,warmup=0"), Side::Near, 0, DATAGRAMS);
+    let (mut sender, _) = half(
+        &*task("cbr:rate=1kpps,size=64,time=1s,warmup=0"),
+        Side::Near,
+        0,
+        Guarantees::DATAGRAMS,
+    );
     let mut out = vec![0; 64];
     let Action::Wait(Some(due)) = sender.poll(START, &mut out) else { panic!("due at once") };
     assert!(matches!(sender.poll(due, &mut out), Action::Send { .. }));
@@ -294,7 +297,7 @@ fn halves_are_where_the_direction_says() {
     );
     for (flow, near_sends) in [(0, true), (1, true), (2, false), (3, false)] {
         for side in [Side::Near, Side::Far] {
-            let (mut half, _) = half(&*task, side, flow, DATAGRAMS);
+            let (mut half, _) = half(&*task, side, flow, Guarantees::DATAGRAMS);
             let sends = matches!(
                 half.poll(START, &mut [0; 64]),
                 Action::Wait(Some(_)) | Action::Send { .. }
@@ -308,7 +311,7 @@ fn halves_are_where_the_direction_says() {
 fn the_receiver_counts_once_and_measures_delay_against_the_intended_time() {
     let sent = on_time("cbr:rate=1kpps,size=64,count=40");
     let (mut receiver, kept) =
-        half(&*task("cbr:rate=1kpps,size=64,count=40"), Side::Far, 0, DATAGRAMS);
+        half(&*task("cbr:rate=1kpps,size=64,count=40"), Side::Far, 0, Guarantees::DATAGRAMS);
     // The far clock began long before; message 3 is lost, 5 comes twice and 8 after 9.
     let apart = Nanos::from_secs(5_000);
     let mut order: Vec<usize> = (0..40).filter(|n| *n != 3).collect();
@@ -335,7 +338,7 @@ fn what_warms_up_is_in_neither_goodput_nor_delays() {
     let typed = "cbr:rate=1kpps,size=64,time=80ms,warmup=20ms";
     let sent = on_time(typed);
     assert_eq!(sent.messages.len(), 100);
-    let (mut receiver, kept) = half(&*task(typed), Side::Far, 0, DATAGRAMS);
+    let (mut receiver, kept) = half(&*task(typed), Side::Far, 0, Guarantees::DATAGRAMS);
     for (at, message) in sent.sends.iter().zip(&sent.messages) {
         receiver.on_message(*at, Lane(0), message);
     }
@@ -362,9 +365,9 @@ fn a_reliable_receiver_waits_for_all_and_only_for_all() {
 fn a_blast_is_pumped_and_has_no_pace() {
     let task = task("cbr:rate=max");
     assert!(!task.is_paced());
-    let (mut sender, _) = half(&*task, Side::Near, 0, DATAGRAMS);
+    let (mut sender, _) = half(&*task, Side::Near, 0, Guarantees::DATAGRAMS);
     assert_eq!(sender.poll(START, &mut []), Action::Pump);
-    let (mut receiver, _) = half(&*task, Side::Far, 0, DATAGRAMS);
+    let (mut receiver, _) = half(&*task, Side::Far, 0, Guarantees::DATAGRAMS);
     assert_eq!(receiver.poll(START, &mut []), Action::Drain);
     let names: Vec<String> = task.metrics().into_iter().map(|metric| metric.name).collect();
     assert_eq!(names, ["goodput_bps", "wire_goodput_bps", "sent_bps", "loss_share"]);
@@ -418,7 +421,7 @@ fn pacing(slots: u64, no_room: u64, no_time: u64, late: u64) -> Pacing {
 fn figures_of_one_direction() {
     let near = [sender(1_000, 1_000_000_000, pacing(1_000, 0, 0, 0))];
     let far = [receiver(801, 800_000_000, 5_000)];
-    let found = conclude("cbr:rate=11200000bit", &DATAGRAMS, &near, &far, Some(UDP));
+    let found = conclude("cbr:rate=11200000bit", &Guarantees::DATAGRAMS, &near, &far, Some(UDP));
     let metric = |name: &str| found.metrics[name];
     assert_eq!(metric("offered_bps"), 11_200_000.0);
     assert_eq!(metric("sent_bps"), 11_200_000.0);
@@ -448,8 +451,13 @@ fn directions_and_flows_add_up_and_the_worst_delay_stands() {
         sender(501, 1_000_000_000, pacing(501, 0, 0, 0)),
         sender(500, 1_000_000_000, pacing(500, 0, 0, 0)),
     ];
-    let found =
-        conclude("cbr:rate=1kpps,direction=both,flows=2", &DATAGRAMS, &near, &far, Some(UDP));
+    let found = conclude(
+        "cbr:rate=1kpps,direction=both,flows=2",
+        &Guarantees::DATAGRAMS,
+        &near,
+        &far,
+        Some(UDP),
+    );
     assert_eq!(found.metrics["offered_bps"], 22_400_000.0);
     assert_eq!(found.metrics["goodput_bps"], 22_400_000.0);
     assert_eq!(found.metrics["goodput_up_bps"], 11_200_000.0);
@@ -479,7 +487,7 @@ fn the_gate_looks_at_the_generator_and_not_at_the_transport() {
     let why = |pacing: Pacing| {
         let near = [sender(pacing.sent, 1_000_000_000, pacing)];
         let far = [receiver(near[0].sent.messages, 1_000_000_000, 0)];
-        conclude("cbr:rate=1kpps", &DATAGRAMS, &near, &far, None).why_invalid
+        conclude("cbr:rate=1kpps", &Guarantees::DATAGRAMS, &near, &far, None).why_invalid
     };
     assert_eq!(why(pacing(1_000, 900, 0, 0)), None);
     assert_eq!(why(pacing(1_000, 0, 90, 250)), None);
@@ -487,6 +495,7 @@ fn the_gate_looks_at_the_generator_and_not_at_the_transport() {
     assert!(said.contains("of 1000 messages 91 were due while it did not run"), "{said}");
     assert!(why(pacing(1_000, 0, 0, 251)).unwrap().contains("251 left late (9 and 25 % allowed)"));
     let near = [sender(2, 1_000_000_000, pacing(2, 0, 0, 0))];
-    let found = conclude("cbr:rate=1kpps", &DATAGRAMS, &near, &[receiver(1, 0, 0)], None);
+    let found =
+        conclude("cbr:rate=1kpps", &Guarantees::DATAGRAMS, &near, &[receiver(1, 0, 0)], None);
     assert!(found.why_invalid.unwrap().contains("raise time"));
 }

@@ -371,7 +371,7 @@ mod tests {
         let warmup = if typed.contains("warmup") { "" } else { ",warmup=0" };
         let typed = &format!("{typed}{warmup}");
         let kept = Kept::default();
-        let guarantees = crate::contract::promises::DATAGRAMS;
+        let guarantees = crate::contract::Guarantees::DATAGRAMS;
         let recorder = Box::new(kept.clone());
         let store = None;
         let part = Part {
