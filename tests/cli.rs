@@ -242,10 +242,11 @@ fn a_killed_race_loses_at_most_its_running_block_and_goes_on() {
         .unwrap();
     let file = dir.path().join("k.json");
     let blocks = || -> u64 {
-        let Ok(text) = std::fs::read_to_string(&file) else { return 0 };
-        let json: serde_json::Value = serde_json::from_str(&text).expect("whole at every moment");
-        let trials = json["trials"].as_array().unwrap().iter();
-        trials.map(|trial| trial["block"].as_u64().unwrap() + 1).max().unwrap_or(0)
+        if !file.exists() {
+            return 0;
+        }
+        let race = deadheat::race::save::load(&file).expect("whole at every moment");
+        race.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0)
     };
     while blocks() < 2 {
         assert!(child.try_wait().unwrap().is_none(), "the race ended before it could be killed");

@@ -1,17 +1,17 @@
 //! A race whose plan is fixed, on its way: block after block until every claim is decided or the
-//! budget is spent. Saved after every block.
+//! budget is spent. Every block is saved, in the journal or with all others.
 
 use std::fs;
 use std::io;
 
 use super::analyse::{self, Stand};
 use super::block::{self, Common};
-use super::differences::differences;
+use super::derived;
 use super::every::Pace;
 use super::explain;
+use super::journal::Journal;
 use super::notice::Notice;
 use super::outcome::{Entrant, Outcome, Status};
-use super::path_ways;
 use super::plan;
 use super::quiet;
 use super::run::{active, all_blocked, blocks_done, network};
@@ -42,8 +42,11 @@ pub(super) struct Course<'a> {
     is_open: bool,
     began: Nanos,
     limit: Option<Nanos>,
+    journal: Option<Journal>,
     /// Whole blocks in the outcome.
     done: u64,
+    /// The last of them ended with a look.
+    looked: bool,
     /// What a block is expected to take, and what those run here took.
     expected: Nanos,
     blocks_here: u64,
@@ -76,6 +79,8 @@ impl<'a> Course<'a> {
             blocks_here: 0,
             spent_here: Nanos::ZERO,
             pace: Pace::of(&outcome.asked),
+            journal: stage.save.as_deref().map(Journal::of),
+            looked: false,
             stage,
             contenders,
             common,
@@ -121,7 +126,10 @@ impl<'a> Course<'a> {
     /// Runs to the end.
     pub(super) fn drive(mut self) -> Result<Outcome> {
         self.outcome.status = Status::Running;
-        self.refresh(self.between());
+        let next = match derived::stand(&self.looks, self.done) {
+            Stand::Look { next, .. } | Stand::Between { next } => next,
+        };
+        self.refresh(Stand::Between { next });
         match &self.stage.save {
             // Nothing is worth a file before the first block, but one that cannot be written has cost
             // nothing yet.
@@ -188,7 +196,7 @@ impl<'a> Course<'a> {
             if !self.pace.is_given() && analyse::all_decided(&self.outcome) {
                 return Ok(Status::Decided);
             }
-            self.save().map_err(Halt::Save)?;
+            self.save_block().map_err(Halt::Save)?;
         }
     }
 
@@ -238,7 +246,9 @@ impl<'a> Course<'a> {
         self.blocks_here += 1;
         self.spent_here += self.stage.clock.now() - began;
         self.replan();
-        self.refresh(self.stand());
+        let stand = derived::stand(&self.looks, self.done);
+        self.looked = matches!(stand, Stand::Look { .. });
+        self.refresh(stand);
         self.stage.observer.on(Event::BlockDone {
             outcome: &self.outcome,
             blocks: self.done,
@@ -264,24 +274,6 @@ impl<'a> Course<'a> {
             plan::again(fixed, asked, scatter, self.done, room);
             self.looks = plan::looks(fixed, asked.confidence);
         }
-    }
-
-    /// What may be decided after the blocks done.
-    fn stand(&self) -> Stand {
-        let done = usize::try_from(self.done).unwrap_or(usize::MAX);
-        match self.looks.at(done) {
-            Some(look) => Stand::Look { alpha: look.alpha, next: self.until_next_look() },
-            None => self.between(),
-        }
-    }
-
-    fn between(&self) -> Stand {
-        Stand::Between { next: self.until_next_look() }
-    }
-
-    fn until_next_look(&self) -> Option<u64> {
-        let mut looks = self.looks.looks.iter().map(|look| look.blocks as u64);
-        looks.find(|at| *at > self.done).map(|at| at - self.done)
     }
 
     /// Time ended the race and not what it found, so all the error that is left may be spent.
@@ -318,27 +310,8 @@ impl<'a> Course<'a> {
         self.limit.map_or(blocks, |limit| blocks.min(limit - elapsed))
     }
 
-    /// Brings all that follows from the trials up to date.
     fn refresh(&mut self, stand: Stand) {
-        let outcome = &mut self.outcome;
-        for entrant in &mut outcome.contenders {
-            let mut trials = outcome.trials.iter().rev();
-            let ran = trials.find(|t| t.contender == entrant.id && t.record.valid);
-            if let Some(trial) = ran {
-                entrant.implementation.clone_from(&trial.record.implementation);
-                entrant.effective.clone_from(&trial.record.effective);
-                entrant.far_effective.clone_from(&trial.record.far_effective);
-            }
-        }
-        analyse::refresh(outcome, stand);
-        // Intervals take a while: for the file at each look, and once more at the end.
-        if let Stand::Look { .. } = stand {
-            outcome.shares = shares::shares(outcome);
-            outcome.sweeps = sweep::sweeps(outcome);
-        }
-        outcome.differences = differences(&outcome.contenders, &self.contenders);
-        outcome.path_ways = path_ways::ways(outcome, self.network.as_ref());
-        warnings::refresh(outcome);
+        derived::refresh(&mut self.outcome, &self.contenders, self.network.as_ref(), stand);
     }
 
     /// Adds the warning of an event.
@@ -346,11 +319,28 @@ impl<'a> Course<'a> {
         warnings::add(&mut self.outcome, notice);
     }
 
+    /// Saves the block that is done: in the journal, or with all others where that is due. What was decided at
+    /// a look stays, so the result is saved whole then.
+    fn save_block(&mut self) -> Result<()> {
+        let now = self.stage.clock.now();
+        match &mut self.journal {
+            Some(journal) if !self.looked && !journal.is_full(self.done, now) => {
+                journal.append(&self.outcome)?;
+                if let Some(file) = &self.stage.save {
+                    self.stage.observer.on(Event::Saved { file });
+                }
+                Ok(())
+            }
+            _ => self.save(),
+        }
+    }
+
     fn save(&mut self) -> Result<()> {
-        let Some(file) = &self.stage.save else {
+        let (Some(file), Some(journal)) = (&self.stage.save, &mut self.journal) else {
             return Ok(());
         };
         save::save(&self.outcome, file)?;
+        journal.close(&self.outcome, self.stage.clock.now())?;
         // Those of the race whose file this one replaces.
         if self.stage.keep.is_none() && self.done == 1 {
             remove(&save::samples_file(file))?;

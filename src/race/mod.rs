@@ -30,7 +30,9 @@
 //! | [`warnings`], [`notice`], [`host_notice`] | what to know before believing it, found and worded |
 //! | [`explain`] | the second, instrumented pass: where the time goes |
 //! | [`outcome`] | the result as it is saved |
+//! | `derived` | what follows from the trials, while a race runs and when it is read |
 //! | [`save`], [`layout`] | to disk and back; how it looks there |
+//! | `journal` | blocks of a running race, appended beside it |
 //! | [`packed`] | files that may be compressed, and are not larger than they should be |
 //! | [`independent`] | verdicts on trials that are no pairs |
 //! | [`imported`] | what a result says of the files that it was imported from |
@@ -63,6 +65,7 @@ pub mod compare;
 mod control;
 mod course;
 pub mod date;
+mod derived;
 pub mod differences;
 mod ends;
 mod every;
@@ -76,6 +79,7 @@ pub mod hold;
 pub mod host_notice;
 pub mod imported;
 pub mod independent;
+mod journal;
 pub mod keep;
 pub mod layout;
 pub mod losses;

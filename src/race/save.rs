@@ -5,25 +5,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
 
 use super::date;
+use super::journal;
 use super::layout;
-use super::outcome::{
-    Asked, Control, Difference, Entrant, FORMAT, Factor, Fixed, Outcome, Program, Share, Status,
-    Summary, Sweep, Trial, Verdict, Warning,
-};
+use super::outcome::{FORMAT, Factor, Outcome};
 use super::packed;
-use super::path_ways::PathWay;
 use crate::error::{Error, Result};
-use crate::figures::{Cost, Distribution, Ledger, Metric, Metrics, PacedFlow};
-use crate::transport::Effective;
-use crate::trial::PathFacts;
-use crate::trial::host::HostFacts;
-use crate::trial::quiet::HostQuiet;
+use crate::trial::Record;
 
 /// The largest file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
 pub const LARGEST: u64 = 512 << 20;
@@ -70,14 +63,17 @@ pub fn save<T: Serialize>(value: &T, file: &Path) -> Result<()> {
     })
 }
 
-/// Reads a race, as it was saved or compressed by gzip.
+/// Reads a race, as it was saved or compressed by gzip; where it runs or was killed, with the blocks that are in
+/// its journal only.
 ///
 /// # Errors
 /// [`Error::Setup`] where the file cannot be read, [`Error::Data`] where it holds anything but a
 /// whole race of this format, saying what it holds instead.
 pub fn load(file: &Path) -> Result<Outcome> {
+    let journal = journal::read(file)?;
     let text = packed::read(file, LARGEST)?;
-    parse(&text).map_err(|what| Error::data(file.display().to_string(), what))
+    let outcome = parse(&text).map_err(|what| Error::data(file.display().to_string(), what))?;
+    journal::recover(file, &journal, outcome)
 }
 
 /// The file of raw samples beside a result: `race.samples` for `race.json` and for `race.json.gz`.
@@ -197,79 +193,24 @@ fn check_cells(outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// Finds the field that does not fit. Only after reading has failed, so it may take its time.
+/// The field that does not fit, and why. Only after reading has failed, so it may take its time.
 fn blame(text: &[u8]) -> Option<String> {
-    let race: Value = serde_json::from_slice(text).ok()?;
-    let one = |name: &str, misfit: Misfit| {
-        let field = race.get(name)?;
-        Some(format!("{name}: {}", misfit(field)?))
-    };
-    let each = |name: &str, misfit: Misfit| {
-        let items = race.get(name)?.as_array()?.iter().enumerate();
-        items.into_iter().find_map(|(i, item)| Some(format!("{name}[{i}]{}", misfit(item)?)))
-    };
-    let fields: [(&str, Misfit); 10] = [
-        ("deadheat", misfit::<Program>),
-        ("asked", misfit::<Asked>),
-        ("plan", misfit::<Fixed>),
-        ("host", misfit::<HostFacts>),
-        ("peer_host", misfit::<Option<HostFacts>>),
-        ("probe", misfit::<Option<HostQuiet>>),
-        ("path", misfit::<PathFacts>),
-        ("control", misfit::<Option<Control>>),
-        ("seed", misfit::<u64>),
-        ("status", misfit::<Status>),
-    ];
-    let lists: [(&str, Misfit); 11] = [
-        ("factors", item_misfit::<Factor>),
-        ("metrics", item_misfit::<Metric>),
-        ("contenders", item_misfit::<Entrant>),
-        ("trials", trial_misfit),
-        ("summary", item_misfit::<Summary>),
-        ("path_ways", item_misfit::<PathWay>),
-        ("shares", item_misfit::<Share>),
-        ("sweeps", item_misfit::<Sweep>),
-        ("verdicts", item_misfit::<Verdict>),
-        ("differences", item_misfit::<Difference>),
-        ("warnings", item_misfit::<Warning>),
-    ];
-    fields
-        .into_iter()
-        .find_map(|(name, misfit)| one(name, misfit))
-        .or_else(|| lists.into_iter().find_map(|(name, misfit)| each(name, misfit)))
+    let (path, why) = misfit::<Outcome>(&mut serde_json::Deserializer::from_slice(text))?;
+    // What a trial found lies flat in it, and serde loses the way there.
+    let index = path.strip_prefix("trials[").and_then(|rest| rest.strip_suffix(']'));
+    if let Some(at) = index.and_then(|at| at.parse::<usize>().ok()) {
+        let race: Value = serde_json::from_slice(text).ok()?;
+        if let Some((field, why)) = misfit::<Record>(race.get("trials")?.get(at)?) {
+            return Some(format!("{path}.{field}: {why}"));
+        }
+    }
+    Some(if path == "." { why } else { format!("{path}: {why}") })
 }
 
-type Misfit = fn(&Value) -> Option<String>;
-
-/// Why `value` is no `T`; `None` if it is one.
-fn misfit<T: DeserializeOwned>(value: &Value) -> Option<String> {
-    T::deserialize(value).err().map(|error| error.to_string())
-}
-
-fn item_misfit<T: DeserializeOwned>(value: &Value) -> Option<String> {
-    misfit::<T>(value).map(|why| format!(": {why}"))
-}
-
-/// A trial has most of a race's fields, so it is searched one level deeper.
-fn trial_misfit(value: &Value) -> Option<String> {
-    let whole = item_misfit::<Trial>(value)?;
-    let fields: [(&str, Misfit); 10] = [
-        ("valid", misfit::<bool>),
-        ("implementation", misfit::<String>),
-        ("metrics", misfit::<Metrics>),
-        ("rtt_ns", misfit::<Option<Distribution>>),
-        ("send_lateness_ns", misfit::<Option<Distribution>>),
-        ("paced", misfit::<Vec<PacedFlow>>),
-        ("ledger", misfit::<Ledger>),
-        ("cost", misfit::<Cost>),
-        ("effective", misfit::<Effective>),
-        ("took_ns", misfit::<u64>),
-    ];
-    let deeper = fields.into_iter().find_map(|(name, misfit)| {
-        let field = value.get(name)?;
-        Some(format!(".{name}: {}", misfit(field)?))
-    });
-    Some(deeper.unwrap_or(whole))
+/// Where `json` is no `T`, and why; `None` if it is one.
+fn misfit<'de, T: Deserialize<'de>>(json: impl Deserializer<'de>) -> Option<(String, String)> {
+    let error = serde_path_to_error::deserialize::<_, T>(json).err()?;
+    Some((error.path().to_string(), error.inner().to_string()))
 }
 
 /// `.race.json.part` for `race.json`: in the same directory, because a rename crosses none.
@@ -309,7 +250,7 @@ fn sync_directory(file: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-fn explained(file: &Path, error: io::Error) -> Error {
+pub(super) fn explained(file: &Path, error: io::Error) -> Error {
     let op = format!("save {}", file.display());
     let advice = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -334,6 +275,7 @@ fn explained(file: &Path, error: io::Error) -> Error {
 mod tests {
     use super::*;
     use crate::figures::Metrics;
+    use crate::race::outcome::{Status, Trial};
     use crate::race::testing;
     use crate::trial::fake;
 
@@ -450,11 +392,11 @@ mod tests {
             refusal(&race.to_string())
         };
         let said = with(&|race| race["trials"][0]["metrics"]["rtt_p50_ns"] = "fast".into());
-        assert!(said.contains("trials[0].metrics: invalid type: string"), "{said}");
+        assert!(said.contains("trials[0].metrics.rtt_p50_ns: invalid type: string"), "{said}");
         let said = with(&|race| race["contenders"][1]["id"] = (-1).into());
-        assert!(said.contains("contenders[1]: invalid value"), "{said}");
+        assert!(said.contains("contenders[1].id: invalid value"), "{said}");
         let said = with(&|race| race["plan"]["margin"] = Value::Null);
-        assert!(said.contains("plan: invalid type: null"), "{said}");
+        assert!(said.contains("plan.margin: invalid type: null"), "{said}");
         let said = with(&|race| {
             race.as_object_mut().unwrap().remove("host");
         });

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::outcome::{Outcome, Status, UNTRUSTED_GATE};
 use super::stage::{Keep, Place, Stage};
 use super::testing::{self, Diary, WORKLOAD, noisy, ran, run, run_staged};
-use super::{Request, replay, resume, save};
+use super::{Request, journal, replay, resume, save};
 use crate::error::Error;
 use crate::rng::SplitMix64;
 use crate::stats;
@@ -325,6 +325,9 @@ fn a_killed_race_goes_on_as_if_nothing_had_been() {
                 trials += 1;
                 if trials == killed_at {
                     std::fs::copy(&file, &left).unwrap();
+                    if journal::beside(&file).exists() {
+                        std::fs::copy(journal::beside(&file), journal::beside(&left)).unwrap();
+                    }
                 }
                 figures(order)
             },
