@@ -246,6 +246,8 @@ pub enum Action {
     Drain,
     /// Nothing to send before this time, or before a message arrives (`None`).
     Wait(Option<Nanos>),
+    /// Close the connection and open the next, where the work asks for several; for the end that dials.
+    Open,
     /// This half has done its part.
     Done,
     /// This half cannot go on, and has the error.

@@ -230,7 +230,8 @@ impl Ledger {
 /// What one connection did, as its transport knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ConnStats {
-    /// How long the transport's own connection set-up took, in nanoseconds; 0 where it has none.
+    /// Time of the transport's own handshake, in nanoseconds; 0 where it has none. The exchange that proves an
+    /// address by its token is in none of them.
     pub connect_ns: u64,
     /// System calls that sent.
     pub send_calls: u64,
@@ -248,6 +249,23 @@ pub struct ConnStats {
     /// What became of zero-copy calls; absent where none are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZeroCopy>,
+}
+
+impl ConnStats {
+    /// Adds what an earlier connection of the same flow counted.
+    pub fn add(&mut self, earlier: &ConnStats) {
+        let both = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        self.connect_ns = self.connect_ns.max(earlier.connect_ns);
+        self.send_calls += earlier.send_calls;
+        self.receive_calls += earlier.receive_calls;
+        self.network_errors += earlier.network_errors;
+        self.socket_drops = both(self.socket_drops, earlier.socket_drops);
+        self.retransmits = both(self.retransmits, earlier.retransmits);
+        if let (Some(own), Some(earlier)) = (&mut self.zerocopy, earlier.zerocopy) {
+            own.completed += earlier.completed;
+            own.copied += earlier.copied;
+        }
+    }
 }
 
 /// What the kernel told of calls with `MSG_ZEROCOPY`. Calls that sent less than asked count as one.

@@ -97,6 +97,29 @@ fn a_load_runs_on_loopback_too() {
     }
 }
 
+/// Without losses, the first byte comes after as many round trips as the handshake has, and one.
+#[test]
+fn the_first_byte_comes_after_the_round_trips_of_the_handshake() {
+    if !can() {
+        return;
+    }
+    let contenders = ["udp", "tcp", "quic", "wss"];
+    let outcome = race(&contenders, "delay=20ms", "connect:count=20");
+    assert_eq!(trials(&outcome).len(), contenders.len() + 1, "and the control");
+    for trial in trials(&outcome) {
+        let contender = contenders[count(&trial["contender"]) as usize];
+        let trips = match contender {
+            "udp" => 1.0,
+            "tcp" | "quic" => 2.0,
+            _ => 4.0,
+        };
+        let took = trial["metrics"]["first_byte_p50_ns"].as_f64().unwrap() / 40e6;
+        assert!((trips..trips + 0.9).contains(&took), "{contender}: {took} round trips");
+        let set_up = trial["metrics"]["set_up_p50_ns"].as_f64().unwrap() / 40e6;
+        assert!((trips - 1.0..trips - 0.1).contains(&set_up), "{contender}: {set_up}");
+    }
+}
+
 fn trials(outcome: &Value) -> &Vec<Value> {
     let trials = outcome["trials"].as_array().unwrap();
     assert!(!trials.is_empty());

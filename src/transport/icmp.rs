@@ -183,7 +183,6 @@ struct IcmpConn {
     request: Box<[u8]>,
     reply: Box<[u8]>,
     rcvbuf: Option<Bytes>,
-    connect: Nanos,
     network_errors: u64,
 }
 
@@ -205,7 +204,6 @@ impl IcmpConn {
             // One byte more than any reply, so that a longer stray shows by its length.
             reply: vec![0xA5; LONGEST_IP_HEADER + largest + 1].into(),
             rcvbuf,
-            connect: Nanos::ZERO,
             network_errors: 0,
         })
     }
@@ -227,10 +225,7 @@ impl IcmpConn {
             },
         );
         match proved {
-            Ok(took) => {
-                self.connect = took;
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(Unanswered::Failed(source)) => Err(Error::setup(format!("ping {ip}"), source)),
             Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
                 "{}; control over TCP works, so a firewall drops ICMP, or the far host ignores \
@@ -345,17 +340,15 @@ impl Conn for IcmpConn {
 
     fn stats(&self) -> ConnStats {
         ConnStats {
-            connect_ns: self.connect.0,
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
             socket_drops: self.socket.drops(),
-            retransmits: None,
             network_errors: self.network_errors,
             headers: Some(udp::headers(
                 self.socket.socket(),
                 option::path_mtu(self.socket.socket()).map(|mtu| mtu as u64),
             )),
-            zerocopy: None,
+            ..ConnStats::default()
         }
     }
 }

@@ -87,15 +87,15 @@ pub(super) enum Unanswered {
     Failed(io::Error),
 }
 
-/// Says hello, at most `most` times, until it is heard back or `timeout` passes; how long it took.
-/// `hear` reads one datagram without waiting, and says whether it was the answer.
+/// Says hello, at most `most` times, until it is heard back or `timeout` passes. `hear` reads one datagram without
+/// waiting, and says whether it was the answer.
 pub(super) fn knock(
     socket: &Socket,
     most: u32,
     timeout: Nanos,
     mut say: impl FnMut() -> io::Result<()>,
     mut hear: impl FnMut() -> io::Result<bool>,
-) -> Result<Nanos, Unanswered> {
+) -> Result<(), Unanswered> {
     let start = Monotonic.now();
     let deadline = start + timeout;
     let mut silence = Silence::default();
@@ -112,7 +112,7 @@ pub(super) fn knock(
             let until = if silence.sent < most { next.min(deadline) } else { deadline };
             let there = readable(socket.as_fd(), until - now).map_err(Unanswered::Failed)?;
             match if there { hear() } else { Ok(false) } {
-                Ok(true) => return Ok(Monotonic.now() - start),
+                Ok(true) => return Ok(()),
                 Ok(false) => Ok(()),
                 Err(error) => Err(error),
             }
@@ -128,8 +128,7 @@ pub(super) fn knock(
     }
 }
 
-/// Opens a connection of datagrams to `to`: a fresh socket, prepared by `prepare`, and how long
-/// the welcome took.
+/// Opens a connection of datagrams to `to`: a fresh socket, prepared by `prepare`.
 ///
 /// # Errors
 /// [`Error::Blocked`] with the evidence where no welcome came, or the failed operation.
@@ -140,7 +139,7 @@ pub(super) fn dial(
     timeout: Nanos,
     binding: Binding,
     prepare: &dyn Fn(&Socket) -> Result<()>,
-) -> Result<(Socket, Nanos)> {
+) -> Result<Socket> {
     let to = canonical(to);
     let address = SockAddr::from(to);
     let Variant { label, protocol, .. } = variant;
@@ -164,10 +163,10 @@ pub(super) fn dial(
         || Ok(read(&socket, 0)? == Heard::Exactly(answer)),
     );
     match welcomed {
-        Ok(took) => {
+        Ok(()) => {
             // Not to be waited for, and the far end gets on without it.
             let _ = say(&answer);
-            Ok((socket, took))
+            Ok(socket)
         }
         Err(Unanswered::Failed(source)) => Err(Error::setup(format!("say hello to {to}"), source)),
         Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
@@ -505,10 +504,9 @@ mod tests {
                 dial(UDP, to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
             });
             let far = accept(&mut gate).unwrap();
-            let (near, took) = near.join().unwrap();
+            let near = near.join().unwrap();
             assert_eq!(far.hello, HELLO);
             assert_eq!(local_of(&far.socket).unwrap(), to);
-            assert!(took < SECOND);
             near.send(b"data").unwrap();
             assert!(readable(far.socket.as_fd(), SECOND).unwrap());
             assert_eq!(read(&far.socket, 0).unwrap(), Heard::Other);
@@ -580,7 +578,7 @@ mod tests {
         let (give, take) = HandOver::pair().unwrap();
         let mut gate = Gate::open(UDP, local, HELLO.token, Door::Handed(take)).unwrap();
         let near = std::thread::spawn(move || {
-            dial(UDP, local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().0
+            dial(UDP, local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
         });
         let mut bytes = [0; 24];
         assert!(readable(server.as_fd(), SECOND).unwrap());

@@ -102,11 +102,11 @@ pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
     let engines = Engines::new(&knobs)?;
     let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
     let (hello, timeout, binding) = (dial.hello, dial.timeout, knobs.binding);
-    let (socket, took) = knock::dial(variant, *to, hello, timeout, binding, &prepare)?;
+    let socket = knock::dial(variant, *to, hello, timeout, binding, &prepare)?;
     let socket = take_over(socket, *to, binding)
         .map_err(|e| Error::setup(format!("set up a {} socket to {to}", variant.label), e))?;
-    let conn = UdpConn::new(socket, hello, Side::Near, (knobs, engines), dial.largest_message);
-    Ok(Box::new(UdpConn { connect: took, ..conn }))
+    let largest = dial.largest_message;
+    Ok(Box::new(UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest)))
 }
 
 /// A far end.
@@ -220,7 +220,6 @@ struct UdpConn {
     inbound: Option<ReceiveBatch>,
     /// Drops before the kernel was told to coalesce, each of one datagram.
     early_drops: Option<u64>,
-    connect: Nanos,
     network_errors: u64,
 }
 
@@ -245,7 +244,6 @@ impl UdpConn {
             outbound: None,
             inbound: None,
             early_drops: None,
-            connect: Nanos::ZERO,
             network_errors: 0,
         }
     }
@@ -408,7 +406,6 @@ impl Conn for UdpConn {
         };
         let scaled = |drops: u64| early + drops.saturating_sub(early).saturating_mul(each);
         ConnStats {
-            connect_ns: self.connect.0,
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
             socket_drops: self.socket.drops().map(scaled),
@@ -561,7 +558,7 @@ mod tests {
             assert_eq!(far.receive(Patience::None, &mut kept).unwrap(), Progress::Idle);
             let stats = near.stats();
             assert_eq!((stats.send_calls, stats.network_errors), (5, 0));
-            assert!(stats.connect_ns > 0);
+            assert_eq!(stats.connect_ns, 0, "it has no handshake");
             assert_eq!(far.stats().receive_calls, 6);
             assert_eq!(far.stats().socket_drops, Some(0));
         }

@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use crate::contract::{Side, Store};
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use crate::transport::{Conn, Contender, Dial, Listen, Listener};
 use crate::workload::{Half, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
-use super::driver::{Flow, Meter, Waiting};
+use super::driver::{Flow, Further, Meter};
 use super::explain::Pass;
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
@@ -21,7 +22,7 @@ use super::misfit;
 use super::parting::Parting;
 use super::path_time::{accept_timeout, dial_timeout};
 use super::samples::Samples;
-use super::session::{Session, control_failed, say};
+use super::session::{Entrance, Session, WayIn, control_failed, say};
 use super::store::OpenFile;
 use super::upkeep::{self, Until};
 
@@ -50,7 +51,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     };
     means::begin(&plan)?;
     let contender = Contender::parse(&plan.contender)?;
-    let task = crate::workload::parse(&plan.workload)?;
+    let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
     if let Some(why) = misfit(&contender, &*task) {
         return Err(Error::usage(format!(
             "{} cannot carry {}: {why}",
@@ -58,13 +59,12 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
         )));
     }
     let file = means::take(&plan, &*task)?;
-    let (conns, _listener) = connect(&plan, &contender, &*task, door, &mut control)?;
+    let (conns, listener) = connect(&plan, &contender, &*task, door, &mut control)?;
     let meter = plan.limits.map(|limits| Arc::new(Meter::new(limits, Monotonic.now())));
     let count = conns.len();
-    let mut flows = Vec::with_capacity(count);
+    let (mut flows, mut incoming) = (Vec::with_capacity(count), Vec::new());
     for (flow, conn) in conns.into_iter().enumerate() {
         let half = make_half(&plan, &contender, &*task, flow as u16, file.as_ref())?;
-        let largest_message = task.largest_message();
         let (conn, probe) = match plan.pass {
             Pass::Figures => (conn, None),
             Pass::Explain => {
@@ -73,17 +73,12 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
                 (conn, Some(probe))
             }
         };
-        flows.push(Flow {
-            conn,
-            half,
-            wait: plan.wait,
-            sampler: Sampler::new(plan.interval_ns, count),
-            meter: meter.clone(),
-            largest_message,
-            wait_calls: 0,
-            waiting: Waiting::default(),
-            probe,
-        });
+        let (further, come_in) = further(&plan, &contender, &task, flow as u16);
+        incoming.extend(come_in);
+        let sampler = Sampler::new(plan.interval_ns, count);
+        let mut flow = Flow::new(conn, half, plan.wait, sampler, task.largest_message());
+        (flow.further, flow.meter, flow.probe) = (further, meter.clone(), probe);
+        flows.push(flow);
     }
     say(&mut control, &FromAgent::Connected)?;
     let userspace = contender.transport.userspace().is_some();
@@ -98,7 +93,8 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
         userspace,
         stopped: false,
     };
-    Session::start(control, flows, &plan, parting)?.finish()
+    let entrance = listener.map(|listener| Entrance { listener, incoming });
+    Session::start(control, flows, &plan, parting, entrance)?.finish()
 }
 
 /// The connections of all flows, by flow, and the listener where they go on needing it.
@@ -117,18 +113,7 @@ fn connect(
     let lanes = &task.lanes(&contender.transport.info().guarantees)[..];
     let knobs = &contender.knobs;
     if plan.side == Side::Near {
-        let dial = |flow| {
-            let hello = Hello { token: plan.token, flow };
-            let to = &plan.endpoint;
-            contender.transport.dial(&Dial {
-                to,
-                hello,
-                knobs,
-                lanes,
-                largest_message,
-                timeout: dial_timeout(plan.emulated),
-            })
-        };
+        let dial = |flow| dial(plan, contender, task, flow);
         let dial_all = match contender.transport.userspace() {
             Some(_) if flows > 1 => upkeep::dial_at_once,
             _ => |flows, dial: &_| (0..flows).map(dial).collect(),
@@ -152,8 +137,49 @@ fn connect(
             }
         }
     }
-    let stays = listener.stays().then_some(listener);
+    let stays = (listener.stays() || task.reconnects()).then_some(listener);
     Ok((conns.into_iter().flatten().collect(), stays))
+}
+
+/// Opens a connection. Those of a flow have numbers that are a multiple of the number of flows apart, so that a
+/// late hello of one is not taken for the next.
+fn dial(
+    plan: &AgentPlan,
+    contender: &Contender,
+    task: &dyn Task,
+    number: u16,
+) -> Result<Box<dyn Conn>> {
+    contender.transport.dial(&Dial {
+        to: &plan.endpoint,
+        hello: Hello { token: plan.token, flow: number },
+        knobs: &contender.knobs,
+        lanes: &task.lanes(&contender.transport.info().guarantees),
+        largest_message: task.largest_message(),
+        timeout: dial_timeout(plan.emulated),
+    })
+}
+
+/// Where the connections after a flow's first come from; with the way in for those that do.
+fn further(
+    plan: &AgentPlan,
+    contender: &Contender,
+    task: &Arc<dyn Task>,
+    flow: u16,
+) -> (Further<dyn Conn>, Option<WayIn>) {
+    if !task.reconnects() {
+        return (Further::None, None);
+    }
+    if plan.side == Side::Far {
+        let (come_in, came_in) = channel();
+        return (Further::Accept(came_in), Some(come_in));
+    }
+    let (plan, contender, task) = (plan.clone(), contender.clone(), Arc::clone(task));
+    let mut number = flow;
+    let dial = move || {
+        number += task.flows().len() as u16;
+        dial(&plan, &contender, &*task, number)
+    };
+    (Further::Dial(Box::new(dial)), None)
 }
 
 fn make_half(

@@ -2,60 +2,31 @@
 //! connection. One thread per flow; nothing is allocated in the loop.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
 use crate::datapath::wait::{Interest, Plan, Waiter, Woke, plan};
 use crate::error::{Error, Result};
-use crate::figures::Tally;
 use crate::figures::series::Point;
+use crate::figures::{ConnStats, Tally};
 use crate::time::{Clock, Nanos};
 use crate::transport::{Conn, Progress};
 use crate::workload::Half;
 
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
+pub use further::Further;
 use meter::Metering;
 pub use meter::{BURST, Meter, bytes_in, time_at};
+pub use signal::Signal;
 use waiting::Spent;
 pub use waiting::Waiting;
 
+mod bulk;
+mod further;
 mod meter;
+mod signal;
 mod waiting;
-
-/// What a flow's thread is told from outside, and what it tells.
-#[derive(Debug, Default)]
-pub struct Signal {
-    news: AtomicBool,
-    peer_sent: Mutex<Option<Tally>>,
-    stop: AtomicBool,
-}
-
-impl Signal {
-    /// Control says that the other end has sent all it will.
-    pub fn peer_finished(&self, sent: Tally) {
-        if let Ok(mut slot) = self.peer_sent.lock() {
-            *slot = Some(sent);
-        }
-        self.news.store(true, Ordering::Release);
-    }
-
-    /// The trial is over, whatever the half thinks.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
-        self.news.store(true, Ordering::Release);
-    }
-
-    #[inline]
-    fn has_news(&self) -> bool {
-        self.news.load(Ordering::Relaxed) && self.news.swap(false, Ordering::AcqRel)
-    }
-
-    fn take_peer_sent(&self) -> Option<Tally> {
-        self.peer_sent.lock().ok().and_then(|mut slot| slot.take())
-    }
-}
 
 /// Is told how a flow goes, from the flow's own thread: it must be quick, and allocate nothing.
 pub trait Watch {
@@ -70,6 +41,12 @@ pub trait Watch {
 pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     /// The connection.
     pub conn: Box<C>,
+    /// Those after it.
+    pub further: Further<C>,
+    /// The peer has ended the connection.
+    pub is_closed: bool,
+    /// What connections before this one have counted.
+    pub past: Option<ConnStats>,
     /// The half of the workload.
     pub half: Box<dyn Half>,
     /// How to wait.
@@ -133,6 +110,30 @@ impl Turns {
 }
 
 impl<C: Conn + ?Sized> Flow<C> {
+    /// A flow on one connection, with no limits and no probe.
+    pub fn new(
+        conn: Box<C>,
+        half: Box<dyn Half>,
+        wait: WaitMode,
+        sampler: Sampler,
+        largest_message: usize,
+    ) -> Flow<C> {
+        Flow {
+            conn,
+            further: Further::None,
+            is_closed: false,
+            past: None,
+            half,
+            wait,
+            sampler,
+            meter: None,
+            largest_message,
+            wait_calls: 0,
+            waiting: Waiting::default(),
+            probe: None,
+        }
+    }
+
     /// Runs the flow to its end. `watch` learns what was sent as soon as this half will send no more.
     ///
     /// # Errors
@@ -191,6 +192,10 @@ impl<C: Conn + ?Sized> Flow<C> {
                     Spent::Well
                 }
                 Action::Wait(until) => self.wait(now, until, clock, waiter)?,
+                Action::Open => {
+                    self.open(clock)?;
+                    Spent::Well
+                }
                 Action::Pump => {
                     self.keep_up(now)?;
                     if self.pump()? == Progress::Idle {
@@ -236,12 +241,13 @@ impl<C: Conn + ?Sized> Flow<C> {
         watch: &mut dyn Watch,
     ) -> Result<Option<Action>> {
         if signal.has_news() {
-            if signal.stop.load(Ordering::Acquire) {
+            if signal.is_stopped() {
                 return Ok(None);
             }
             if let Some(sent) = signal.take_peer_sent() {
                 self.half.on_peer_finished(clock.now(), sent);
             }
+            self.take_what_came_in(clock)?;
         }
         if turns.done_since.is_some() {
             return Ok(Some(Action::Done));
@@ -275,7 +281,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         let is_free = match action {
             Action::Send { .. } => false,
             Action::Wait(until) => until.is_none_or(|until| until - now > CLEAR),
-            Action::Pump | Action::Drain | Action::Done | Action::Fail => true,
+            Action::Open | Action::Pump | Action::Drain | Action::Done | Action::Fail => true,
         };
         let free = is_free && self.half.standing(now).awaited == 0;
         free || now - self.sampler.due() >= self.sampler.patience()
@@ -287,7 +293,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         let standing = self.half.standing(now);
         let tcp = self.conn.view();
         // Asking for counters asks the kernel's TCP for the same once more, and it drops no datagrams.
-        let socket_drops = if tcp.is_none() { self.conn.stats().socket_drops } else { None };
+        let socket_drops = if tcp.is_none() { self.stats().socket_drops } else { None };
         Point {
             at_ns: self.sampler.since_start(now).0,
             sent_bytes: standing.sent.bytes,
@@ -330,6 +336,12 @@ impl<C: Conn + ?Sized> Flow<C> {
         clock: &impl Clock,
         waiter: &Waiter,
     ) -> Result<Spent> {
+        if self.is_closed && matches!(self.further, Further::Accept(_)) {
+            let latest = now + GUARD;
+            let until = until.map_or(latest, |until| until.min(latest));
+            waiter.wait(clock, None, Some(until), Interest::Read).map_err(|e| failed("wait", e))?;
+            return Ok(Spent::Watching);
+        }
         if self.conn.has_backlog() {
             self.conn.flush().map_err(|e| failed("send", e))?;
         }
@@ -422,54 +434,16 @@ impl<C: Conn + ?Sized> Flow<C> {
         clock: &impl Clock,
     ) -> Result<Progress> {
         let mut inbox = Stamped { half: &mut *self.half, clock };
-        let progress = self.conn.receive(patience, &mut inbox).map_err(|e| failed("receive", e))?;
+        let progress = match self.conn.receive(patience, &mut inbox) {
+            // Whoever dials ends a connection as it likes; the next one comes in.
+            Err(_) if matches!(self.further, Further::Accept(_)) => Progress::Closed,
+            progress => progress.map_err(|e| failed("receive", e))?,
+        };
         if progress == Progress::Closed {
+            self.is_closed = true;
             self.half.on_closed(clock.now());
         }
         Ok(progress)
-    }
-
-    pub(super) fn pump(&mut self) -> Result<Progress> {
-        let source = self.half.source().ok_or_else(no_bulk)?;
-        self.conn.pump(source).map_err(|e| failed("send", e))
-    }
-
-    /// Receives bulk data, and sleeps until some comes where that is the mode.
-    fn wait_and_drain(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<Progress> {
-        let patience = match (self.wait, self.conn.next_deadline()) {
-            (WaitMode::Spin, _) => Patience::None,
-            (WaitMode::Hybrid, None) => Patience::Block,
-            (WaitMode::Hybrid, Some(due)) => {
-                let until = due.min(clock.now() + GUARD);
-                waiter
-                    .wait(clock, self.conn.fd(), Some(until), Interest::Read)
-                    .map_err(|e| failed("wait", e))?;
-                Patience::None
-            }
-        };
-        self.drain(patience, clock)
-    }
-
-    pub(super) fn drain(&mut self, patience: Patience, clock: &impl Clock) -> Result<Progress> {
-        let sink = self.half.sink().ok_or_else(no_bulk)?;
-        let progress = self.conn.drain(patience, sink).map_err(|e| failed("receive", e))?;
-        match progress {
-            Progress::Moved => self.half.on_drained(clock.now()),
-            Progress::Idle => {}
-            Progress::Closed => self.half.on_closed(clock.now()),
-        }
-        Ok(progress)
-    }
-
-    fn finish_sending(&mut self) -> Result<()> {
-        if self.half.source().is_none() {
-            return Ok(());
-        }
-        match self.conn.finish() {
-            // The peer may have closed first; there is nothing left to end.
-            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(()),
-            other => other.map_err(|e| failed("end the transfer", e)),
-        }
     }
 }
 
@@ -492,10 +466,6 @@ pub(super) fn failed(op: &str, source: io::Error) -> Error {
 
 fn no_reason() -> Error {
     Error::setup("go on", io::Error::other("this workload gives no reason (a defect)"))
-}
-
-fn no_bulk() -> Error {
-    Error::setup("move bulk data", io::Error::other("this workload has none (a defect)"))
 }
 
 #[cfg(test)]
@@ -565,17 +535,9 @@ mod tests {
     ) -> Flow {
         let (conn, _far) = mem::pair(clock, mem::losing(0, 0), mem::losing(0, 0));
         let stands = Standing::default();
-        Flow {
-            conn: Box::new(conn),
-            half: Box::new(Script { clock: clock.clone(), asks, awaited, ends_ms, stands }),
-            wait: WaitMode::Spin,
-            sampler: Sampler::new(Nanos::from_millis(100), 1),
-            meter: None,
-            largest_message: 10,
-            wait_calls: 0,
-            waiting: Waiting::default(),
-            probe: None,
-        }
+        let half = Box::new(Script { clock: clock.clone(), asks, awaited, ends_ms, stands });
+        let sampler = Sampler::new(Nanos::from_millis(100), 1);
+        Flow::new(Box::new(conn), half, WaitMode::Spin, sampler, 10)
     }
 
     /// When points were taken of a flow that runs for `ends_ms`, in milliseconds.

@@ -64,7 +64,7 @@ pub(super) fn connect(
         // Nobody listens any more after Ctrl-C.
         let _ = tell.send(TcpStream::connect_timeout(&address, timeout));
     };
-    std::thread::Builder::new().name("connect".into()).spawn(dial)?;
+    std::thread::Builder::new().name("dial".into()).spawn(dial)?;
     loop {
         check(stop)?;
         match hear.recv_timeout(GLANCE.into()) {

@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Barrier, Mutex};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::contract::{GUARD, WaitMode};
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::{Conn, Effective};
+use crate::transport::{Conn, Effective, Listener};
 use crate::workload::HalfReport;
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
@@ -26,6 +26,12 @@ use super::explain::{Before, FlowNotes, Pass};
 use super::meters::Meters;
 use super::parting::Parting;
 use super::process::{spawn, take_nudges};
+
+/// How long to listen for the next connection before listening again.
+const NEXT_CONNECTION: Nanos = Nanos::from_secs(3600);
+
+/// Between two nudges of a thread that has not seen its next connection.
+const WAKE: Duration = Duration::from_micros(100);
 
 /// Between two nudges of a thread that sleeps in a receiving call.
 const NUDGE: Duration = Duration::from_millis(5);
@@ -38,6 +44,8 @@ enum Event {
     SentAll { flow: usize, sent: Tally },
     /// A flow has left a point of its series.
     Sampled { flow: usize },
+    /// No further connection can come in.
+    Shut(Error),
     /// A flow's thread has ended.
     Ended { flow: usize, end: Result<Box<FlowEnd>> },
 }
@@ -94,7 +102,7 @@ pub(super) struct Session {
     signals: Vec<Arc<Signal>>,
     /// By flow, the newest point that has not been passed on; empty where nobody asked for them.
     points: Vec<Arc<Slot>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Arc<Vec<JoinHandle<()>>>,
     sent: Vec<Option<Tally>>,
     ended: Vec<Option<FlowEnd>>,
     peer_finished: bool,
@@ -113,6 +121,7 @@ impl Session {
         flows: Vec<Flow>,
         plan: &AgentPlan,
         parting: Parting,
+        entrance: Option<Entrance>,
     ) -> Result<Session> {
         take_nudges();
         let n = flows.len();
@@ -149,6 +158,10 @@ impl Session {
         match word.map_err(control_failed)? {
             ToAgent::Start => {}
             _ => return Err(Error::peer("control", "a connected agent is told to start")),
+        }
+        let threads = Arc::new(threads);
+        if let Some(entrance) = entrance {
+            entrance.open(&signals, &threads, events_in.clone())?;
         }
         listen_to_control(&control, events_in)?;
         let (sent, ended) = (vec![None; n], (0..n).map(|_| None).collect());
@@ -208,6 +221,7 @@ impl Session {
                     say(&mut self.control, &word)?;
                 }
             }
+            Event::Shut(error) => return Err(error),
             Event::Ended { flow, end } => {
                 let end = end?;
                 self.sent[flow].get_or_insert(end.report.sent);
@@ -241,8 +255,7 @@ impl Session {
     /// just about to sleep misses it and is nudged again.
     fn nudge(&self) {
         for (thread, _) in self.threads.iter().zip(&self.ended).filter(|(_, end)| end.is_none()) {
-            // SAFETY: the thread has not been joined, so its handle is valid.
-            unsafe { libc::pthread_kill(thread.as_pthread_t() as _, libc::SIGUSR1) };
+            wake(thread);
         }
     }
 
@@ -269,14 +282,68 @@ impl Session {
     }
 }
 
+/// Wakes a thread that sleeps in a receiving call.
+fn wake(thread: &JoinHandle<()>) {
+    // SAFETY: the thread has not been joined, so its handle is valid.
+    unsafe { libc::pthread_kill(thread.as_pthread_t() as _, libc::SIGUSR1) };
+}
+
+/// Where the connections of one flow go.
+pub(super) type WayIn = Sender<Box<dyn Conn>>;
+
+/// Where connections come in while the trial runs, and by flow where they go.
+pub(super) struct Entrance {
+    pub(super) listener: Box<dyn Listener>,
+    /// Empty where connections only need the listener to stay.
+    pub(super) incoming: Vec<WayIn>,
+}
+
+impl Entrance {
+    /// Hands each connection to its flow's thread, in a thread of its own that ends with the process.
+    fn open(
+        mut self,
+        signals: &[Arc<Signal>],
+        threads: &Arc<Vec<JoinHandle<()>>>,
+        events: SyncSender<Event>,
+    ) -> Result<()> {
+        let (signals, threads) = (signals.to_vec(), Arc::clone(threads));
+        let run = move || {
+            while !self.incoming.is_empty() {
+                let (flow, conn) = match self.listener.accept(NEXT_CONNECTION) {
+                    Ok(accepted) => accepted,
+                    // Nobody came, and nobody has to.
+                    Err(Error::Blocked { .. }) => continue,
+                    Err(error) => {
+                        let _ = events.send(Event::Shut(error));
+                        return;
+                    }
+                };
+                let flow = usize::from(flow) % self.incoming.len();
+                if self.incoming[flow].send(conn).is_err() {
+                    continue;
+                }
+                signals[flow].came_in();
+                while signals[flow].is_unread() && !threads[flow].is_finished() {
+                    wake(&threads[flow]);
+                    thread::sleep(WAKE);
+                }
+            }
+            // The flows go on needing it.
+            thread::park();
+        };
+        spawn("entrance", run).map(drop)
+    }
+}
+
 fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {
     let clock = Monotonic;
     let end = pinned.and_then(|()| flow.run(&clock, signal, &mut teller));
+    let stats = flow.stats();
     let end = end.map(|()| {
         Box::new(FlowEnd {
             report: flow.half.report(clock.now()),
+            stats,
             series: flow.sampler.series(),
-            stats: flow.conn.stats(),
             effective: flow.conn.effective(),
             wait_calls: flow.wait_calls,
             waiting: flow.waiting.total(),

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::conclude::conclude;
 use super::control::AgentReport;
-use super::driver::{Flow, Waiting};
+use super::driver::Flow;
 use super::host::HostFacts;
 use super::intervals::Sampler;
 use super::live::{Live, Row};
@@ -335,17 +335,8 @@ impl Cast<'_> {
             recorder: Box::new(Samples::new(keep, self.task.timeout().0)?),
             store: None,
         });
-        Ok(Flow {
-            conn,
-            half,
-            wait: WaitMode::Spin,
-            sampler: Sampler::new(self.order.interval, flows),
-            meter: None,
-            largest_message,
-            wait_calls: 0,
-            waiting: Waiting::default(),
-            probe: None,
-        })
+        let sampler = Sampler::new(self.order.interval, flows);
+        Ok(Flow::new(conn, half, WaitMode::Spin, sampler, largest_message))
     }
 }
 

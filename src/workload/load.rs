@@ -195,6 +195,10 @@ impl Task for Loaded {
         self.task.timeout()
     }
 
+    fn reconnects(&self) -> bool {
+        self.task.reconnects()
+    }
+
     fn most_bytes(&self) -> Option<u64> {
         self.task.most_bytes()
     }

@@ -20,6 +20,7 @@ use crate::time::Nanos;
 mod bulk;
 mod cbr;
 mod clock_offset;
+mod connect;
 mod header;
 pub mod load;
 mod paced;
@@ -33,8 +34,15 @@ pub use load::Load;
 pub use setting::{Lengths, PathKind, Setting};
 
 /// Every workload, in the order in which lists show them. The first is the default.
-pub const ALL: &[&dyn Workload] =
-    &[&ping::Ping, &bulk::Bulk, &cbr::Cbr, &streams::Streams, &state::State, &voice::Voice];
+pub const ALL: &[&dyn Workload] = &[
+    &ping::Ping,
+    &bulk::Bulk,
+    &cbr::Cbr,
+    &connect::Connect,
+    &streams::Streams,
+    &state::State,
+    &voice::Voice,
+];
 
 /// What a workload says of itself.
 #[derive(Debug)]
@@ -103,6 +111,11 @@ pub trait Task: Send + Sync {
     /// The load that shares the path with it, where one was asked for.
     fn load(&self) -> Option<&Load> {
         None
+    }
+
+    /// Whether connections are opened while it runs, one after the other.
+    fn reconnects(&self) -> bool {
+        false
     }
 
     /// The most application bytes one direction may carry; `None` for as many as fit in the time.
@@ -193,6 +206,10 @@ pub struct Part {
 pub trait Half: Send {
     /// What to do at `now`. A message to send is written into `out`.
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action;
+
+    /// The next connection is open, at `now`, after a handshake that took `set_up`: after [`Action::Open`] at
+    /// the end that dials, and whenever one comes in at the other. The first is not announced.
+    fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {}
 
     /// The transport took the message of the last `poll`, at `now`.
     fn on_sent(&mut self, now: Nanos);

@@ -9,7 +9,7 @@ use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
 use deadheat::transport::{Conn, Contender, Endpoint, Transport};
-use deadheat::trial::driver::{Flow, Signal, Waiting, Watch};
+use deadheat::trial::driver::{Flow, Signal, Watch};
 use deadheat::trial::intervals::{self, Sampler};
 use deadheat::trial::samples::Samples;
 use deadheat::workload::{Findings, HalfReport, Part, Reports, Task, parse};
@@ -56,19 +56,8 @@ fn run(contender: &Contender, at: &Endpoint, typed: &str) -> Findings {
             store: None,
         });
         let largest_message = task.largest_message();
-        let wait = WaitMode::Spin;
         let sampler = Sampler::new(intervals::DEFAULT, 1);
-        let mut flow = Flow {
-            conn,
-            half,
-            wait,
-            sampler,
-            meter: None,
-            largest_message,
-            wait_calls: 0,
-            waiting: Waiting::default(),
-            probe: None,
-        };
+        let mut flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
         flow.run(&Monotonic, &signals[own], &mut Tell(&signals[1 - own])).unwrap();
         let report = flow.half.report(Monotonic.now());
         let stats = flow.conn.stats();

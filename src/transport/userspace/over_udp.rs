@@ -46,14 +46,12 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
         return Err(not_ip(transport.info().id, dial.to));
     };
     let deadline = Monotonic.now() + dial.timeout;
-    let (socket, took) =
-        knock::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
+    let socket = knock::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
     let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
     let asked =
         Asked { knobs: dial.knobs, lanes: dial.lanes, largest_message: dial.largest_message };
     let mut conn = OverUdp::new(transport, socket, &ends, asked)?;
-    let shook = conn.shake_hands(&ends, deadline)?;
-    conn.connect = took + shook;
+    conn.connect = conn.shake_hands(&ends, deadline)?;
     Ok(Box::new(conn))
 }
 

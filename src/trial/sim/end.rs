@@ -217,7 +217,8 @@ impl End {
             }
             // Acknowledgements are to come.
             Action::Done => Ok(Wait::until(now + GUARD, WaitsFor::Arrivals)),
-            Action::Fail => Ok(Wait::No),
+            // Work that opens connections is refused in virtual time.
+            Action::Open | Action::Fail => Ok(Wait::No),
         }
     }
 

@@ -1,0 +1,68 @@
+//! Bulk data of a flow: from its source, and into its sink.
+
+use std::io;
+
+use crate::contract::{GUARD, Patience, WaitMode};
+use crate::datapath::wait::{Interest, Waiter};
+use crate::error::{Error, Result};
+use crate::time::Clock;
+use crate::transport::{Conn, Progress};
+
+use super::{Flow, failed};
+
+impl<C: Conn + ?Sized> Flow<C> {
+    pub(in crate::trial) fn pump(&mut self) -> Result<Progress> {
+        let source = self.half.source().ok_or_else(no_bulk)?;
+        self.conn.pump(source).map_err(|e| failed("send", e))
+    }
+
+    /// Receives bulk data, and sleeps until some comes where that is the mode.
+    pub(super) fn wait_and_drain(
+        &mut self,
+        clock: &impl Clock,
+        waiter: &Waiter,
+    ) -> Result<Progress> {
+        let patience = match (self.wait, self.conn.next_deadline()) {
+            (WaitMode::Spin, _) => Patience::None,
+            (WaitMode::Hybrid, None) => Patience::Block,
+            (WaitMode::Hybrid, Some(due)) => {
+                let until = due.min(clock.now() + GUARD);
+                waiter
+                    .wait(clock, self.conn.fd(), Some(until), Interest::Read)
+                    .map_err(|e| failed("wait", e))?;
+                Patience::None
+            }
+        };
+        self.drain(patience, clock)
+    }
+
+    pub(in crate::trial) fn drain(
+        &mut self,
+        patience: Patience,
+        clock: &impl Clock,
+    ) -> Result<Progress> {
+        let sink = self.half.sink().ok_or_else(no_bulk)?;
+        let progress = self.conn.drain(patience, sink).map_err(|e| failed("receive", e))?;
+        match progress {
+            Progress::Moved => self.half.on_drained(clock.now()),
+            Progress::Idle => {}
+            Progress::Closed => self.half.on_closed(clock.now()),
+        }
+        Ok(progress)
+    }
+
+    pub(super) fn finish_sending(&mut self) -> Result<()> {
+        if self.half.source().is_none() {
+            return Ok(());
+        }
+        match self.conn.finish() {
+            // The peer may have closed first; there is nothing left to end.
+            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(()),
+            other => other.map_err(|e| failed("end the transfer", e)),
+        }
+    }
+}
+
+fn no_bulk() -> Error {
+    Error::setup("move bulk data", io::Error::other("this workload has none (a defect)"))
+}

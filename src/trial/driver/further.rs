@@ -1,0 +1,69 @@
+//! The connections of a flow after its first, where its work asks for several, one after the other.
+
+use std::io;
+use std::sync::mpsc::Receiver;
+
+use crate::contract::Patience;
+use crate::error::{Error, Result};
+use crate::figures::ConnStats;
+use crate::time::{Clock, Nanos};
+use crate::transport::Conn;
+
+use super::Flow;
+
+/// Where the connections after a flow's first come from.
+pub enum Further<C: ?Sized> {
+    /// There are none.
+    None,
+    /// This end dials, when the half asks for one.
+    Dial(Box<dyn FnMut() -> Result<Box<C>> + Send>),
+    /// They come in, and each ends the one before. The flow's [`Signal`] says when.
+    Accept(Receiver<Box<C>>),
+}
+
+impl<C: Conn + ?Sized> Flow<C> {
+    /// Closes the connection and opens the next.
+    pub(super) fn open(&mut self, clock: &impl Clock) -> Result<()> {
+        match &mut self.further {
+            Further::Dial(dial) => {
+                let next = dial()?;
+                self.go_on_with(next, clock);
+                Ok(())
+            }
+            Further::None | Further::Accept(_) => Err(no_dialling()),
+        }
+    }
+
+    /// Goes on with the newest connection that came in, if one did.
+    #[cold]
+    pub(super) fn take_what_came_in(&mut self, clock: &impl Clock) -> Result<()> {
+        if let Further::Accept(came_in) = &self.further
+            && let Some(newest) = came_in.try_iter().last()
+        {
+            self.go_on_with(newest, clock);
+            // What came with the end of the handshake shows on no descriptor any more.
+            self.receive(Patience::None, clock)?;
+        }
+        Ok(())
+    }
+
+    fn go_on_with(&mut self, next: Box<C>, clock: &impl Clock) {
+        self.past = Some(self.stats());
+        self.conn = next;
+        self.is_closed = false;
+        self.half.on_opened(clock.now(), Nanos(self.conn.stats().connect_ns));
+    }
+
+    /// What its connections have counted.
+    pub(in crate::trial) fn stats(&self) -> ConnStats {
+        let mut stats = self.conn.stats();
+        if let Some(past) = &self.past {
+            stats.add(past);
+        }
+        stats
+    }
+}
+
+fn no_dialling() -> Error {
+    Error::setup("open a connection", io::Error::other("this flow dials none (a defect)"))
+}

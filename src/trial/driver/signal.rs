@@ -1,0 +1,54 @@
+//! What a flow's thread is told from outside.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::figures::Tally;
+
+/// News for a flow's thread, which looks at them in each turn.
+#[derive(Debug, Default)]
+pub struct Signal {
+    news: AtomicBool,
+    peer_sent: Mutex<Option<Tally>>,
+    stop: AtomicBool,
+}
+
+impl Signal {
+    /// Control says that the other end has sent all it will.
+    pub fn peer_finished(&self, sent: Tally) {
+        if let Ok(mut slot) = self.peer_sent.lock() {
+            *slot = Some(sent);
+        }
+        self.news.store(true, Ordering::Release);
+    }
+
+    /// A connection has come in.
+    pub fn came_in(&self) {
+        self.news.store(true, Ordering::Release);
+    }
+
+    /// Whether the flow has not looked since.
+    pub fn is_unread(&self) -> bool {
+        self.news.load(Ordering::Acquire)
+    }
+
+    /// The trial is over, whatever the half thinks.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.news.store(true, Ordering::Release);
+    }
+
+    /// Whether it was told to stop.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        self.news.load(Ordering::Relaxed) && self.news.swap(false, Ordering::AcqRel)
+    }
+
+    pub(super) fn take_peer_sent(&self) -> Option<Tally> {
+        self.peer_sent.lock().ok().and_then(|mut slot| slot.take())
+    }
+}

@@ -1,0 +1,247 @@
+//! Connections, one after the other: how long until the first byte of an answer is there. What counts for whoever
+//! opens one for each request, comes back after a pause, or roams.
+//!
+//! ```text
+//! near   opens ┄┄ handshake ┄┄► asks ─────►       answer is here     (closes, opens the next)
+//!        |◄──── set-up ────►|◄───── exchange ─────►|
+//!        |◄──────────── first byte ───────────────►|
+//! ```
+//!
+//! Set-up is the transport's own handshake: a trial's token, by which a far end knows its peer, is presented in
+//! an exchange of its own that no time counts.
+
+use crate::contract::{Direction, Guarantees, PeerKind, Side};
+use crate::error::{Error, Result};
+use crate::figures::{Better, Metric, Role, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+
+use super::header::{self, account_of};
+use super::setting::PathKind;
+use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
+
+mod answerer;
+mod asker;
+
+use answerer::Answerer;
+use asker::Asker;
+
+/// The workload.
+pub(super) struct Connect;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "count",
+        kind: Kind::Count(20, 65_000),
+        default: "",
+        doc: "how many connections (as many as the claim needs: 20, or 1000 for p99)",
+    },
+    Key {
+        name: "pause",
+        kind: Kind::Span(0, 60_000_000_000),
+        default: "0",
+        doc: "between the answer and the next connection",
+    },
+    Key {
+        name: "request",
+        kind: Kind::Size(header::LEN as u64, 65_507),
+        default: "64",
+        doc: "what is asked on each",
+    },
+    Key {
+        name: "answer",
+        kind: Kind::Size(header::LEN as u64, 65_507),
+        default: "64",
+        doc: "what comes back",
+    },
+    Key {
+        name: "retry",
+        kind: Kind::Span(1_000_000, 60_000_000_000),
+        default: "1s",
+        doc: "after how long the same is asked again, where the transport may lose it (the first timeout of RFC 6298)",
+    },
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["p50", "mean", "p99"]),
+        default: "p50",
+        doc: "the figure of the time to the first byte that verdicts are given for",
+    },
+];
+
+static INFO: Info = Info {
+    id: "connect",
+    label: "connections",
+    summary: "connections one after the other: how long until the first byte of an answer is there",
+    keys: KEYS,
+};
+
+/// Connections that have a median, with ten beyond it.
+const ENOUGH: u64 = 20;
+/// Those that have a p99.
+const ENOUGH_FOR_P99: u64 = 1_000;
+
+/// How long one may take, handshake and answer.
+const LONGEST: Nanos = Nanos::from_secs(30);
+
+impl Workload for Connect {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        let elsewhere = match setting.kind {
+            PathKind::Loopback | PathKind::Emulated => {
+                return Ok(Box::new(ConnectTask::new(Settings::check(spec, KEYS)?, setting)));
+            }
+            PathKind::Simulated => "connections are not opened anew in virtual time yet",
+            PathKind::Remote => {
+                "a server lets in the connections that a trial begins with, and no more"
+            }
+        };
+        Err(Error::usage(format!(
+            "connect: {elsewhere}; race it on loopback, or with --path on an emulated path"
+        )))
+    }
+}
+
+/// Connections with their settings.
+#[derive(Debug, Clone)]
+struct ConnectTask {
+    settings: Settings,
+    count: u64,
+    pause: Nanos,
+    request: usize,
+    answer: usize,
+    retry: Nanos,
+    claimed: String,
+    lengths: Option<Lengths>,
+}
+
+impl ConnectTask {
+    fn new(settings: Settings, setting: &Setting) -> ConnectTask {
+        let claim = settings.text("claim").unwrap_or_default();
+        let fewest = if claim == "p99" { ENOUGH_FOR_P99 } else { ENOUGH };
+        let pause = settings.span("pause").unwrap_or_default();
+        // A handshake of one or two round trips, and the exchange; on loopback less than a millisecond.
+        let each = Nanos(3 * setting.rtt_or_long().0) + Nanos::from_micros(500) + pause;
+        let lengths = Lengths { fewest, unit_ns: each.0, key: "count" };
+        let size = |key: &str| settings.size(key).map_or(0, |size| size.0 as usize);
+        ConnectTask {
+            count: settings.count("count").unwrap_or(fewest),
+            pause,
+            request: size("request"),
+            answer: size("answer"),
+            retry: settings.span("retry").unwrap_or_default(),
+            claimed: format!("first_byte_{claim}_ns"),
+            lengths: settings.count("count").is_none().then_some(lengths),
+            settings,
+        }
+    }
+}
+
+impl Task for ConnectTask {
+    fn headline(&self) -> String {
+        format!(
+            "{} connections, {} bytes asked, {} answered",
+            self.count, self.request, self.answer
+        )
+    }
+
+    fn lengths(&self) -> Option<Lengths> {
+        self.lengths
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let metric = |(name, label, unit): &(&str, &str, Unit)| Metric {
+            name: (*name).to_owned(),
+            label: (*label).to_owned(),
+            unit: *unit,
+            better: Better::Lower,
+            role: if *name == self.claimed { Role::Claim } else { Role::Descriptive },
+        };
+        let mut metrics: Vec<Metric> = FIGURES.iter().map(metric).collect();
+        metrics.sort_by_key(|metric| metric.role != Role::Claim);
+        metrics
+    }
+
+    fn reconnects(&self) -> bool {
+        true
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        (peer == PeerKind::Kernel).then(|| "it has no connections to open".to_owned())
+    }
+
+    fn flows(&self) -> Vec<Option<Direction>> {
+        vec![None]
+    }
+
+    fn largest_message(&self) -> usize {
+        self.request.max(self.answer)
+    }
+
+    fn longest(&self) -> Nanos {
+        let each = self.pause + LONGEST;
+        Nanos(each.0.saturating_mul(self.count))
+    }
+
+    fn planned(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Each request may be asked several times.
+    fn most_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn is_paced(&self) -> bool {
+        false
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Half> {
+        match part.side {
+            Side::Near => Box::new(Asker::new(self, part.tag)),
+            Side::Far => Box::new(Answerer::new(self, part.tag)),
+        }
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Findings {
+        let mut findings = Findings::default();
+        let (near, far) = (reports.near, reports.far);
+        findings.ledger.set(Direction::Up, account_of(near, far, reports.far_conns));
+        findings.ledger.set(Direction::Down, account_of(far, near, reports.near_conns));
+        if let Some(half) = near.first() {
+            findings.metrics.extend(half.figures.clone());
+        }
+        if !findings.metrics.contains_key(&self.claimed) {
+            let why = "too few connections were answered to have the figure that is claimed";
+            findings.why_invalid = Some(why.to_owned());
+        }
+        findings
+    }
+
+    fn spec(&self) -> Spec {
+        let given = self.settings.iter();
+        let mut options: Vec<(String, String)> =
+            given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        if !self.settings.given("count") {
+            options.push(("count".to_owned(), self.count.to_string()));
+        }
+        options.sort();
+        Spec { name: INFO.id.to_owned(), options }
+    }
+}
+
+/// Its figures: name, label and unit. Of each less is better.
+const FIGURES: &[(&str, &str, Unit)] = &[
+    ("first_byte_p50_ns", "first byte p50", Unit::Nanos),
+    ("first_byte_mean_ns", "first byte mean", Unit::Nanos),
+    ("first_byte_p99_ns", "first byte p99", Unit::Nanos),
+    ("first_byte_max_ns", "first byte at the latest", Unit::Nanos),
+    ("set_up_p50_ns", "set-up p50", Unit::Nanos),
+    ("exchange_p50_ns", "exchange p50", Unit::Nanos),
+    ("asked_again_share", "asked again", Unit::Share),
+];
+
+#[cfg(test)]
+mod tests;

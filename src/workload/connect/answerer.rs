@@ -1,0 +1,89 @@
+//! The far half: answers each request, on whichever connection is open.
+
+use crate::contract::{Action, Lane};
+use crate::figures::Tally;
+use crate::time::Nanos;
+
+use super::super::header::{Header, SeqWindow, count};
+use super::super::{Half, HalfReport, Standing};
+use super::ConnectTask;
+
+pub(super) struct Answerer {
+    tag: u32,
+    answer: usize,
+    /// The request to be answered.
+    asked: Option<u64>,
+    seen: SeqWindow,
+    sent: Tally,
+    received: Tally,
+    peer_finished: bool,
+}
+
+impl Answerer {
+    pub(super) fn new(task: &ConnectTask, tag: u32) -> Answerer {
+        Answerer {
+            tag,
+            answer: task.answer,
+            asked: None,
+            seen: SeqWindow::new(),
+            sent: Tally::default(),
+            received: Tally::default(),
+            peer_finished: false,
+        }
+    }
+}
+
+impl Half for Answerer {
+    fn poll(&mut self, _now: Nanos, out: &mut [u8]) -> Action {
+        match self.asked {
+            Some(seq) => {
+                Header { tag: self.tag, seq }.write(out);
+                Action::Send { lane: Lane(0), len: self.answer }
+            }
+            None if self.peer_finished => Action::Done,
+            None => Action::Wait(None),
+        }
+    }
+
+    /// What was asked on the connection before has been answered there.
+    fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {
+        self.asked = None;
+    }
+
+    fn on_sent(&mut self, _now: Nanos) {
+        self.asked = None;
+        self.sent.messages += 1;
+        self.sent.bytes += self.answer as u64;
+    }
+
+    /// A request that comes again is answered again: its answer may have been lost.
+    fn on_message(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) {
+        match Header::read(bytes) {
+            Some(Header { tag, seq }) if tag == self.tag => {
+                let arrival = self.seen.note(seq);
+                count(&mut self.received, arrival, bytes.len());
+                self.asked = Some(seq);
+            }
+            _ => self.received.foreign += 1,
+        }
+    }
+
+    /// The near end closes each connection; the trial goes on with the next.
+    fn on_closed(&mut self, _now: Nanos) {}
+
+    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {
+        self.peer_finished = true;
+    }
+
+    fn has_sent_all(&self) -> bool {
+        self.peer_finished && self.asked.is_none()
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        Standing { sent: self.sent, received: self.received, ..Standing::default() }
+    }
+
+    fn report(&mut self, _now: Nanos) -> HalfReport {
+        HalfReport { sent: self.sent, received: self.received, ..HalfReport::default() }
+    }
+}
