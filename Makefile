@@ -24,7 +24,6 @@ test: ## everything that CI checks: format, lints, tests, documentation
 	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium python3-enet python3-websockets
 	scripts/lint.sh
 	cargo test --locked --workspace --lib --bins --tests
-	cargo test --locked --features io-uring --test conformance --lib -- uring pump drain datagram udp engines
 	cargo test --locked --workspace --doc
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 

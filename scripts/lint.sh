@@ -9,7 +9,6 @@ else
 fi
 if cargo clippy --version >/dev/null 2>&1; then
   cargo clippy --locked --workspace --all-targets -- -D warnings
-  cargo clippy --locked --lib --features io-uring -- -D warnings
   # The fuzz targets are a package of their own. Naming a library keeps libFuzzer from being built, which takes C++;
   # nothing is linked here.
   CUSTOM_LIBFUZZER_PATH=$PWD/libfuzzer.a cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target -- -D warnings

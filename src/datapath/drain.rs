@@ -8,7 +8,6 @@ use super::buffer::prefaulted;
 use super::call::{self, End};
 use super::channel::{Channel, Kind, no_sigpipe};
 use super::pipe::Pipe;
-#[cfg(feature = "io-uring")]
 use super::uring::{Parts, Received, Receiver};
 use crate::contract::{FileAt, Patience, Sink};
 
@@ -30,7 +29,6 @@ pub enum ReceiveBy {
     /// splice(2): into the sink's file, or to /dev/null, through a pipe where it comes from a socket.
     Splice,
     /// One request of io_uring(7) that fills buffer after buffer, handed over without a further copy.
-    #[cfg(feature = "io-uring")]
     Uring,
 }
 
@@ -46,7 +44,6 @@ enum Engine {
     Trunc,
     Splice(File),
     SpliceThrough(File, Pipe),
-    #[cfg(feature = "io-uring")]
     Uring(Box<Receiver>),
 }
 
@@ -65,7 +62,6 @@ impl Drain {
             (ReceiveBy::Splice, Kind::Socket) => {
                 Engine::SpliceThrough(nowhere()?, Pipe::largest()?)
             }
-            #[cfg(feature = "io-uring")]
             (ReceiveBy::Uring, _) => Engine::Uring(Box::new(Receiver::new(Parts::Stream)?)),
         };
         Ok(Drain { engine })
@@ -127,13 +123,11 @@ impl Drain {
                 }
                 Ok(told(got, sink))
             }
-            #[cfg(feature = "io-uring")]
             Engine::Uring(receiver) => through_ring(receiver, channel, patience, sink),
         }
     }
 }
 
-#[cfg(feature = "io-uring")]
 fn through_ring<C: Channel>(
     receiver: &mut Receiver,
     channel: &mut C,
@@ -287,7 +281,6 @@ mod tests {
         refuse(ReceiveBy::Trunc, Basin { file: Some(file(b"")), ..Basin::default() });
     }
 
-    #[cfg(feature = "io-uring")]
     #[test]
     fn a_ring_shows_what_arrives_and_has_no_room_of_the_workload() {
         if let Err(why) = super::super::uring::check() {

@@ -21,7 +21,6 @@ pub mod stamps;
 pub mod stream;
 #[cfg(test)]
 mod testing;
-#[cfg(feature = "io-uring")]
 pub mod uring;
 pub mod wait;
 pub mod zerocopy;

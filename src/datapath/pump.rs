@@ -12,7 +12,6 @@ use super::channel::{Channel, Kind, no_sigpipe};
 use super::file::read_counted;
 use super::memory::{PatternFile, Region};
 use super::pipe::Pipe;
-#[cfg(feature = "io-uring")]
 use super::uring::{self, Outgoing};
 use super::zerocopy::Completions;
 use crate::contract::{FileAt, Patience, Source};
@@ -45,10 +44,8 @@ pub enum SendBy {
     /// send(2) with `MSG_ZEROCOPY`: the application's pages, not copied where the device allows.
     Zerocopy,
     /// Several calls at a time through io_uring(7), linked; the kernel copies their bytes.
-    #[cfg(feature = "io-uring")]
     Uring,
     /// The same without a copy where the device allows (`IORING_OP_SEND_ZC`).
-    #[cfg(feature = "io-uring")]
     UringZerocopy,
 }
 
@@ -83,7 +80,6 @@ enum Engine {
     Splice(PatternFile),
     /// With the bytes that are in the pipe.
     SpliceThrough(PatternFile, Pipe, usize),
-    #[cfg(feature = "io-uring")]
     Uring(Box<Outgoing>),
 }
 
@@ -112,9 +108,7 @@ impl Pump {
             }
             (SendBy::Sendfile, _) => Engine::Sendfile(file()?),
             (SendBy::Splice, Kind::Pipe) => Engine::Splice(file()?),
-            #[cfg(feature = "io-uring")]
             (SendBy::Uring, _) => Engine::Uring(Box::new(Outgoing::copied()?)),
-            #[cfg(feature = "io-uring")]
             (SendBy::UringZerocopy, _) => Engine::Uring(Box::new(Outgoing::lent()?)),
             (SendBy::Splice, Kind::Socket) => Engine::SpliceThrough(file()?, Pipe::largest()?, 0),
         };
@@ -125,7 +119,6 @@ impl Pump {
     pub fn zerocopy(&self) -> Option<ZeroCopy> {
         match &self.engine {
             Engine::Zerocopy(_, calls) => Some(calls.told()),
-            #[cfg(feature = "io-uring")]
             Engine::Uring(outgoing) => outgoing.told(),
             _ => None,
         }
@@ -168,7 +161,6 @@ impl Pump {
     pub fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         match &mut self.engine {
             Engine::Zerocopy(_, calls) => calls.finish(channel),
-            #[cfg(feature = "io-uring")]
             Engine::Uring(outgoing) => outgoing.finish(channel),
             _ => Ok(()),
         }
@@ -195,7 +187,6 @@ struct Part<'a> {
     call: usize,
     len: usize,
     /// How many bytes a whole call has, for who makes several.
-    #[cfg_attr(not(feature = "io-uring"), expect(dead_code, reason = "one call a step"))]
     size: usize,
     begins: bool,
 }
@@ -269,7 +260,6 @@ impl Engine {
                 *held -= moved.unwrap_or(0);
                 return Ok((moved, ready));
             }
-            #[cfg(feature = "io-uring")]
             Engine::Uring(outgoing) => {
                 let calls = uring::Calls { at: part.at, first: len, size: part.size };
                 return outgoing.send(channel, part.source, calls);
@@ -393,24 +383,15 @@ mod tests {
         SendBy::Sendfile,
         SendBy::Splice,
         SendBy::Zerocopy,
-        #[cfg(feature = "io-uring")]
         SendBy::Uring,
-        #[cfg(feature = "io-uring")]
         SendBy::UringZerocopy,
     ];
-    const UNIX: &[SendBy] = &[
-        SendBy::Write,
-        SendBy::Writev,
-        SendBy::Sendfile,
-        SendBy::Splice,
-        #[cfg(feature = "io-uring")]
-        SendBy::Uring,
-    ];
+    const UNIX: &[SendBy] =
+        &[SendBy::Write, SendBy::Writev, SendBy::Sendfile, SendBy::Splice, SendBy::Uring];
     const PIPE: &[SendBy] = &[SendBy::Write, SendBy::Writev, SendBy::Vmsplice, SendBy::Splice];
 
     /// A pump, unless this host does not let a process have io_uring, or the way sends no such feed.
     fn pump<C: Channel>(way: SendBy, channel: &C, feed: &Feed) -> Option<Pump> {
-        #[cfg(feature = "io-uring")]
         if matches!(way, SendBy::Uring | SendBy::UringZerocopy) {
             if let Err(why) = uring::check() {
                 println!("skipped {way:?}: {why}");
@@ -587,7 +568,6 @@ mod tests {
         assert_eq!(rest(5, 5, 12, 12), 0, "the budget ended the last call");
     }
 
-    #[cfg(feature = "io-uring")]
     #[test]
     fn one_call_into_the_kernel_hands_over_several_of_the_application() {
         let (mut near, mut far) = tcp();
@@ -602,7 +582,6 @@ mod tests {
         assert_eq!(all(&mut far).len(), 80_000);
     }
 
-    #[cfg(feature = "io-uring")]
     #[test]
     fn zero_copy_through_io_uring_is_told_of_and_sends_no_file() {
         let (mut near, mut far) = tcp();

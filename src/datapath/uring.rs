@@ -1,5 +1,5 @@
 //! Sending and receiving through io_uring(7), to answer one question: would it help an application?
-//! Compiled in with the feature `io-uring` only, and never the way headline figures are taken.
+//! It is never the way headline figures are taken.
 //!
 //! What it can win is system calls: one io_uring_enter(2) hands over several sends, and one
 //! multishot receive (Linux 6.0) brings buffer after buffer. Sends are linked, so that they leave in

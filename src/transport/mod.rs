@@ -18,20 +18,6 @@ use crate::figures::{ConnStats, TcpView};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
-/// What a knob does; `$more` is of the words that only a build with the feature `io-uring` has.
-#[cfg(feature = "io-uring")]
-macro_rules! or_uring {
-    ($every:literal, $more:literal) => {
-        concat!($every, $more)
-    };
-}
-#[cfg(not(feature = "io-uring"))]
-macro_rules! or_uring {
-    ($every:literal, $more:literal) => {
-        $every
-    };
-}
-
 mod arq;
 mod dccp;
 pub mod door;
@@ -136,11 +122,6 @@ pub trait Transport: Sync {
     /// # Errors
     /// [`crate::Error::Unsupported`] naming what is missing and what works instead.
     fn check(&self) -> Result<()>;
-
-    /// Knobs and words of them that a build with the feature `io-uring` has in addition.
-    fn ring_words(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
-    }
 
     /// Whether one value of one of its [`crate::spec::Kind::Choice`] knobs works on this host; lists
     /// ask for each of them. What is always there needs no look.
@@ -400,7 +381,6 @@ impl Contender {
             let ids: Vec<&str> = ALL.iter().map(|transport| transport.info().id).collect();
             return Err(unknown("contender", &spec.name, &ids));
         };
-        refuse_missing_words(*transport, &spec)?;
         let knobs = Settings::check(&spec, transport.info().keys)?;
         Ok(Contender { transport: *transport, knobs, spec })
     }
@@ -419,24 +399,6 @@ impl Contender {
             self.transport.check_knob(key.name, value)
         })
     }
-}
-
-/// Says of a word that only another build of this program knows how to get that one.
-fn refuse_missing_words(transport: &dyn Transport, spec: &Spec) -> Result<()> {
-    let lacks = |(key, word): &&(String, String)| {
-        let words = transport.ring_words();
-        cfg!(not(feature = "io-uring")) && words.iter().any(|(k, w)| k == key && w == word)
-    };
-    let Some((key, word)) = spec.options.iter().find(lacks) else { return Ok(()) };
-    let keys = transport.info().keys;
-    let default = keys.iter().find(|known| known.name == key).map_or("", |known| known.default);
-    Err(Error::unsupported(
-        format!("{}:{key}={word}", spec.name),
-        format!(
-            "this build has no io_uring; `cargo install --locked --path . --features io-uring` makes \
-             one that has, for both ends; {key}={default} is in every build"
-        ),
-    ))
 }
 
 impl std::fmt::Debug for Contender {

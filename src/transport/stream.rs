@@ -114,9 +114,7 @@ const SEND: &[(&str, SendBy)] = &[
     ("splice", SendBy::Splice),
     ("vmsplice", SendBy::Vmsplice),
     ("zerocopy", SendBy::Zerocopy),
-    #[cfg(feature = "io-uring")]
     ("uring", SendBy::Uring),
-    #[cfg(feature = "io-uring")]
     ("uring+zerocopy", SendBy::UringZerocopy),
 ];
 
@@ -124,7 +122,6 @@ const RECEIVE: &[(&str, ReceiveBy)] = &[
     ("read", ReceiveBy::Read),
     ("trunc", ReceiveBy::Trunc),
     ("splice", ReceiveBy::Splice),
-    #[cfg(feature = "io-uring")]
     ("uring", ReceiveBy::Uring),
 ];
 

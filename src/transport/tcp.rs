@@ -111,35 +111,23 @@ const KEYS: &[Key] = &[
             "sendfile",
             "splice",
             "zerocopy",
-            #[cfg(feature = "io-uring")]
             "uring",
-            #[cfg(feature = "io-uring")]
             "uring+zerocopy",
         ]),
         default: "write",
-        doc: or_uring!(
-            "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: from a \
+        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: from a \
              file's pages; splice: from them through a pipe, two calls; zerocopy: MSG_ZEROCOPY, \
-             with completions",
-            "; uring and uring+zerocopy, to measure whether io_uring would help: up to 16 sends, \
-             linked, handed over at once"
-        ),
+             with completions; \
+             uring and uring+zerocopy, to measure whether io_uring would help: up to 16 sends, \
+             linked, handed over at once",
     },
     Key {
         name: "rx",
-        kind: Kind::Choice(&[
-            "read",
-            "trunc",
-            "splice",
-            #[cfg(feature = "io-uring")]
-            "uring",
-        ]),
+        kind: Kind::Choice(&["read", "trunc", "splice", "uring"]),
         default: "read",
-        doc: or_uring!(
-            "how bulk data is received: read: recv(2); trunc: dropped in the kernel, not copied \
-             (MSG_TRUNC); splice: through a pipe into the sink's file or /dev/null, two calls",
-            "; uring, to measure whether io_uring would help: one request fills buffer after buffer"
-        ),
+        doc: "how bulk data is received: read: recv(2); trunc: dropped in the kernel, not copied \
+             (MSG_TRUNC); splice: through a pipe into the sink's file or /dev/null, two calls; \
+             uring, to measure whether io_uring would help: one request fills buffer after buffer",
     },
 ];
 
@@ -150,10 +138,6 @@ impl Transport for Tcp {
 
     fn check(&self) -> Result<()> {
         check(TCP)
-    }
-
-    fn ring_words(&self) -> &'static [(&'static str, &'static str)] {
-        &[("io", "uring"), ("io", "uring+zerocopy"), ("rx", "uring")]
     }
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {

@@ -70,10 +70,6 @@ impl Transport for Udp {
         check(INFO.id)
     }
 
-    fn ring_words(&self) -> &'static [(&'static str, &'static str)] {
-        &[("io", "uring"), ("rx", "uring")]
-    }
-
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
         knobs::check(key, value)
     }
@@ -434,7 +430,6 @@ impl UdpConn {
         };
         let rx = self.engines.rx.engine;
         let into = if rx.batches() { self.knobs.receive_batch(rx) } else { 1 };
-        #[cfg(feature = "io-uring")]
         let into = if rx.is_ring() { crate::datapath::uring::BUFFERS } else { into };
         format!("{out} out, {into} in")
     }
@@ -705,7 +700,6 @@ mod tests {
         assert_eq!(refused, "udp:rx=gro: no such option; rx=recv and rx=recvmmsg work everywhere");
     }
 
-    #[cfg(feature = "io-uring")]
     #[test]
     fn a_ring_is_for_connected_sockets() {
         for knob in ["io", "rx"] {

@@ -46,38 +46,22 @@ static INFO: Info = Info {
         Key {
             name: "io",
             // No zerocopy: SO_ZEROCOPY is for TCP, UDP, RDS and VSOCK only.
-            kind: Kind::Choice(&[
-                "write",
-                "writev",
-                "sendfile",
-                "splice",
-                #[cfg(feature = "io-uring")]
-                "uring",
-            ]),
+            kind: Kind::Choice(&["write", "writev", "sendfile", "splice", "uring"]),
             default: "write",
-            doc: or_uring!(
-                "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: \
-                 from a file's pages; splice: from them through a pipe, two calls",
-                "; uring, to measure whether io_uring would help: up to 16 sends, linked, handed over \
-                 at once"
-            ),
+            doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: \
+                 from a file's pages; splice: from them through a pipe, two calls; \
+                 uring, to measure whether io_uring would help: up to 16 sends, linked, handed over \
+                 at once",
         },
         Key {
             name: "rx",
             // No trunc: on a Unix stream MSG_TRUNC has no effect, and the bytes are copied.
-            kind: Kind::Choice(&[
-                "read",
-                "splice",
-                #[cfg(feature = "io-uring")]
-                "uring",
-            ]),
+            kind: Kind::Choice(&["read", "splice", "uring"]),
             default: "read",
-            doc: or_uring!(
-                "how bulk data is received: read: recv(2); splice: through a pipe into the sink's \
-                 file or /dev/null, two calls",
-                "; uring, to measure whether io_uring would help: one request fills buffer after \
-                 buffer"
-            ),
+            doc: "how bulk data is received: read: recv(2); splice: through a pipe into the sink's \
+                 file or /dev/null, two calls; \
+                 uring, to measure whether io_uring would help: one request fills buffer after \
+                 buffer",
         },
     ],
 };
@@ -105,10 +89,6 @@ impl Transport for UnixStream {
 
     fn check(&self) -> Result<()> {
         check(INFO.id, Type::STREAM)
-    }
-
-    fn ring_words(&self) -> &'static [(&'static str, &'static str)] {
-        &[("io", "uring"), ("rx", "uring")]
     }
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {

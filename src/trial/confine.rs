@@ -50,6 +50,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_unshare,
     libc::SYS_open_by_handle_at,
     libc::SYS_bpf,
+    // Its requests are calls that no filter sees.
+    libc::SYS_io_uring_setup,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_init_module,

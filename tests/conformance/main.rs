@@ -448,30 +448,6 @@ fn a_transport_of_one_machine_takes_nothing_from_a_server() {
 }
 
 #[test]
-fn words_of_io_uring_are_known_to_every_build_and_had_by_those_with_the_feature() {
-    let mut words = 0;
-    for id in ids() {
-        let plain = Contender::parse(id).unwrap();
-        for (key, word) in plain.transport.ring_words() {
-            words += 1;
-            let typed = format!("{id}:{key}={word}");
-            let parsed = Contender::parse(&typed);
-            if cfg!(feature = "io-uring") {
-                assert_eq!(parsed.unwrap().knobs.text(key), Some(*word));
-                continue;
-            }
-            let error = parsed.unwrap_err();
-            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-            let text = error.to_string();
-            assert!(text.starts_with(&typed) && text.contains("--features io-uring"), "{text}");
-        }
-    }
-    assert_eq!(words, 7);
-    let say = |typed: &str| Contender::parse(typed).unwrap_err().to_string();
-    assert!(say("pipe:io=uring").contains("valid: write"), "a pipe has none in any build");
-}
-
-#[test]
 fn knobs_that_make_no_sense_are_refused_by_name() {
     let say = |typed: &str| Contender::parse(typed).unwrap_err().to_string();
     assert!(say("tpc").contains("did you mean `tcp`?"));

@@ -9,7 +9,6 @@ use crate::contract::Patience;
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
 use crate::datapath::patience::flag;
-#[cfg(feature = "io-uring")]
 use crate::datapath::uring;
 
 /// The most bytes one datagram, or several that the kernel put together, can have: the largest IP
@@ -28,27 +27,19 @@ pub enum ReceiveEngine {
     /// Many such buffers per recvmmsg(2).
     GroRecvMmsg,
     /// One request of io_uring(7) that fills buffer after buffer with a datagram each.
-    #[cfg(feature = "io-uring")]
     Uring,
 }
 
 impl ReceiveEngine {
     /// Every engine, as knobs name them.
-    pub const WORDS: &'static [&'static str] = &[
-        "recv",
-        "recvmmsg",
-        "gro",
-        "gro+recvmmsg",
-        #[cfg(feature = "io-uring")]
-        "uring",
-    ];
+    pub const WORDS: &'static [&'static str] =
+        &["recv", "recvmmsg", "gro", "gro+recvmmsg", "uring"];
 
     const ALL: &'static [ReceiveEngine] = &[
         ReceiveEngine::Recv,
         ReceiveEngine::RecvMmsg,
         ReceiveEngine::Gro,
         ReceiveEngine::GroRecvMmsg,
-        #[cfg(feature = "io-uring")]
         ReceiveEngine::Uring,
     ];
 
@@ -68,7 +59,6 @@ impl ReceiveEngine {
     }
 
     /// Whether it is io_uring.
-    #[cfg(feature = "io-uring")]
     pub fn is_ring(self) -> bool {
         self == ReceiveEngine::Uring
     }
@@ -93,7 +83,6 @@ pub struct ReceiveBatch {
     coalesced: bool,
     /// How many buffers held so many datagrams since then; the last entry counts longer ones, too.
     seen: [u64; 129],
-    #[cfg(feature = "io-uring")]
     ring: Option<Box<uring::Receiver>>,
 }
 
@@ -149,7 +138,6 @@ impl ReceiveBatch {
             arrived: 0,
             coalesced: false,
             seen: [0; 129],
-            #[cfg(feature = "io-uring")]
             ring: match engine.is_ring() {
                 true => Some(Box::new(uring::Receiver::new(uring::Parts::Datagrams)?)),
                 false => None,
@@ -162,7 +150,6 @@ impl ReceiveBatch {
         self.headers.len()
     }
 
-    #[cfg(feature = "io-uring")]
     fn receive_by_ring(
         ring: &mut uring::Receiver,
         socket: &mut DatagramSocket,
@@ -189,7 +176,6 @@ impl ReceiveBatch {
         socket: &mut DatagramSocket,
         patience: Patience,
     ) -> io::Result<usize> {
-        #[cfg(feature = "io-uring")]
         if let Some(ring) = &mut self.ring {
             return ReceiveBatch::receive_by_ring(ring, socket, patience);
         }
@@ -223,7 +209,6 @@ impl ReceiveBatch {
                 unsafe { call::recv_many(socket.as_fd(), &mut self.headers, wait)? }
             }
             // Its ring has received above.
-            #[cfg(feature = "io-uring")]
             ReceiveEngine::Uring => 0,
         };
         Ok(self.arrived)
@@ -245,7 +230,6 @@ impl ReceiveBatch {
 
     /// Hands over each datagram of the last `receive`, in order of arrival.
     pub fn each(&mut self, mut take: impl FnMut(&[u8])) {
-        #[cfg(feature = "io-uring")]
         if let Some(ring) = &mut self.ring {
             ring.take(take);
             return;

@@ -8,7 +8,6 @@ use socket2::SockAddr;
 use super::{DatagramSocket, Peer, set_segment};
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
-#[cfg(feature = "io-uring")]
 use crate::datapath::uring;
 
 /// The most datagrams in one buffer that the kernel cuts: what every kernel takes.
@@ -32,27 +31,19 @@ pub enum SendEngine {
     /// Many such buffers per sendmmsg(2).
     GsoSendMmsg,
     /// Many datagrams per io_uring_enter(2), linked.
-    #[cfg(feature = "io-uring")]
     Uring,
 }
 
 impl SendEngine {
     /// Every engine, as knobs name them.
-    pub const WORDS: &'static [&'static str] = &[
-        "send",
-        "sendmmsg",
-        "gso",
-        "gso+sendmmsg",
-        #[cfg(feature = "io-uring")]
-        "uring",
-    ];
+    pub const WORDS: &'static [&'static str] =
+        &["send", "sendmmsg", "gso", "gso+sendmmsg", "uring"];
 
     const ALL: &'static [SendEngine] = &[
         SendEngine::Send,
         SendEngine::SendMmsg,
         SendEngine::Gso,
         SendEngine::GsoSendMmsg,
-        #[cfg(feature = "io-uring")]
         SendEngine::Uring,
     ];
 
@@ -73,7 +64,6 @@ impl SendEngine {
 
     /// Whether one call takes several buffers.
     pub fn batches(self) -> bool {
-        #[cfg(feature = "io-uring")]
         if self.is_ring() {
             return true;
         }
@@ -86,7 +76,6 @@ impl SendEngine {
     }
 
     /// Whether it is io_uring.
-    #[cfg(feature = "io-uring")]
     pub fn is_ring(self) -> bool {
         self == SendEngine::Uring
     }
@@ -117,7 +106,6 @@ pub struct SendBatch {
     engine: SendEngine,
     first: usize,
     filled: usize,
-    #[cfg(feature = "io-uring")]
     ring: Option<Box<uring::Sender>>,
 }
 
@@ -138,7 +126,6 @@ impl SendBatch {
     ) -> io::Result<SendBatch> {
         let asked = room.messages.max(1);
         let batch = room.batch.clamp(1, libc::UIO_MAXIOV as usize);
-        #[cfg(feature = "io-uring")]
         let batch = if engine.is_ring() { batch.min(uring::DEPTH) } else { batch };
         let per = match engine.segments() {
             true => MOST_SEGMENTS.min(MOST_SEGMENTED / size).min(asked).max(1),
@@ -155,24 +142,12 @@ impl SendBatch {
         let bytes = prefaulted(size * per * buffers);
         let (headers, iovecs) = (Box::default(), Box::default());
         let (first, filled) = (0, 0);
-        #[cfg(feature = "io-uring")]
         let ring = match engine.is_ring() {
             true => Some(Box::new(uring::Sender::new(uring::Parts::Datagrams)?)),
             false => None,
         };
-        let mut new = SendBatch {
-            bytes,
-            headers,
-            iovecs,
-            to,
-            size,
-            per,
-            engine,
-            first,
-            filled,
-            #[cfg(feature = "io-uring")]
-            ring,
-        };
+        let mut new =
+            SendBatch { bytes, headers, iovecs, to, size, per, engine, first, filled, ring };
         new.make_headers();
         Ok(new)
     }
@@ -236,7 +211,6 @@ impl SendBatch {
         if waiting == 0 {
             return Ok(0);
         }
-        #[cfg(feature = "io-uring")]
         if let Some(ring) = &mut self.ring {
             let slots = &self.bytes[self.first * self.size..self.filled * self.size];
             let before = ring.calls();

@@ -71,16 +71,10 @@ fn through((mut a, mut b): Pair, io: SendEngine, rx: ReceiveEngine) -> (Vec<u32>
 }
 
 /// Whether either engine is io_uring, which has a test of its own.
-#[cfg(feature = "io-uring")]
 fn ring(io: SendEngine, rx: ReceiveEngine) -> bool {
     io.is_ring() || rx.is_ring()
 }
-#[cfg(not(feature = "io-uring"))]
-fn ring(_: SendEngine, _: ReceiveEngine) -> bool {
-    false
-}
 
-#[cfg(feature = "io-uring")]
 #[test]
 fn every_message_arrives_whole_where_either_end_is_io_uring() {
     if let Err(why) = super::super::uring::check() {
@@ -109,7 +103,6 @@ fn every_message_arrives_whole_where_either_end_is_io_uring() {
     }
 }
 
-#[cfg(feature = "io-uring")]
 #[test]
 fn a_refusal_behind_datagrams_that_went_is_told_by_the_next_call() {
     let (mut a, b) = pair("127.0.0.1:0");

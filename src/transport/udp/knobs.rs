@@ -26,21 +26,17 @@ pub(super) const KEYS: &[Key] = &[
         name: "io",
         kind: Kind::Choice(SendEngine::WORDS),
         default: "gso",
-        doc: or_uring!(
-            "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer that \
-             the kernel cuts into datagrams (gso, UDP_SEGMENT), or many such buffers a call",
-            "; uring, to measure whether io_uring would help: up to 16 datagrams a call, linked"
-        ),
+        doc: "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer that \
+             the kernel cuts into datagrams (gso, UDP_SEGMENT), or many such buffers a call; \
+             uring, to measure whether io_uring would help: up to 16 datagrams a call, linked",
     },
     Key {
         name: "rx",
         kind: Kind::Choice(ReceiveEngine::WORDS),
         default: "gro+recvmmsg",
-        doc: or_uring!(
-            "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a buffer \
-             of datagrams that the kernel put together (gro, UDP_GRO), or many such buffers a call",
-            "; uring, to measure whether io_uring would help: one request fills up to 16 buffers"
-        ),
+        doc: "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a buffer \
+             of datagrams that the kernel put together (gro, UDP_GRO), or many such buffers a call; \
+             uring, to measure whether io_uring would help: one request fills up to 16 buffers",
     },
     BATCH,
     CONNECTED,
@@ -153,7 +149,6 @@ impl Knobs {
     /// # Errors
     /// [`Error::Unsupported`] naming the one that has to change.
     pub(super) fn check_together(&self) -> Result<()> {
-        #[cfg(feature = "io-uring")]
         if self.binding == Binding::Loose {
             let why = "its calls carry no address; it needs connected=on";
             for (key, ring) in [("io", self.io.0.is_ring()), ("rx", self.rx.0.is_ring())] {
@@ -181,7 +176,6 @@ impl Knobs {
 /// # Errors
 /// [`Error::Unsupported`] naming what is missing and what works instead.
 pub(super) fn check(key: &str, word: &str) -> Result<()> {
-    #[cfg(feature = "io-uring")]
     if SendEngine::named(word).is_some_and(SendEngine::is_ring) {
         return crate::datapath::uring::check()
             .map_err(|error| unsupported(key, word, &error.to_string()));
