@@ -1,9 +1,6 @@
 //! A race held against a baseline: in virtual time, so that every figure and exit code is the same each time.
 
-#![allow(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
-
-mod common;
-
+use crate::common;
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,13 +1,8 @@
 //! Each format against its golden file, and against names that try to break it.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test reports` writes the golden files anew; read the difference.
+//! `UPDATE_GOLDEN=1 cargo test --test results` writes the golden files anew; read the difference.
 
-#![allow(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
-
-mod common;
-#[path = "common/hostile.rs"]
-mod hostile;
-
+use crate::common;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -35,7 +30,7 @@ fn styled(format: &str, outcome: &Outcome, style: &Style) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Every format that is made from the result alone; tests/hlog.rs has the other.
+/// Every format that is made from the result alone; `hlog` has the other.
 fn without_samples() -> impl Iterator<Item = &'static dyn Report> {
     report::ALL.iter().copied().filter(|report| report.samples() != Samples::Needed)
 }

@@ -1,9 +1,6 @@
 //! Two saved races compared.
 
-#![allow(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
-
-mod common;
-
+use crate::common;
 use deadheat::figures::{Better, Role};
 use deadheat::race::compare::{Change, Comparison, Row, compare};
 use deadheat::race::outcome::Outcome;

@@ -1,8 +1,6 @@
 //! Importing files that the real tools wrote (`files/`, and README.md for how), and files that are
 //! not what they should be.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
-
 use std::path::{Path, PathBuf};
 
 use deadheat::import::Import;
@@ -21,7 +19,7 @@ mod published;
 
 /// A file that a real tool wrote.
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/files").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results/import/files").join(name)
 }
 
 fn import(names: &[&str]) -> Outcome {
@@ -89,7 +87,7 @@ fn what_is_imported_is_saved_read_back_shown_and_compared() {
         assert!(!bytes.is_empty(), "{}", report.id());
     }
     let schema: serde_json::Value =
-        serde_json::from_str(include_str!("../../docs/result.schema.json")).unwrap();
+        serde_json::from_str(include_str!("../../../docs/result.schema.json")).unwrap();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let json = serde_json::to_value(&outcome).unwrap();
     let errors: Vec<String> = validator

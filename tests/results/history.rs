@@ -1,9 +1,6 @@
 //! The races of a folder over time: what belongs together, where a level changes, and what cannot be read.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
-
-mod common;
-
+use crate::common;
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,12 +1,9 @@
 //! The figures of results: well-formed whatever a file holds, and as many marks as there are trials.
 
-#![allow(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
-
-mod common;
-
+use crate::common;
 use std::collections::BTreeSet;
 
-use common::large::{BLOCKS, CONTENDERS, large};
+use crate::common::large::{BLOCKS, CONTENDERS, large};
 use deadheat::race::outcome::{Outcome, Ratio};
 use deadheat::race::spread::five_numbers;
 use deadheat::report::figure::Figure;

@@ -1,9 +1,6 @@
 //! The histogram log, made from samples as a race keeps them and read back as its tools do.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
-
-mod common;
-
+use crate::common;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;

@@ -1,10 +1,7 @@
 //! `docs/result.schema.json` and `docs/output.md`, `docs/study.schema.json` and `docs/studies.md` against
 //! what is really written: none may say more or less than the code.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
-
-mod common;
-
+use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use deadheat::race::outcome::Outcome;
@@ -24,8 +21,8 @@ struct Format {
 }
 
 const RESULT: Format = Format {
-    schema: include_str!("../docs/result.schema.json"),
-    manual: include_str!("../docs/output.md"),
+    schema: include_str!("../../docs/result.schema.json"),
+    manual: include_str!("../../docs/output.md"),
     manual_file: "docs/output.md",
     full: || {
         let mut outcome = common::everything();
@@ -37,8 +34,8 @@ const RESULT: Format = Format {
 };
 
 const STUDY: Format = Format {
-    schema: include_str!("../docs/study.schema.json"),
-    manual: include_str!("../docs/studies.md"),
+    schema: include_str!("../../docs/study.schema.json"),
+    manual: include_str!("../../docs/studies.md"),
     manual_file: "docs/studies.md",
     full: || serde_json::to_value(common::study::run()).unwrap(),
     is_readable: |value| serde_json::from_value::<StudyRun>(value).is_ok(),

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a broken golden file is a failed test")]
 
-use deadheat::stats::{Estimate, Tail, mann_whitney, signed_rank};
+use deadheat_stats::{Estimate, Tail, mann_whitney, signed_rank};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

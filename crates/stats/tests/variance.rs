@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a broken golden file is a failed test")]
 
-use deadheat::rng::SplitMix64;
-use deadheat::stats::variance::{FEWEST_BLOCKS, Observation, Part, level_shifts, variation};
+use deadheat_stats::rng::SplitMix64;
+use deadheat_stats::variance::{FEWEST_BLOCKS, Observation, Part, level_shifts, variation};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
