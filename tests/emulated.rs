@@ -103,14 +103,15 @@ fn the_first_byte_comes_after_the_round_trips_of_the_handshake() {
     if !can() {
         return;
     }
-    let contenders = ["udp", "tcp", "quic", "wss"];
+    let contenders = ["udp", "tcp", "quic", "quic:resume=0rtt", "tls:resume=on", "wss"];
     let outcome = race(&contenders, "delay=20ms", "connect:count=20");
     assert_eq!(trials(&outcome).len(), contenders.len() + 1, "and the control");
     for trial in trials(&outcome) {
         let contender = contenders[count(&trial["contender"]) as usize];
         let trips = match contender {
-            "udp" => 1.0,
+            "udp" | "quic:resume=0rtt" => 1.0,
             "tcp" | "quic" => 2.0,
+            "tls:resume=on" => 3.0,
             _ => 4.0,
         };
         let took = trial["metrics"]["first_byte_p50_ns"].as_f64().unwrap() / 40e6;
@@ -118,6 +119,8 @@ fn the_first_byte_comes_after_the_round_trips_of_the_handshake() {
         let set_up = trial["metrics"]["set_up_p50_ns"].as_f64().unwrap() / 40e6;
         assert!((trips - 1.0..trips - 0.1).contains(&set_up), "{contender}: {set_up}");
     }
+    let effective = |id: usize| &outcome["contenders"][id]["effective"]["resume"];
+    assert_eq!((effective(2), effective(4)), (&Value::from("off"), &Value::from("on")));
 }
 
 fn trials(outcome: &Value) -> &Vec<Value> {

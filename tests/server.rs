@@ -143,6 +143,7 @@ fn real_transports_of_both_families_go_through_the_one_port() {
             lanes: contender.transport.info().guarantees.one_lane(),
             largest_message: 64,
             timeout: PATIENCE.into(),
+            tickets: &deadheat::transport::Tickets::default(),
         };
         let mut conn = contender.transport.dial(&dial).unwrap();
         assert_eq!(conn.send(Lane(0), b"there and back").unwrap(), Progress::Moved);

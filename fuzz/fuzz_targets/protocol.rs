@@ -30,8 +30,7 @@ fn open(transport: &dyn Userspace, side: Side, clock: &Manual) -> OverPath {
         lanes: info.guarantees.one_lane(),
         largest_message: 1_000,
         mtu: 1_500,
-        ip_header: 20,
-    };
+        ip_header: 20, tickets: &deadheat::transport::Tickets::default() };
     OverPath::open(transport, &opening, clock).expect("an end")
 }
 

@@ -233,6 +233,7 @@ mod tests {
             largest_message: 3_000,
             mtu: 1_500,
             ip_header: 20,
+            tickets: &crate::transport::Tickets::default(),
         };
         OverPath::open(&Arq, &opening, clock).unwrap()
     }

@@ -375,6 +375,7 @@ mod tests {
             largest_message: LARGEST as usize,
             mtu,
             ip_header: 20,
+            tickets: &crate::transport::Tickets::default(),
         })
     }
 

@@ -379,6 +379,7 @@ mod tests {
             lanes: &[Service::BEST_EFFORT],
             largest_message: LARGEST as usize,
             timeout,
+            tickets: &crate::transport::Tickets::default(),
         })
     }
 
@@ -518,6 +519,7 @@ mod tests {
                 lanes: &[Service::BEST_EFFORT],
                 largest_message: 64,
                 door: Door::Own,
+                tickets: crate::transport::Tickets::default(),
             })
             .unwrap();
         assert_eq!(listener.endpoint(), at);

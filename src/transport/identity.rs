@@ -5,7 +5,7 @@
 //! expect. It protects nothing from someone who sees the path, where the token travels in the clear: what
 //! is measured is the cost of encryption, and no secret is sent.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
 use rustls::client::Resumption;
@@ -18,7 +18,8 @@ use rustls::pki_types::{
 use rustls::{DigitallySignedStruct, SignatureScheme, SupportedCipherSuite};
 use sha2::{Digest, Sha256};
 
-use crate::spec::{Key, Kind};
+use super::hello::Token;
+use crate::spec::{Key, Kind, Settings};
 
 /// What can go wrong: never with knobs that were checked, so a message is enough.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -56,6 +57,126 @@ fn suite(asked: Option<&str>) -> (&'static str, SupportedCipherSuite) {
     }
 }
 
+/// Whether later connections of a trial resume the first (RFC 8446, 2.2).
+pub(super) const RESUME: Key = Key {
+    name: "resume",
+    kind: Kind::Choice(&["off", "on"]),
+    default: "off",
+    doc: "on: later connections of a trial resume one before by a ticket, without certificate and signature",
+};
+
+/// The same where early data can be had, too (RFC 8446, 2.3; RFC 9001, 4.6).
+pub(super) const RESUME_EARLY: Key = Key {
+    kind: Kind::Choice(&["off", "on", "0rtt"]),
+    doc: "on: later connections of a trial resume one before by a ticket, without certificate and signature; 0rtt: and \
+          send their first data with the handshake, which whoever recorded it can send again",
+    ..RESUME
+};
+
+/// What a knob asks of later connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Resume {
+    /// Each has a whole handshake.
+    Off,
+    /// They resume one before.
+    Ticket,
+    /// And send data with the handshake.
+    Early,
+}
+
+impl Resume {
+    pub(super) fn of(knobs: &Settings) -> Resume {
+        match knobs.text(RESUME.name) {
+            Some("on") => Resume::Ticket,
+            Some("0rtt") => Resume::Early,
+            _ => Resume::Off,
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Resume::Off => "off",
+            Resume::Ticket => "on",
+            Resume::Early => "0rtt",
+        }
+    }
+}
+
+/// What encrypted connections of a trial leave for later ones: tickets, and who issued them. Every clone is the same.
+#[derive(Clone, Default)]
+pub struct Tickets(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    near: Option<Arc<rustls::ClientConfig>>,
+    far: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl std::fmt::Debug for Tickets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tickets")
+    }
+}
+
+/// What the handshakes of a trial are made of.
+pub(super) struct Terms<'a> {
+    pub(super) token: &'a Token,
+    pub(super) provider: &'a Arc<CryptoProvider>,
+    pub(super) resume: Resume,
+}
+
+impl Tickets {
+    /// The near end's side of a connection, which may resume one of the same trial.
+    pub(super) fn client(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ClientConfig>, Failure> {
+        let make = || {
+            let mut config = Identity::of(terms.token.bytes())?.client(terms.provider)?;
+            if terms.resume != Resume::Off {
+                config.resumption = Resumption::in_memory_sessions(1);
+                config.enable_early_data = terms.resume == Resume::Early;
+            }
+            Ok(Arc::new(config))
+        };
+        self.keep(terms.resume, |kept| &mut kept.near, make)
+    }
+
+    /// The far end's.
+    pub(super) fn server(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ServerConfig>, Failure> {
+        let make = || {
+            let mut config = Identity::of(terms.token.bytes())?.server(terms.provider)?;
+            if terms.resume != Resume::Off {
+                config.send_tls13_tickets = TICKETS;
+            }
+            if terms.resume == Resume::Early {
+                // The one value that QUIC has (RFC 9001, 4.6.1).
+                config.max_early_data_size = u32::MAX;
+            }
+            Ok(Arc::new(config))
+        };
+        self.keep(terms.resume, |kept| &mut kept.far, make)
+    }
+
+    fn keep<T>(
+        &self,
+        resume: Resume,
+        place: impl FnOnce(&mut Kept) -> &mut Option<Arc<T>>,
+        make: impl FnOnce() -> Result<Arc<T>, Failure>,
+    ) -> Result<Arc<T>, Failure> {
+        if resume == Resume::Off {
+            return make();
+        }
+        let mut kept = self.0.lock().map_err(|_| "another connection of this trial panicked")?;
+        let place = place(&mut kept);
+        match place {
+            Some(there) => Ok(Arc::clone(there)),
+            None => Ok(Arc::clone(place.insert(make()?))),
+        }
+    }
+}
+
+/// Tickets that a handshake leaves, and the most that rustls keeps of a peer. Each is used once, and an answer to early
+/// data is there before those of its own connection, so several have to last.
+const TICKETS: usize = 8;
+
 /// A key pair and the certificate that it signed itself.
 pub(super) struct Identity {
     key: Vec<u8>,
@@ -92,7 +213,7 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(vec![self.certificate.clone()], key.into())?;
         config.alpn_protocols = vec![NAME.into()];
-        // No connection is resumed, so no ticket is of use.
+        // Unless connections are resumed, no ticket is of use.
         config.send_tls13_tickets = 0;
         Ok(config)
     }

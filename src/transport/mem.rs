@@ -317,6 +317,7 @@ mod tests {
                 lanes: &[Service::ORDERED],
                 largest_message: 10,
                 door: Door::Own,
+                tickets: crate::transport::Tickets::default(),
             })
             .unwrap();
         let to = listener.endpoint();
@@ -329,6 +330,7 @@ mod tests {
                 lanes: &[Service::ORDERED],
                 largest_message: 10,
                 timeout: SECOND,
+                tickets: &crate::transport::Tickets::default(),
             })
         };
         let stranger = Hello { token: Token::from_bytes([9; 16]), flow: 0 };

@@ -50,6 +50,7 @@ mod ws;
 
 use door::Door;
 use hello::Hello;
+pub use identity::Tickets;
 use options::Meaning;
 use udp::not_ip;
 use userspace::Userspace;
@@ -167,6 +168,8 @@ pub struct Dial<'a> {
     pub largest_message: usize,
     /// How long to try.
     pub timeout: Nanos,
+    /// What connections of the same trial have left for this one.
+    pub tickets: &'a Tickets,
 }
 
 /// What a far end needs to listen.
@@ -184,6 +187,8 @@ pub struct Listen<'a> {
     pub largest_message: usize,
     /// Where connections come from: the listener's own socket, or a server that owns the port.
     pub door: Door,
+    /// What connections leave for later ones.
+    pub tickets: Tickets,
 }
 
 /// Accepts connections that present the token.

@@ -190,6 +190,7 @@ mod tests {
             lanes: &[Service::ORDERED],
             largest_message: 100,
             timeout: LONG,
+            tickets: &crate::transport::Tickets::default(),
         })
     }
 
@@ -201,8 +202,15 @@ mod tests {
         let knobs = &knobs();
         let at = &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into());
         let (token, door) = (HELLO.token, Door::Own);
-        let listen =
-            Listen { at, token, knobs, lanes: &[Service::ORDERED], largest_message: 100, door };
+        let listen = Listen {
+            at,
+            token,
+            knobs,
+            lanes: &[Service::ORDERED],
+            largest_message: 100,
+            door,
+            tickets: crate::transport::Tickets::default(),
+        };
         let mut listener = Mptcp.listen(listen).unwrap();
         let to = listener.endpoint();
         thread::scope(|scope| {

@@ -109,6 +109,10 @@ pub(super) const KEY_EXCHANGE: Meaning = Meaning::always(
     "key_exchange",
     "it decides how long a handshake computes; what follows is the same",
 );
+pub(super) const RESUME: Meaning = Meaning::always(
+    "resume",
+    "a handshake that resumes computes less, and one with early data takes a round trip less",
+);
 pub(super) const MTU: Meaning = Meaning::where_asked(
     "mtu",
     "smaller packets carry more headers, and take more CPU time for each byte",

@@ -200,8 +200,15 @@ mod tests {
         let knobs = &Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
         let at = &Endpoint::Unix(String::new());
         let (token, door) = (HELLO.token, Door::Own);
-        let listen =
-            Listen { at, token, knobs, lanes: &[Service::ORDERED], largest_message: LARGEST, door };
+        let listen = Listen {
+            at,
+            token,
+            knobs,
+            lanes: &[Service::ORDERED],
+            largest_message: LARGEST,
+            door,
+            tickets: crate::transport::Tickets::default(),
+        };
         let mut listener = Pipes.listen(listen).unwrap();
         let to = &listener.endpoint();
         thread::scope(|scope| {
@@ -214,6 +221,7 @@ mod tests {
                 lanes: &[Service::ORDERED],
                 largest_message: LARGEST,
                 timeout,
+                tickets: &crate::transport::Tickets::default(),
             };
             let near = Pipes.dial(&dial).unwrap();
             (near, far.join().unwrap())

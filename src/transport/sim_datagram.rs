@@ -159,6 +159,7 @@ mod tests {
             largest_message: 1_000,
             mtu: 1_500,
             ip_header: 20,
+            tickets: &crate::transport::Tickets::default(),
         };
         OverPath::open(&SimDatagram, &opening, &Manual::default()).unwrap()
     }

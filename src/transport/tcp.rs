@@ -502,6 +502,7 @@ mod tests {
             lanes: &[Service::ORDERED],
             largest_message: 100,
             timeout,
+            tickets: &crate::transport::Tickets::default(),
         })
     }
 
@@ -513,6 +514,7 @@ mod tests {
             lanes: &[Service::ORDERED],
             largest_message: 100,
             door,
+            tickets: crate::transport::Tickets::default(),
         })
     }
 

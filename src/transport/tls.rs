@@ -1,5 +1,5 @@
 //! TLS 1.3 (RFC 8446) by rustls over the kernel's TCP: what QUIC is compared with. Cipher and key exchange are those of
-//! `quic` unless asked otherwise, the certificate is the trial's own, and each connection is a fresh one.
+//! `quic` unless asked otherwise, the certificate is the trial's own.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use rustls::{ClientConnection, Connection, ServerConnection};
 use socket2::Socket;
 
 use super::hello::Token;
-use super::identity::{self, Failure, Identity, NAME};
+use super::identity::{self, Failure, NAME, Resume, Terms, Tickets};
 use super::options;
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
@@ -51,6 +51,7 @@ static INFO: Info = Info {
         options::NOTSENT_LOWAT,
         options::CIPHER,
         options::KEY_EXCHANGE,
+        options::RESUME,
         options::IO,
         options::RX,
     ],
@@ -63,6 +64,7 @@ const KEYS: &[Key] = &[
     tcp::SNDBUF,
     tcp::RCVBUF,
     identity::CIPHER,
+    identity::RESUME,
     Key {
         name: "io",
         kind: Kind::Choice(&["write"]),
@@ -89,11 +91,11 @@ impl Transport for Tls {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        tcp::dial(TLS, dial, Encrypted::new(dial.knobs, dial.hello.token))
+        tcp::dial(TLS, dial, Encrypted::new(dial.knobs, dial.hello.token, dial.tickets))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let encrypted = Encrypted::new(listen.knobs, listen.token);
+        let encrypted = Encrypted::new(listen.knobs, listen.token, &listen.tickets);
         tcp::listen(TLS, listen, encrypted)
     }
 }
@@ -106,22 +108,25 @@ pub(super) struct Encrypted {
     /// The library's part, with that cipher alone.
     provider: Arc<CryptoProvider>,
     token: Token,
+    resume: Resume,
+    tickets: Tickets,
 }
 
 impl Encrypted {
-    pub(super) fn new(knobs: &Settings, token: Token) -> Encrypted {
+    pub(super) fn new(knobs: &Settings, token: Token, tickets: &Tickets) -> Encrypted {
         let (cipher, provider) = identity::provider(knobs.text("cipher"));
-        Encrypted { options: tcp::Options::from(knobs), cipher, provider, token }
+        let (resume, tickets) = (Resume::of(knobs), tickets.clone());
+        Encrypted { options: tcp::Options::from(knobs), cipher, provider, token, resume, tickets }
     }
 
     fn connection(&self, side: Side) -> std::result::Result<Connection, Failure> {
-        let identity = Identity::of(self.token.bytes())?;
+        let terms = Terms { token: &self.token, provider: &self.provider, resume: self.resume };
         Ok(match side {
             Side::Near => {
                 let name = ServerName::try_from(NAME)?;
-                ClientConnection::new(identity.client(&self.provider)?.into(), name)?.into()
+                ClientConnection::new(self.tickets.client(&terms)?, name)?.into()
             }
-            Side::Far => ServerConnection::new(identity.server(&self.provider)?.into())?.into(),
+            Side::Far => ServerConnection::new(self.tickets.server(&terms)?)?.into(),
         })
     }
 }
@@ -157,6 +162,7 @@ impl Flavour for Encrypted {
         let mut read = self.options.effective(channel.wire());
         read.insert("cipher".to_owned(), self.cipher.to_owned());
         read.insert("key_exchange".to_owned(), identity::KEY_EXCHANGE.to_owned());
+        read.insert("resume".to_owned(), channel.resumed().to_owned());
         read
     }
 

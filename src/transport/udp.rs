@@ -467,6 +467,7 @@ mod tests {
                 lanes: &[Service::BEST_EFFORT],
                 largest_message,
                 door: Door::Own,
+                tickets: crate::transport::Tickets::default(),
             })
             .unwrap();
         let to = listener.endpoint();
@@ -479,6 +480,7 @@ mod tests {
                 lanes: &[Service::BEST_EFFORT],
                 largest_message,
                 timeout: SECOND,
+                tickets: &crate::transport::Tickets::default(),
             })
             .unwrap()
         });

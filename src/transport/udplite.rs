@@ -132,6 +132,7 @@ mod tests {
             lanes: &[Service::BEST_EFFORT],
             largest_message: 2_000,
             door,
+            tickets: crate::transport::Tickets::default(),
         })
     }
 
@@ -153,6 +154,7 @@ mod tests {
                     lanes: &[Service::BEST_EFFORT],
                     largest_message: 2_000,
                     timeout: LONG,
+                    tickets: &crate::transport::Tickets::default(),
                 };
                 let mut near = UdpLite.dial(&dial).unwrap();
                 let mut far = far.join().unwrap();

@@ -402,6 +402,7 @@ mod tests {
             lanes: &[Service::ORDERED],
             largest_message,
             door: Door::Own,
+            tickets: crate::transport::Tickets::default(),
         })
     }
 
@@ -424,6 +425,7 @@ mod tests {
                 lanes: &[Service::ORDERED],
                 largest_message: 100,
                 timeout: LONG,
+                tickets: &crate::transport::Tickets::default(),
             });
             (near.unwrap(), far.join().unwrap())
         });

@@ -81,10 +81,20 @@ static WSS_INFO: Info = Info {
         options::NOTSENT_LOWAT,
         options::CIPHER,
         options::KEY_EXCHANGE,
+        options::RESUME,
         options::IO,
         options::RX,
     ],
-    keys: &[tcp::CC, tcp::NODELAY, tcp::SNDBUF, tcp::RCVBUF, identity::CIPHER, IO, RX],
+    keys: &[
+        tcp::CC,
+        tcp::NODELAY,
+        tcp::SNDBUF,
+        tcp::RCVBUF,
+        identity::CIPHER,
+        identity::RESUME,
+        IO,
+        RX,
+    ],
     implementation: env!("DEADHEAT_TUNGSTENITE"),
     peer: PeerKind::Process,
     reach: Reach::Network,
@@ -137,12 +147,12 @@ impl Transport for Wss {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let below = Encrypted::new(dial.knobs, dial.hello.token);
+        let below = Encrypted::new(dial.knobs, dial.hello.token, dial.tickets);
         tcp::dial(WSS, dial, Framed { below, around: RECORD })
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let below = Encrypted::new(listen.knobs, listen.token);
+        let below = Encrypted::new(listen.knobs, listen.token, &listen.tickets);
         tcp::listen(WSS, listen, Framed { below, around: RECORD })
     }
 }
@@ -234,13 +244,28 @@ mod tests {
         let knobs = &Settings::check(&Spec::parse(info.id).unwrap(), info.keys).unwrap();
         let at = &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into());
         let (token, door, lanes) = (HELLO.token, Door::Own, &[Service::ORDERED]);
-        let listen = Listen { at, token, knobs, lanes, largest_message: 100_000, door };
+        let listen = Listen {
+            at,
+            token,
+            knobs,
+            lanes,
+            largest_message: 100_000,
+            door,
+            tickets: crate::transport::Tickets::default(),
+        };
         let mut listener = transport.listen(listen).unwrap();
         let to = &listener.endpoint();
         thread::scope(|scope| {
             let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
-            let dial =
-                Dial { to, hello: HELLO, knobs, lanes, largest_message: 100_000, timeout: LONG };
+            let dial = Dial {
+                to,
+                hello: HELLO,
+                knobs,
+                lanes,
+                largest_message: 100_000,
+                timeout: LONG,
+                tickets: &crate::transport::Tickets::default(),
+            };
             let near = transport.dial(&dial).unwrap();
             [near, far.join().unwrap()]
         })

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::Door;
 use crate::transport::hello::Hello;
-use crate::transport::{Conn, Contender, Dial, Listen, Listener};
+use crate::transport::{Conn, Contender, Dial, Listen, Listener, Tickets};
 use crate::workload::{Half, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
@@ -59,7 +59,8 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
         )));
     }
     let file = means::take(&plan, &*task)?;
-    let (conns, listener) = connect(&plan, &contender, &*task, door, &mut control)?;
+    let tickets = Tickets::default();
+    let (conns, listener) = connect(&plan, &contender, &*task, &tickets, door, &mut control)?;
     let meter = plan.limits.map(|limits| Arc::new(Meter::new(limits, Monotonic.now())));
     let count = conns.len();
     let (mut flows, mut incoming) = (Vec::with_capacity(count), Vec::new());
@@ -73,7 +74,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
                 (conn, Some(probe))
             }
         };
-        let (further, come_in) = further(&plan, &contender, &task, flow as u16);
+        let (further, come_in) = further(&plan, &contender, &task, &tickets, flow as u16);
         incoming.extend(come_in);
         let sampler = Sampler::new(plan.interval_ns, count);
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.largest_message());
@@ -105,6 +106,7 @@ fn connect(
     plan: &AgentPlan,
     contender: &Contender,
     task: &dyn Task,
+    tickets: &Tickets,
     door: Door,
     control: &mut UnixStream,
 ) -> Result<Connected> {
@@ -113,7 +115,7 @@ fn connect(
     let lanes = &task.lanes(&contender.transport.info().guarantees)[..];
     let knobs = &contender.knobs;
     if plan.side == Side::Near {
-        let dial = |flow| dial(plan, contender, task, flow);
+        let dial = |flow| dial(plan, contender, task, tickets, flow);
         let dial_all = match contender.transport.userspace() {
             Some(_) if flows > 1 => upkeep::dial_at_once,
             _ => |flows, dial: &_| (0..flows).map(dial).collect(),
@@ -121,7 +123,8 @@ fn connect(
         return Ok((dial_all(flows as u16, &dial)?, None));
     }
     let at = &plan.endpoint;
-    let listen = Listen { at, token: plan.token, knobs, lanes, largest_message, door };
+    let tickets = tickets.clone();
+    let listen = Listen { at, token: plan.token, knobs, lanes, largest_message, door, tickets };
     let mut listener = contender.transport.listen(listen)?;
     say(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
     let mut conns: Vec<Option<Box<dyn Conn>>> = (0..flows).map(|_| None).collect();
@@ -147,6 +150,7 @@ fn dial(
     plan: &AgentPlan,
     contender: &Contender,
     task: &dyn Task,
+    tickets: &Tickets,
     number: u16,
 ) -> Result<Box<dyn Conn>> {
     contender.transport.dial(&Dial {
@@ -156,6 +160,7 @@ fn dial(
         lanes: &task.lanes(&contender.transport.info().guarantees),
         largest_message: task.largest_message(),
         timeout: dial_timeout(plan.emulated),
+        tickets,
     })
 }
 
@@ -164,6 +169,7 @@ fn further(
     plan: &AgentPlan,
     contender: &Contender,
     task: &Arc<dyn Task>,
+    tickets: &Tickets,
     flow: u16,
 ) -> (Further<dyn Conn>, Option<WayIn>) {
     if !task.reconnects() {
@@ -174,10 +180,11 @@ fn further(
         return (Further::Accept(came_in), Some(come_in));
     }
     let (plan, contender, task) = (plan.clone(), contender.clone(), Arc::clone(task));
+    let tickets = tickets.clone();
     let mut number = flow;
     let dial = move || {
         number += task.flows().len() as u16;
-        dial(&plan, &contender, &*task, number)
+        dial(&plan, &contender, &*task, &tickets, number)
     };
     (Further::Dial(Box::new(dial)), None)
 }

@@ -30,6 +30,7 @@ use crate::path::network::{Link, Network};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::Contender;
+use crate::transport::Tickets;
 use crate::transport::hello::Token;
 use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
 use crate::workload::{Part, Task};
@@ -322,6 +323,8 @@ impl Cast<'_> {
             largest_message,
             mtu: self.cutter.mtu as u32,
             ip_header: self.cutter.ip_header as u32,
+            // One connection a flow, so nothing is left for a later one.
+            tickets: &Tickets::default(),
         };
         let conn = Box::new(OverPath::open(self.model, &opening, self.clock)?);
         let keep = self.order.samples.as_deref().filter(|_| side == Side::Near && flow == 0);

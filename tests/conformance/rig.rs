@@ -104,6 +104,7 @@ pub(crate) fn listen(
         lanes: info.guarantees.one_lane(),
         largest_message: largest(info),
         door,
+        tickets: deadheat::transport::Tickets::default(),
     })
 }
 
@@ -125,7 +126,15 @@ pub(crate) fn dial_for(
 ) -> deadheat::Result<Box<dyn Conn>> {
     let lanes = contender.transport.info().guarantees.one_lane();
     let knobs = &contender.knobs;
-    contender.transport.dial(&Dial { to, hello, knobs, lanes, largest_message, timeout })
+    contender.transport.dial(&Dial {
+        to,
+        hello,
+        knobs,
+        lanes,
+        largest_message,
+        timeout,
+        tickets: &deadheat::transport::Tickets::default(),
+    })
 }
 
 /// Both ends of a connection; the far one is absent where the kernel answers.
@@ -158,12 +167,28 @@ pub(crate) fn connect_lanes(
     let hello = Hello { token: RIGHT, flow: 0 };
     let (transport, knobs) = (contender.transport, &contender.knobs);
     let door = Door::Own;
-    let listen = Listen { at, token: RIGHT, knobs, lanes, largest_message, door };
+    let listen = Listen {
+        at,
+        token: RIGHT,
+        knobs,
+        lanes,
+        largest_message,
+        door,
+        tickets: deadheat::transport::Tickets::default(),
+    };
     let mut listener = transport.listen(listen).unwrap();
     let to = &listener.endpoint();
     thread::scope(|scope| {
         let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
-        let dial = Dial { to, hello, knobs, lanes, largest_message, timeout: LONG };
+        let dial = Dial {
+            to,
+            hello,
+            knobs,
+            lanes,
+            largest_message,
+            timeout: LONG,
+            tickets: &deadheat::transport::Tickets::default(),
+        };
         let near = transport.dial(&dial).unwrap();
         Ends { near, far: Some(far.join().unwrap()) }
     })

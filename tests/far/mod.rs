@@ -160,6 +160,7 @@ fn echo(plan: &AgentPlan, control: &mut UnixStream, door: HandOver) -> bool {
         lanes: contender.transport.info().guarantees.one_lane(),
         largest_message: 64,
         door: Door::Handed(door),
+        tickets: deadheat::transport::Tickets::default(),
     };
     let mut listener = contender.transport.listen(listen).unwrap();
     control::write(control, &FromAgent::Ready { endpoint: listener.endpoint() }).unwrap();

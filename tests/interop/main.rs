@@ -101,6 +101,7 @@ impl Driven {
             largest_message: LARGEST,
             mtu: 1_500,
             ip_header: 20,
+            tickets: &deadheat::transport::Tickets::default(),
         };
         let mut protocol = contender.transport.userspace().unwrap().open(&opening).unwrap();
         if side == Side::Near {
@@ -220,7 +221,15 @@ fn websockets_in_python_answer_us() {
     let contender = Contender::parse("ws").unwrap();
     let to = &Endpoint::Ip((Ipv4Addr::LOCALHOST, port).into());
     let (knobs, lanes) = (&contender.knobs, &[Service::ORDERED][..]);
-    let dial = Dial { to, hello: HELLO, knobs, lanes, largest_message: LARGEST, timeout: LONG };
+    let dial = Dial {
+        to,
+        hello: HELLO,
+        knobs,
+        lanes,
+        largest_message: LARGEST,
+        timeout: LONG,
+        tickets: &deadheat::transport::Tickets::default(),
+    };
     let mut near = contender.transport.dial(&dial).unwrap();
     let mut kept = Kept::default();
     for (number, len) in [1, 125, 126, 65_535, 65_536, LARGEST].into_iter().enumerate() {
@@ -245,7 +254,15 @@ fn answer(id: &str, mode: &str) {
     let at = &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into());
     let (knobs, lanes) = (&contender.knobs, &[Service::ORDERED][..]);
     let (token, door) = (HELLO.token, Door::Own);
-    let listen = Listen { at, token, knobs, lanes, largest_message: LARGEST, door };
+    let listen = Listen {
+        at,
+        token,
+        knobs,
+        lanes,
+        largest_message: LARGEST,
+        door,
+        tickets: deadheat::transport::Tickets::default(),
+    };
     let mut listener = contender.transport.listen(listen).unwrap();
     let Endpoint::Ip(address) = listener.endpoint() else { panic!("no address") };
     let hello: String = HELLO.encode().iter().map(|byte| format!("{byte:02x}")).collect();

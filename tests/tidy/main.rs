@@ -30,7 +30,12 @@ fn program() -> Vec<Source> {
 
 /// The program and the crates that it is made of.
 fn members() -> Vec<Source> {
-    Source::read_all(root(), &["src", "crates"])
+    let mut sources = Source::read_all(root(), &["src", "crates"]);
+    // A crate's own tests are no part of the program.
+    sources.retain(|source| {
+        source.path.split('/').nth(2) != Some("tests") || source.path.starts_with("src/")
+    });
+    sources
 }
 
 fn everything() -> Vec<Source> {

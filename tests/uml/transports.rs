@@ -68,10 +68,19 @@ fn open(hosts: &Hosts, typed: &str, lanes: &[Service]) -> [Box<dyn Conn>; 2] {
         lanes,
         largest_message: SIZE,
         door: Door::Own,
+        tickets: deadheat::transport::Tickets::default(),
     };
     let mut listener = hosts.far(|| transport.listen(listen).unwrap());
     let to = &listener.endpoint();
-    let dial = Dial { to, hello, knobs, lanes, largest_message: SIZE, timeout: LONG };
+    let dial = Dial {
+        to,
+        hello,
+        knobs,
+        lanes,
+        largest_message: SIZE,
+        timeout: LONG,
+        tickets: &deadheat::transport::Tickets::default(),
+    };
     thread::scope(|scope| {
         let far = scope.spawn(move || listener.accept(LONG).unwrap());
         let near = hosts.near(|| transport.dial(&dial).unwrap());

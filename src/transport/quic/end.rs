@@ -19,7 +19,7 @@ use crate::contract::{Lane, Side};
 use crate::figures::TcpView;
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
-use crate::transport::identity::{self, NAME};
+use crate::transport::identity::{self, NAME, Resume};
 use crate::transport::userspace::{Counts, Epoch, Opening, Protocol, State};
 use crate::transport::{Effective, told};
 
@@ -47,6 +47,9 @@ pub(super) struct End {
     control: &'static str,
     cipher: &'static str,
     window: u64,
+    resume: Resume,
+    /// Its first data went with the handshake.
+    is_early: bool,
 }
 
 impl End {
@@ -70,6 +73,8 @@ impl End {
             control: setup.control,
             cipher: setup.cipher,
             window: setup.window,
+            resume: setup.resume,
+            is_early: false,
         }
     }
 
@@ -83,9 +88,13 @@ impl End {
         }
         while let Some(event) = connection.poll() {
             match event {
-                Event::Connected => {
+                Event::Connected if self.state == State::Handshaking => {
                     self.state = State::Open;
                     self.lanes.open(connection);
+                }
+                // Streams were opened before, and went on early data.
+                Event::Connected if self.is_early && !connection.accepted_0rtt() => {
+                    self.state = State::Closed("the far end refused early data".to_owned());
                 }
                 Event::ConnectionLost { reason } => self.state = State::Closed(reason.to_string()),
                 Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => {
@@ -107,7 +116,14 @@ impl End {
             return self.endpoint.ignore(incoming);
         }
         match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
-            Ok(accepted) => self.connection = Some(accepted),
+            Ok((handle, mut connection)) => {
+                if self.resume == Resume::Early {
+                    // What it answers to early data need not wait for the end of the handshake.
+                    self.state = State::Open;
+                    self.lanes.open(&mut connection);
+                }
+                self.connection = Some((handle, connection));
+            }
             Err(error) => {
                 if let Some(answer) = error.response {
                     self.answers.push_back(self.scratch[..answer.size].to_vec());
@@ -127,7 +143,14 @@ impl Protocol for End {
         let now = self.epoch.instant(now);
         let Some(client) = self.client.take() else { return };
         match self.endpoint.connect(now, client, PEER, NAME) {
-            Ok(connected) => self.connection = Some(connected),
+            Ok((handle, mut connection)) => {
+                self.is_early = connection.has_0rtt();
+                if self.is_early {
+                    self.state = State::Open;
+                    self.lanes.open(&mut connection);
+                }
+                self.connection = Some((handle, connection));
+            }
             Err(error) => self.state = State::Closed(error.to_string()),
         }
         self.plan();
@@ -252,6 +275,7 @@ impl Protocol for End {
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
+            ("resume", self.resume.word().to_owned()),
             ("window", format!("{} B", self.window)),
             ("mtu", format!("{} B", self.mtu)),
         ])

@@ -8,7 +8,7 @@ use quinn_proto::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, V
 use rustls::crypto::ring::cipher_suite;
 use sha2::{Digest, Sha256};
 
-use crate::transport::identity::{self, Failure, Identity};
+use crate::transport::identity::{self, Failure, Resume, Terms};
 use crate::transport::userspace::Opening;
 
 /// Everything that an end is made of.
@@ -18,6 +18,7 @@ pub(super) struct Setup {
     pub(super) server: ServerConfig,
     pub(super) control: &'static str,
     pub(super) cipher: &'static str,
+    pub(super) resume: Resume,
     pub(super) window: u64,
 }
 
@@ -34,25 +35,22 @@ impl Setup {
         let payload = u16::try_from(payload).unwrap_or(u16::MAX);
         let transport = Arc::new(transport(window, payload, factory)?);
         let (cipher, provider) = identity::provider(opening.knobs.text("cipher"));
-        let identity = Identity::of(opening.token.bytes())?;
+        let resume = Resume::of(opening.knobs);
+        let terms = Terms { token: &opening.token, provider: &provider, resume };
         let mut endpoint = EndpointConfig::default();
         endpoint.max_udp_payload_size(payload)?;
         let side = [opening.side as u8];
         let seed = Sha256::new().chain_update(opening.token.bytes()).chain_update(side).finalize();
         endpoint.rng_seed(Some(seed.into()));
-        let near = QuicClientConfig::with_initial(
-            Arc::new(identity.client(&provider)?),
-            initial_suite()?,
-        )?;
+        let near =
+            QuicClientConfig::with_initial(opening.tickets.client(&terms)?, initial_suite()?)?;
         let mut client = ClientConfig::new(Arc::new(near));
         client.transport_config(Arc::clone(&transport));
-        let far = QuicServerConfig::with_initial(
-            Arc::new(identity.server(&provider)?),
-            initial_suite()?,
-        )?;
+        let far =
+            QuicServerConfig::with_initial(opening.tickets.server(&terms)?, initial_suite()?)?;
         let mut server = ServerConfig::with_crypto(Arc::new(far));
         server.transport_config(transport).migration(false);
-        Ok(Setup { endpoint, client, server, control, cipher, window })
+        Ok(Setup { endpoint, client, server, control, cipher, resume, window })
     }
 }
 

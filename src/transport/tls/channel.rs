@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 
-use rustls::Connection;
+use rustls::{Connection, HandshakeKind};
 
 use crate::contract::Patience;
 use crate::datapath::channel::{Calls, Channel, Kind};
@@ -72,6 +72,14 @@ impl TlsChannel {
     /// The socket, for options.
     pub(super) fn wire(&self) -> &Counted {
         &self.wire
+    }
+
+    /// Whether the handshake resumed a connection before, as the knob says it.
+    pub(super) fn resumed(&self) -> &'static str {
+        match self.tls.handshake_kind() {
+            Some(HandshakeKind::Resumed) => "on",
+            _ => "off",
+        }
     }
 
     /// How long the handshake took.

@@ -27,7 +27,9 @@ use crate::transport::door::readable;
 use crate::transport::hello::{self, Hello};
 use crate::transport::knock::{self, Gate, Late};
 use crate::transport::udp::UDP;
-use crate::transport::{Conn, Dial, Effective, Endpoint, Listen, Listener, Progress, not_ip, told};
+use crate::transport::{
+    Conn, Dial, Effective, Endpoint, Listen, Listener, Progress, Tickets, not_ip, told,
+};
 use crate::units::Bytes;
 
 /// What is asked of the kernel for each socket buffer: a window of a long path, and more than the
@@ -48,8 +50,12 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
     let deadline = Monotonic.now() + dial.timeout;
     let socket = knock::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
     let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
-    let asked =
-        Asked { knobs: dial.knobs, lanes: dial.lanes, largest_message: dial.largest_message };
+    let asked = Asked {
+        knobs: dial.knobs,
+        lanes: dial.lanes,
+        largest_message: dial.largest_message,
+        tickets: dial.tickets,
+    };
     let mut conn = OverUdp::new(transport, socket, &ends, asked)?;
     conn.connect = conn.shake_hands(&ends, deadline)?;
     Ok(Box::new(conn))
@@ -69,6 +75,7 @@ pub(super) fn listen(
         knobs: listen.knobs.clone(),
         lanes: listen.lanes.to_vec(),
         largest_message: listen.largest_message,
+        tickets: listen.tickets,
     }))
 }
 
@@ -84,6 +91,7 @@ struct OverUdpListener {
     knobs: Settings,
     lanes: Vec<Service>,
     largest_message: usize,
+    tickets: Tickets,
 }
 
 impl Listener for OverUdpListener {
@@ -95,8 +103,8 @@ impl Listener for OverUdpListener {
         let deadline = Monotonic.now() + timeout;
         let guest = self.gate.accept(timeout, &prepare)?;
         let ends = Ends { side: Side::Far, hello: guest.hello, peer: guest.peer };
-        let (knobs, lanes) = (&self.knobs, &self.lanes[..]);
-        let asked = Asked { knobs, lanes, largest_message: self.largest_message };
+        let (knobs, lanes, tickets) = (&self.knobs, &self.lanes[..], &self.tickets);
+        let asked = Asked { knobs, lanes, largest_message: self.largest_message, tickets };
         let mut conn = OverUdp::new(&*self.transport, guest.socket, &ends, asked)?;
         conn.shake_hands(&ends, deadline)?;
         Ok((ends.hello.flow, Box::new(conn)))
@@ -116,6 +124,7 @@ struct Asked<'a> {
     knobs: &'a Settings,
     lanes: &'a [Service],
     largest_message: usize,
+    tickets: &'a Tickets,
 }
 
 /// One end of a connection.
@@ -150,6 +159,7 @@ impl OverUdp {
             largest_message: asked.largest_message,
             mtu: path as u32,
             ip_header: option::ip_header_bytes(&socket) as u32,
+            tickets: asked.tickets,
         };
         let session = Session::open(transport, &opening)?;
         let failed = |e| Error::setup(format!("set up a UDP socket to {}", ends.peer), e);

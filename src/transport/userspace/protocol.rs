@@ -11,7 +11,7 @@ use crate::figures::TcpView;
 use crate::spec::Settings;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
-use crate::transport::{Effective, Info};
+use crate::transport::{Effective, Info, Tickets};
 
 /// The bytes of a UDP header (RFC 768), which every datagram has in front of it.
 pub const UDP_HEADER: u32 = 8;
@@ -46,6 +46,8 @@ pub struct Opening<'a> {
     pub mtu: u32,
     /// The bytes of an IP header: 20 (RFC 791) or 40 (RFC 8200).
     pub ip_header: u32,
+    /// What connections of the same trial have left for this one.
+    pub tickets: &'a Tickets,
 }
 
 impl Opening<'_> {

@@ -28,6 +28,7 @@ fn open_with(transport: &dyn Userspace, side: Side, clock: &Manual, lanes: &[Ser
         largest_message: 1_000,
         mtu: 1_500,
         ip_header: 20,
+        tickets: &crate::transport::Tickets::default(),
     };
     OverPath::open(transport, &opening, clock).unwrap()
 }
