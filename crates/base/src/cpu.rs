@@ -18,7 +18,7 @@ pub fn allowed_cpus() -> Vec<usize> {
 }
 
 /// Words of a CPU mask: 8192 CPUs, the most that Linux is built for, where `cpu_set_t` ends at 1024.
-pub(crate) const MASK_WORDS: usize = 128;
+pub const MASK_WORDS: usize = 128;
 
 /// Holds the calling thread, and the threads and processes it starts later, on `cpu`
 /// (sched_setaffinity(2)).

@@ -2,7 +2,7 @@
 
 /// The sum of 16-bit words, an odd last byte padded with zero, not folded. 65,536 bytes are 32,768
 /// words, whose sum stays below 2^31.
-pub(crate) fn sum(bytes: &[u8]) -> u32 {
+pub fn sum(bytes: &[u8]) -> u32 {
     let mut words = bytes.chunks_exact(2);
     let sum: u32 =
         words.by_ref().map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
@@ -10,7 +10,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u32 {
 }
 
 /// A sum with its carries added to it.
-pub(crate) fn fold(mut sum: u32) -> u16 {
+pub fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }

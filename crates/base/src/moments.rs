@@ -4,7 +4,7 @@ use std::io;
 
 use hdrhistogram::Histogram;
 
-use super::{Distribution, Quantile};
+use crate::distribution::{Distribution, Quantile};
 use crate::error::{Error, Result};
 
 /// The longest time a histogram tells apart; longer ones count as this. One hour, the longest timeout.
@@ -13,7 +13,8 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// A histogram with exact extremes and moments. The moments are sums of differences from the first
 /// value, which keeps them exact enough without a division per sample (Chan, Golub & LeVeque 1983,
 /// Am. Stat. 37(3), "shifted data").
-pub(crate) struct Moments {
+#[derive(Debug, Clone)]
+pub struct Moments {
     histogram: Histogram<u64>,
     min: u64,
     max: u64,
@@ -23,14 +24,19 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    pub(crate) fn new(digits: u8) -> Result<Moments> {
+    /// An empty histogram that tells times apart by so many significant decimal digits, 1 to 5.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where there cannot be such a histogram.
+    pub fn new(digits: u8) -> Result<Moments> {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, digits)
             .map_err(|e| Error::setup("make a histogram", io::Error::other(e.to_string())))?;
         Ok(Moments { histogram, min: u64::MAX, max: 0, shift: 0.0, sum: 0.0, squares: 0.0 })
     }
 
+    /// Adds a time in nanoseconds.
     #[inline]
-    pub(crate) fn add(&mut self, ns: u64) {
+    pub fn add(&mut self, ns: u64) {
         if self.histogram.is_empty() {
             self.shift = ns as f64;
         }
@@ -42,8 +48,14 @@ impl Moments {
         self.squares += beyond * beyond;
     }
 
-    pub(crate) fn len(&self) -> u64 {
+    /// The number of times so far.
+    pub fn len(&self) -> u64 {
         self.histogram.len()
+    }
+
+    /// Whether there are none yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     fn mean(&self) -> f64 {
@@ -56,12 +68,12 @@ impl Moments {
     }
 
     /// Sums up, with `censored` more samples known only to exceed `timeout_ns`.
-    pub(crate) fn distribution(&self, censored: u64, timeout_ns: u64) -> Distribution {
+    pub fn distribution(&self, censored: u64, timeout_ns: u64) -> Distribution {
         self.distribution_by(censored, timeout_ns, |rank| self.at_rank(rank))
     }
 
     /// The same, with the value at each rank (from 1) from `at_rank`.
-    pub(crate) fn distribution_by(
+    pub fn distribution_by(
         &self,
         censored: u64,
         timeout_ns: u64,
@@ -92,14 +104,15 @@ impl Moments {
         }
     }
 
-    pub(crate) fn at_rank(&self, rank: u64) -> u64 {
+    /// The value at a rank, from 1, as exact as the histogram.
+    pub fn at_rank(&self, rank: u64) -> u64 {
         let share = (rank as f64 - 0.5) / self.histogram.len() as f64;
         self.histogram.value_at_quantile(share).clamp(self.min, self.max)
     }
 }
 
 /// The nearest rank, ceil(q n), from 1.
-pub(crate) fn nearest_rank(n: u64, per_mille: u64) -> u64 {
+pub fn nearest_rank(n: u64, per_mille: u64) -> u64 {
     (n * per_mille).div_ceil(1000).max(1)
 }
 
@@ -114,7 +127,8 @@ fn printable_rank(n: u64, per_mille: u64) -> Option<u64> {
 /// A histogram tells times apart to a share of their size, so it has to count from near the least
 /// delay, which may be any number. The first delays are kept as they are, and the least of them is
 /// where the rest is counted from, up and down.
-pub(crate) struct Delays {
+#[derive(Debug, Clone)]
+pub struct Delays {
     early: Vec<i64>,
     from: i64,
     below: Moments,
@@ -134,7 +148,11 @@ const EARLY: usize = 4096;
 const DELAY_DIGITS: u8 = 3;
 
 impl Delays {
-    pub(crate) fn new() -> Result<Delays> {
+    /// No delays yet.
+    ///
+    /// # Errors
+    /// As of [`Moments::new`].
+    pub fn new() -> Result<Delays> {
         Ok(Delays {
             early: Vec::with_capacity(EARLY),
             from: 0,
@@ -149,8 +167,9 @@ impl Delays {
         })
     }
 
+    /// Adds a delay in nanoseconds.
     #[inline]
-    pub(crate) fn add(&mut self, ns: i64) {
+    pub fn add(&mut self, ns: i64) {
         if self.n == 0 {
             self.first = ns;
         }
@@ -182,7 +201,7 @@ impl Delays {
     }
 
     /// Sums up how far the delays are above the least of them.
-    pub(crate) fn above_least(&self) -> Distribution {
+    pub fn above_least(&self) -> Distribution {
         if self.n == 0 {
             return Distribution::default();
         }
