@@ -9,10 +9,10 @@ use crate::contract::Direction;
 
 pub use deadheat_base::distribution::{Distribution, Quantile};
 pub(crate) use deadheat_base::moments;
+pub use deadheat_path::figures as path;
 pub use deadheat_stats::Better;
 
 mod content;
-pub mod path;
 pub mod series;
 mod throttled;
 mod view;

@@ -40,7 +40,6 @@ pub mod contract;
 pub mod datapath;
 pub mod figures;
 pub mod import;
-pub mod path;
 pub mod race;
 pub mod report;
 pub mod server;
@@ -50,5 +49,6 @@ pub mod trial;
 pub mod workload;
 
 pub use deadheat_base::{error, foreign, rng, spec, time, units};
+pub use deadheat_path as path;
 pub use deadheat_stats as stats;
 pub use error::{Error, Result};

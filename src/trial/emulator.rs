@@ -24,7 +24,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::control;
-use super::path_gate::IdlePing;
 use super::process::{AgentProcess, die_with_parent};
 use crate::contract::Side;
 use crate::error::{Error, Fault, FaultKind, Result};
@@ -32,6 +31,7 @@ use crate::figures::path::PathFigures;
 use crate::path::emulated::card::Cards;
 use crate::path::emulated::forward::{Forwarder, grouping_for};
 use crate::path::emulated::hosts::{Hosts, Namespaces};
+use crate::path::gate::IdlePing;
 use crate::path::netem;
 use crate::path::network::{Backend, Grouping, Network};
 use crate::path::{Family, Path};

@@ -52,7 +52,6 @@ mod pair;
 mod parting;
 pub mod path_check;
 pub mod path_facts;
-pub mod path_gate;
 pub mod path_time;
 mod patient;
 pub mod placement;

@@ -3,15 +3,15 @@
 use crate::source::Source;
 
 /// From left to right. Modules of the first layer may use one another; of the others, none its
-/// neighbour. Those of the first are `crates/base`, and `stats` a crate of its own: between crates
-/// the compiler holds the order.
+/// neighbour. Those of the first are `crates/base`, `stats` and `path` crates of their own: between
+/// crates the compiler holds the order.
 const LAYERS: &[&[&str]] = &[
     &["units", "time", "foreign", "error", "spec", "rng"],
-    &["stats"],
+    &["stats", "path"],
     &["contract"],
     &["figures"],
     &["datapath"],
-    &["transport", "workload", "path"],
+    &["transport", "workload"],
     &["trial"],
     &["race"],
     &["study", "import"],

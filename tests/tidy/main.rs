@@ -56,7 +56,7 @@ fn every_implementation_is_listed() {
 
 #[test]
 fn nobody_names_a_transport_or_workload_but_itself() {
-    hold("ask for a guarantee, never for a name", names::check(&program()));
+    hold("ask for a guarantee, never for a name", names::check(&members()));
 }
 
 #[test]
