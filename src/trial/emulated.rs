@@ -4,7 +4,6 @@
 use std::net::IpAddr;
 
 use super::control;
-use super::emulator::Emulator;
 use super::link::Link;
 use super::path_facts::{BuiltPath, How};
 use super::path_time::{drain, transit};
@@ -13,6 +12,7 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::figures::path::PathFigures;
 use crate::path::Family;
+use crate::path::emulator::Emulator;
 use crate::path::gate;
 use crate::path::network::Network;
 use crate::time::Nanos;

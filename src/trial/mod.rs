@@ -33,7 +33,6 @@ pub mod doctor;
 pub mod driver;
 mod effective;
 mod emulated;
-pub mod emulator;
 pub mod explain;
 pub mod fake;
 pub mod files;

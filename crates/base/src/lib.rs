@@ -11,6 +11,7 @@
 //! | [`distribution`], [`moments`] | a sample of times summed up, and what sums it up |
 //! | [`rng`] | fresh seeds, and SplitMix64 |
 //! | [`waiting`], [`cpu`], [`memory`] | when to sleep and when to watch the clock; CPUs; pages |
+//! | [`process`] | processes of this program that serve it, and threads |
 //! | [`frame`], [`descriptor`] | messages and descriptors between processes |
 //! | [`checksum`] | the Internet checksum |
 
@@ -24,6 +25,7 @@ pub mod foreign;
 pub mod frame;
 pub mod memory;
 pub mod moments;
+pub mod process;
 pub mod rng;
 pub mod spec;
 pub mod time;

@@ -8,9 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use self::files::ReadFile;
 use self::grammar::Carrier;
-use self::network::Network;
 
 pub mod emulated;
+pub mod emulator;
 pub mod figures;
 pub mod files;
 pub mod gate;
@@ -19,11 +19,13 @@ pub mod impair;
 pub mod netem;
 pub mod network;
 pub mod profile;
+pub mod run;
 pub mod segment;
 pub mod trace;
 
 pub use deadheat_base::{ends, error, foreign, rng, spec, time, units, waiting};
 pub use error::{Error, Result};
+pub use network::Network;
 
 /// What lies between two ends on this machine.
 #[derive(Debug, Clone, PartialEq)]

@@ -68,6 +68,15 @@ impl Backend {
             Backend::Netem => "netem",
         }
     }
+
+    /// What it is made of, for people.
+    pub fn devices(self) -> &'static str {
+        match self {
+            Backend::Tun => "TUN devices",
+            Backend::Packet => "veth pairs and packet sockets",
+            Backend::Netem => "netem",
+        }
+    }
 }
 
 /// How packets that leave close to each other are handed over.

@@ -8,7 +8,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -71,12 +71,36 @@ pub struct Entry<'a> {
     net: BorrowedFd<'a>,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    /// The way into a user namespace, where there is one, and a network namespace.
+    pub fn new(user: Option<BorrowedFd<'a>>, net: BorrowedFd<'a>) -> Entry<'a> {
+        Entry { user, net }
+    }
+
+    /// The descriptors, for [`namespace::enter`].
+    pub(super) fn raw(&self) -> (Option<RawFd>, RawFd) {
+        (self.user.map(|fd| fd.as_raw_fd()), self.net.as_raw_fd())
+    }
+
     /// Has the command run there. The namespaces must be held until it is started.
     pub fn prepare(&self, command: &mut Command) {
-        let (user, net) = (self.user.map(|fd| fd.as_raw_fd()), self.net.as_raw_fd());
+        let (user, net) = self.raw();
         // SAFETY: the closure makes two system calls on integers and touches nothing else.
         unsafe { command.pre_exec(move || namespace::enter(user, net)) };
+    }
+
+    /// Has the command run there, and hold the namespaces until then by descriptors of its own.
+    ///
+    /// # Errors
+    /// Where this process may have no more descriptors.
+    pub fn prepare_for_later(&self, command: &mut Command) -> io::Result<()> {
+        let user = self.user.map(|fd| fd.try_clone_to_owned()).transpose()?;
+        let net = self.net.try_clone_to_owned()?;
+        let enter =
+            move || namespace::enter(user.as_ref().map(AsRawFd::as_raw_fd), net.as_raw_fd());
+        // SAFETY: the closure makes two system calls on integers and touches nothing else.
+        unsafe { command.pre_exec(enter) };
+        Ok(())
     }
 }
 

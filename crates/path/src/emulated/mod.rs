@@ -10,11 +10,12 @@ pub mod forward;
 pub mod hosts;
 mod lag;
 mod lane;
-pub mod namespace;
+pub(crate) mod namespace;
 mod netlink;
 mod packet;
 pub mod port;
 mod slab;
+pub mod socket;
 mod sysctl;
 #[cfg(test)]
 mod testing;

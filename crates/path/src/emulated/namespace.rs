@@ -55,7 +55,7 @@ fn current() -> io::Result<Namespace> {
 ///
 /// # Errors
 /// What setns(2) says.
-pub fn enter(user: Option<RawFd>, net: RawFd) -> io::Result<()> {
+pub(crate) fn enter(user: Option<RawFd>, net: RawFd) -> io::Result<()> {
     let join = |fd, kind| {
         // SAFETY: the call takes integers.
         if unsafe { libc::setns(fd, kind) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -97,6 +97,40 @@ pub(super) fn become_able() -> Result<Option<OwnedFd>> {
     };
     let what = "make a user namespace (only root may make network namespaces outside one)";
     alone().map(Some).map_err(|e| Error::setup_advice(what, e, advice()))
+}
+
+/// Finds out whether [`become_able`] and a network namespace would be allowed, in a child that lives for a
+/// few system calls.
+///
+/// # Errors
+/// As of [`become_able`].
+pub(crate) fn try_out() -> Result<()> {
+    let failed = |e| Error::setup_advice("make a network namespace", e, advice());
+    let number = |e: io::Error| e.raw_os_error().unwrap_or(libc::EPERM);
+    // SAFETY: the child makes system calls on integers and leaves with _exit; it allocates nothing and
+    // takes no lock.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(failed(io::Error::last_os_error()));
+    }
+    if child == 0 {
+        let alone = || unshare(libc::CLONE_NEWUSER).and_then(|()| unshare(libc::CLONE_NEWNET));
+        let done = unshare(libc::CLONE_NEWNET).or_else(|_| alone());
+        // SAFETY: ends this process, which is the child.
+        unsafe { libc::_exit(done.map_or_else(number, |()| 0)) }
+    }
+    let mut status = 0;
+    // SAFETY: `status` is a live integer, and the child is ours to wait for.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(failed(error));
+        }
+    }
+    match libc::WEXITSTATUS(status) {
+        0 if libc::WIFEXITED(status) => Ok(()),
+        number => Err(failed(io::Error::from_raw_os_error(number))),
+    }
 }
 
 /// What to do on this host about a namespace that is refused.

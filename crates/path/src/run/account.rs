@@ -1,29 +1,17 @@
 //! What an emulated network was and did, in lines for people.
 
-use crate::contract::Side;
-use crate::figures::Quantile;
-use crate::figures::path::{PathFigures, WayFigures};
-use crate::path::network::Backend;
-use crate::report::words;
+use crate::emulator::{Built, Rights};
+use crate::ends::Side;
+use crate::figures::{PathFigures, Quantile, WayFigures};
 use crate::time::Nanos;
-use crate::trial::emulator::{Built, Rights};
 use crate::units::BitRate;
-
-/// What a network is made of.
-pub(super) fn devices(backend: Backend) -> &'static str {
-    match backend {
-        Backend::Tun => "TUN devices",
-        Backend::Packet => "veth pairs and packet sockets",
-        Backend::Netem => "netem",
-    }
-}
 
 /// What was built: one line, and one more for each thing that could not be.
 pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| addresses.join(" and ");
     let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());
     let links = built.pings.len();
-    let devices = devices(built.backend);
+    let devices = built.backend.devices();
     let rights = match built.rights {
         Rights::Own => "",
         Rights::UserNamespace => ", in a user namespace",
@@ -73,7 +61,7 @@ pub(super) fn account(figures: &PathFigures) -> Vec<String> {
 fn way(way: &WayFigures) -> String {
     let fates = &way.fates;
     let mut parts = vec![format!("{} packets in, {} out", fates.arrived, fates.delivered)];
-    let share = |n: u64| words::percent(n as f64 / fates.arrived.max(1) as f64);
+    let share = |n: u64| percent(n as f64 / fates.arrived.max(1) as f64);
     let counts = [
         (fates.lost, "lost"),
         (fates.full, "dropped by a full queue"),
@@ -105,11 +93,23 @@ fn way(way: &WayFigures) -> String {
     parts.join("; ")
 }
 
+/// A share in percent, with three digits at most: `1 %`, `0.125 %`.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    let digits = match percent {
+        ..0.1 => 4,
+        ..1.0 => 3,
+        ..10.0 => 2,
+        _ => 1,
+    };
+    let text = format!("{percent:.digits$}");
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Distribution;
-    use crate::figures::path::{Fates, LinkFigures};
+    use crate::figures::{Distribution, Fates, LinkFigures};
 
     #[test]
     fn an_account_names_what_happened_and_nothing_else() {
@@ -137,5 +137,11 @@ mod tests {
         let two = account(&PathFigures { links: vec![link.clone(), link] });
         assert_eq!(two.len(), 4);
         assert!(two[2].starts_with("link 2 up: "));
+    }
+
+    #[test]
+    fn shares_have_the_digits_that_they_need() {
+        let shown = [0.01, 0.0123, 0.00125, 0.00001, 0.5, 0.123_4, 1.0].map(percent);
+        assert_eq!(shown, ["1 %", "1.23 %", "0.125 %", "0.001 %", "50 %", "12.3 %", "100 %"]);
     }
 }

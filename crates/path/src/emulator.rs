@@ -1,8 +1,8 @@
-//! The process that emulates a path: it builds the hosts, moves the packets between them, and takes
+//! The process that emulates a network: it builds the hosts, moves the packets between them, and takes
 //! all of it along when it ends, however that happens, since nothing else holds what it made but
 //! descriptors of its parent.
 //!
-//! It is this program again, as agents are, and control with it is the same framed JSON.
+//! It is this program again ([`before_main`]), and control with it is framed JSON.
 //!
 //! ```text
 //! parent                                    emulator
@@ -18,26 +18,29 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use deadheat_base::process::Helper;
+use deadheat_base::{descriptor, frame};
 use serde::{Deserialize, Serialize};
 
-use super::control;
-use super::process::{AgentProcess, die_with_parent};
-use crate::contract::Side;
+use crate::Family;
+use crate::emulated::hosts::Namespaces;
+use crate::emulated::namespace;
+use crate::ends::Side;
 use crate::error::{Error, Fault, FaultKind, Result};
-use crate::figures::path::PathFigures;
-use crate::path::emulated::card::Cards;
-use crate::path::emulated::forward::{Forwarder, grouping_for};
-use crate::path::emulated::hosts::{Hosts, Namespaces};
-use crate::path::gate::IdlePing;
-use crate::path::netem;
-use crate::path::network::{Backend, Grouping, Network};
-use crate::path::{Family, Path};
+use crate::figures::PathFigures;
+use crate::gate::IdlePing;
+use crate::network::{Backend, Grouping};
 use crate::time::Nanos;
-use crate::transport::door::HandOver;
 use crate::units::BitRate;
+
+mod before_main;
+mod child;
+mod host;
+
+pub use host::Host;
 
 /// How long an answer may take; a thousand devices are made in less.
 const PATIENCE: Nanos = Nanos::from_secs(30);
@@ -136,22 +139,34 @@ impl Built {
 }
 
 /// An emulated network, seen from the process that asked for it. Dropping it takes the network down.
+///
+/// All threads may use it at once, and it may be kept for as long as anything has use for it.
 #[derive(Debug)]
 pub struct Emulator {
-    process: AgentProcess,
+    process: Mutex<Helper>,
     built: Built,
     namespaces: Namespaces,
 }
 
 impl Emulator {
-    /// Builds a network from its description as typed: `delay=25ms,loss=1%`. It ends with the thread
-    /// that calls this (PR_SET_PDEATHSIG(2const)), so that must be one that stays.
+    /// Builds a network from its description as typed, `delay=25ms,loss=1%`, and begins with it. `seed`
+    /// decides all that is left to chance, unless the description has one of its own.
     ///
     /// # Errors
     /// [`Error::Usage`] where the description makes no sense; otherwise what this host lacks, and how
-    /// to get it.
+    /// to get it ([`Emulator::possible`] says so without building anything).
+    pub fn with_seed(path: &str, seed: u64) -> Result<Emulator> {
+        let emulator = Emulator::start(path)?;
+        emulator.begin(seed)?;
+        Ok(emulator)
+    }
+
+    /// Builds a network; nothing passes it before [`Emulator::begin`].
+    ///
+    /// # Errors
+    /// As of [`Emulator::with_seed`].
     pub fn start(path: &str) -> Result<Emulator> {
-        let process = AgentProcess::spawn_emulator()?;
+        let process = before_main::start()?;
         let timeout = process.control().set_read_timeout(Some(Duration::from_nanos(PATIENCE.0)));
         timeout.map_err(|e| Error::setup("set a timeout", e))?;
         let FromEmulator::Built(built) = ask(&process, &ToEmulator::Build { path: path.into() })?
@@ -159,7 +174,25 @@ impl Emulator {
             return Err(confused());
         };
         let namespaces = take_namespaces(&process, built.rights)?;
-        Ok(Emulator { process, built: *built, namespaces })
+        Ok(Emulator { process: Mutex::new(process), built: *built, namespaces })
+    }
+
+    /// Whether this host lets this user make the namespaces that a network is built of.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] saying what forbids it, and what allows it.
+    pub fn possible() -> Result<()> {
+        namespace::try_out()
+    }
+
+    /// The near host, at which connections begin.
+    pub fn near(&self) -> Host<'_> {
+        Host::new(self, Side::Near)
+    }
+
+    /// The far host, at which servers listen.
+    pub fn far(&self) -> Host<'_> {
+        Host::new(self, Side::Far)
     }
 
     /// What was built.
@@ -177,8 +210,8 @@ impl Emulator {
     ///
     /// # Errors
     /// Where a device failed, or the emulator is gone.
-    pub fn begin(&mut self, seed: u64) -> Result<()> {
-        match ask(&self.process, &ToEmulator::Begin { seed })? {
+    pub fn begin(&self, seed: u64) -> Result<()> {
+        match ask(&self.process(), &ToEmulator::Begin { seed })? {
             FromEmulator::Begun => Ok(()),
             _ => Err(confused()),
         }
@@ -188,8 +221,8 @@ impl Emulator {
     ///
     /// # Errors
     /// As of [`Emulator::begin`].
-    pub fn end(&mut self) -> Result<PathFigures> {
-        match ask(&self.process, &ToEmulator::End)? {
+    pub fn end(&self) -> Result<PathFigures> {
+        match ask(&self.process(), &ToEmulator::End)? {
             FromEmulator::Figures(figures) => Ok(*figures),
             _ => Err(confused()),
         }
@@ -197,12 +230,18 @@ impl Emulator {
 
     /// The process's id.
     pub fn id(&self) -> u32 {
-        self.process.id()
+        self.process().id()
     }
 
     /// Whether it has ended, which it does not do by itself.
-    pub fn is_gone(&mut self) -> bool {
-        self.process.ended(Nanos::ZERO)
+    pub fn is_gone(&self) -> bool {
+        self.process().ended(Nanos::ZERO)
+    }
+
+    /// The process. A thread that panicked while it asked leaves nothing half done but an answer, and
+    /// whoever asks next says so.
+    fn process(&self) -> MutexGuard<'_, Helper> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -211,14 +250,14 @@ fn confused() -> Error {
 }
 
 /// Tells the emulator, and hears its answer.
-fn ask(process: &AgentProcess, word: &ToEmulator) -> Result<FromEmulator> {
+fn ask(process: &Helper, word: &ToEmulator) -> Result<FromEmulator> {
     let gone = |e: io::Error| {
         let words = process.last_words().map(|words| format!("; its last words: {words}"));
         let what = format!("it is gone or stuck ({e}){}", words.unwrap_or_default());
         Error::peer("the path's emulator", what)
     };
-    control::write(&mut process.control(), word).map_err(gone)?;
-    match control::read(&mut process.control()).map_err(gone)? {
+    frame::write(&mut process.control(), word).map_err(gone)?;
+    match frame::read(&mut process.control()).map_err(gone)? {
         FromEmulator::Fault(fault) => Err(blamed(fault)),
         answer => Ok(answer),
     }
@@ -233,12 +272,12 @@ fn blamed(fault: Fault) -> Error {
     }
 }
 
-fn take_namespaces(process: &AgentProcess, rights: Rights) -> Result<Namespaces> {
+fn take_namespaces(process: &Helper, rights: Rights) -> Result<Namespaces> {
     let failed = |e| Error::setup("take over the namespaces of a path", e);
-    let door = HandOver::from_fd(process.control().try_clone().map_err(failed)?.into());
+    let control = process.control();
     let take = || -> Result<OwnedFd> {
-        let fd = door.take_fd(PATIENCE).map_err(failed)?;
-        fd.ok_or_else(|| failed(io::ErrorKind::TimedOut.into()))
+        let (_, fd) = descriptor::receive(control.as_fd(), &mut [0]).map_err(failed)?;
+        fd.ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))
     };
     let (near, far) = (take()?, take()?);
     let user = match rights {
@@ -246,135 +285,6 @@ fn take_namespaces(process: &AgentProcess, rights: Rights) -> Result<Namespaces>
         Rights::UserNamespace => Some(take()?),
     };
     Ok(Namespaces::from_parts(user, near, far))
-}
-
-/// Runs an emulator on its control channel until that ends; answers the process's exit code.
-pub(super) fn run(mut control: UnixStream) -> i32 {
-    leave_the_terminal();
-    let mut engine = None;
-    while let Ok(word) = control::read::<ToEmulator>(&mut control) {
-        let answered = match answer(word, &mut engine, &control) {
-            Ok(Some(answer)) => control::write(&mut control, &answer),
-            Ok(None) => Ok(()),
-            Err(error) => control::write(&mut control, &FromEmulator::Fault(error.to_fault())),
-        };
-        if answered.is_err() {
-            return 1;
-        }
-    }
-    0
-}
-
-/// Does what was asked. `None` where the answer was given already.
-fn answer(
-    word: ToEmulator,
-    engine: &mut Option<(Engine, Network)>,
-    control: &UnixStream,
-) -> Result<Option<FromEmulator>> {
-    match (word, engine) {
-        (ToEmulator::Build { path }, engine @ None) => {
-            *engine = Some(build(&path, control)?);
-            Ok(None)
-        }
-        (ToEmulator::Begin { seed }, Some((engine, network))) => {
-            engine.begin(network.seed.unwrap_or(seed))?;
-            Ok(Some(FromEmulator::Begun))
-        }
-        (ToEmulator::End, Some((engine, _))) => {
-            Ok(Some(FromEmulator::Figures(Box::new(engine.end()?))))
-        }
-        _ => Err(Error::peer("control", "a path is built once, and first")),
-    }
-}
-
-/// What carries the packets, from the hosts' cards on.
-struct Engine {
-    cards: Cards,
-    mover: Mover,
-}
-
-/// What moves them.
-enum Mover {
-    /// This process.
-    Forwarder(Forwarder),
-    /// The kernel.
-    Netem(netem::Middle),
-}
-
-impl Engine {
-    fn begin(&mut self, seed: u64) -> Result<()> {
-        self.cards.begin()?;
-        match &mut self.mover {
-            Mover::Forwarder(forwarder) => forwarder.begin(seed),
-            Mover::Netem(middle) => middle.begin(seed),
-        }
-    }
-
-    fn end(&mut self) -> Result<PathFigures> {
-        let mut figures = match &mut self.mover {
-            Mover::Forwarder(forwarder) => forwarder.end()?,
-            Mover::Netem(middle) => middle.end()?,
-        };
-        self.cards.account(&mut figures)?;
-        Ok(figures)
-    }
-}
-
-fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
-    let network = emulated(path)?;
-    let hosts = Hosts::build(&network)?;
-    // A change of user namespace may have undone this.
-    die_with_parent();
-    let mover = match hosts.kernel {
-        Some(middle) => Mover::Netem(middle),
-        None => Mover::Forwarder(Forwarder::start(&network, hosts.ports)?),
-    };
-    let (user, near, far) = hosts.namespaces.parts();
-    let built = Built {
-        backend: hosts.backend,
-        why: hosts.why,
-        rights: if user.is_some() { Rights::UserNamespace } else { Rights::Own },
-        near: hosts.near,
-        far: hosts.far,
-        grouping: grouping_for(&network),
-        mtu: network.mtu,
-        pings: network.links.iter().map(IdlePing::of).collect(),
-        nics: hosts.cards.rates(),
-        seed: network.seed,
-        notes: hosts.notes,
-    };
-    let failed = |e| Error::setup("hand over the namespaces of a path", e);
-    control::write(&mut control, &FromEmulator::Built(Box::new(built))).map_err(failed)?;
-    let door = HandOver::from_fd(control.try_clone().map_err(failed)?.into());
-    for fd in [Some(near), Some(far), user].into_iter().flatten() {
-        door.give_fd(fd.as_fd()).map_err(failed)?;
-    }
-    Ok((Engine { cards: hosts.cards, mover }, network))
-}
-
-/// The network that was typed.
-fn emulated(typed: &str) -> Result<Network> {
-    let other = match Path::parse(typed)? {
-        Path::Emulated(network) => return Ok(network),
-        Path::Loopback => "the loopback interface is there already",
-        Path::Simulated(_) => "a simulated network has no hosts; without `sim:` it is built",
-    };
-    Err(Error::usage(format!(
-        "path `{typed}`: {other}, and what can be built is as in `delay=20ms`"
-    )))
-}
-
-/// What is typed at the terminal is for the parent and the commands it runs: Ctrl-C and Ctrl-Z go to
-/// the process group of the foreground, so the emulator makes one of its own. Signals that the parent
-/// holds back are not held back here.
-fn leave_the_terminal() {
-    // SAFETY: the calls take integers and a set that is made just before.
-    unsafe {
-        libc::setpgid(0, 0);
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 //! escape: when its first process ends, the kernel ends the others.
 //!
 //! ```text
-//! deadheat path run ── keeper ┄┄ init (the first of the process namespace)
-//!                                  ├── the far command, in a process group of its own
-//!                                  └── the near command, in that of `path run`
+//! path run ── keeper ┄┄ init (the first of the process namespace)
+//!                         ├── the far command, in a process group of its own
+//!                         └── the near command, in that of `path run`
 //! ```
 //! Each dies with the one to its left, so that `kill -9` at any place leaves nothing behind.
 
@@ -15,14 +15,14 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
+use deadheat_base::process::{die_with_parent, itself};
 use serde::{Deserialize, Serialize};
 
 use super::signals::{self, Taken};
-use super::{init, run::Talk};
+use super::{Talk, init};
+use crate::emulated::hosts::Namespaces;
+use crate::emulated::namespace::enter as enter_hosts;
 use crate::error::{Error, Result};
-use crate::path::emulated::hosts::Namespaces;
-use crate::path::emulated::namespace::enter as enter_hosts;
-use crate::trial::process::die_with_parent;
 
 /// Set in a keeper's environment: its [`Task`] in JSON.
 pub(super) const VARIABLE: &str = "DEADHEAT_KEEPER";
@@ -64,7 +64,7 @@ pub(super) fn start(
     let (near, far) = (near.as_raw_fd(), far.as_raw_fd());
     (task.user, task.near, task.far) = (user, near, far);
     let task = serde_json::to_string(&task).map_err(|e| failed(e.into()))?;
-    let mut keeper = Command::new(crate::trial::process::program()?);
+    let mut keeper = Command::new(itself("the keeper of the commands")?);
     keeper.arg0("deadheat-keeper").args(command).env(VARIABLE, task);
     keeper.envs(variables.iter().map(|(name, value)| (name, value)));
     let inherited = move || {
@@ -81,8 +81,8 @@ pub(super) fn start(
     keeper.spawn().map_err(failed)
 }
 
-/// Becomes a keeper if this process was started as one, and answers its exit code then.
-pub(in crate::cli) fn enter() -> Option<ExitCode> {
+/// Becomes the keeper of the commands if this process was started as one, and answers its exit code then.
+pub fn enter() -> Option<ExitCode> {
     let task = std::env::var(VARIABLE).ok()?;
     let command: Vec<OsString> = std::env::args_os().skip(1).collect();
     let code = serde_json::from_str(&task).map_err(io::Error::from).and_then(|task: Task| {

@@ -8,10 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::Talk;
 use super::keeper::{Task, VARIABLE};
-use super::run::Talk;
 use super::signals::{self, Taken};
-use crate::path::emulated::namespace;
+use crate::emulated::namespace;
 
 /// How long the far command is waited for where it was not said that it listens.
 const UNTIL_LISTENING: Duration = Duration::from_secs(1);
@@ -133,16 +133,16 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
 fn is_ready(port: Option<u16>) -> bool {
     // With the state that the socket must have: of TCP 0A, listening; of the others any.
     let tables = [
-        ("tcp", Some("0A")),
-        ("tcp6", Some("0A")),
-        ("udp", None),
-        ("udp6", None),
-        ("raw", None),
-        ("raw6", None),
-        ("packet", None),
+        ("/proc/self/net/tcp", Some("0A")),
+        ("/proc/self/net/tcp6", Some("0A")),
+        ("/proc/self/net/udp", None),
+        ("/proc/self/net/udp6", None),
+        ("/proc/self/net/raw", None),
+        ("/proc/self/net/raw6", None),
+        ("/proc/self/net/packet", None),
     ];
     tables.iter().any(|(table, state)| {
-        let text = std::fs::read_to_string(format!("/proc/self/net/{table}")).unwrap_or_default();
+        let text = std::fs::read_to_string(table).unwrap_or_default();
         match port {
             None => text.lines().skip(1).any(|line| has_state(line, *state)),
             Some(port) => listens(&text, port, *state),
