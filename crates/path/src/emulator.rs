@@ -2,7 +2,7 @@
 //! all of it along when it ends, however that happens, since nothing else holds what it made but
 //! descriptors of its parent.
 //!
-//! It is this program again ([`before_main`]), and control with it is framed JSON.
+//! It is this program again, which a constructor takes over before `main`, and control with it is framed JSON.
 //!
 //! ```text
 //! parent                                    emulator
@@ -161,7 +161,7 @@ impl Emulator {
         Ok(emulator)
     }
 
-    /// Builds a network; nothing passes it before [`Emulator::begin`].
+    /// Builds a network, to be used from [`Emulator::begin`] on.
     ///
     /// # Errors
     /// As of [`Emulator::with_seed`].

@@ -29,6 +29,7 @@ use crate::ends::Direction;
 use crate::figures::Fates;
 use crate::time::Nanos;
 
+mod alone;
 mod codel;
 pub mod draw;
 pub mod expected;

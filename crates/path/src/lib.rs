@@ -1,7 +1,16 @@
-//! What lies between the two ends: this machine's loopback, a network that is emulated or simulated on
-//! it, or the way to a server elsewhere.
+#![doc = include_str!("../README.md")]
 //!
-//! Here a path is words and addresses only. How agents are started at its ends is `trial`'s affair.
+//! # Where things are
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`grammar`], [`profile`], [`mod@files`], [`trace`] | from words and files to a network |
+//! | [`network`] | what lies between two hosts, as plain data |
+//! | [`impair`] | what becomes of each packet: pure, time is an argument |
+//! | [`emulator`] | a network that is up: sockets and commands at its hosts, its account |
+//! | [`figures`], [`gate`] | what a network did, and whether it did what it was asked to |
+//! | [`mod@run`] | any program on an emulated network |
+//! | [`emulated`], [`netem`], [`segment`] | hosts, devices and threads; the kernel's own emulator; super-packets and their segments |
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -24,8 +33,12 @@ pub mod segment;
 pub mod trace;
 
 pub use deadheat_base::{ends, error, foreign, rng, spec, time, units, waiting};
+pub use emulator::{Emulator, Host};
+pub use ends::{Direction, Side};
 pub use error::{Error, Result};
+pub use impair::{Channel, Departure, End, Packet};
 pub use network::Network;
+pub use time::Nanos;
 
 /// What lies between two ends on this machine.
 #[derive(Debug, Clone, PartialEq)]
