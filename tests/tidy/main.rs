@@ -43,7 +43,7 @@ fn imports_point_left() {
 }
 
 #[test]
-fn statistics_and_workloads_see_no_socket_and_no_clock() {
+fn statistics_models_and_workloads_see_no_socket_and_no_clock() {
     hold("no socket, no clock", layers::absences(&members()));
 }
 
