@@ -46,8 +46,8 @@ fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 
 soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of attacks and of ping; not part of CI
 	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium python3-enet python3-websockets
-	cargo test --locked --no-run
-	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --quiet; done
+	cargo test --locked --workspace --no-run
+	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --workspace --quiet; done
 	DEADHEAT_SOAK_SECONDS=$${SOAK_SECONDS:-$$(($(HOURS) * 3600))} cargo test --locked --test attack a_soak -- --nocapture
 	DEADHEAT_ATTACK_SECONDS=20 cargo test --locked --test attack -- --nocapture
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test path nothing_is_left_behind

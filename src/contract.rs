@@ -11,34 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::time::Nanos;
 
-/// One of the two ends of a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// The end that dials and, for round trips, holds the clock.
-    Near,
-    /// The end that listens.
-    Far,
-}
-
-/// Which way application data travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// From the near end to the far end.
-    Up,
-    /// From the far end to the near end.
-    Down,
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Direction::Up => "up",
-            Direction::Down => "down",
-        })
-    }
-}
+pub use deadheat_base::ends::{Direction, Side};
+pub use deadheat_base::waiting::{GUARD, WaitMode};
 
 /// An independent sequence of messages inside one connection. Transports without streams have one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -195,26 +169,6 @@ pub struct Guarantees {
     pub largest_message: Option<u64>,
 }
 
-/// How a thread waits for the next message or deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitMode {
-    /// Sleeps in the kernel, and spins only for the last stretch before a send is due.
-    Hybrid,
-    /// Never sleeps: polls the socket and the clock.
-    Spin,
-}
-
-impl WaitMode {
-    /// The word for it in a path and in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            WaitMode::Hybrid => "hybrid",
-            WaitMode::Spin => "spin",
-        }
-    }
-}
-
 /// How long one receive call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
@@ -226,9 +180,6 @@ pub enum Patience {
     /// it that one comes every [`GUARD`]; it spares the kernel a timer per call.
     UntilNudged,
 }
-
-/// The longest that a blocking call may sleep before the driver looks around again.
-pub const GUARD: Nanos = Nanos::from_millis(100);
 
 /// What the driver does next for one half of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,22 +38,17 @@
 pub mod cli;
 pub mod contract;
 pub mod datapath;
-pub mod error;
 pub mod figures;
-pub mod foreign;
 pub mod import;
-pub mod path;
 pub mod race;
 pub mod report;
-pub mod rng;
 pub mod server;
-pub mod spec;
 pub mod study;
-pub mod time;
 pub mod transport;
 pub mod trial;
-pub mod units;
 pub mod workload;
 
+pub use deadheat_base::{error, foreign, rng, spec, time, units};
+pub use deadheat_path as path;
 pub use deadheat_stats as stats;
 pub use error::{Error, Result};

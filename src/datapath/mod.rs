@@ -6,9 +6,7 @@
 pub mod buffer;
 mod call;
 pub mod channel;
-pub(crate) mod checksum;
 pub mod control;
-pub mod cpu;
 pub mod datagram;
 pub mod drain;
 pub mod file;
@@ -24,3 +22,6 @@ mod testing;
 pub mod uring;
 pub mod wait;
 pub mod zerocopy;
+
+pub(crate) use deadheat_base::checksum;
+pub use deadheat_base::cpu;

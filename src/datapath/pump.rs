@@ -10,7 +10,7 @@ use super::buffer::PERIOD;
 use super::call::{self, End};
 use super::channel::{Channel, Kind, no_sigpipe};
 use super::file::read_counted;
-use super::memory::{PatternFile, Region};
+use super::memory::{PatternFile, Region, patterned};
 use super::pipe::Pipe;
 use super::uring::{self, Outgoing};
 use super::zerocopy::Completions;
@@ -320,7 +320,7 @@ struct Memory {
 
 impl Memory {
     fn new(keep: usize) -> io::Result<Memory> {
-        let pattern = Region::patterned(PERIOD + USUAL_CALL)?;
+        let pattern = patterned(PERIOD + USUAL_CALL)?;
         // Most sources have no file; the first call of one that has makes room.
         Ok(Memory { pattern, keep, read: Region::zeroed(0)?, read_to: 0 })
     }
@@ -331,7 +331,7 @@ impl Memory {
             return self.of_file(part, from, calls);
         }
         if self.pattern.len() < PERIOD + part.call {
-            self.pattern = Region::patterned(PERIOD + part.call)?;
+            self.pattern = patterned(PERIOD + part.call)?;
         }
         Ok(&self.pattern[part.at..][..part.len])
     }

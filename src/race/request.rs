@@ -8,13 +8,12 @@ use super::every;
 use super::outcome::{Asked, Entrant, Factor, Fixed};
 use crate::error::{Error, Result};
 use crate::figures::Metric;
-use crate::path::Path;
+use crate::path::{Path, gate};
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::files::Overwrite;
 use crate::trial::idle::Idle;
 use crate::trial::intervals;
-use crate::trial::path_gate;
 use crate::trial::path_time;
 use crate::trial::placement::{Load, Placement};
 use crate::workload::{self, Setting};
@@ -392,7 +391,7 @@ impl Request {
             return Ok(None);
         }
         Ok(match Path::parse(&self.path)? {
-            Path::Emulated(network) | Path::Simulated(network) => path_gate::least_rtt(&network),
+            Path::Emulated(network) | Path::Simulated(network) => gate::least_rtt(&network),
             Path::Loopback => None,
         })
     }

@@ -9,7 +9,7 @@ use crate::trial::control::Secret;
 use crate::trial::control_key::ServerKey;
 use crate::units::BitRate;
 
-pub use crate::path::DEFAULT_PORT;
+pub use crate::trial::remote::DEFAULT_PORT;
 
 /// What a trial may do unless the operator says otherwise.
 ///

@@ -6,7 +6,7 @@ use super::{Agent, AgentStarter};
 use crate::error::Result;
 use crate::time::Nanos;
 use crate::transport::door::HandOver;
-use crate::trial::process::AgentProcess;
+use crate::trial::process::{self, AgentProcess};
 
 /// Starts processes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,7 +14,7 @@ pub struct Processes;
 
 impl AgentStarter for Processes {
     fn start(&self, door: HandOver) -> Result<Box<dyn Agent>> {
-        Ok(Box::new(AgentProcess::spawn(Some(door))?))
+        Ok(Box::new(process::agent(Some(door))?))
     }
 }
 

@@ -6,11 +6,14 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use deadheat_base::descriptor;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Nanos;
+
+pub use deadheat_base::descriptor::readable;
 
 /// Where connections come from.
 #[derive(Debug)]
@@ -148,52 +151,12 @@ impl HandOver {
     }
 
     fn write(&self, note: &Note, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let bytes = serde_json::to_vec(note)?;
-        let mut iov =
-            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let mut control = Control([0; 64]);
-        // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = &mut iov;
-        header.msg_iovlen = 1;
-        if let Some(socket) = socket {
-            header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = SPACE_FOR_FD as _; // size_t with glibc, socklen_t with musl
-            // SAFETY: the control buffer has room for one descriptor and is aligned for cmsghdr.
-            unsafe {
-                let cmsg = libc::CMSG_FIRSTHDR(&header);
-                (*cmsg).cmsg_level = libc::SOL_SOCKET;
-                (*cmsg).cmsg_type = libc::SCM_RIGHTS;
-                (*cmsg).cmsg_len = libc::CMSG_LEN(4) as _;
-                libc::CMSG_DATA(cmsg).cast::<i32>().write_unaligned(socket.as_raw_fd());
-            }
-        }
-        // SAFETY: `header` points to buffers that outlive the call.
-        let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        descriptor::send(self.0.as_fd(), &serde_json::to_vec(note)?, socket)
     }
 
     fn read(&self) -> io::Result<(Note, Option<OwnedFd>)> {
         let mut bytes = [0u8; NOTE_MAX];
-        let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        let mut control = Control([0; 64]);
-        // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = &mut iov;
-        header.msg_iovlen = 1;
-        header.msg_control = control.0.as_mut_ptr().cast();
-        header.msg_controllen = SPACE_FOR_FD as _; // size_t with glibc, socklen_t with musl
-        // SAFETY: `header` points to buffers that outlive the call.
-        let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC) };
-        let Ok(got) = usize::try_from(got) else {
-            return Err(io::Error::last_os_error());
-        };
-        // SAFETY: the kernel filled in the control buffer that `header` describes.
-        let socket = unsafe {
-            let cmsg = libc::CMSG_FIRSTHDR(&header);
-            (!cmsg.is_null() && (*cmsg).cmsg_type == libc::SCM_RIGHTS)
-                .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(cmsg).cast::<i32>().read_unaligned()))
-        };
+        let (got, socket) = descriptor::receive(self.0.as_fd(), &mut bytes)?;
         if got == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone"));
         }
@@ -204,32 +167,6 @@ impl HandOver {
 impl AsFd for HandOver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
-    }
-}
-
-/// `CMSG_SPACE` for one descriptor.
-// SAFETY: CMSG_SPACE only computes.
-const SPACE_FOR_FD: usize = unsafe { libc::CMSG_SPACE(4) } as usize;
-
-/// A control buffer with the alignment of `cmsghdr`.
-#[repr(align(8))]
-struct Control([u8; 64]);
-
-/// Whether `fd` becomes readable (or ends) within `timeout`.
-///
-/// # Errors
-/// Where poll(2) fails.
-pub fn readable(fd: BorrowedFd<'_>, timeout: Nanos) -> io::Result<bool> {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-    // SAFETY: `poll` is one valid pollfd.
-    match unsafe { libc::poll(&mut poll, 1, ms) } {
-        0 => Ok(false),
-        n if n > 0 => Ok(true),
-        _ => match io::Error::last_os_error() {
-            e if e.kind() == io::ErrorKind::Interrupted => Ok(false),
-            e => Err(e),
-        },
     }
 }
 

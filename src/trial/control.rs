@@ -19,11 +19,9 @@
 //! ```
 //! An agent ends after `Done` or `Fault`; a server waits for the next `Open`.
 
-use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use hmac::{Hmac, KeyInit, Mac};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
@@ -33,13 +31,14 @@ use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Fault, Result};
 use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, Cost, HostCounters, Tally, Throttled};
-use crate::foreign;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::{Effective, Endpoint};
 use crate::units::BitRate;
 use crate::units::hex::{hex, unhex};
 use crate::workload::HalfReport;
+
+pub use deadheat_base::frame::{LARGEST, parse, read, read_frame, write, write_frame};
 
 /// The protocol that this version speaks.
 pub const PROTOCOL: u32 = 2;
@@ -49,10 +48,6 @@ pub const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
 
 /// The word that a greeting starts with.
 pub const MAGIC: &str = "deadheat";
-
-/// The largest control message in bytes. Below 2^24, so that the first byte on the wire is 0 and a
-/// data connection's hello cannot be taken for one.
-pub const LARGEST: u32 = 1 << 20;
 
 /// The first message from a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -255,90 +250,6 @@ pub struct AgentReport {
     /// What was noted, in an instrumented trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<Box<EndNotes>>,
-}
-
-/// Writes one message: a 32-bit big-endian length, then JSON.
-///
-/// # Errors
-/// What the writer says.
-pub fn write<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Result<()> {
-    let body = serde_json::to_vec(message)?;
-    let len = u32::try_from(body.len())
-        .ok()
-        .filter(|len| *len <= LARGEST)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "control message too large"))?;
-    let mut frame = Vec::with_capacity(4 + body.len());
-    frame.extend(len.to_be_bytes());
-    frame.extend(body);
-    writer.write_all(&frame)?;
-    writer.flush()
-}
-
-/// Reads one message.
-///
-/// # Errors
-/// `InvalidData` naming what is wrong with the peer's bytes; `UnexpectedEof` where it stopped in
-/// the middle; otherwise what the reader says.
-pub fn read<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<T> {
-    parse(&read_frame(reader)?)
-}
-
-/// Reads one message's JSON without looking into it, for relays.
-///
-/// # Errors
-/// As [`read`].
-pub fn read_frame(reader: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut len = [0; 4];
-    reader.read_exact(&mut len)?;
-    let len = u32::from_be_bytes(len);
-    if len == 0 || len > LARGEST {
-        return Err(invalid(format!(
-            "a control message of {len} bytes (1 to {LARGEST} expected); not a deadheat peer?"
-        )));
-    }
-    let mut body = Vec::new();
-    reader.take(u64::from(len)).read_to_end(&mut body)?;
-    if body.len() < len as usize {
-        return Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            format!("the peer stopped after {} of {len} bytes of a control message", body.len()),
-        ));
-    }
-    Ok(body)
-}
-
-/// Writes a message that is already JSON, for relays.
-///
-/// # Errors
-/// What the writer says.
-pub fn write_frame(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
-    let len = u32::try_from(body.len()).map_err(|_| invalid("control message too large".into()))?;
-    writer.write_all(&[&len.to_be_bytes(), body].concat())?;
-    writer.flush()
-}
-
-/// Reads a message from its JSON.
-///
-/// # Errors
-/// `InvalidData` naming what is wrong.
-pub fn parse<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
-    serde_json::from_slice(body).map_err(|e| {
-        let shown = foreign::around(body, place(body, &e));
-        invalid(format!(
-            "a control message that makes no sense: {}, near `{shown}`",
-            foreign::short(&e.to_string())
-        ))
-    })
-}
-
-/// The byte that an error of `serde_json` points to. It counts lines and columns from 1.
-fn place(body: &[u8], error: &serde_json::Error) -> usize {
-    let before = body.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
-    before.map(<[u8]>::len).sum::<usize>() + error.column()
-}
-
-fn invalid(what: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// A shared secret. Never shown.

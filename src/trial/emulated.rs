@@ -4,15 +4,16 @@
 use std::net::IpAddr;
 
 use super::control;
-use super::emulator::Emulator;
 use super::link::Link;
 use super::path_facts::{BuiltPath, How};
 use super::path_time::{drain, transit};
-use super::{PathFacts, Record, path_gate};
+use super::{PathFacts, Record};
 use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::figures::path::PathFigures;
 use crate::path::Family;
+use crate::path::emulator::Emulator;
+use crate::path::gate;
 use crate::path::network::Network;
 use crate::time::Nanos;
 
@@ -91,7 +92,7 @@ impl EmulatedPath {
 
     /// Adds the path's account to a trial that is over, and holds it against the model.
     pub(super) fn judge(&self, figures: PathFigures, record: &mut Record) {
-        record.path_invalid = path_gate::why_invalid(&self.network, &figures);
+        record.path_invalid = gate::why_invalid(&self.network, &figures);
         record.path = Some(figures);
         if record.why_invalid.is_none() {
             record.why_invalid.clone_from(&record.path_invalid);

@@ -14,7 +14,7 @@ use crate::transport::door::readable;
 use super::control::{self, FromAgent, FromServer, ToAgent};
 use super::control_stream::{ControlStream, Stream};
 use super::patient::Patient;
-use super::process::AgentProcess;
+use super::process::{self, AgentProcess};
 
 /// How long a peer may take between the first and the last byte of a message.
 const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);
@@ -39,7 +39,7 @@ impl Link {
     /// # Errors
     /// Where it cannot be started.
     pub fn to_process(who: &str) -> Result<Link> {
-        Link::to(who, AgentProcess::spawn(None)?)
+        Link::to(who, process::agent(None)?)
     }
 
     /// A line to an agent in a child process on one of the hosts of an emulated path. Control itself
@@ -48,7 +48,7 @@ impl Link {
     /// # Errors
     /// Where it cannot be started there.
     pub fn to_process_on(who: &str, hosts: &Namespaces, side: Side) -> Result<Link> {
-        Link::to(who, AgentProcess::spawn_on(&hosts.entry(side))?)
+        Link::to(who, process::agent_on(&hosts.entry(side))?)
     }
 
     fn to(who: &str, process: AgentProcess) -> Result<Link> {

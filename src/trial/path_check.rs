@@ -14,20 +14,19 @@ use crate::contract::{Direction, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::figures::path::{Fates, PathFigures, WayFigures};
 use crate::path::Family;
+use crate::path::emulator::Emulator;
 use crate::path::impair::expected;
 use crate::path::netem::offload;
 use crate::path::network::{Backend, Impairments, Network, Rate};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::BitRate;
 
-use super::emulator::Emulator;
-
 mod capacity;
 mod measure;
 mod site;
 
 use measure::{Came, Course, Sent};
-pub use site::{Door, Site};
+pub use site::Site;
 
 /// How sure a model that loses as it should is to be judged so.
 const CONFIDENCE: f64 = 0.99;
@@ -82,12 +81,10 @@ impl Bed for Emulator {
 
     fn site(&self, side: Side) -> Result<Site> {
         let built = self.built();
-        let (user, near, far) = self.namespaces().parts();
         let address = built.address(side, Family::V4).ok_or_else(|| {
             Error::setup("check a path", std::io::Error::other("its hosts have no IPv4 address"))
         })?;
-        let net = if side == Side::Near { near } else { far };
-        Site::behind(Door { user, net }, address)
+        Site::behind(self.namespaces().entry(side), address)
     }
 
     fn made_of(&self) -> (Backend, String) {

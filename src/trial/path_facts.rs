@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::path_gate::{self, LatenessLimits};
 use crate::contract::WaitMode;
+use crate::path::gate::{self, LatenessLimits};
 use crate::path::network::{Impairments, Link, Network, Rate};
 use crate::time::Nanos;
 use crate::units::BitRate;
@@ -122,7 +122,7 @@ impl BuiltPath {
             wait: how.wait,
             mtu: network.mtu,
             seed: network.seed,
-            rtt_least_ns: path_gate::least_rtt(network).map(|Nanos(ns)| ns),
+            rtt_least_ns: gate::least_rtt(network).map(|Nanos(ns)| ns),
             lateness_limits: LatenessLimits::of(network),
         }
     }
@@ -156,6 +156,6 @@ impl BuiltWay {
             ),
         };
         let nic_bps = nic.map(|BitRate(bps)| bps);
-        BuiltWay { loss_share: path_gate::asked_loss(way), rate_bps, nic_bps, trace }
+        BuiltWay { loss_share: gate::asked_loss(way), rate_bps, nic_bps, trace }
     }
 }

@@ -3,42 +3,33 @@
 //! A program that runs races calls [`enter`] first thing in `main`; a child that was started as an
 //! agent then becomes one and never returns.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::process::Command;
 
-use crate::error::{Error, Result};
+use deadheat_base::process::{die_with_parent, ignore_interrupts, itself};
+
+use crate::error::Result;
 use crate::path::emulated::hosts::Entry;
-use crate::time::Nanos;
-use crate::transport::door::{Door, HandOver, readable};
+use crate::transport::door::{Door, HandOver};
 use crate::trial::control::SECRET_VARIABLE;
+
+pub use deadheat_base::process::Helper as AgentProcess;
+pub(super) use deadheat_base::process::{no_thread, spawn};
 
 /// Set in an agent's environment.
 const AGENT: &str = "DEADHEAT_AGENT";
-/// Set in the environment of the process that emulates a path.
-const EMULATOR: &str = "DEADHEAT_PATH";
 /// Names the program to start as an agent, where that is not the running one (tests).
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
-/// The running program.
-const ITSELF: &str = "/proc/self/exe";
 /// Where an agent finds its hand-over channel.
 const DOOR_FD: RawFd = 3;
-/// How much of an agent's last words is kept, in bytes.
-const LAST_WORDS: usize = 4096;
 
-/// Becomes an agent, or the emulator of a path, if this process was started as one; returns otherwise.
+/// Becomes an agent if this process was started as one; returns otherwise. The emulator of a path needs
+/// no such call.
 pub fn enter() {
-    if std::env::var_os(EMULATOR).is_some() {
-        // SAFETY: the parent put one end of a socket pair on descriptor 0 and nothing else owns it.
-        let control = unsafe { UnixStream::from_raw_fd(0) };
-        serve_parent();
-        std::process::exit(super::emulator::run(control));
-    }
     let Some(door) = std::env::var_os(AGENT) else { return };
     // SAFETY: the parent put one end of a socket pair on descriptor 0 and nothing else owns it.
     let control = unsafe { UnixStream::from_raw_fd(0) };
@@ -52,125 +43,38 @@ pub fn enter() {
     std::process::exit(super::agent::run(control, door));
 }
 
-/// An agent, seen from the process that started it. Dropping it kills it.
-#[derive(Debug)]
-pub struct AgentProcess {
-    child: Child,
-    control: UnixStream,
-    last_words: Arc<Mutex<Vec<u8>>>,
+/// Starts an agent; `door` is where its connections will come from, if not its own socket.
+///
+/// # Errors
+/// Where the process cannot be started.
+pub fn agent(door: Option<HandOver>) -> Result<AgentProcess> {
+    let mut command = command(if door.is_some() { "door" } else { "own" })?;
+    if let Some(door) = &door {
+        let fd = door.as_fd().as_raw_fd();
+        // SAFETY: the closure only makes async-signal-safe calls, on a descriptor that `door` keeps
+        // open until after the fork.
+        unsafe { command.pre_exec(move || leave_at(fd, DOOR_FD)) };
+    }
+    let agent = AgentProcess::start("an agent", command);
+    drop(door);
+    agent
 }
 
-impl AgentProcess {
-    /// Starts an agent; `door` is where its connections will come from, if not its own socket.
-    ///
-    /// # Errors
-    /// Where the process cannot be started.
-    pub fn spawn(door: Option<HandOver>) -> Result<AgentProcess> {
-        let value = if door.is_some() { "door" } else { "own" };
-        AgentProcess::start("an agent", (AGENT, value), door, None)
-    }
-
-    /// Starts an agent on a host of an emulated network.
-    ///
-    /// # Errors
-    /// Where the process cannot be started, or not there.
-    pub fn spawn_on(host: &Entry<'_>) -> Result<AgentProcess> {
-        AgentProcess::start("an agent", (AGENT, "own"), None, Some(host))
-    }
-
-    /// Starts the process that emulates a path.
-    ///
-    /// # Errors
-    /// Where the process cannot be started.
-    pub(super) fn spawn_emulator() -> Result<AgentProcess> {
-        AgentProcess::start("an emulator", (EMULATOR, "emulator"), None, None)
-    }
-
-    fn start(
-        what: &str,
-        (variable, value): (&str, &str),
-        door: Option<HandOver>,
-        host: Option<&Entry<'_>>,
-    ) -> Result<AgentProcess> {
-        let failed = |e| Error::setup(format!("start {what} process"), e);
-        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        let program = program()?;
-        let failed =
-            |e| Error::setup(format!("start {what} process from {}", program.display()), e);
-        let mut command = Command::new(&program);
-        command
-            .arg0("deadheat-agent")
-            .env(variable, value)
-            .env_remove(SECRET_VARIABLE)
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        if let Some(host) = host {
-            host.prepare(&mut command);
-        }
-        if let Some(door) = &door {
-            let fd = door.as_fd().as_raw_fd();
-            // SAFETY: the closure only makes async-signal-safe calls, on a descriptor that `door`
-            // keeps open until after the fork.
-            unsafe { command.pre_exec(move || leave_at(fd, DOOR_FD)) };
-        }
-        let mut child = command.spawn().map_err(failed)?;
-        drop(door);
-        let stderr = child.stderr.take();
-        // From here on a failure ends the child, too.
-        let agent = AgentProcess { child, control: ours, last_words: Arc::default() };
-        if let Some(stderr) = stderr {
-            keep_last_words(stderr, Arc::clone(&agent.last_words))?;
-        }
-        Ok(agent)
-    }
-
-    /// The control channel.
-    pub fn control(&self) -> &UnixStream {
-        &self.control
-    }
-
-    /// The process id.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Ends it at once.
-    pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
-    /// Waits until it has ended by itself, at most `timeout`; whether it has.
-    pub fn ended(&mut self, timeout: Nanos) -> bool {
-        let ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)));
-        if ended(&mut self.child) {
-            return true;
-        }
-        // A pidfd becomes readable when its process ends (pidfd_open(2)).
-        // SAFETY: the call takes integers; the child has not been reaped, so the id is still its own.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.child.id(), 0) };
-        if fd < 0 {
-            return false;
-        }
-        // SAFETY: the descriptor is fresh and owned by nobody else.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-        let _ = readable(pidfd.as_fd(), timeout);
-        ended(&mut self.child)
-    }
-
-    /// What it wrote to stderr last, if anything: the message of a crash.
-    pub fn last_words(&self) -> Option<String> {
-        let words = self.last_words.lock().ok()?;
-        let text = String::from_utf8_lossy(&words).trim().to_owned();
-        (!text.is_empty()).then_some(text)
-    }
+/// Starts an agent on a host of an emulated network.
+///
+/// # Errors
+/// Where the process cannot be started, or not there.
+pub fn agent_on(host: &Entry<'_>) -> Result<AgentProcess> {
+    let mut command = command("own")?;
+    host.prepare(&mut command);
+    AgentProcess::start("an agent", command)
 }
 
-impl Drop for AgentProcess {
-    fn drop(&mut self) {
-        self.kill();
-    }
+/// What starts an agent whose connections come from there.
+fn command(door: &str) -> Result<Command> {
+    let mut command = Command::new(program()?);
+    command.arg0("deadheat-agent").env(AGENT, door).env_remove(SECRET_VARIABLE);
+    Ok(command)
 }
 
 /// The program that agents are: this one.
@@ -181,15 +85,7 @@ pub(crate) fn program() -> Result<PathBuf> {
     if let Some(program) = std::env::var_os(PROGRAM) {
         return Ok(program.into());
     }
-    match std::fs::read_link(ITSELF) {
-        Ok(_) => Ok(ITSELF.into()),
-        Err(error) => Err(Error::setup_advice(
-            format!("find this program at {ITSELF}, to start it as an agent"),
-            error,
-            "/proc is not mounted here, or not readable; `mount -t proc proc /proc` as root mounts it, and \
-             containers have it unless told otherwise",
-        )),
-    }
+    itself("an agent")
 }
 
 /// Puts `fd` at `place` in the child, there to survive exec.
@@ -202,52 +98,11 @@ fn leave_at(fd: RawFd, place: RawFd) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Starts a thread.
-///
-/// # Errors
-/// [`Error::Setup`] where the host lets this user or service have no more of them.
-pub(super) fn spawn<T: Send + 'static>(
-    name: &str,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(no_thread)
-}
-
-/// What to say where a thread or process cannot be started.
-pub(super) fn no_thread(source: io::Error) -> Error {
-    Error::setup_advice(
-        "start a thread",
-        source,
-        "this user or service may have no more processes and threads: ulimit -u, the pids controller \
-         of its cgroup (TasksMax=)",
-    )
-}
-
-fn keep_last_words(mut from: impl Read + Send + 'static, words: Arc<Mutex<Vec<u8>>>) -> Result<()> {
-    spawn("last words", move || {
-        let mut chunk = [0; 1024];
-        while let Ok(n @ 1..) = from.read(&mut chunk) {
-            let Ok(mut words) = words.lock() else { return };
-            words.extend_from_slice(&chunk[..n]);
-            let excess = words.len().saturating_sub(LAST_WORDS);
-            words.drain(..excess);
-        }
-    })?;
-    Ok(())
-}
-
-/// What an agent and the emulator of a path do first: Ctrl-C on the terminal is for the race to handle,
-/// which then ends them, and neither outlives it.
+/// What an agent does first: Ctrl-C on the terminal is for the race to handle, which then ends it, and it
+/// does not outlive the race.
 pub(super) fn serve_parent() {
     die_with_parent();
-    // SAFETY: the call takes integers and touches no memory of ours.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
-}
-
-/// Has this process end when its parent does. A change of user namespace takes it back.
-pub(crate) fn die_with_parent() {
-    // SAFETY: the call takes integers and touches no memory of ours.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
+    ignore_interrupts();
 }
 
 /// Lets `SIGUSR1` interrupt system calls and do nothing else.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::path::{DEFAULT_PORT, Family};
+use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
 
 use super::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Secret};
@@ -19,6 +19,9 @@ use super::host::HostFacts;
 use super::patient::{Patient, connect, sleep};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The port that servers listen on unless told otherwise, TCP and UDP.
+pub const DEFAULT_PORT: u16 = 5210;
 
 /// How long a server may take from the first word to being let in.
 const LET_IN: Nanos = Nanos::from_secs(10);

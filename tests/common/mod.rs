@@ -17,6 +17,7 @@ use deadheat::figures::{
     Account, Better, ClockEstimate, ContentState, Cost, Distribution, HostCounters, Ledger, Metric,
     PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Throttled, Unit, Verified, WarmUp,
 };
+use deadheat::path::gate::LatenessLimits;
 use deadheat::race::explain::bottleneck::Limit;
 use deadheat::race::explain::{BulkEnd, Calls, Explained, Explanation, Moving};
 use deadheat::race::imported::{Dated, Imported, ImportedFile, Over, Spread};
@@ -32,7 +33,6 @@ use deadheat::stats;
 use deadheat::trial::explain::parts::{Clocks, Part, PartTime, RoundTrip};
 use deadheat::trial::host::HostFacts;
 use deadheat::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay, TraceFile};
-use deadheat::trial::path_gate::LatenessLimits;
 use deadheat::trial::placement::Placement;
 use deadheat::trial::quiet::{
     Disturbance, Disturber, HostQuiet, HostState, LevelChange, ProbePoint,

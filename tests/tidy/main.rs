@@ -48,7 +48,7 @@ fn imports_point_left() {
 }
 
 #[test]
-fn statistics_and_workloads_see_no_socket_and_no_clock() {
+fn statistics_models_and_workloads_see_no_socket_and_no_clock() {
     hold("no socket, no clock", layers::absences(&members()));
 }
 
@@ -61,7 +61,7 @@ fn every_implementation_is_listed() {
 
 #[test]
 fn nobody_names_a_transport_or_workload_but_itself() {
-    hold("ask for a guarantee, never for a name", names::check(&program()));
+    hold("ask for a guarantee, never for a name", names::check(&members()));
 }
 
 #[test]

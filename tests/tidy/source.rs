@@ -209,7 +209,8 @@ fn character(rest: &[u8]) -> Option<usize> {
     (inside.chars().count() == 1).then_some(end + 1)
 }
 
-/// A file whose `mod` line stands behind `#[cfg(test)]` is a test from end to end.
+/// A file whose `mod` line stands behind `#[cfg(test)]` is a test from end to end, and so is one of a
+/// crate's folder of tests.
 fn set_test_files_apart(mut sources: Vec<Source>) -> Vec<Source> {
     let mut files = Vec::new();
     for source in &sources {
@@ -224,7 +225,10 @@ fn set_test_files_apart(mut sources: Vec<Source>) -> Vec<Source> {
     }
     for source in &mut sources {
         let path = source.path.trim_end_matches(".rs").trim_end_matches("/mod");
-        if files.iter().any(|file| path == file || path.starts_with(&format!("{file}/"))) {
+        let is_of_tests = path.starts_with("crates/") && path.split('/').nth(2) == Some("tests");
+        if is_of_tests
+            || files.iter().any(|file| path == file || path.starts_with(&format!("{file}/")))
+        {
             source.code = String::from_utf8(blank(&source.code)).unwrap();
             source.strings.clear();
         }
@@ -292,7 +296,9 @@ fn a_file_that_is_a_test_module_is_all_test() {
         Source::new("src/a/mod.rs", "mod b;\n#[cfg(test)]\nmod tests;\n"),
         Source::new("src/a/b.rs", "fn b() {}"),
         Source::new("src/a/tests.rs", "fn t() { f(\"x\") }"),
+        Source::new("crates/c/tests/t.rs", "fn t() {}"),
     ]);
     assert!(sources[1].code.contains("fn b"));
     assert!(!sources[2].code.contains("fn t") && sources[2].strings.is_empty());
+    assert!(!sources[3].code.contains("fn t"));
 }

@@ -6,6 +6,9 @@ const PRINTS: &[&str] =
     &["println!", "eprintln!", "print!", "eprint!", "dbg!", "stdout()", "stderr()"];
 const EDGES: &[&str] = &["cli", "report", "main"];
 
+/// What is a program in a crate that is a library as well.
+const PROGRAMS: &[&str] = &["crates/path/src/main.rs", "crates/path/src/run/"];
+
 const STUBS: &[&str] = &["todo!", "unimplemented!", "#[ignore"];
 const NOTES: &[&str] = &["FIXME", "TODO", "XXX", "HACK"];
 
@@ -13,6 +16,7 @@ pub(crate) fn prints(sources: &[Source]) -> Vec<String> {
     sources
         .iter()
         .filter(|source| source.module().is_some_and(|module| !EDGES.contains(&module)))
+        .filter(|source| !PROGRAMS.iter().any(|program| source.path.starts_with(program)))
         .flat_map(|source| find(source, &source.code, PRINTS))
         .collect()
 }
@@ -46,6 +50,8 @@ fn a_print_in_the_middle_is_found() {
     assert_eq!(find("src/trial/x.rs", "\nprintln!()"), ["src/trial/x.rs:2: println!"]);
     assert_eq!(find("src/race/x.rs", "io::stderr().flush()").len(), 1);
     assert!(find("src/cli/x.rs", "println!()").is_empty());
+    assert!(find("crates/path/src/run/x.rs", "println!()").is_empty());
+    assert_eq!(find("crates/path/src/x.rs", "println!()").len(), 1);
     assert!(find("src/trial/x.rs", "let s = \"println!\"; // println!").is_empty());
 }
 

@@ -6,12 +6,11 @@ use clap::Args;
 use serde::Serialize;
 
 use super::super::{Verdict, print};
-use super::account;
 use crate::error::{Error, Result};
 use crate::path::Path;
+use crate::path::emulator::Emulator;
 use crate::time::Nanos;
 use crate::trial::doctor::percent;
-use crate::trial::emulator::Emulator;
 use crate::trial::path_check::{
     Capacity, DelayCheck, Judged, LossCheck, PathCheck, RateCheck, WayCheck,
 };
@@ -106,7 +105,7 @@ fn check(typed: &str) -> Result<PathCheck> {
 
 /// What was found of one path.
 fn lines(check: &PathCheck) -> String {
-    let mut out = format!("{}  ({}, {})\n", check.path, account::devices(check.backend), check.why);
+    let mut out = format!("{}  ({}, {})\n", check.path, check.backend.devices(), check.why);
     for way in &check.ways {
         row(&mut out, "delay", way, &delay(&way.delay), way.delay.judged);
         if let Some(checked) = &way.rate {

@@ -5,14 +5,10 @@ use clap::{Args, Subcommand};
 use super::Verdict;
 use crate::error::Result;
 
-mod account;
 mod check;
-mod init;
-mod keeper;
 mod run;
-mod signals;
 
-pub(super) use keeper::enter;
+pub(super) use crate::path::run::enter;
 
 /// What was typed.
 #[derive(Debug, Args)]

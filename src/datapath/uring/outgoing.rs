@@ -7,7 +7,7 @@ use super::{DEPTH, Memory, Parts, Sender, Sent, unsupported};
 use crate::contract::Source;
 use crate::datapath::buffer::PERIOD;
 use crate::datapath::channel::Channel;
-use crate::datapath::memory::Region;
+use crate::datapath::memory::{Region, patterned};
 use crate::datapath::pump::read_exact;
 use crate::figures::ZeroCopy;
 
@@ -81,8 +81,7 @@ impl Outgoing {
     ) -> io::Result<(Sent, usize)> {
         let Calls { at, first, size } = calls;
         if self.pattern.len() < PERIOD + size {
-            let pattern: &'static mut Region =
-                Box::leak(Box::new(Region::patterned(PERIOD + size)?));
+            let pattern: &'static mut Region = Box::leak(Box::new(patterned(PERIOD + size)?));
             self.pattern = pattern;
         }
         let whole = budget.min(first + (DEPTH - 1) * size);

@@ -1,0 +1,62 @@
+//! Which CPUs a thread may run on, and holding one on a CPU.
+
+use std::io;
+
+use crate::error::{Error, Result};
+
+/// The CPUs that the calling thread may run on (sched_getaffinity(2)); all of them where the
+/// kernel does not answer.
+pub fn allowed_cpus() -> Vec<usize> {
+    let mut mask = [0u64; MASK_WORDS];
+    // SAFETY: `mask` is writable for the length given, and the kernel writes no more than that.
+    let done = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    if done != 0 {
+        let count = std::thread::available_parallelism().map_or(1, |count| count.get());
+        return (0..count).collect();
+    }
+    (0..64 * MASK_WORDS).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
+}
+
+/// Words of a CPU mask: 8192 CPUs, the most that Linux is built for, where `cpu_set_t` ends at 1024.
+pub const MASK_WORDS: usize = 128;
+
+/// Holds the calling thread, and the threads and processes it starts later, on `cpu`
+/// (sched_setaffinity(2)).
+///
+/// # Errors
+/// [`Error::Setup`] where the CPU is not there or not allowed.
+pub fn pin(cpu: usize) -> Result<()> {
+    let op = || format!("pin to CPU {cpu}");
+    let mut mask = [0u64; MASK_WORDS];
+    let Some(word) = mask.get_mut(cpu / 64) else {
+        let source = io::Error::from(io::ErrorKind::InvalidInput);
+        return Err(Error::setup(op(), source));
+    };
+    *word = 1 << (cpu % 64);
+    // SAFETY: `mask` is readable for the length given; process 0 is the calling thread.
+    let done = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
+    if done == 0 {
+        return Ok(());
+    }
+    Err(Error::setup_advice(
+        op(),
+        io::Error::last_os_error(),
+        "the CPU is offline or outside this process's cpuset; --placement host pins nothing",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_runs_there_and_nowhere_else() {
+        let last = *allowed_cpus().last().unwrap();
+        let seen = std::thread::spawn(move || {
+            pin(last).unwrap();
+            allowed_cpus()
+        });
+        assert_eq!(seen.join().unwrap(), [last]);
+        assert!(pin(1 << 40).unwrap_err().to_string().contains("pin to CPU"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Descriptors: handing one to another process (`SCM_RIGHTS`, unix(7)), and waiting for one.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::time::Nanos;
+
+/// Sends `bytes`, at least one, over a Unix socket, and a descriptor with them.
+///
+/// # Errors
+/// What sendmsg(2) says.
+pub fn send(over: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = Control([0; 64]);
+    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &mut iov;
+    header.msg_iovlen = 1;
+    if let Some(fd) = fd {
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = SPACE_FOR_FD as _; // size_t with glibc, socklen_t with musl
+        // SAFETY: the control buffer has room for one descriptor and is aligned for cmsghdr.
+        unsafe {
+            let cmsg = libc::CMSG_FIRSTHDR(&header);
+            (*cmsg).cmsg_level = libc::SOL_SOCKET;
+            (*cmsg).cmsg_type = libc::SCM_RIGHTS;
+            (*cmsg).cmsg_len = libc::CMSG_LEN(4) as _;
+            libc::CMSG_DATA(cmsg).cast::<i32>().write_unaligned(fd.as_raw_fd());
+        }
+    }
+    // SAFETY: `header` points to buffers that outlive the call.
+    let sent = unsafe { libc::sendmsg(over.as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Receives what [`send`] sent: how many bytes came, 0 where the other end is gone, and the
+/// descriptor, which programs started from here do not inherit.
+///
+/// # Errors
+/// What recvmsg(2) says.
+pub fn receive(over: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut iov = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let mut control = Control([0; 64]);
+    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &mut iov;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = SPACE_FOR_FD as _; // size_t with glibc, socklen_t with musl
+    // SAFETY: `header` points to buffers that outlive the call.
+    let got = unsafe { libc::recvmsg(over.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC) };
+    let Ok(got) = usize::try_from(got) else {
+        return Err(io::Error::last_os_error());
+    };
+    // SAFETY: the kernel filled in the control buffer that `header` describes.
+    let fd = unsafe {
+        let cmsg = libc::CMSG_FIRSTHDR(&header);
+        (!cmsg.is_null() && (*cmsg).cmsg_type == libc::SCM_RIGHTS)
+            .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(cmsg).cast::<i32>().read_unaligned()))
+    };
+    Ok((got, fd))
+}
+
+/// `CMSG_SPACE` for one descriptor.
+// SAFETY: CMSG_SPACE only computes.
+const SPACE_FOR_FD: usize = unsafe { libc::CMSG_SPACE(4) } as usize;
+
+/// A control buffer with the alignment of `cmsghdr`.
+#[repr(align(8))]
+struct Control([u8; 64]);
+
+/// Whether `fd` becomes readable (or ends) within `timeout`.
+///
+/// # Errors
+/// Where poll(2) fails.
+pub fn readable(fd: BorrowedFd<'_>, timeout: Nanos) -> io::Result<bool> {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: `poll` is one valid pollfd.
+    match unsafe { libc::poll(&mut poll, 1, ms) } {
+        0 => Ok(false),
+        n if n > 0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            e if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+            e => Err(e),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_descriptor_crosses_with_its_bytes() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let (mut kept, given) = UnixStream::pair().unwrap();
+        assert!(!readable(there.as_fd(), Nanos::ZERO).unwrap());
+        send(here.as_fd(), b"two", Some(given.as_fd())).unwrap();
+        drop(given);
+        let mut bytes = [0; 8];
+        let (got, fd) = receive(there.as_fd(), &mut bytes).unwrap();
+        assert_eq!(&bytes[..got], b"two");
+        UnixStream::from(fd.unwrap()).write_all(b"hi").unwrap();
+        let mut heard = String::new();
+        kept.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "hi");
+        drop(here);
+        assert!(matches!(receive(there.as_fd(), &mut bytes), Ok((0, None))));
+    }
+}

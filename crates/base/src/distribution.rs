@@ -1,0 +1,93 @@
+//! A sample of times summed up: plain data with its JSON form, integers in nanoseconds.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A quantile of a sample in which lost messages are censored at the timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantile {
+    /// It is this many nanoseconds.
+    Ns(u64),
+    /// It falls among samples that had not come back after this many nanoseconds.
+    Beyond(u64),
+}
+
+impl Quantile {
+    /// The value, or the least it can be.
+    pub fn at_least_ns(self) -> u64 {
+        match self {
+            Quantile::Ns(ns) | Quantile::Beyond(ns) => ns,
+        }
+    }
+}
+
+impl Serialize for Quantile {
+    /// An integer, or the string `>3000000000` where it lies beyond the timeout.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Quantile::Ns(ns) => serializer.serialize_u64(*ns),
+            Quantile::Beyond(ns) => serializer.serialize_str(&format!(">{ns}")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Raw {
+            Number(u64),
+            Text(String),
+        }
+        match Raw::deserialize(deserializer)? {
+            Raw::Number(ns) => Ok(Quantile::Ns(ns)),
+            Raw::Text(text) => text
+                .strip_prefix('>')
+                .and_then(|digits| digits.parse().ok())
+                .map(Quantile::Beyond)
+                .ok_or_else(|| {
+                    serde::de::Error::custom("a quantile is an integer or \">integer\"")
+                }),
+        }
+    }
+}
+
+/// A sample of times in nanoseconds, summed up. Quantiles are order statistics (nearest rank), and
+/// absent where fewer than ten samples lie beyond them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Samples, lost ones included.
+    pub n: u64,
+    /// Samples censored at the timeout.
+    pub censored: u64,
+    /// The least value; absent where nothing came back.
+    pub min: Option<u64>,
+    /// The greatest value that came back.
+    pub max: Option<u64>,
+    /// The mean of what came back; absent where any sample is censored, as it would be biased.
+    pub mean: Option<f64>,
+    /// The standard deviation of what came back; absent where any sample is censored.
+    pub stddev: Option<f64>,
+    /// The median.
+    pub p50: Option<Quantile>,
+    /// The 90th percentile.
+    pub p90: Option<Quantile>,
+    /// The 99th percentile.
+    pub p99: Option<Quantile>,
+    /// The 99.9th percentile.
+    pub p999: Option<Quantile>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_censored_quantile_survives_json() {
+        for quantile in [Quantile::Ns(17), Quantile::Beyond(3_000_000_000)] {
+            let json = serde_json::to_string(&quantile).unwrap();
+            assert_eq!(serde_json::from_str::<Quantile>(&json).unwrap(), quantile);
+        }
+        assert_eq!(serde_json::to_string(&Quantile::Beyond(5)).unwrap(), "\">5\"");
+        assert!(serde_json::from_str::<Quantile>("\"5\"").is_err());
+    }
+}

@@ -1,0 +1,35 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`units`], [`mod@time`] | sizes, rates and shares as typed and as newtypes; `Nanos` and clocks |
+//! | [`error`], [`foreign`] | errors by who must act; text of peers and files, cleaned on its way to a person |
+//! | [`spec`] | the grammar `NAME:key=value,…`, and typed access to it |
+//! | [`ends`] | the two ends, and the two directions |
+//! | [`distribution`], [`moments`] | a sample of times summed up, and what sums it up |
+//! | [`rng`] | fresh seeds, and SplitMix64 |
+//! | [`waiting`], [`cpu`], [`memory`] | when to sleep and when to watch the clock; CPUs; pages |
+//! | [`process`] | processes of this program that serve it, and threads |
+//! | [`frame`], [`descriptor`] | messages and descriptors between processes |
+//! | [`checksum`] | the Internet checksum |
+
+pub mod checksum;
+pub mod cpu;
+pub mod descriptor;
+pub mod distribution;
+pub mod ends;
+pub mod error;
+pub mod foreign;
+pub mod frame;
+pub mod memory;
+pub mod moments;
+pub mod process;
+pub mod rng;
+pub mod spec;
+pub mod time;
+pub mod units;
+pub mod waiting;
+
+pub use error::{Error, Result};

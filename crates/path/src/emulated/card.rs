@@ -1,0 +1,209 @@
+//! The network card of a host: a rate for what leaves by a device, set with the kernel's HTB
+//! (tc-htb(8)).
+//!
+//! A TUN device takes a packet out of its sender's account at once, and a veth pair soon after, so
+//! that neither holds a sender back. A queueing discipline before the device does: what waits there
+//! counts against the send buffer of its socket (`sk_wmem_alloc`), and a full buffer blocks the
+//! sender or answers it EAGAIN, as with the queue of a real card. HTB and no plain token bucket,
+//! since it lets a super-packet of any size pass whole and asks the next packet to wait for it.
+
+use std::io;
+
+use super::netlink::{Device, Message, NLM_F_CREATE, NLM_F_EXCL, Netlink, nested, u32_at};
+use crate::error::{Error, Result};
+use crate::figures::PathFigures;
+use crate::network::{Impairments, Nic};
+use crate::units::BitRate;
+
+// linux/rtnetlink.h and linux/pkt_sched.h.
+const RTM_NEWQDISC: u16 = 36;
+const RTM_DELQDISC: u16 = 37;
+const RTM_GETQDISC: u16 = 38;
+/// Without it, what was asked for goes to those who watch, and not to who asked.
+const NLM_F_ECHO: u16 = 8;
+const RTM_NEWTCLASS: u16 = 40;
+const TC_H_ROOT: u32 = u32::MAX;
+const TC_LINKLAYER_ETHERNET: u8 = 1;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_QUEUE: u16 = 3;
+const TCA_HTB_PARMS: u16 = 1;
+const TCA_HTB_INIT: u16 = 2;
+const TCA_HTB_RATE64: u16 = 6;
+const TCA_HTB_CEIL64: u16 = 7;
+const HTB_VERSION: u32 = 3;
+
+/// The discipline, and its only class.
+const ROOT: u32 = 1 << 16;
+const CLASS: u32 = ROOT | 1;
+
+/// How much time at the rate may be made up for at once, in units of 64 ns: 250 µs, by which timers
+/// of a busy virtual machine may be late without loss of rate.
+const BURST: u32 = 250_000 / 64;
+
+/// The cards of a network's hosts: near and far, link by link.
+#[derive(Debug)]
+pub struct Cards(Vec<[Card; 2]>);
+
+impl Cards {
+    /// Those of both hosts, each link by link.
+    pub(super) fn of(near: Vec<Card>, far: Vec<Card>) -> Cards {
+        Cards(near.into_iter().zip(far).map(|(near, far)| [near, far]).collect())
+    }
+
+    /// The rates of near and far, link by link.
+    pub fn rates(&self) -> Vec<[Option<BitRate>; 2]> {
+        self.0.iter().map(|pair| [pair[0].rate, pair[1].rate]).collect()
+    }
+
+    /// Throws away what waits for the cards, and counts losses from now on.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where a device is gone.
+    pub fn begin(&mut self) -> Result<()> {
+        let done = self.0.iter_mut().flatten().try_for_each(Card::begin);
+        done.map_err(|e| Error::setup("empty the network cards of the hosts", e))
+    }
+
+    /// Adds what was lost at cards and devices since the beginning.
+    ///
+    /// # Errors
+    /// As of [`Cards::begin`].
+    pub fn account(&mut self, figures: &mut PathFigures) -> Result<()> {
+        let failed = |e| Error::setup("read the counters of the hosts' devices", e);
+        for (link, [near, far]) in figures.links.iter_mut().zip(&mut self.0) {
+            link.up.device_drops += near.drops().map_err(failed)?;
+            link.down.device_drops += far.drops().map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// A host's device as its host sees it, with the card before it.
+#[derive(Debug)]
+pub(super) struct Card {
+    /// In the host's namespace.
+    netlink: Netlink,
+    device: String,
+    index: u32,
+    rate: Option<BitRate>,
+    /// What was lost there before the last beginning.
+    missed: u64,
+}
+
+impl Card {
+    /// Puts the card that `way` says before the device by which a host sends that way, in the
+    /// namespace that `netlink` is of. Where the kernel has no HTB and no card was asked for, there is
+    /// none, and `notes` says so.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the kernel has no HTB, [`Error::Setup`] where something else fails.
+    pub(super) fn new(
+        mut netlink: Netlink,
+        device: &str,
+        way: &Impairments,
+        notes: &mut Vec<String>,
+    ) -> Result<Card> {
+        let failed = |e| Error::setup(format!("give {device} a network card"), e);
+        let index = netlink.device(device).map_err(failed)?.index;
+        let mut rate = way.nic_rate();
+        if let Some(wanted) = rate
+            && let Err(error) = netlink.limit(index, wanted)
+        {
+            let has_no_htb = error.raw_os_error() == Some(libc::ENOENT);
+            let lacking = "the kernel has no sch_htb";
+            match way.nic {
+                _ if !has_no_htb => return Err(failed(error)),
+                Nic::Usual => notes.push(format!("{device} has no network card: {lacking}")),
+                _ => {
+                    let what = format!("{lacking}; load that module, or write nic=none");
+                    return Err(Error::unsupported("nic", what));
+                }
+            }
+            rate = None;
+        }
+        Ok(Card { netlink, device: device.to_owned(), index, rate, missed: 0 })
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if let Some(rate) = self.rate
+            && self.netlink.waiting_and_dropped(self.index)?.0 > 0
+        {
+            self.netlink.unlimit(self.index)?;
+            self.netlink.limit(self.index, rate)?;
+        }
+        self.missed = self.lost()?;
+        Ok(())
+    }
+
+    fn drops(&mut self) -> io::Result<u64> {
+        Ok(self.lost()?.saturating_sub(self.missed))
+    }
+
+    fn lost(&mut self) -> io::Result<u64> {
+        let Device { tx_dropped, .. } = self.netlink.device(&self.device)?;
+        let at_card = match self.rate {
+            Some(_) => u64::from(self.netlink.waiting_and_dropped(self.index)?.1),
+            None => 0,
+        };
+        Ok(tx_dropped + at_card)
+    }
+}
+
+impl Netlink {
+    /// Has packets leave by a device at this rate.
+    fn limit(&mut self, index: u32, rate: BitRate) -> io::Result<()> {
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        let mut root = about(RTM_NEWQDISC, flags, index, ROOT, TC_H_ROOT);
+        root.text(TCA_KIND, "htb");
+        root.nest(TCA_OPTIONS, |options| {
+            // struct tc_htb_glob: version, rate2quantum, class of what is in no other, debug, direct.
+            options.words(TCA_HTB_INIT, &[HTB_VERSION, 10, CLASS & 0xFFFF, 0, 0]);
+        });
+        self.ask(root)?;
+        let mut class = about(RTM_NEWTCLASS, flags, index, CLASS, ROOT);
+        class.text(TCA_KIND, "htb");
+        class.nest(TCA_OPTIONS, |options| {
+            let bytes = (rate.0 / 8).max(1);
+            // struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, and bytes a second.
+            let first = u32::from_ne_bytes([0, TC_LINKLAYER_ETHERNET, 0, 0]);
+            let spec = [first, 0, u32::try_from(bytes).unwrap_or(u32::MAX)];
+            // struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio.
+            let rest = [BURST, BURST, 200_000, 0, 0];
+            options.words(TCA_HTB_PARMS, &[&spec[..], &spec, &rest].concat());
+            for kind in [TCA_HTB_RATE64, TCA_HTB_CEIL64] {
+                options.attribute(kind, &bytes.to_ne_bytes());
+            }
+        });
+        self.ask(class).map(drop)
+    }
+
+    /// Takes that back, and throws away what waits.
+    fn unlimit(&mut self, index: u32) -> io::Result<()> {
+        self.ask(about(RTM_DELQDISC, 0, index, ROOT, TC_H_ROOT)).map(drop)
+    }
+
+    /// Packets that wait before a device, and those that were dropped there.
+    fn waiting_and_dropped(&mut self, index: u32) -> io::Result<(u32, u32)> {
+        let reply = self.ask(about(RTM_GETQDISC, NLM_F_ECHO, index, ROOT, TC_H_ROOT))?;
+        let reply = reply.ok_or(io::ErrorKind::InvalidData)?;
+        let stats = nested(reply.get(TCMSG..).unwrap_or_default(), TCA_STATS2)
+            .and_then(|stats| nested(stats, TCA_STATS_QUEUE));
+        // struct gnet_stats_queue: qlen, backlog, drops.
+        let found = stats.and_then(|stats| Some((u32_at(stats, 0)?, u32_at(stats, 8)?)));
+        found.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+/// The length of `struct tcmsg`.
+const TCMSG: usize = 20;
+
+/// A request about a queueing discipline or class of a device.
+fn about(kind: u16, flags: u16, index: u32, handle: u32, parent: u32) -> Message {
+    let mut header = [0; TCMSG];
+    for (at, word) in [(4, index), (8, handle), (12, parent)] {
+        header[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+    }
+    Message::new(kind, flags, &header)
+}

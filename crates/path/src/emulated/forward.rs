@@ -1,0 +1,609 @@
+//! The threads that move packets: from each port to the one at the other end of its link, through a
+//! channel each way.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::JoinHandle;
+
+use super::lag::least_wake_up;
+use super::lane::Lane;
+use super::port::Port;
+use super::slab::Slab;
+use super::wait::{Bell, Sleeper, Woken, go_first};
+use crate::ends::Direction;
+use crate::error::{Error, Result};
+use crate::figures::{LinkFigures, PathFigures, WayFigures};
+use crate::impair::Place;
+use crate::network::{Grouping, Impairments, Network};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::units::BitRate;
+use crate::waiting::WaitMode;
+use deadheat_base::cpu::{allowed_cpus, pin};
+use deadheat_base::waiting::{Plan, plan};
+
+/// Up to this rate packets of 1500 bytes leave so far apart (6 µs) that each can be written alone.
+const STRICT_UP_TO: BitRate = BitRate(2_000_000_000);
+
+/// How long a thread keeps looking after something has happened, before it sleeps. To be woken takes
+/// 20 to 60 µs, and what follows closely is to be on time.
+const LINGER: Nanos = Nanos::from_micros(60);
+
+/// Frames that are read before what is due is looked at again.
+const FRAMES: usize = 8;
+/// Times that releases are looked for in a row before frames are read again, however many are due.
+const RELEASES: usize = 8;
+
+/// Frames that are thrown away at a beginning, at most: more than a device's queue holds, and not what
+/// a host sends without end.
+const STALE: usize = 1 << 16;
+
+/// Room for the frames under way on one direction of one link, in bytes: 100 ms at 20 Gbit/s.
+const BUDGET: usize = 768 << 20;
+/// How fast a link is taken to be, in bits per second, that is not limited.
+const FASTEST: u64 = 10_000_000_000;
+
+/// How packets that leave close to each other are handed over: as asked, or else together where a
+/// link is so fast that they could not be written one by one. Where nothing limits the rate, the
+/// packets of a frame depart at one time as it is.
+pub fn grouping_for(network: &Network) -> Grouping {
+    let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
+    let fast = ways.filter_map(|way| way.rate.highest()).any(|rate| rate.0 > STRICT_UP_TO.0);
+    network.grouping.unwrap_or(if fast { Grouping::Aggregate } else { Grouping::Strict })
+}
+
+/// The threads, which run until this is dropped.
+pub struct Forwarder {
+    crew: Vec<Hand>,
+    links: usize,
+}
+
+/// One thread, from outside.
+struct Hand {
+    orders: Option<Sender<Order>>,
+    bell: Arc<Bell>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// What a thread is told.
+enum Order {
+    /// Forget everything; this is time 0.
+    Begin { seed: u64, origin: Nanos, done: Sender<Result<()>> },
+    /// Say what happened since.
+    Tell { done: Sender<Vec<(usize, Direction, WayFigures)>> },
+}
+
+impl Forwarder {
+    /// Starts to move packets between the near and the far port of each link, with the network's seed
+    /// or 0.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where there are not as many pairs of ports as links, [`Error::Setup`] where
+    /// memory or a thread is refused.
+    pub fn start(network: &Network, ports: Vec<[Box<dyn Port>; 2]>) -> Result<Forwarder> {
+        if ports.len() != network.links.len() {
+            let (ports, links) = (ports.len(), network.links.len());
+            return Err(Error::usage(format!(
+                "{links} links need as many pairs of ports: {ports}"
+            )));
+        }
+        let grouping = grouping_for(network);
+        let budget = budget(2 * ports.len());
+        let mut ways = Vec::new();
+        for (at, (link, pair)) in network.links.iter().zip(ports).enumerate() {
+            let [near, far] = pair.map(Arc::<dyn Port>::from);
+            for direction in [Direction::Up, Direction::Down] {
+                let model = link.toward(direction);
+                let slab = Slab::new(budget, expected(model))
+                    .map_err(|e| Error::setup("take memory for the packets of a path", e))?;
+                let place = Place { seed: network.seed.unwrap_or(0), link: at as u16, direction };
+                let lane = Lane::new(model, place, grouping, slab)?;
+                let (from, to) = match direction {
+                    Direction::Up => (&near, &far),
+                    Direction::Down => (&far, &near),
+                };
+                let (from, to, missed) = (Arc::clone(from), Arc::clone(to), from.drops());
+                ways.push(Way { link: at, direction, lane, from, to, missed, since: None });
+            }
+        }
+        let cpus = cpus(&allowed_cpus());
+        let each = ways.len().div_ceil(cpus.len().max(1)).max(1);
+        let mut crew = Vec::new();
+        while !ways.is_empty() {
+            let rest = ways.split_off(each.min(ways.len()));
+            let cpu = cpus.get(crew.len()).copied();
+            crew.push(Hand::start(std::mem::replace(&mut ways, rest), network.wait, cpu)?);
+        }
+        Ok(Forwarder { crew, links: network.links.len() })
+    }
+
+    /// Empties all channels and begins anew, with this seed and all counters at 0. Time 0 is now. What hosts have sent and nobody has read is thrown away.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where a thread has failed before, with its reason.
+    pub fn begin(&mut self, seed: u64) -> Result<()> {
+        let origin = Monotonic.now();
+        for answer in self.ask(|done| Order::Begin { seed, origin, done })? {
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// What happened since the beginning, as of now. Packets go on being moved.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where a thread has failed since, with its reason.
+    pub fn end(&mut self) -> Result<PathFigures> {
+        let mut links = vec![LinkFigures::default(); self.links];
+        for (link, direction, figures) in
+            self.ask(|done| Order::Tell { done })?.into_iter().flatten()
+        {
+            match direction {
+                Direction::Up => links[link].up = figures,
+                Direction::Down => links[link].down = figures,
+            }
+        }
+        Ok(PathFigures { links })
+    }
+
+    /// Tells all threads the same, and answers what each said.
+    fn ask<T>(&mut self, order: impl Fn(Sender<T>) -> Order) -> Result<Vec<T>> {
+        let answers: Vec<Receiver<T>> = self
+            .crew
+            .iter()
+            .map(|hand| {
+                let (done, answer) = mpsc::channel();
+                hand.tell(order(done));
+                answer
+            })
+            .collect();
+        let answered =
+            |(hand, answer): (&mut Hand, Receiver<T>)| answer.recv().map_err(|_| hand.failure());
+        self.crew.iter_mut().zip(answers).map(answered).collect()
+    }
+}
+
+/// The CPUs that move packets, of those that this process may use: the lower half, because hosts need
+/// some, too, and what is to be quiet is put on the upper ones. One thread has each, whatever the
+/// number of ways: two on one CPU would take turns with what they serve. None where there is only
+/// one CPU.
+pub fn cpus(allowed: &[usize]) -> Vec<usize> {
+    let mut cpus = allowed.to_vec();
+    cpus.sort_unstable();
+    cpus.truncate(allowed.len() / 2);
+    cpus
+}
+
+/// How many bytes each of so many ways may keep: a quarter of the machine's memory for all of them.
+fn budget(ways: usize) -> usize {
+    // SAFETY: takes an integer and touches no memory of ours.
+    let (pages, bytes) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let memory =
+        usize::try_from(pages).unwrap_or(0).saturating_mul(usize::try_from(bytes).unwrap_or(0));
+    BUDGET.min(memory / 4 / ways.max(1))
+}
+
+/// Bytes that are likely to be under way at once: those of the delay, and at most 64 MiB.
+fn expected(model: &Impairments) -> usize {
+    let rate = model.rate.highest().map_or(FASTEST, |rate| rate.0.min(FASTEST));
+    let bytes = u128::from(rate) * u128::from(model.delay.0) / 8_000_000_000;
+    (bytes as usize).clamp(4 << 20, 64 << 20)
+}
+
+impl Hand {
+    fn start(ways: Vec<Way>, wait: WaitMode, cpu: Option<usize>) -> Result<Hand> {
+        let op = "start a thread that moves packets";
+        let bell = Arc::new(Bell::new().map_err(|e| Error::setup(op, e))?);
+        let (orders, taken) = mpsc::channel();
+        let name = ways
+            .first()
+            .map_or_else(String::new, |way| format!("link{} {}", way.link, way.direction));
+        let lag = match (wait, cpu) {
+            (WaitMode::Hybrid, Some(cpu)) => least_wake_up(cpu),
+            _ => Nanos::ZERO,
+        };
+        let origin = Monotonic.now();
+        let worker = Worker { ways, orders: taken, bell: Arc::clone(&bell), wait, lag, origin };
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || {
+                // Where that is refused the scheduler places it.
+                let _ = cpu.map(pin);
+                worker.run()
+            })
+            .map_err(|e| Error::setup(op, e))?;
+        Ok(Hand { orders: Some(orders), bell, thread: Some(thread) })
+    }
+
+    /// A thread that is gone is noticed by its silence.
+    fn tell(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            let _ = orders.send(order);
+        }
+        self.bell.ring();
+    }
+
+    /// Why the thread has ended.
+    fn failure(&mut self) -> Error {
+        let ended = self.thread.take().map(JoinHandle::join);
+        let source = match ended {
+            Some(Ok(Err(error))) => error,
+            Some(Ok(Ok(())) | Err(_)) | None => io::Error::other("the thread has ended"),
+        };
+        Error::setup_advice(
+            "move packets between the hosts",
+            source,
+            "a device of the emulated path may have been deleted; start the path again",
+        )
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        self.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            // Its failure was told, or nobody asked.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One direction of one link, with its ports.
+struct Way {
+    link: usize,
+    direction: Direction,
+    lane: Lane,
+    from: Arc<dyn Port>,
+    to: Arc<dyn Port>,
+    /// What the device had lost when this began.
+    missed: u64,
+    /// Since when a frame has been there that woke the thread.
+    since: Option<Nanos>,
+}
+
+/// `CLOCK_MONOTONIC` since a beginning.
+#[derive(Clone, Copy)]
+struct Since(Nanos);
+
+impl Clock for Since {
+    #[inline]
+    fn now(&self) -> Nanos {
+        Monotonic.now() - self.0
+    }
+}
+
+impl Way {
+    /// Releases what is due and reads what is there; whether there was anything.
+    fn turn(&mut self, clock: Since) -> io::Result<bool> {
+        let (mut busy, mut now) = (false, Nanos::ZERO);
+        if let Some(since) = self.since.take()
+            && let Some(len) = self.from.read(self.lane.landing())?
+        {
+            busy = true;
+            self.lane.arrive(since, len);
+        }
+        for _ in 0..RELEASES {
+            now = clock.now();
+            if self.lane.release(now, &clock, &*self.to)? == 0 {
+                break;
+            }
+            busy = true;
+        }
+        for _ in 0..FRAMES {
+            let Some(len) = self.from.read(self.lane.landing())? else { break };
+            busy = true;
+            // It was there before the call that read it.
+            self.lane.arrive(now, len);
+            now = clock.now();
+            if self.lane.next().is_some_and(|due| due <= now) {
+                break;
+            }
+        }
+        Ok(busy)
+    }
+
+    fn begin(&mut self, seed: u64) -> io::Result<Result<()>> {
+        for _ in 0..STALE {
+            if self.from.read(self.lane.landing())?.is_none() {
+                break;
+            }
+        }
+        self.missed = self.from.drops();
+        Ok(self.lane.begin(Place { seed, link: self.link as u16, direction: self.direction }))
+    }
+
+    fn figures(&self) -> WayFigures {
+        let mut figures = self.lane.figures();
+        figures.device_drops += self.from.drops().saturating_sub(self.missed);
+        figures
+    }
+}
+
+/// One thread, from inside.
+struct Worker {
+    ways: Vec<Way>,
+    orders: Receiver<Order>,
+    bell: Arc<Bell>,
+    wait: WaitMode,
+    /// How long it takes to wake up, at least.
+    lag: Nanos,
+    origin: Nanos,
+}
+
+impl Worker {
+    /// Moves packets until the other end of its orders is gone, or a port fails.
+    fn run(mut self) -> io::Result<()> {
+        go_first();
+        let ports: Vec<Arc<dyn Port>> = self.ways.iter().map(|way| Arc::clone(&way.from)).collect();
+        let fds = ports.iter().map(|port| -> BorrowedFd<'_> { port.fd() });
+        let mut sleeper = Sleeper::new(&self.bell, fds);
+        let mut last = Nanos::ZERO;
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => {
+                    self.carry_out(order)?;
+                    // On the clock of before, if it was a beginning.
+                    last = Nanos::ZERO;
+                }
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return Ok(()),
+            }
+            let clock = Since(self.origin);
+            let mut busy = false;
+            for way in &mut self.ways {
+                busy |= way.turn(clock)?;
+            }
+            let now = clock.now();
+            if busy {
+                last = now;
+                continue;
+            }
+            let due = self.ways.iter().filter_map(|way| way.lane.next()).min();
+            match plan(now, due, self.wait) {
+                Plan::Due => {}
+                Plan::ClockOnly => while due.is_some_and(|due| clock.now() < due) {},
+                Plan::Sleep(to) if now - last >= LINGER => self.sleep(&mut sleeper, now, to)?,
+                Plan::Sleep(_) | Plan::Poll if self.wait == WaitMode::Hybrid => {
+                    std::thread::yield_now()
+                }
+                Plan::Sleep(_) | Plan::Poll => {}
+            }
+        }
+    }
+
+    /// Sleeps from `now` on, at most until `to`.
+    fn sleep(&mut self, sleeper: &mut Sleeper, now: Nanos, to: Nanos) -> io::Result<()> {
+        if sleeper.sleep(&self.bell, to - now)? == Woken::Port {
+            let woken = Since(self.origin).now();
+            for (at, way) in self.ways.iter_mut().enumerate() {
+                // What woke this thread came before it woke up, and after it fell asleep.
+                way.since = sleeper.has_frame(at).then(|| (woken - self.lag).max(now));
+                // A frame may be left to read even so; a port with nothing but an error would wake
+                // this thread for ever.
+                let clock = Since(self.origin);
+                if sleeper.has_failed(at) && !way.turn(clock)? {
+                    return Err(io::Error::other(
+                        "a device reported an error and had no more frames",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, order: Order) -> io::Result<()> {
+        // Who gave the order may have gone meanwhile.
+        match order {
+            Order::Begin { seed, origin, done } => {
+                self.origin = origin;
+                for way in &mut self.ways {
+                    let begun = way.begin(seed)?;
+                    let _ = done.send(begun);
+                }
+            }
+            Order::Tell { done } => {
+                let told = self.ways.iter().map(|way| (way.link, way.direction, way.figures()));
+                let _ = done.send(told.collect());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+    use std::os::fd::AsFd;
+    use std::os::fd::OwnedFd;
+    use std::os::fd::{AsRawFd, FromRawFd};
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    use super::*;
+    use crate::emulated::testing::datagrams;
+    use crate::network::{Link, Rate};
+    use crate::trace::{Content, Step, Trace};
+
+    /// One end of a pair of sockets that keep messages apart; the other is a host's device.
+    struct Wire {
+        socket: Socket,
+        failure: Arc<AtomicI32>,
+    }
+
+    struct Socket(OwnedFd);
+
+    impl Socket {
+        /// Two that are connected, and give up after a minute.
+        fn pair() -> [Socket; 2] {
+            let mut fds = [0; 2];
+            // SAFETY: the pointer is to two descriptors.
+            let done = unsafe {
+                libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, fds.as_mut_ptr())
+            };
+            assert_eq!(done, 0);
+            // SAFETY: the descriptors are fresh and owned by nobody else.
+            fds.map(|fd| Socket(unsafe { OwnedFd::from_raw_fd(fd) }))
+        }
+
+        fn send(&self, bytes: &[u8]) -> io::Result<()> {
+            // SAFETY: the pointer and length are those of a live slice.
+            let done = unsafe {
+                libc::send(
+                    self.0.as_raw_fd(),
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        }
+
+        fn receive(&self, room: &mut [u8], flags: i32) -> io::Result<usize> {
+            // SAFETY: the pointer and length are those of a live slice.
+            let got = unsafe {
+                libc::recv(self.0.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), flags)
+            };
+            usize::try_from(got).map_err(|_| io::Error::last_os_error())
+        }
+    }
+
+    impl Port for Wire {
+        fn fd(&self) -> BorrowedFd<'_> {
+            self.socket.0.as_fd()
+        }
+
+        fn read(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+            let failure = self.failure.load(Ordering::Relaxed);
+            if failure != 0 {
+                return Err(io::Error::from_raw_os_error(failure));
+            }
+            match self.socket.receive(room, libc::MSG_DONTWAIT) {
+                // The end of the stream: the host is gone.
+                Ok(0) => Ok(None),
+                Ok(len) => Ok(Some(len)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                Err(e) => Err(e),
+            }
+        }
+
+        fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+            let frame: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+            self.socket.send(&frame)
+        }
+
+        fn drops(&self) -> u64 {
+            7
+        }
+    }
+
+    struct Hosts {
+        forwarder: Forwarder,
+        near: Socket,
+        far: Socket,
+        failure: Arc<AtomicI32>,
+    }
+
+    fn network(model: Impairments, wait: WaitMode) -> Network {
+        let links = vec![Link { up: model.clone(), down: model }];
+        Network { links, seed: None, backend: None, wait, grouping: None, mtu: 1_500 }
+    }
+
+    fn hosts(delay: Nanos, wait: WaitMode) -> Hosts {
+        let failure = Arc::new(AtomicI32::new(0));
+        let ([near, a], [far, b]) = (Socket::pair(), Socket::pair());
+        let wire =
+            |socket| -> Box<dyn Port> { Box::new(Wire { socket, failure: Arc::clone(&failure) }) };
+        let network = network(Impairments { delay, ..Impairments::default() }, wait);
+        let forwarder = Forwarder::start(&network, vec![[wire(a), wire(b)]]).unwrap();
+        Hosts { forwarder, near, far, failure }
+    }
+
+    #[test]
+    fn frames_cross_both_ways_no_earlier_than_the_delay() {
+        let mut room = vec![0; 70_000];
+        for wait in [WaitMode::Hybrid, WaitMode::Spin] {
+            let delay = Nanos::from_millis(2);
+            let mut hosts = hosts(delay, wait);
+            hosts.forwarder.begin(1).unwrap();
+            let frame = datagrams(30, 1_000, 10);
+            for (from, to) in [(&hosts.near, &hosts.far), (&hosts.far, &hosts.near)] {
+                let sent = Monotonic.now();
+                for _ in 0..3 {
+                    from.send(&frame).unwrap();
+                }
+                for _ in 0..3 {
+                    let len = to.receive(&mut room, 0).unwrap();
+                    assert!(room[..len] == frame);
+                    assert!(Monotonic.now() - sent >= delay);
+                }
+            }
+            let figures = hosts.forwarder.end().unwrap();
+            for way in [&figures.links[0].up, &figures.links[0].down] {
+                let fates = &way.fates;
+                assert_eq!((fates.arrived, fates.delivered, fates.waiting), (90, 90, 0));
+                assert_eq!((way.writes, way.device_drops), (3, 0));
+                assert_eq!(way.lateness_ns.as_ref().unwrap().n, 3);
+            }
+            hosts.forwarder.begin(2).unwrap();
+            assert_eq!(hosts.forwarder.end().unwrap().links[0].up.fates.arrived, 0);
+        }
+    }
+
+    #[test]
+    fn a_beginning_throws_away_what_is_under_way() {
+        let mut hosts = hosts(Nanos::from_secs(3_600), WaitMode::Hybrid);
+        hosts.forwarder.begin(1).unwrap();
+        hosts.near.send(&datagrams(3, 100, 100)).unwrap();
+        while hosts.forwarder.end().unwrap().links[0].up.fates.waiting != 3 {}
+        hosts.forwarder.begin(1).unwrap();
+        let fates = hosts.forwarder.end().unwrap().links[0].up.fates;
+        assert_eq!((fates.arrived, fates.waiting), (0, 0));
+    }
+
+    #[test]
+    fn a_device_that_fails_is_reported_and_so_is_one_that_ends() {
+        let mut first = hosts(Nanos::ZERO, WaitMode::Hybrid);
+        first.failure.store(libc::EBADFD, Ordering::Relaxed);
+        first.near.send(b"x").unwrap();
+        let said = first.forwarder.begin(1).unwrap_err().to_string();
+        assert!(said.contains("move packets") && said.contains("deleted"), "{said}");
+        assert!(first.forwarder.end().is_err());
+
+        let Hosts { mut forwarder, near, far, .. } = hosts(Nanos::ZERO, WaitMode::Hybrid);
+        drop((near, far));
+        // It sleeps until it notices, and answers as long as it has not.
+        while forwarder.end().is_ok() {}
+    }
+
+    #[test]
+    fn as_many_pairs_of_ports_as_links() {
+        let network = network(Impairments::default(), WaitMode::Hybrid);
+        let refused = Forwarder::start(&network, Vec::new()).err().unwrap();
+        assert!(refused.to_string().contains("1 links need as many pairs of ports: 0"));
+    }
+
+    #[test]
+    fn packets_go_one_by_one_unless_the_rate_is_high() {
+        let step = |rate| Step { from: Nanos::ZERO, rate: BitRate(rate), delay: None, loss: None };
+        let trace = |rate| {
+            let content = Content::Steps(vec![step(1), step(rate)]);
+            let (file, sha256) = (String::new(), String::new());
+            Rate::Trace(Arc::new(Trace { file, sha256, length: Nanos::from_secs(1), content }))
+        };
+        for (rate, wanted) in [
+            (Rate::Unlimited, Grouping::Strict),
+            (Rate::Fixed(BitRate(2_000_000_000)), Grouping::Strict),
+            (Rate::Fixed(BitRate(2_000_000_001)), Grouping::Aggregate),
+            (trace(1_000), Grouping::Strict),
+            (trace(3_000_000_000), Grouping::Aggregate),
+        ] {
+            let model = Impairments { rate, ..Impairments::default() };
+            let mut network = network(model, WaitMode::Hybrid);
+            assert_eq!(grouping_for(&network), wanted);
+            network.grouping = Some(Grouping::Strict);
+            assert_eq!(grouping_for(&network), Grouping::Strict);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! How long a thread that sleeps takes to wake up. A frame has lain that long in its device when a
+//! sleeping thread reads it, and no device says when it came: this is what is known of its arrival.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::wait::{Bell, Sleeper, go_first};
+use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::cpu::{allowed_cpus, pin};
+
+/// Times that it is woken.
+const ROUNDS: usize = 64;
+
+/// How long it sleeps before, so that its CPU is as idle as between packets.
+const PAUSE: Duration = Duration::from_micros(700);
+
+/// More than this is no wake-up but a busy machine, and is not made up for.
+const MOST: Nanos = Nanos::from_micros(50);
+
+/// The least time that a thread on `cpu` takes from the moment another CPU wakes it to its next
+/// instruction, of 64 times; zero where there is no other CPU. The least and not the median, so that
+/// a packet whose arrival is dated back by this much is dated back no further than it has waited.
+pub(super) fn least_wake_up(cpu: usize) -> Nanos {
+    let other = allowed_cpus().into_iter().find(|other| *other != cpu);
+    other.and_then(|other| measure(cpu, other)).unwrap_or(Nanos::ZERO)
+}
+
+/// `None` where a thread cannot be made or held on its CPU.
+fn measure(cpu: usize, other: usize) -> Option<Nanos> {
+    let bell = Arc::new(Bell::new().ok()?);
+    let rung = Arc::new(AtomicU64::new(0));
+    let (woken, times) = mpsc::channel();
+    let sleeper = {
+        let (bell, rung) = (Arc::clone(&bell), Arc::clone(&rung));
+        move || {
+            go_first();
+            pin(cpu).ok()?;
+            let mut sleeper = Sleeper::new(&bell, []);
+            for _ in 0..ROUNDS {
+                while rung.load(Ordering::Acquire) == 0 {
+                    sleeper.sleep(&bell, Nanos::from_secs(1)).ok()?;
+                }
+                let now = Monotonic.now();
+                let at = Nanos(rung.swap(0, Ordering::AcqRel));
+                woken.send(now - at).ok()?;
+            }
+            Some(())
+        }
+    };
+    let ringer = move || {
+        pin(other).ok()?;
+        let mut least = MOST;
+        for _ in 0..ROUNDS {
+            std::thread::sleep(PAUSE);
+            rung.store(Monotonic.now().0, Ordering::Release);
+            bell.ring();
+            least = least.min(times.recv().ok()?);
+        }
+        Some(least)
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new;
+        let ringing = thread().spawn_scoped(scope, ringer).ok()?;
+        // Without a sleeper the ringer hears nothing, and ends.
+        let _sleeping = thread().spawn_scoped(scope, sleeper).ok()?;
+        ringing.join().ok().flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_up_takes_some_time_but_is_never_made_up_for_without_bounds() {
+        let cpus = allowed_cpus();
+        let least = least_wake_up(cpus[0]);
+        assert!(least <= MOST);
+        assert_eq!(least == Nanos::ZERO, cpus.len() == 1);
+        assert_eq!(least_wake_up(1 << 40), Nanos::ZERO, "no such CPU");
+    }
+}

@@ -1,0 +1,253 @@
+//! Sockets of another host. A socket stays in the network namespace in which it was made, so a child
+//! that lives for a few system calls makes some there and hands them over; everything else is done in
+//! this process, by threads that are in no namespace but their own.
+
+use std::io;
+use std::mem::{size_of, size_of_val};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use socket2::{Domain, Protocol, SockAddr, Type};
+
+use super::hosts::Entry;
+use super::namespace;
+
+/// The most sockets that are made at once.
+pub const MOST: usize = 16;
+
+/// A socket that is wanted (socket(2), bind(2)).
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    domain: Domain,
+    kind: Type,
+    protocol: Option<Protocol>,
+    at: Option<SockAddr>,
+}
+
+impl Wanted {
+    /// A socket that is bound to nothing yet.
+    pub fn new(domain: Domain, kind: Type, protocol: Option<Protocol>) -> Wanted {
+        Wanted { domain, kind, protocol, at: None }
+    }
+
+    /// A datagram or stream socket bound to `address`, with whose port the host's own rights count: one
+    /// below 1024 is allowed. A port of streams may be used again at once (`SO_REUSEADDR`), as a
+    /// `TcpListener`'s.
+    pub fn at(kind: Type, address: SocketAddr) -> Wanted {
+        let domain = Domain::for_address(address);
+        Wanted { at: Some(address.into()), ..Wanted::new(domain, kind, None) }
+    }
+
+    /// Makes it where the calling thread is. Allocates nothing and takes no lock; the socket is not
+    /// inherited by programs.
+    fn open(&self) -> Result<RawFd, i32> {
+        let (domain, kind) = (libc::c_int::from(self.domain), libc::c_int::from(self.kind));
+        let protocol = self.protocol.map_or(0, libc::c_int::from);
+        let done = |code: libc::c_int| if code < 0 { Err(errno()) } else { Ok(code) };
+        // SAFETY: the calls take integers, and pointers to values that live through them.
+        unsafe {
+            let fd = done(libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol))?;
+            let Some(at) = &self.at else { return Ok(fd) };
+            if kind == libc::SOCK_STREAM {
+                let (yes, name) = (1 as libc::c_int, libc::SO_REUSEADDR);
+                let (place, size) = ((&raw const yes).cast(), size_of_val(&yes));
+                done(libc::setsockopt(fd, libc::SOL_SOCKET, name, place, size as _))?;
+            }
+            done(libc::bind(fd, at.as_ptr().cast(), at.len()))?;
+            Ok(fd)
+        }
+    }
+}
+
+/// The sockets that are wanted, at most [`MOST`], made in this namespace.
+///
+/// # Errors
+/// What socket(2) and bind(2) say.
+pub fn here(wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
+    let open = |wanted: &Wanted| wanted.open().map_err(io::Error::from_raw_os_error);
+    // SAFETY: the descriptor is fresh and owned by nobody else.
+    wanted.iter().map(|wanted| open(wanted).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })).collect()
+}
+
+/// The sockets that are wanted, at most [`MOST`], made at a host.
+///
+/// # Errors
+/// Where this process may not enter it; what socket(2) and bind(2) say.
+pub fn behind(host: &Entry<'_>, wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
+    if wanted.len() > MOST {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut fds = [-1; MOST];
+    let mut parcel = Parcel::new();
+    let (user, net) = host.raw();
+    // SAFETY: the child makes system calls on integers and on memory that is there already, and
+    // leaves with _exit; it allocates nothing and takes no lock.
+    let child = unsafe { libc::fork() };
+    match child {
+        ..0 => return Err(io::Error::last_os_error()),
+        0 => {
+            let to = theirs.as_raw_fd();
+            let code = deliver(user, net, wanted, &mut fds, |fds| parcel.send(to, fds));
+            // SAFETY: ends this process, which is the child.
+            unsafe { libc::_exit(code) }
+        }
+        _ => {}
+    }
+    drop(theirs);
+    let got = parcel.receive(ours.as_raw_fd());
+    let mut status = 0;
+    // SAFETY: `status` is a live integer, and the child is ours to wait for.
+    while unsafe { libc::waitpid(child, &mut status, 0) } < 0 && errno() == libc::EINTR {}
+    if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) != 0 {
+        return Err(io::Error::from_raw_os_error(libc::WEXITSTATUS(status)));
+    }
+    let got = got?;
+    if got.len() == wanted.len() { Ok(got) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// What the child does: enters, opens, sends. Answers 0 or the number of the error.
+fn deliver(
+    user: Option<RawFd>,
+    net: RawFd,
+    wanted: &[Wanted],
+    fds: &mut [RawFd; MOST],
+    send: impl FnOnce(&[RawFd]) -> i32,
+) -> i32 {
+    if let Err(refused) = namespace::enter(user, net) {
+        return refused.raw_os_error().unwrap_or(libc::EPERM);
+    }
+    for (fd, wanted) in fds.iter_mut().zip(wanted) {
+        match wanted.open() {
+            Ok(open) => *fd = open,
+            Err(number) => return number,
+        }
+    }
+    let made = fds.len().min(wanted.len());
+    if send(fds.get(..made).unwrap_or_default()) < 0 { errno() } else { 0 }
+}
+
+fn errno() -> i32 {
+    // SAFETY: it points to this thread's own number.
+    unsafe { *libc::__errno_location() }
+}
+
+/// One message with descriptors (`SCM_RIGHTS`, unix(7)).
+struct Parcel {
+    control: [u64; 32],
+}
+
+impl Parcel {
+    fn new() -> Parcel {
+        Parcel { control: [0; 32] }
+    }
+
+    /// One sendmsg(2); allocates nothing.
+    fn send(&mut self, to: i32, fds: &[i32]) -> i32 {
+        let mut byte = 0_u8;
+        let mut iovec = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        let bytes = size_of_val(fds);
+        let header = self.header(&mut iovec, bytes);
+        // SAFETY: the control buffer is aligned, and has room for 16 descriptors and the header.
+        unsafe {
+            let cmsg = libc::CMSG_FIRSTHDR(&header);
+            (*cmsg).cmsg_level = libc::SOL_SOCKET;
+            (*cmsg).cmsg_type = libc::SCM_RIGHTS;
+            (*cmsg).cmsg_len = libc::CMSG_LEN(bytes as u32) as _;
+            let data = libc::CMSG_DATA(cmsg).cast::<i32>();
+            for (at, fd) in fds.iter().enumerate() {
+                data.add(at).write_unaligned(*fd);
+            }
+            libc::sendmsg(to, &header, libc::MSG_NOSIGNAL) as i32
+        }
+    }
+
+    /// One recvmsg(2), which waits; no descriptor where the other end is gone.
+    fn receive(&mut self, from: i32) -> io::Result<Vec<OwnedFd>> {
+        let mut byte = 0_u8;
+        let mut iovec = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        let mut header = self.header(&mut iovec, size_of::<i32>() * MOST);
+        let mut fds = Vec::new();
+        // SAFETY: the header describes live memory; what comes is read as the kernel's own lengths
+        // say, and each descriptor is fresh and owned by nobody else.
+        unsafe {
+            if libc::recvmsg(from, &mut header, libc::MSG_CMSG_CLOEXEC) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let cmsg = libc::CMSG_FIRSTHDR(&header);
+            if let Some(message) = cmsg.as_ref()
+                && message.cmsg_type == libc::SCM_RIGHTS
+            {
+                #[allow(clippy::unnecessary_cast, reason = "it has 32 bits with musl")]
+                let len = message.cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                let data = libc::CMSG_DATA(cmsg).cast::<i32>();
+                for at in 0..len / size_of::<i32>() {
+                    fds.push(OwnedFd::from_raw_fd(data.add(at).read_unaligned()));
+                }
+            }
+        }
+        Ok(fds)
+    }
+
+    fn header(&mut self, iovec: &mut libc::iovec, bytes: usize) -> libc::msghdr {
+        // SAFETY: an all-zero msghdr is valid.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = iovec;
+        header.msg_iovlen = 1;
+        header.msg_control = self.control.as_mut_ptr().cast();
+        // SAFETY: a computation on integers.
+        header.msg_controllen = unsafe { libc::CMSG_SPACE(bytes as u32) } as _;
+        header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+    use std::os::fd::AsFd;
+
+    use socket2::Socket;
+
+    use super::*;
+
+    fn streams() -> [Wanted; 2] {
+        [0, 0].map(|port| Wanted::at(Type::STREAM, SocketAddr::from(([127, 0, 0, 1], port))))
+    }
+
+    fn talk(made: Vec<OwnedFd>) {
+        let mut made = made.into_iter().map(Socket::from);
+        let (a, b) = (made.next().unwrap(), made.next().unwrap());
+        b.listen(1).unwrap();
+        a.connect(&b.local_addr().unwrap()).unwrap();
+        assert!(TcpStream::from(a).peer_addr().is_ok());
+    }
+
+    #[test]
+    fn sockets_of_this_host_talk() {
+        talk(here(&streams()).unwrap());
+    }
+
+    #[test]
+    fn a_child_makes_sockets_where_the_entry_leads() {
+        // This namespace itself: entering it is allowed to root only, and refused otherwise.
+        let net = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
+        match behind(&Entry::new(None, net.as_fd()), &streams()) {
+            Ok(made) => talk(made),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
+        }
+        // Nor does something that is no namespace lead anywhere.
+        let file = std::fs::File::open("/proc/self/status").unwrap();
+        let entry = Entry::new(None, file.as_fd());
+        assert_eq!(behind(&entry, &streams()).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        let many = vec![streams()[0].clone(); MOST + 1];
+        assert!(behind(&entry, &many).is_err());
+    }
+
+    #[test]
+    fn an_address_that_is_not_there_is_an_error() {
+        let nowhere = Wanted::at(Type::DGRAM, SocketAddr::from(([198, 51, 100, 1], 9)));
+        let error = here(&[nowhere]).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL));
+    }
+}

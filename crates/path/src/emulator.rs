@@ -1,0 +1,302 @@
+//! The process that emulates a network: it builds the hosts, moves the packets between them, and takes
+//! all of it along when it ends, however that happens, since nothing else holds what it made but
+//! descriptors of its parent.
+//!
+//! It is this program again, which a constructor takes over before `main`, and control with it is framed JSON.
+//!
+//! ```text
+//! parent                                    emulator
+//!  | Build ---------------------------------->| namespaces, devices, threads
+//!  |<------------------- Built, and the namespaces' descriptors
+//!  | Begin ---------------------------------->| empty channels, counters at zero
+//!  |<----------------------------------- Begun
+//!  | End ------------------------------------>|
+//!  |<----------------------------- Figures(…)
+//! ```
+//! `Fault` is an answer to each of them. The end of control ends the process.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deadheat_base::process::Helper;
+use deadheat_base::{descriptor, frame};
+use serde::{Deserialize, Serialize};
+
+use crate::Family;
+use crate::emulated::hosts::Namespaces;
+use crate::emulated::namespace;
+use crate::ends::Side;
+use crate::error::{Error, Fault, FaultKind, Result};
+use crate::figures::PathFigures;
+use crate::gate::IdlePing;
+use crate::network::{Backend, Grouping};
+use crate::time::Nanos;
+use crate::units::BitRate;
+
+mod before_main;
+mod child;
+mod host;
+
+pub use host::Host;
+
+/// How long an answer may take; a thousand devices are made in less.
+const PATIENCE: Nanos = Nanos::from_secs(30);
+
+/// What the emulator is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ToEmulator {
+    /// Build this.
+    Build {
+        /// The path as typed.
+        path: String,
+    },
+    /// Start anew: nothing under way, time zero, this seed.
+    Begin {
+        /// Where the path has none of its own.
+        seed: u64,
+    },
+    /// What happened since?
+    End,
+}
+
+/// What it answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FromEmulator {
+    Built(Box<Built>),
+    Begun,
+    Figures(Box<PathFigures>),
+    Fault(Fault),
+}
+
+/// What was built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Built {
+    /// What the devices are.
+    pub backend: Backend,
+    /// Why these.
+    pub why: String,
+    /// With which rights.
+    pub rights: Rights,
+    /// The near host's addresses, link by link: IPv4 and, where there is IPv6, IPv6.
+    pub near: Vec<IpAddr>,
+    /// The far host's.
+    pub far: Vec<IpAddr>,
+    /// How close departures are joined.
+    pub grouping: Grouping,
+    /// The largest IP packet of each link, in bytes.
+    pub mtu: u16,
+    /// By link, the time of a ping while nothing else is on its way.
+    pub pings: Vec<IdlePing>,
+    /// By link, the rates of the near and the far host's network cards.
+    pub nics: Vec<[Option<BitRate>; 2]>,
+    /// The path's own seed, where it has one.
+    pub seed: Option<u64>,
+    /// What could not be set up as it should be, in words.
+    pub notes: Vec<String>,
+}
+
+/// What the hosts were built with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rights {
+    /// This user may make network namespaces.
+    Own,
+    /// Those of root in a user namespace of its own.
+    UserNamespace,
+}
+
+impl Built {
+    /// A host's address of this family on its first link; IPv4 where any will do.
+    pub fn address(&self, side: Side, family: Family) -> Option<IpAddr> {
+        self.addresses(side, family).next()
+    }
+
+    /// A host's addresses on one link, from 0; none where there is no such link.
+    pub fn of_link(&self, side: Side, link: usize) -> &[IpAddr] {
+        let all = self.of_side(side);
+        all.chunks((all.len() / self.pings.len().max(1)).max(1)).nth(link).unwrap_or_default()
+    }
+
+    fn of_side(&self, side: Side) -> &[IpAddr] {
+        match side {
+            Side::Near => &self.near,
+            Side::Far => &self.far,
+        }
+    }
+
+    /// A host's addresses of this family, link by link.
+    pub fn addresses(&self, side: Side, family: Family) -> impl Iterator<Item = IpAddr> {
+        self.of_side(side).iter().copied().filter(move |address| match family {
+            Family::V6 => address.is_ipv6(),
+            Family::Any | Family::V4 => address.is_ipv4(),
+        })
+    }
+}
+
+/// An emulated network, seen from the process that asked for it. Dropping it takes the network down.
+///
+/// All threads may use it at once, and it may be kept for as long as anything has use for it.
+#[derive(Debug)]
+pub struct Emulator {
+    process: Mutex<Helper>,
+    built: Built,
+    namespaces: Namespaces,
+}
+
+impl Emulator {
+    /// Builds a network from its description as typed, `delay=25ms,loss=1%`, and begins with it. `seed`
+    /// decides all that is left to chance, unless the description has one of its own.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the description makes no sense; otherwise what this host lacks, and how
+    /// to get it ([`Emulator::possible`] says so without building anything).
+    pub fn with_seed(path: &str, seed: u64) -> Result<Emulator> {
+        let emulator = Emulator::start(path)?;
+        emulator.begin(seed)?;
+        Ok(emulator)
+    }
+
+    /// Builds a network, to be used from [`Emulator::begin`] on.
+    ///
+    /// # Errors
+    /// As of [`Emulator::with_seed`].
+    pub fn start(path: &str) -> Result<Emulator> {
+        let process = before_main::start()?;
+        let timeout = process.control().set_read_timeout(Some(Duration::from_nanos(PATIENCE.0)));
+        timeout.map_err(|e| Error::setup("set a timeout", e))?;
+        let FromEmulator::Built(built) = ask(&process, &ToEmulator::Build { path: path.into() })?
+        else {
+            return Err(confused());
+        };
+        let namespaces = take_namespaces(&process, built.rights)?;
+        Ok(Emulator { process: Mutex::new(process), built: *built, namespaces })
+    }
+
+    /// Whether this host lets this user make the namespaces that a network is built of.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] saying what forbids it, and what allows it.
+    pub fn possible() -> Result<()> {
+        namespace::try_out()
+    }
+
+    /// The near host, at which connections begin.
+    pub fn near(&self) -> Host<'_> {
+        Host::new(self, Side::Near)
+    }
+
+    /// The far host, at which servers listen.
+    pub fn far(&self) -> Host<'_> {
+        Host::new(self, Side::Far)
+    }
+
+    /// What was built.
+    pub fn built(&self) -> &Built {
+        &self.built
+    }
+
+    /// The namespaces of the two hosts.
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// Empties the path, and starts its time, its counters and its randomness anew; `seed` counts
+    /// where the path has none of its own.
+    ///
+    /// # Errors
+    /// Where a device failed, or the emulator is gone.
+    pub fn begin(&self, seed: u64) -> Result<()> {
+        match ask(&self.process(), &ToEmulator::Begin { seed })? {
+            FromEmulator::Begun => Ok(()),
+            _ => Err(confused()),
+        }
+    }
+
+    /// What the path did since [`Emulator::begin`].
+    ///
+    /// # Errors
+    /// As of [`Emulator::begin`].
+    pub fn end(&self) -> Result<PathFigures> {
+        match ask(&self.process(), &ToEmulator::End)? {
+            FromEmulator::Figures(figures) => Ok(*figures),
+            _ => Err(confused()),
+        }
+    }
+
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.process().id()
+    }
+
+    /// Whether it has ended, which it does not do by itself.
+    pub fn is_gone(&self) -> bool {
+        self.process().ended(Nanos::ZERO)
+    }
+
+    /// The process. A thread that panicked while it asked leaves nothing half done but an answer, and
+    /// whoever asks next says so.
+    fn process(&self) -> MutexGuard<'_, Helper> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn confused() -> Error {
+    Error::peer("the path's emulator", "it answered something else than it was asked")
+}
+
+/// Tells the emulator, and hears its answer.
+fn ask(process: &Helper, word: &ToEmulator) -> Result<FromEmulator> {
+    let gone = |e: io::Error| {
+        let words = process.last_words().map(|words| format!("; its last words: {words}"));
+        let what = format!("it is gone or stuck ({e}){}", words.unwrap_or_default());
+        Error::peer("the path's emulator", what)
+    };
+    frame::write(&mut process.control(), word).map_err(gone)?;
+    match frame::read(&mut process.control()).map_err(gone)? {
+        FromEmulator::Fault(fault) => Err(blamed(fault)),
+        answer => Ok(answer),
+    }
+}
+
+/// What went wrong in the emulator, as an error here: what this host lacks is no fault of a peer.
+fn blamed(fault: Fault) -> Error {
+    match fault.kind {
+        FaultKind::Usage => Error::Usage(fault.message),
+        FaultKind::Unsupported => Error::unsupported("the emulated path", fault.message),
+        _ => Error::peer("the emulated path", fault.message),
+    }
+}
+
+fn take_namespaces(process: &Helper, rights: Rights) -> Result<Namespaces> {
+    let failed = |e| Error::setup("take over the namespaces of a path", e);
+    let control = process.control();
+    let take = || -> Result<OwnedFd> {
+        let (_, fd) = descriptor::receive(control.as_fd(), &mut [0]).map_err(failed)?;
+        fd.ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))
+    };
+    let (near, far) = (take()?, take()?);
+    let user = match rights {
+        Rights::Own => None,
+        Rights::UserNamespace => Some(take()?),
+    };
+    Ok(Namespaces::from_parts(user, near, far))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_lacks_stays_apart_from_what_the_emulator_did() {
+        let lacking = blamed(Error::unsupported("backend=netem", "no sch_netem").to_fault());
+        assert!(matches!(lacking, Error::Unsupported { .. }), "{lacking:?}");
+        assert_eq!(lacking.to_string(), "the emulated path: backend=netem: no sch_netem");
+        let wrong = blamed(Error::peer("a thread", "ended").to_fault());
+        assert!(matches!(wrong, Error::Peer { .. }), "{wrong:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! How the emulator starts: as this program once more, and before its `main`.
+//!
+//! An ordinary user makes network namespaces in a user namespace, which only a process with one thread
+//! may enter, and a test has several. A fork(2) of such a process may do next to nothing until exec(2)
+//! (signal-safety(7)), so the program is executed again. A constructor (`.init_array`, System V ABI)
+//! then finds the word in its environment and becomes the emulator, before `main` or any thread; in all
+//! other cases it returns at once. Nothing has to be called in anybody's `main`.
+
+use std::ffi::CStr;
+use std::os::fd::FromRawFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deadheat_base::process::{Helper, itself};
+
+use crate::error::{Error, Result};
+
+/// Set to [`WORD`] in the emulator's environment.
+const VARIABLE: &CStr = c"DEADHEAT_EMULATOR";
+const WORD: &CStr = c"on descriptor 0";
+
+/// What `deadheat serve` and its clients know each other by is none of its business.
+const SECRET: &str = "DEADHEAT_SECRET";
+
+/// What the program's loader calls before `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = before_main;
+
+/// Whether it was called here, so that it will be in the emulator.
+static WAS_CALLED: AtomicBool = AtomicBool::new(false);
+
+/// Starts the process.
+///
+/// # Errors
+/// [`Error::Unsupported`] where the emulator could not come to life in it; [`Error::Setup`] where it
+/// cannot be started.
+pub(super) fn start() -> Result<Helper> {
+    if !WAS_CALLED.load(Ordering::Relaxed) || !is_in_program() {
+        return Err(Error::unsupported(
+            "an emulated network",
+            "its emulator is this program once more, taken over before `main`, and deadheat-path is not in the \
+             program itself but in a library that it loads; link it into the program",
+        ));
+    }
+    let mut command = Command::new(itself("the emulator of a network")?);
+    let text = |text: &CStr| text.to_string_lossy().into_owned();
+    command.arg0("deadheat-emulator").env(text(VARIABLE), text(WORD)).env_remove(SECRET);
+    Helper::start("an emulator", command)
+}
+
+extern "C" fn before_main() {
+    WAS_CALLED.store(true, Ordering::Relaxed);
+    if !is_asked_for() {
+        return;
+    }
+    // SAFETY: nothing else runs in this process yet; the string is NUL-terminated. A pipe that nobody
+    // reads any more is an error here and no end, as Rust's own runtime has it from `main` on.
+    unsafe {
+        libc::unsetenv(VARIABLE.as_ptr());
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+    // SAFETY: the parent put one end of a socket pair there, and nothing else owns it.
+    let control = unsafe { UnixStream::from_raw_fd(libc::STDIN_FILENO) };
+    let code = super::child::run(control);
+    // What the program would do on its way out is not for this process: it never began.
+    // SAFETY: ends this process.
+    unsafe { libc::_exit(code) }
+}
+
+/// Whether this process was started to be an emulator: by its environment, and by the socket that it
+/// has for it. A program with more rights than its user (setuid) takes no such orders.
+fn is_asked_for() -> bool {
+    // SAFETY: the calls take integers and NUL-terminated strings, write into live integers, and what
+    // getenv(3) answers is NUL-terminated or null; nothing changes the environment meanwhile.
+    unsafe {
+        let value = libc::getenv(VARIABLE.as_ptr());
+        if value.is_null() || CStr::from_ptr(value) != WORD {
+            return false;
+        }
+        let (mut domain, mut size) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_DOMAIN);
+        let place = (&raw mut domain).cast();
+        let found = libc::getsockopt(libc::STDIN_FILENO, level, name, place, &raw mut size);
+        libc::getauxval(libc::AT_SECURE) == 0 && found == 0 && domain == libc::AF_UNIX
+    }
+}
+
+/// Whether this code is part of the program, which will be executed again, and not of a library that it
+/// loaded: the first object that is reported is the program (dl_iterate_phdr(3)).
+fn is_in_program() -> bool {
+    unsafe extern "C" fn look(
+        object: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        found: *mut libc::c_void,
+    ) -> libc::c_int {
+        let at = before_main as *const () as usize;
+        // SAFETY: the loader hands over a live object with its headers, and `found` is the flag below.
+        unsafe {
+            let object = &*object;
+            let headers =
+                std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum));
+            let is_here = headers.iter().any(|header| {
+                let from = (object.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+                header.p_type == libc::PT_LOAD && at.wrapping_sub(from) < header.p_memsz as usize
+            });
+            found.cast::<bool>().write(is_here);
+        }
+        1
+    }
+    let mut found = false;
+    // SAFETY: `look` is called before this returns, with the flag that outlives it.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_a_program_that_has_the_constructor() {
+        assert!(WAS_CALLED.load(Ordering::Relaxed));
+        assert!(is_in_program());
+        assert!(!is_asked_for());
+    }
+}

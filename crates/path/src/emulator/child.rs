@@ -1,0 +1,145 @@
+//! The emulator's own side: what it does when it is asked.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use deadheat_base::process::ignore_interrupts;
+use deadheat_base::{descriptor, frame};
+
+use super::{Built, FromEmulator, Rights, ToEmulator};
+use crate::Path;
+use crate::emulated::card::Cards;
+use crate::emulated::forward::{Forwarder, grouping_for};
+use crate::emulated::hosts::Hosts;
+use crate::error::{Error, Result};
+use crate::figures::PathFigures;
+use crate::gate::IdlePing;
+use crate::netem;
+use crate::network::Network;
+
+/// Runs an emulator on its control channel until that ends; answers the process's exit code.
+pub(super) fn run(mut control: UnixStream) -> i32 {
+    leave_the_terminal();
+    ignore_interrupts();
+    let mut engine = None;
+    while let Ok(word) = frame::read::<ToEmulator>(&mut control) {
+        let answered = match answer(word, &mut engine, &control) {
+            Ok(Some(answer)) => frame::write(&mut control, &answer),
+            Ok(None) => Ok(()),
+            Err(error) => frame::write(&mut control, &FromEmulator::Fault(error.to_fault())),
+        };
+        if answered.is_err() {
+            return 1;
+        }
+    }
+    0
+}
+
+/// Does what was asked. `None` where the answer was given already.
+fn answer(
+    word: ToEmulator,
+    engine: &mut Option<(Engine, Network)>,
+    control: &UnixStream,
+) -> Result<Option<FromEmulator>> {
+    match (word, engine) {
+        (ToEmulator::Build { path }, engine @ None) => {
+            *engine = Some(build(&path, control)?);
+            Ok(None)
+        }
+        (ToEmulator::Begin { seed }, Some((engine, network))) => {
+            engine.begin(network.seed.unwrap_or(seed))?;
+            Ok(Some(FromEmulator::Begun))
+        }
+        (ToEmulator::End, Some((engine, _))) => {
+            Ok(Some(FromEmulator::Figures(Box::new(engine.end()?))))
+        }
+        _ => Err(Error::peer("control", "a path is built once, and first")),
+    }
+}
+
+/// What carries the packets, from the hosts' cards on.
+struct Engine {
+    cards: Cards,
+    mover: Mover,
+}
+
+/// What moves them.
+enum Mover {
+    /// This process.
+    Forwarder(Forwarder),
+    /// The kernel.
+    Netem(netem::Middle),
+}
+
+impl Engine {
+    fn begin(&mut self, seed: u64) -> Result<()> {
+        self.cards.begin()?;
+        match &mut self.mover {
+            Mover::Forwarder(forwarder) => forwarder.begin(seed),
+            Mover::Netem(middle) => middle.begin(seed),
+        }
+    }
+
+    fn end(&mut self) -> Result<PathFigures> {
+        let mut figures = match &mut self.mover {
+            Mover::Forwarder(forwarder) => forwarder.end()?,
+            Mover::Netem(middle) => middle.end()?,
+        };
+        self.cards.account(&mut figures)?;
+        Ok(figures)
+    }
+}
+
+fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
+    let network = emulated(path)?;
+    let hosts = Hosts::build(&network)?;
+    let mover = match hosts.kernel {
+        Some(middle) => Mover::Netem(middle),
+        None => Mover::Forwarder(Forwarder::start(&network, hosts.ports)?),
+    };
+    let (user, near, far) = hosts.namespaces.parts();
+    let built = Built {
+        backend: hosts.backend,
+        why: hosts.why,
+        rights: if user.is_some() { Rights::UserNamespace } else { Rights::Own },
+        near: hosts.near,
+        far: hosts.far,
+        grouping: grouping_for(&network),
+        mtu: network.mtu,
+        pings: network.links.iter().map(IdlePing::of).collect(),
+        nics: hosts.cards.rates(),
+        seed: network.seed,
+        notes: hosts.notes,
+    };
+    let failed = |e| Error::setup("hand over the namespaces of a path", e);
+    frame::write(&mut control, &FromEmulator::Built(Box::new(built))).map_err(failed)?;
+    for fd in [Some(near), Some(far), user].into_iter().flatten() {
+        descriptor::send(control.as_fd(), &[0], Some(fd)).map_err(failed)?;
+    }
+    Ok((Engine { cards: hosts.cards, mover }, network))
+}
+
+/// The network that was typed.
+fn emulated(typed: &str) -> Result<Network> {
+    let other = match Path::parse(typed)? {
+        Path::Emulated(network) => return Ok(network),
+        Path::Loopback => "the loopback interface is there already",
+        Path::Simulated(_) => "a simulated network has no hosts; without `sim:` it is built",
+    };
+    Err(Error::usage(format!(
+        "path `{typed}`: {other}, and what can be built is as in `delay=20ms`"
+    )))
+}
+
+/// What is typed at the terminal is for the parent and the commands it runs: Ctrl-C and Ctrl-Z go to
+/// the process group of the foreground, so the emulator makes one of its own. Signals that the parent
+/// holds back are not held back here.
+fn leave_the_terminal() {
+    // SAFETY: the calls take integers and a set that is made just before.
+    unsafe {
+        libc::setpgid(0, 0);
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}

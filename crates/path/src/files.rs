@@ -1,0 +1,79 @@
+//! Files that a path names: recordings, lists of packets, tables of offsets.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use super::trace::{Format, Mode, Trace};
+use crate::error::{Error, Result};
+
+/// The largest file that is read, in bytes.
+const LARGEST: u64 = 64 << 20;
+
+/// How the bytes of a named file are come by.
+pub type ReadFile<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>>;
+
+/// The bytes of a regular file of at most 64 MiB.
+///
+/// # Errors
+/// [`Error::Setup`] where it cannot be read; [`Error::Data`] where it is something else or larger.
+pub fn read(file: &str) -> Result<Vec<u8>> {
+    let failed = |source: io::Error| {
+        let advice = match source.kind() {
+            io::ErrorKind::NotFound => "no such file, from the directory that this program runs in",
+            _ => "",
+        };
+        Error::setup_advice(format!("read {file}"), source, advice)
+    };
+    // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
+    let about = std::fs::metadata(file).map_err(failed)?;
+    if !about.is_file() {
+        return Err(Error::data(file, "is not a regular file; give one that can be read again"));
+    }
+    let mut bytes = Vec::new();
+    File::open(file)
+        .and_then(|open| open.take(LARGEST + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(Error::data(file, "is larger than 64 MiB; cut it or thin it out"));
+    }
+    Ok(bytes)
+}
+
+/// The files of one path, each trace read once.
+pub(super) struct Files<'r> {
+    read: ReadFile<'r>,
+    traces: Vec<(Option<Mode>, Format, Arc<Trace>)>,
+}
+
+impl<'r> Files<'r> {
+    pub(super) fn new(read: ReadFile<'r>) -> Files<'r> {
+        Files { read, traces: Vec::new() }
+    }
+
+    /// A file as text.
+    pub(super) fn text(&mut self, file: &str) -> Result<String> {
+        String::from_utf8((self.read)(file)?)
+            .map_err(|_| Error::data(file, "is not text (UTF-8); give one with numbers in lines"))
+    }
+
+    /// A file as a trace, and how it is written.
+    pub(super) fn trace(&mut self, file: &str, mode: Option<Mode>) -> Result<(Arc<Trace>, Format)> {
+        let known = self.traces.iter().find(|(how, _, trace)| trace.file == file && *how == mode);
+        if let Some((_, format, trace)) = known {
+            return Ok((Arc::clone(trace), *format));
+        }
+        let bytes = (self.read)(file)?;
+        let trace = Arc::new(Trace::from_bytes(file, &bytes, mode)?);
+        let text = std::str::from_utf8(&bytes).unwrap_or_default();
+        let format = Format::of(content(text).next().map_or("", |(_, line)| line));
+        self.traces.push((mode, format, Arc::clone(&trace)));
+        Ok((trace, format))
+    }
+}
+
+/// The lines of a file that say something, with their numbers from 1: neither empty nor a comment.
+pub(super) fn content(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}

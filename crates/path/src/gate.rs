@@ -1,0 +1,487 @@
+//! The gate of an emulated path: whether it did, in one trial, what it was asked to do. A pure
+//! function of the model and of the path's own account. It is fixed before the first trial and knows
+//! no figure of any contender, so what it takes out of the sample is blind to the result.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ends::Direction;
+use crate::figures::{Fates, PathFigures, WayFigures};
+use crate::impair::expected::{self, least_offset};
+use crate::network::{Impairments, Link, Network, Rate};
+use crate::time::Nanos;
+use crate::trace::{Content, Trace};
+use crate::units::BitRate;
+
+/// How late the median release may be on any path: what a thread that sleeps and then watches the
+/// clock reaches on a virtual machine with two CPUs.
+const LATE_P50: Nanos = Nanos::from_micros(20);
+/// The same of the 99th percentile.
+const LATE_P99: Nanos = Nanos::from_micros(100);
+/// How late the median may be as a part of the path's own time scale: 1 %, a fifth of the usual
+/// margin. A median of round trips, or the round trip that a congestion control sees, moves by no more.
+const LATE_P50_PART: u64 = 100;
+/// The same of the 99th percentile: 5 %, the usual margin. A median feels nothing of it, and the tail of
+/// round trips moves by no more.
+const LATE_P99_PART: u64 = 20;
+
+/// How far the achieved rate may be from the one asked for, as a part of it: 0.1 %.
+const RATE_PART: u128 = 1_000;
+/// Full packets by which the account of a busy time may be off: one that was leaving at each end.
+const RATE_PACKETS: u128 = 2;
+
+/// The chance that a path which does what it was asked to do is taken for one that does not, for each
+/// direction of a link and trial.
+pub const LOSS_ERROR: f64 = 1e-4;
+
+/// How late releases may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatenessLimits {
+    /// The median, in nanoseconds.
+    pub p50_ns: u64,
+    /// The 99th percentile.
+    pub p99_ns: u64,
+}
+
+impl LatenessLimits {
+    /// Those of a path: absolute ones, or a share of its own time scale where that is more. A scale is
+    /// the longest delay of any direction, or the time that a full packet takes at the least rate.
+    pub fn of(network: &Network) -> LatenessLimits {
+        let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
+        let scale = ways.map(|way| time_scale(way, network.mtu)).max().unwrap_or_default();
+        LatenessLimits {
+            p50_ns: LATE_P50.0.max(scale.0 / LATE_P50_PART),
+            p99_ns: LATE_P99.0.max(scale.0 / LATE_P99_PART),
+        }
+    }
+}
+
+fn time_scale(way: &Impairments, mtu: u16) -> Nanos {
+    let packet = match &way.rate {
+        Rate::Fixed(BitRate(bps)) => {
+            let bits = 8 * (u64::from(mtu) + u64::from(way.overhead));
+            Nanos((bits * 1_000_000_000).div_ceil((*bps).max(1)))
+        }
+        // What a trace's slowest moment takes is no measure of the path: it may carry nothing for a while.
+        Rate::Unlimited | Rate::Trace(_) => Nanos::ZERO,
+    };
+    way.delay.max(packet)
+}
+
+/// Why a trial over `network` with this account does not count; `None` if it does.
+pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
+    if figures.links.len() != network.links.len() {
+        return Some(format!(
+            "the path accounted for {} links and has {}",
+            figures.links.len(),
+            network.links.len()
+        ));
+    }
+    let limits = LatenessLimits::of(network);
+    let links = || network.links.iter().zip(&figures.links).enumerate();
+    let ways = || {
+        links().flat_map(|(at, (link, had))| {
+            let name = |direction| WayName { link: at, of: network.links.len(), direction };
+            [
+                Way { name: name(Direction::Up), asked: &link.up, had: &had.up },
+                Way { name: name(Direction::Down), asked: &link.down, had: &had.down },
+            ]
+        })
+    };
+    let checks = [Way::account, Way::devices, Way::rate, Way::loss];
+    checks
+        .iter()
+        .find_map(|check| ways().find_map(|way| check(&way, network)))
+        .or_else(|| ways().find_map(|way| way.lateness(limits)))
+}
+
+/// One direction of one link, as asked and as it was.
+struct Way<'a> {
+    name: WayName,
+    asked: &'a Impairments,
+    had: &'a WayFigures,
+}
+
+/// `up`, or `up on link 2` where there are several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WayName {
+    /// The link, from 0.
+    pub link: usize,
+    /// Of how many.
+    pub of: usize,
+    /// Which way.
+    pub direction: Direction,
+}
+
+impl fmt::Display for WayName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.direction)?;
+        if self.of > 1 { write!(f, " on link {}", self.link + 1) } else { Ok(()) }
+    }
+}
+
+impl Way<'_> {
+    fn account(&self, _: &Network) -> Option<String> {
+        let Fates { arrived, duplicated, delivered, lost, full, early, waiting, .. } =
+            self.had.fates;
+        let sum = |parts: &[u64]| parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
+        let (came, went) =
+            (sum(&[arrived, duplicated]), sum(&[delivered, lost, full, early, waiting]));
+        (came != went).then(|| {
+            format!(
+                "the path's account does not close: {came} packets came in {}, copies included, and \
+                 it knows of {went}",
+                self.name
+            )
+        })
+    }
+
+    fn devices(&self, _: &Network) -> Option<String> {
+        (self.had.device_drops > 0).then(|| {
+            format!(
+                "the path lost {} packets {} outside its model, in devices and rings that were full, \
+                 where 0 may be; offer less than this host can move, or leave the path more CPU time",
+                self.had.device_drops, self.name
+            )
+        })
+    }
+
+    /// Bytes that left while packets waited, against what the rate allows in that time. The last packet
+    /// of each busy time may be counted in part.
+    fn rate(&self, network: &Network) -> Option<String> {
+        let Rate::Fixed(BitRate(asked)) = self.asked.rate else { return None };
+        let Fates { busy_ns, busy_bytes, .. } = self.had.fates;
+        let expected = u128::from(asked) * u128::from(busy_ns);
+        let had = 8_000_000_000 * u128::from(busy_bytes);
+        let packet = 8_000_000_000 * u128::from(u32::from(network.mtu) + self.asked.overhead);
+        let off = expected.abs_diff(had);
+        let room = expected / RATE_PART + RATE_PACKETS * packet;
+        (off > room && busy_ns > 0).then(|| {
+            let had = had / u128::from(busy_ns);
+            format!(
+                "the path carried {} {} while packets waited, where {} was asked for, within 0.1 %; \
+                 leave it more CPU time, or ask for a lower rate",
+                BitRate(u64::try_from(had).unwrap_or(u64::MAX)),
+                self.name,
+                BitRate(asked)
+            )
+        })
+    }
+
+    fn loss(&self, _: &Network) -> Option<String> {
+        let Fates { arrived, lost, .. } = self.had.fates;
+        let expected = expected::losses(self.asked, arrived, 1.0 - LOSS_ERROR)?;
+        (!expected.contains(&lost)).then(|| {
+            format!(
+                "the path's model lost {lost} of {arrived} packets {}, and {} to {} were to be expected \
+                 (at 99.99 %); report this, it is a fault of the emulator",
+                self.name,
+                expected.start(),
+                expected.end()
+            )
+        })
+    }
+
+    fn lateness(&self, limits: LatenessLimits) -> Option<String> {
+        let late = self.had.lateness_ns.as_ref()?;
+        let figures =
+            [("median", late.p50, limits.p50_ns), ("99th percentile", late.p99, limits.p99_ns)];
+        figures.into_iter().find_map(|(what, had, limit)| {
+            let had = had?.at_least_ns();
+            (had > limit).then(|| {
+                format!(
+                    "the path released packets {} too late: {what} {}, where at most {} may be; leave \
+                     the path's threads a CPU (--placement same-core, fewer programs), use wait=spin \
+                     on a host with more CPUs, or emulate a longer delay",
+                    self.name,
+                    Nanos(had),
+                    Nanos(limit)
+                )
+            })
+        })
+    }
+}
+
+/// The share of packets, or of time, that a loss model takes in the long run; `None` where it has
+/// none, as with a list or a trace of its own.
+pub fn asked_loss(way: &Impairments) -> Option<f64> {
+    match &way.rate {
+        Rate::Trace(trace) if trace_loses(trace) => None,
+        _ => expected::share(&way.loss),
+    }
+}
+
+fn trace_loses(trace: &Trace) -> bool {
+    match &trace.content {
+        Content::Steps(steps) => steps.iter().any(|step| step.loss.is_some()),
+        Content::Opportunities { .. } => false,
+    }
+}
+
+/// The least time there and back that the model allows, on the shorter of its links, without the time
+/// that packets take at a rate; `None` where jitter may take any part of the delay away.
+pub fn least_rtt(network: &Network) -> Option<Nanos> {
+    let link = |link: &Link| Some(least_delay(&link.up)? + least_delay(&link.down)?);
+    network.links.iter().map(link).collect::<Option<Vec<_>>>()?.into_iter().min()
+}
+
+fn least_delay(way: &Impairments) -> Option<Nanos> {
+    let delay = match &way.rate {
+        Rate::Trace(trace) => trace_delay(trace, way.delay),
+        Rate::Unlimited | Rate::Fixed(_) => way.delay,
+    };
+    match &way.jitter {
+        None => Some(delay),
+        Some(jitter) => {
+            least_offset(jitter).map(|offset| Nanos(delay.0.saturating_add_signed(offset)))
+        }
+    }
+}
+
+/// What ping(8) sends unless told otherwise, as an IPv4 packet.
+const PING: u64 = 84;
+
+/// The time that one ping takes there and back on a link that carries nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdlePing {
+    /// At least; absent where jitter may take any part of the delay away.
+    pub least: Option<Nanos>,
+    /// On average; absent where a trace decides.
+    pub mean: Option<Nanos>,
+}
+
+impl IdlePing {
+    /// On this link.
+    pub fn of(link: &Link) -> IdlePing {
+        let both = |way: fn(&Impairments) -> Option<Nanos>| Some(way(&link.up)? + way(&link.down)?);
+        IdlePing {
+            least: both(|way| Some(least_delay(way)? + serial(way))),
+            mean: both(mean_delay),
+        }
+    }
+}
+
+impl fmt::Display for IdlePing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.least, self.mean) {
+            (Some(least), Some(mean)) if least == mean => mean.fmt(f),
+            (Some(least), Some(mean)) => write!(f, "{mean} on average, {least} at least"),
+            (None, Some(mean)) => write!(f, "{mean} on average"),
+            (Some(least), None) => write!(f, "{least} at least"),
+            (None, None) => f.write_str("no fixed time"),
+        }
+    }
+}
+
+/// The mean of the jitter is 0.
+fn mean_delay(way: &Impairments) -> Option<Nanos> {
+    match way.rate {
+        Rate::Trace(_) => None,
+        Rate::Unlimited | Rate::Fixed(_) => Some(way.delay + serial(way)),
+    }
+}
+
+/// The time of a ping at the rate; of a trace, which may be idle at its fastest, none.
+fn serial(way: &Impairments) -> Nanos {
+    let bits = (PING + u64::from(way.overhead)) * 8;
+    match way.rate {
+        Rate::Fixed(rate) => Nanos((bits * 1_000_000_000).div_ceil(rate.0.max(1))),
+        Rate::Unlimited | Rate::Trace(_) => Nanos::ZERO,
+    }
+}
+
+fn trace_delay(trace: &Trace, otherwise: Nanos) -> Nanos {
+    match &trace.content {
+        Content::Steps(steps) => {
+            let delays = steps.iter().map(|step| step.delay.unwrap_or(otherwise));
+            delays.min().unwrap_or(otherwise)
+        }
+        Content::Opportunities { .. } => otherwise,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::LinkFigures;
+    use crate::figures::{Distribution, Quantile};
+    use crate::network::{GilbertElliott, Jitter, Loss, Order, Outages, Shape};
+    use crate::waiting::WaitMode;
+
+    fn network(way: Impairments) -> Network {
+        Network {
+            links: vec![Link { up: way.clone(), down: way }],
+            seed: None,
+            backend: None,
+            wait: WaitMode::Hybrid,
+            grouping: None,
+            mtu: 1500,
+        }
+    }
+
+    fn delay(ms: u64) -> Impairments {
+        Impairments { delay: Nanos::from_millis(ms), ..Impairments::default() }
+    }
+
+    /// A path that did all that it was asked to.
+    fn fine() -> PathFigures {
+        let fates = Fates { arrived: 1_000, delivered: 1_000, ..Fates::default() };
+        let way =
+            WayFigures { fates, lateness_ns: Some(late(2_000, 30_000)), ..Default::default() };
+        PathFigures { links: vec![LinkFigures { up: way.clone(), down: way }] }
+    }
+
+    fn late(p50: u64, p99: u64) -> Distribution {
+        let ns = |ns| Some(Quantile::Ns(ns));
+        Distribution { n: 1_000, p50: ns(p50), p99: ns(p99), ..Distribution::default() }
+    }
+
+    fn why(way: Impairments, change: impl FnOnce(&mut WayFigures)) -> Option<String> {
+        let mut figures = fine();
+        change(&mut figures.links[0].down);
+        why_invalid(&network(way), &figures)
+    }
+
+    #[test]
+    fn a_path_that_does_what_it_was_asked_passes() {
+        assert_eq!(why(delay(25), |_| ()), None);
+        assert_eq!(why(delay(0), |_| ()), None);
+    }
+
+    #[test]
+    fn limits_grow_with_the_time_scale_of_the_path() {
+        let limits = |way| LatenessLimits::of(&network(way));
+        assert_eq!(limits(delay(0)), LatenessLimits { p50_ns: 20_000, p99_ns: 100_000 });
+        assert_eq!(limits(delay(25)), LatenessLimits { p50_ns: 250_000, p99_ns: 1_250_000 });
+        // A packet of 1500 bytes takes 120 ms at 100 kbit/s.
+        let slow = Impairments { rate: Rate::Fixed(BitRate(100_000)), ..delay(1) };
+        assert_eq!(limits(slow), LatenessLimits { p50_ns: 1_200_000, p99_ns: 6_000_000 });
+    }
+
+    #[test]
+    fn late_releases_are_named_with_figure_limit_and_remedy() {
+        let said = why(delay(25), |way| way.lateness_ns = Some(late(2_000, 1_260_000))).unwrap();
+        assert!(
+            said.starts_with("the path released packets down too late: 99th percentile 1.26 ms"),
+            "{said}"
+        );
+        assert!(said.contains("at most 1.25 ms may be; leave the path's threads a CPU"), "{said}");
+        let said = why(delay(5), |way| way.lateness_ns = Some(late(50_500, 60_000))).unwrap();
+        assert!(said.contains("median 50.5 µs"), "{said}");
+        let few = Distribution { n: 9, p50: None, p99: None, ..late(0, 0) };
+        assert_eq!(why(delay(5), |way| way.lateness_ns = Some(few)), None);
+    }
+
+    #[test]
+    fn what_devices_lost_makes_a_trial_invalid_and_comes_before_lateness() {
+        let said = why(delay(5), |way| {
+            way.device_drops = 3;
+            way.lateness_ns = Some(late(1 << 30, 1 << 30));
+        });
+        assert!(said.unwrap().starts_with("the path lost 3 packets down outside its model"));
+    }
+
+    #[test]
+    fn an_account_that_does_not_close_is_no_account() {
+        let said = why(delay(5), |way| way.fates.delivered -= 1).unwrap();
+        assert!(said.contains("does not close: 1000 packets came in down"), "{said}");
+        let waiting = |way: &mut WayFigures| {
+            way.fates.delivered -= 1;
+            way.fates.waiting = 1;
+        };
+        assert_eq!(why(delay(5), waiting), None);
+        let none = why_invalid(&network(delay(5)), &PathFigures::default()).unwrap();
+        assert_eq!(none, "the path accounted for 0 links and has 1");
+    }
+
+    #[test]
+    fn the_rate_is_held_to_a_thousandth_and_a_packet_at_each_end() {
+        let rated = || Impairments { rate: Rate::Fixed(BitRate(20_000_000)), ..delay(5) };
+        let busy = |bytes, ns| {
+            move |way: &mut WayFigures| (way.fates.busy_bytes, way.fates.busy_ns) = (bytes, ns)
+        };
+        // One second: 2.5 MB.
+        assert_eq!(why(rated(), busy(2_500_000, 1_000_000_000)), None);
+        assert_eq!(why(rated(), busy(2_505_500, 1_000_000_000)), None);
+        let said = why(rated(), busy(2_505_501, 1_000_000_000)).unwrap();
+        assert!(said.contains("20.0 Mbit/s down while packets waited"), "{said}");
+        assert!(why(rated(), busy(2_400_000, 1_000_000_000)).is_some());
+        assert_eq!(why(rated(), busy(1_500, 100)), None, "one packet says nothing");
+        assert_eq!(why(rated(), busy(0, 0)), None);
+        assert_eq!(why(delay(5), busy(9, 1_000_000_000)), None, "no rate was asked for");
+    }
+
+    #[test]
+    fn losses_are_held_to_what_the_model_says() {
+        let lose = |n: u64| {
+            move |way: &mut WayFigures| {
+                way.fates.lost = n;
+                way.fates.delivered -= n;
+            }
+        };
+        let with = |loss| Impairments { loss, ..delay(5) };
+        let said = why(delay(5), lose(1)).unwrap();
+        assert!(said.contains("lost 1 of 1000 packets down, and 0 to 0 were"), "{said}");
+        // Ten of a thousand are expected, with a standard deviation of three.
+        let random = || with(Loss::Bernoulli(0.01));
+        let both = |n: u64| {
+            let mut figures = fine();
+            let link = &mut figures.links[0];
+            lose(n)(&mut link.up);
+            lose(n)(&mut link.down);
+            why_invalid(&network(random()), &figures)
+        };
+        assert_eq!([both(1), both(10), both(22)], [None, None, None]);
+        assert!(both(60).unwrap().contains("lost 60 of 1000 packets up"));
+        let list = || with(Loss::List([5, 6, 40, 1_001].into()));
+        assert_eq!(why(list(), |way| lose(3)(way)), Some(said_of_up()));
+        assert!(said_of_up().contains("0 of 1000 packets up, and 3 to 3"));
+    }
+
+    /// The list holds for both ways, and the one up lost nothing.
+    fn said_of_up() -> String {
+        let way = Impairments { loss: Loss::List([5, 6, 40].into()), ..delay(5) };
+        why_invalid(&network(way), &fine()).unwrap()
+    }
+
+    #[test]
+    fn shares_asked_for_are_those_of_the_long_run() {
+        let share = |loss| asked_loss(&Impairments { loss, ..delay(1) });
+        assert_eq!(share(Loss::None), Some(0.0));
+        assert_eq!(share(Loss::Bernoulli(0.01)), Some(0.01));
+        let chain = GilbertElliott { p: 0.01, r: 0.25, bad: 1.0, good: 0.0 };
+        assert!((share(Loss::GilbertElliott(chain)).unwrap() - 0.01 / 0.26).abs() < 1e-12);
+        let outages = Outages { good: Nanos::from_millis(900), bad: Nanos::from_millis(100) };
+        assert_eq!(share(Loss::Outages(outages)), Some(0.1));
+        assert_eq!(share(Loss::List([1].into())), None);
+    }
+
+    #[test]
+    fn the_least_round_trip_is_both_delays_less_what_jitter_can_take() {
+        let with = |shape, ms| {
+            let jitter = Jitter { scale: Nanos::from_millis(ms), shape, order: Order::Kept };
+            least_rtt(&network(Impairments { jitter: Some(jitter), ..delay(25) }))
+        };
+        assert_eq!(least_rtt(&network(delay(25))), Some(Nanos::from_millis(50)));
+        assert_eq!(with(Shape::Uniform, 5), Some(Nanos::from_millis(40)));
+        assert_eq!(with(Shape::Normal, 5), None);
+        // Pareto's offsets begin at 0.577 of the scale below 0.
+        assert_eq!(with(Shape::Pareto, 5).map(|least| least.0 / 10_000), Some(4_422));
+        let table = Shape::Table([-0.5, 0.0, 0.5].into());
+        assert_eq!(with(table, 4), Some(Nanos::from_millis(46)));
+    }
+
+    #[test]
+    fn an_idle_ping_takes_the_delays_and_its_time_at_the_rates() {
+        let of = |typed: &str| {
+            let link = &Network::parse(typed).unwrap().links[0];
+            IdlePing::of(link).to_string()
+        };
+        assert_eq!(of("delay=20ms"), "40.0 ms");
+        // 84 bytes at 1 Mbit/s are 0.672 ms.
+        assert_eq!(of("delay=20ms,up.rate=1mbit"), "40.7 ms");
+        assert_eq!(of("lte"), "50.1 ms on average, 44.3 ms at least");
+        assert_eq!(of("delay=20ms,jitter=5ms,jitter-shape=normal"), "40.0 ms on average");
+    }
+}

@@ -1,0 +1,249 @@
+//! From checked settings to what happens in one direction, and the checks that take several keys.
+
+use std::sync::Arc;
+
+use super::forms::{self, Burst, Picked};
+use crate::error::{Error, Result, nearest, unknown};
+use crate::files::{Files, content};
+use crate::network::{
+    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Order, Outages,
+    Queue, Rate, Reorder, Shape,
+};
+use crate::spec::Settings;
+use crate::time::Nanos;
+use crate::trace::{Content, Format, Mode, OPPORTUNITY_OVERHEAD};
+use crate::units::span_text;
+
+/// The longest mean time between two outages, for which a round trip through text is exact.
+const RAREST: f64 = 86_400e9;
+
+/// What one direction does, and the keys that turned out to have no effect in it, each with the
+/// reason.
+pub(super) fn impairments(
+    settings: &Settings,
+    mtu: u16,
+    files: &mut Files<'_>,
+) -> Result<(Impairments, Vec<(&'static str, String)>)> {
+    let mut unused = Vec::new();
+    let (rate, usual) = rate(settings, files)?;
+    let overhead = settings.size("overhead").and_then(|bytes| u32::try_from(bytes.0).ok());
+    let overhead = overhead.unwrap_or(usual);
+    slow(&rate, u64::from(mtu) + u64::from(overhead))?;
+    let queue = queue(settings, u64::from(mtu) + u64::from(overhead))?;
+    let delay = settings.span("delay").unwrap_or_default();
+    let recorded = recorded_delay(&rate);
+    if recorded.is_some() && settings.given("delay") {
+        unused.push(("delay", "every line of the trace has a delay of its own".to_owned()));
+    }
+    let share = |key: &str| settings.share(key).unwrap_or(0.0);
+    let loss = loss(settings, files)?;
+    if matches!(loss, Loss::Outages(_)) && settings.given("loss-per") {
+        unused.push(("loss-per", "outages take whatever comes meanwhile".to_owned()));
+    }
+    let is_per_super = settings.text("loss-per") == Some("super");
+    let loss_per = match loss {
+        Loss::None | Loss::Outages(_) => LossPer::Packet,
+        _ if is_per_super => LossPer::Super,
+        _ => LossPer::Packet,
+    };
+    let built = Impairments {
+        nic: settings.text("nic").map(forms::nic).transpose()?.unwrap_or_default(),
+        loss,
+        loss_per,
+        duplicate: share("duplicate"),
+        corrupt: share("corrupt"),
+        rate,
+        overhead,
+        queue,
+        // One that never counts is 0, so that what is the same has one text.
+        delay: if recorded.is_some() { Nanos::ZERO } else { delay },
+        jitter: jitter(settings, recorded.unwrap_or(delay), files)?,
+        reorder: Some(share("reorder")).filter(|share| *share > 0.0).map(|share| Reorder {
+            share,
+            depth: settings.count("reorder-depth").and_then(|n| u32::try_from(n).ok()).unwrap_or(3),
+            patience: settings.span("reorder-patience").unwrap_or(Nanos::from_millis(50)),
+        }),
+    };
+    Ok((built, unused))
+}
+
+fn usage(what: impl std::fmt::Display) -> Error {
+    Error::usage(format!("path: {what}"))
+}
+
+fn loss(settings: &Settings, files: &mut Files<'_>) -> Result<Loss> {
+    if let Some(typed) = settings.text("ge") {
+        let [p, r, bad, good] = forms::chain(typed)?;
+        return Ok(Loss::GilbertElliott(GilbertElliott { p, r, bad, good }));
+    }
+    if let Some(typed) = settings.text("drop") {
+        return Ok(Loss::List(match forms::picked(typed)? {
+            Picked::Here(numbers) => numbers.into(),
+            Picked::In(file) => forms::picked_in(file, files)?,
+        }));
+    }
+    let share = settings.share("loss").unwrap_or(0.0);
+    match settings.text("burst").map(forms::burst).transpose()? {
+        _ if share == 0.0 => Ok(Loss::None),
+        None => Ok(Loss::Bernoulli(share)),
+        Some(Burst::Packets(mean)) => chain_of(share, mean).map(Loss::GilbertElliott),
+        Some(Burst::Time(mean)) => outages_of(share, mean).map(Loss::Outages),
+    }
+}
+
+/// The chain that loses `share` in bursts of `mean` packets: all of the bad state and none of the good
+/// one, so that 1/r is the mean burst and p/(p+r) the share.
+pub(super) fn chain_of(share: f64, mean: f64) -> Result<GilbertElliott> {
+    let r = 1.0 / mean;
+    let odds = share / (1.0 - share);
+    let p = r * odds;
+    if p > 1.0 {
+        return Err(usage(format!(
+            "loss of {:.4} % in bursts of {mean} packets is impossible, even with single packets between \
+             the bursts; burst is at least {:.4}",
+            share * 100.0,
+            odds
+        )));
+    }
+    Ok(GilbertElliott { p, r, bad: 1.0, good: 0.0 })
+}
+
+/// Outages of `mean` that take `share` of the time.
+pub(super) fn outages_of(share: f64, mean: Nanos) -> Result<Outages> {
+    let good = mean.0 as f64 * (1.0 - share) / share;
+    if !(1.0..=RAREST).contains(&good) {
+        return Err(usage(format!(
+            "with loss of {} % in bursts of {mean}, the mean time between bursts is {:.3e} s; it lies \
+             between 1 ns and a day",
+            share * 100.0,
+            good / 1e9
+        )));
+    }
+    Ok(Outages { good: Nanos(good.round() as u64), bad: mean })
+}
+
+/// The rate, and the overhead where none is given.
+fn rate(settings: &Settings, files: &mut Files<'_>) -> Result<(Rate, u32)> {
+    if let Some(rate) = settings.rate("rate") {
+        return Ok((Rate::Fixed(rate), 0));
+    }
+    let Some(file) = settings.text("trace") else { return Ok((Rate::Unlimited, 0)) };
+    let mode = settings.given("trace-mode").then(|| match settings.text("trace-mode") {
+        Some("burst") => Mode::Burst,
+        _ => Mode::Spread,
+    });
+    let (trace, format) = files.trace(file, mode)?;
+    let overhead = match format {
+        Format::Mahimahi => OPPORTUNITY_OVERHEAD,
+        Format::Ours => 0,
+    };
+    Ok((Rate::Trace(trace), overhead))
+}
+
+/// Refuses what would take more than an hour for a packet of `largest` bytes.
+fn slow(rate: &Rate, largest: u64) -> Result<()> {
+    let bits = largest as f64 * 8.0;
+    let (mean, what) = match rate {
+        Rate::Unlimited => return Ok(()),
+        Rate::Fixed(rate) => (rate.0 as f64, "rate"),
+        Rate::Trace(trace) => {
+            (trace.capacity() / trace.length.as_secs_f64(), "the trace's mean rate")
+        }
+    };
+    if mean * 3_600.0 < bits {
+        return Err(usage(format!(
+            "{what} of {mean:.1} bit/s is less than one packet of {largest} B an hour; at least {:.0}bit",
+            (bits / 3_600.0).ceil()
+        )));
+    }
+    Ok(())
+}
+
+fn queue(settings: &Settings, largest: u64) -> Result<Queue> {
+    let limit = settings.text("queue").map_or(Ok(Queue::default().limit), forms::limit)?;
+    if let Limit::Bytes(bytes) = limit
+        && bytes < largest
+    {
+        return Err(usage(format!(
+            "a queue of {bytes} B does not hold one packet of {largest} B (MTU and overhead)"
+        )));
+    }
+    let target = |usual: u64| settings.span("target").unwrap_or(Nanos::from_millis(usual));
+    let interval = settings.span("interval").unwrap_or(Nanos::from_millis(100));
+    let discipline = match settings.text("aqm") {
+        Some("codel") => Discipline::Codel { target: target(5), interval },
+        Some("fq-codel") => Discipline::FqCodel { target: target(5), interval },
+        Some("pie") => Discipline::Pie { target: target(15) },
+        _ => Discipline::DropTail,
+    };
+    if let Discipline::Codel { target, interval } | Discipline::FqCodel { target, interval } =
+        discipline
+        && target >= interval
+    {
+        return Err(usage(format!(
+            "target of {target} with an interval of {interval}; the target is shorter (RFC 8289 advises \
+             5 to 10 % of the interval)"
+        )));
+    }
+    let ecn = if settings.switch("ecn") == Some(true) { Ecn::Marks } else { Ecn::Ignored };
+    Ok(Queue { limit, discipline, ecn })
+}
+
+/// The least delay of a trace all of whose steps have one.
+fn recorded_delay(rate: &Rate) -> Option<Nanos> {
+    let Rate::Trace(trace) = rate else { return None };
+    let Content::Steps(steps) = &trace.content else { return None };
+    steps.iter().map(|step| step.delay).min().flatten()
+}
+
+fn jitter(settings: &Settings, delay: Nanos, files: &mut Files<'_>) -> Result<Option<Jitter>> {
+    let Some(scale) = settings.span("jitter").filter(|scale| *scale > Nanos::ZERO) else {
+        return Ok(None);
+    };
+    let order = match settings.text("order") {
+        Some("free") => Order::Free,
+        _ => Order::Kept,
+    };
+    let shape = match settings.text("jitter-shape") {
+        None | Some("uniform") => Shape::Uniform,
+        Some("normal") => Shape::Normal,
+        Some("pareto") => Shape::Pareto,
+        Some(typed) => Shape::Table(table(typed, files)?),
+    };
+    // How far below the mean a packet can be, where there is such a bound.
+    let reach = match &shape {
+        Shape::Uniform => Some(scale.0 as f64),
+        Shape::Table(table) => table.first().map(|lowest| -lowest * scale.0 as f64),
+        Shape::Normal | Shape::Pareto => None,
+    };
+    let (jitter, delay_text) = (span_text(scale), span_text(delay));
+    match reach {
+        Some(reach) if reach > delay.0 as f64 => Err(usage(format!(
+            "jitter={jitter} would make the delay of {delay_text} negative; delay is at least {}",
+            span_text(Nanos(reach.ceil() as u64))
+        ))),
+        None if scale > delay && order == Order::Kept => Err(usage(format!(
+            "jitter={jitter} is above the delay of {delay_text}, which cannot be while packets keep their \
+             order; raise the delay or write order=free"
+        ))),
+        _ => Ok(Some(Jitter { scale, shape, order })),
+    }
+}
+
+fn table(typed: &str, files: &mut Files<'_>) -> Result<Arc<[f64]>> {
+    if forms::is_table(typed) {
+        return forms::offsets(typed.split('/')).map_err(|(_, what)| usage(what));
+    }
+    let text = files.text(typed).map_err(|error| match error {
+        // What was meant for a name is read as a file.
+        Error::Setup { .. } if nearest(typed, forms::SHAPES.iter().copied()).is_some() => {
+            unknown("shape of jitter", typed, forms::SHAPES)
+        }
+        error => error,
+    })?;
+    let lines: Vec<(usize, &str)> = content(&text).collect();
+    forms::offsets(lines.iter().map(|(_, line)| *line)).map_err(|(nth, what)| {
+        let line = lines.get(nth).map_or(1, |(line, _)| *line);
+        Error::data(typed, format!("line {line}: {what}"))
+    })
+}

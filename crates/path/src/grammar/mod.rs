@@ -1,0 +1,296 @@
+//! The words of a path: `[PROFILE,]key=value,… + …`, one link between each `+`.
+//!
+//! A key holds for both directions; with `up.` or `down.` in front for one, where it then takes
+//! precedence. What is typed takes precedence over what a profile says. Beyond that nothing is
+//! overruled and nothing ignored: what contradicts itself is refused, and so is a key that has no
+//! effect in any direction.
+
+use std::collections::BTreeMap;
+
+use super::files::{self, Files, ReadFile};
+use super::network::{Backend, Grouping, Link, Network};
+use crate::ends::Direction;
+use crate::error::{Error, Result};
+use crate::spec::{Settings, Spec};
+use crate::time::Nanos;
+use crate::units::{parse_share, parse_span};
+use crate::waiting::WaitMode;
+
+mod build;
+mod forms;
+mod keys;
+mod text;
+mod words;
+
+use self::words::{Origin, Word, link_words};
+
+pub use keys::{LINK, WHOLE};
+
+/// The longest path that is read at all, in bytes.
+const LONGEST: usize = 65_536;
+
+/// The most links: as many as the kernel's MPTCP takes addresses (`MPTCP_PM_ADDR_MAX`).
+const MOST_LINKS: usize = 8;
+
+/// Keys of which at most one can hold: (key, key).
+const EXCLUSIVE: &[(&str, &str)] = &[
+    ("loss", "ge"),
+    ("loss", "drop"),
+    ("ge", "drop"),
+    ("burst", "ge"),
+    ("burst", "drop"),
+    ("rate", "trace"),
+];
+
+/// Keys that say how another key's work is done: (key, those of which one must be there).
+const NEEDS: &[(&str, &[&str])] = &[
+    ("jitter-shape", &["jitter"]),
+    ("order", &["jitter"]),
+    ("burst", &["loss"]),
+    ("loss-per", &["loss", "ge", "drop"]),
+    ("reorder-depth", &["reorder"]),
+    ("reorder-patience", &["reorder"]),
+    ("trace-mode", &["trace"]),
+    ("overhead", &["rate", "trace"]),
+    ("queue", &["rate", "trace"]),
+    ("aqm", &["rate", "trace"]),
+    ("target", &["rate", "trace"]),
+    ("interval", &["rate", "trace"]),
+    ("ecn", &["rate", "trace"]),
+];
+
+/// Keys that only some queue disciplines understand: (key, disciplines).
+const BY_DISCIPLINE: &[(&str, &[&str])] = &[
+    ("target", &["codel", "fq-codel", "pie"]),
+    ("interval", &["codel", "fq-codel"]),
+    ("ecn", &["codel", "fq-codel", "pie"]),
+];
+
+/// What carries a path out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// This host, in real time.
+    Emulated,
+    /// Nothing but arithmetic.
+    Simulated,
+}
+
+impl Network {
+    /// Reads links as typed, and the files that they name.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming the key, what is wrong with it and what would be right;
+    /// [`Error::Setup`] or [`Error::Data`] for a file, with the line.
+    pub fn parse(typed: &str) -> Result<Network> {
+        Network::parse_with(typed, &mut files::read)
+    }
+
+    /// [`Network::parse`] with files that `read` has.
+    ///
+    /// # Errors
+    /// As of [`Network::parse`], and what `read` answers.
+    pub fn parse_with(typed: &str, read: ReadFile<'_>) -> Result<Network> {
+        parse(typed, Carrier::Emulated, read)
+    }
+}
+
+/// Reads links for a carrier.
+pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result<Network> {
+    if typed.len() > LONGEST {
+        return Err(Error::usage(format!("a path of {} bytes; at most {LONGEST}", typed.len())));
+    }
+    let texts: Vec<&str> = typed.split('+').map(str::trim).collect();
+    if texts.len() > MOST_LINKS {
+        return Err(Error::usage(format!("a path of {} links; at most {MOST_LINKS}", texts.len())));
+    }
+    let mut whole: Vec<Word<'_>> = Vec::new();
+    let mut links: Vec<Vec<Word<'_>>> = Vec::new();
+    for text in texts {
+        let (of_path, of_link) = link_words(text)?.into_iter().partition(|word| word.is_whole());
+        whole.extend::<Vec<_>>(of_path);
+        links.push(of_link);
+    }
+    if carrier == Carrier::Simulated {
+        refuse_in_simulation(links.iter().flatten())?;
+    }
+    let mut network = whole_path(&whole, carrier)?;
+    let mut files = Files::new(read);
+    for words in &links {
+        network.links.push(link(words, network.mtu, &mut files)?);
+    }
+    Ok(network)
+}
+
+/// In a simulation there is nothing but single packets, and no CPU that would hold a sender back.
+fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -> Result<()> {
+    for word in words {
+        let wrong = match (word.key.name, word.value) {
+            ("loss-per", _) => "a simulated path has no super-packets; leave it out",
+            ("nic", "none") => {
+                "without a network card a simulated host could send without end at one time; give a rate \
+                 or leave it out"
+            }
+            _ => continue,
+        };
+        return Err(Error::usage(format!("path: `{word}`: {wrong}")));
+    }
+    Ok(())
+}
+
+/// What holds for the whole path; its links are still to come.
+fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
+    let mut options: Vec<(String, String)> = Vec::new();
+    for word in words {
+        let name = word.key.name;
+        if options.iter().any(|(other, _)| other == name) {
+            return Err(Error::usage(format!(
+                "path: `{word}`: `{name}` is given twice; it holds for all links, so give it once"
+            )));
+        }
+        if carrier == Carrier::Simulated && name != "seed" {
+            return Err(Error::usage(format!(
+                "path: `{word}`: a simulated path has no devices and no waiting; leave it out"
+            )));
+        }
+        options.push((name.to_owned(), word.value.to_owned()));
+    }
+    let settings = Settings::check(&Spec { name: "path".into(), options }, WHOLE)?;
+    Ok(Network {
+        links: Vec::new(),
+        seed: settings.count("seed"),
+        backend: settings.text("backend").and_then(|name| match name {
+            "tun" => Some(Backend::Tun),
+            "packet" => Some(Backend::Packet),
+            "netem" => Some(Backend::Netem),
+            _ => None,
+        }),
+        wait: match settings.text("wait") {
+            Some("spin") => WaitMode::Spin,
+            _ => WaitMode::Hybrid,
+        },
+        grouping: settings.text("mode").and_then(|name| match name {
+            "strict" => Some(Grouping::Strict),
+            "aggregate" => Some(Grouping::Aggregate),
+            _ => None,
+        }),
+        mtu: settings.count("mtu").and_then(|mtu| u16::try_from(mtu).ok()).unwrap_or(1500),
+    })
+}
+
+/// One link of its words.
+fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
+    let mut link = Link::default();
+    let mut idle: Vec<Idle> = Vec::new();
+    for direction in [Direction::Up, Direction::Down] {
+        let (held, mut unused) = resolve(words, direction)?;
+        let options =
+            held.values().map(|word| (word.key.name.to_owned(), word.value.to_owned())).collect();
+        let settings = Settings::check(&Spec { name: "path".into(), options }, LINK)?;
+        let (built, without_effect) = build::impairments(&settings, mtu, files)?;
+        for (name, why) in without_effect {
+            let at = words
+                .iter()
+                .position(|word| held.get(name).is_some_and(|held| std::ptr::eq(*held, word)));
+            unused.extend(at.map(|word| Idle { word, why }));
+        }
+        idle.extend(unused);
+        match direction {
+            Direction::Up => link.up = built,
+            Direction::Down => link.down = built,
+        }
+    }
+    for (at, word) in words.iter().enumerate().filter(|(_, word)| word.origin == Origin::Typed) {
+        let ways = [Direction::Up, Direction::Down].iter().filter(|way| word.holds(**way)).count();
+        let reasons: Vec<&Idle> = idle.iter().filter(|idle| idle.word == at).collect();
+        if let Some(first) = reasons.first().filter(|_| reasons.len() == ways) {
+            return Err(Error::usage(format!("path: `{word}` has no effect: {}", first.why)));
+        }
+    }
+    Ok(link)
+}
+
+/// A word that has no effect in one direction.
+struct Idle {
+    word: usize,
+    why: String,
+}
+
+/// Which words hold in a direction, by key; and which do not, and why.
+fn resolve<'w, 'a>(
+    words: &'w [Word<'a>],
+    direction: Direction,
+) -> Result<(BTreeMap<&'static str, &'w Word<'a>>, Vec<Idle>)> {
+    let index = |word: &Word<'_>| words.iter().position(|other| std::ptr::eq(other, word));
+    let mut idle: Vec<Idle> = Vec::new();
+    let mut drop = |word: &Word<'_>, why: String| {
+        idle.extend(index(word).map(|word| Idle { word, why }));
+    };
+    let mut held: BTreeMap<&'static str, &Word<'_>> = BTreeMap::new();
+    for word in words.iter().filter(|word| word.holds(direction)) {
+        match held.get(word.key.name).copied() {
+            Some(other) if other.rank() > word.rank() => {
+                drop(word, format!("`{other}` takes precedence"));
+            }
+            before => {
+                if let Some(other) = before {
+                    drop(other, format!("`{word}` takes precedence"));
+                }
+                held.insert(word.key.name, word);
+            }
+        }
+    }
+    for (one, other) in EXCLUSIVE {
+        let (Some(a), Some(b)) = (held.get(one).copied(), held.get(other).copied()) else {
+            continue;
+        };
+        if a.rank() == b.rank() {
+            return Err(Error::usage(format!(
+                "path: `{a}` and `{b}` exclude each other; give one"
+            )));
+        }
+        let (weak, strong) = if a.rank() < b.rank() { (a, b) } else { (b, a) };
+        held.remove(weak.key.name);
+        drop(weak, format!("`{strong}` takes precedence"));
+    }
+    for (key, needed) in NEEDS {
+        let missing = !needed.iter().any(|name| held.get(name).is_some_and(|word| !is_zero(word)));
+        if missing && let Some(word) = held.remove(key) {
+            drop(word, format!("it needs {}", or(needed)));
+        }
+    }
+    for (key, disciplines) in BY_DISCIPLINE {
+        let aqm = held.get("aqm").map_or("droptail", |word| word.value);
+        if !disciplines.contains(&aqm)
+            && let Some(word) = held.remove(key)
+        {
+            drop(word, format!("it needs aqm={}", disciplines.join("|")));
+        }
+    }
+    Ok((held, idle))
+}
+
+/// Whether a word says that nothing is to happen.
+fn is_zero(word: &Word<'_>) -> bool {
+    match word.key.name {
+        "loss" | "reorder" => parse_share(word.value).is_ok_and(|share| share == 0.0),
+        "jitter" => parse_span(word.value).is_ok_and(|span| span == Nanos::ZERO),
+        _ => false,
+    }
+}
+
+/// Keys that are there and yet have no effect where they are 0.
+const AMOUNTS: &[&str] = &["loss", "jitter", "reorder"];
+
+fn or(names: &[&str]) -> String {
+    let quoted: Vec<String> = names
+        .iter()
+        .map(|name| match AMOUNTS.contains(name) {
+            true => format!("`{name}` above 0"),
+            false => format!("`{name}`"),
+        })
+        .collect();
+    quoted.join(" or ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! A network as words again: what is the same in both directions once, and no default.
+
+use std::fmt;
+
+use super::build::{chain_of, outages_of};
+use super::forms::limit_text;
+use crate::network::{
+    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic, Order,
+    Outages, Queue, Rate, Shape,
+};
+use crate::time::Nanos;
+use crate::trace::Content;
+use crate::units::{Bytes, bytes_text, percent, rate_text, span_text};
+use crate::waiting::WaitMode;
+
+impl fmt::Display for Network {
+    /// As [`Network::parse`] reads it, to the same network. A list or table that came from a file is
+    /// written out in full, which may be longer than what is read; a trace is its file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, link) in self.links.iter().enumerate() {
+            let mut words = link_words(link);
+            if i == 0 {
+                words.extend(whole_words(self));
+            } else {
+                f.write_str(" + ")?;
+            }
+            if words.is_empty() {
+                words.push("delay=0ms".to_owned());
+            }
+            f.write_str(&words.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+/// A key and its value.
+type Pair = (&'static str, String);
+
+fn link_words(link: &Link) -> Vec<String> {
+    let (up, down) = (pairs(&link.up), pairs(&link.down));
+    let mut words: Vec<String> = Vec::new();
+    let of = |pairs: &[Pair], key: &str| {
+        pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
+    };
+    for key in super::LINK.iter().map(|key| key.name) {
+        match (of(&up, key), of(&down, key)) {
+            (Some(up), Some(down)) if up == down => words.push(format!("{key}={up}")),
+            (up, down) => {
+                words.extend(up.map(|value| format!("up.{key}={value}")));
+                words.extend(down.map(|value| format!("down.{key}={value}")));
+            }
+        }
+    }
+    words
+}
+
+fn whole_words(network: &Network) -> Vec<String> {
+    let backend = network.backend.map(|backend| format!("backend={}", backend.name()));
+    let mode = network.grouping.map(|grouping| format!("mode={}", grouping.name()));
+    let mut words: Vec<String> = Vec::new();
+    words.extend(network.seed.map(|seed| format!("seed={seed}")));
+    words.extend((network.mtu != 1500).then(|| format!("mtu={}", network.mtu)));
+    words.extend(backend);
+    words.extend((network.wait == WaitMode::Spin).then(|| "wait=spin".to_owned()));
+    words.extend(mode);
+    words
+}
+
+/// What differs from the defaults in one direction.
+fn pairs(way: &Impairments) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    let mut put = |key: &'static str, value: String| pairs.push((key, value));
+    if way.delay > Nanos::ZERO {
+        put("delay", span_text(way.delay));
+    }
+    for (key, share) in [("duplicate", way.duplicate), ("corrupt", way.corrupt)] {
+        if share > 0.0 {
+            put(key, percent(share));
+        }
+    }
+    if let Some(reorder) = way.reorder {
+        put("reorder", percent(reorder.share));
+        put("reorder-depth", reorder.depth.to_string());
+        put("reorder-patience", span_text(reorder.patience));
+    }
+    if let Some(jitter) = &way.jitter {
+        pairs.extend(jitter_pairs(jitter));
+    }
+    pairs.extend(loss_pairs(&way.loss));
+    pairs.extend((way.loss_per == LossPer::Super).then(|| ("loss-per", "super".to_owned())));
+    match way.nic {
+        Nic::Usual => {}
+        Nic::Rate(rate) => pairs.push(("nic", rate_text(rate))),
+        Nic::None => pairs.push(("nic", "none".to_owned())),
+    }
+    pairs.extend(rate_pairs(way));
+    pairs
+}
+
+fn jitter_pairs(jitter: &Jitter) -> Vec<Pair> {
+    let mut pairs = vec![("jitter", span_text(jitter.scale))];
+    let shape = match &jitter.shape {
+        Shape::Uniform => None,
+        Shape::Normal => Some("normal".to_owned()),
+        Shape::Pareto => Some("pareto".to_owned()),
+        Shape::Table(table) => Some(table.iter().map(f64::to_string).collect::<Vec<_>>().join("/")),
+    };
+    pairs.extend(shape.map(|shape| ("jitter-shape", shape)));
+    pairs.extend((jitter.order == Order::Free).then(|| ("order", "free".to_owned())));
+    pairs
+}
+
+fn loss_pairs(loss: &Loss) -> Vec<Pair> {
+    match loss {
+        Loss::None => Vec::new(),
+        Loss::Bernoulli(share) => vec![("loss", percent(*share))],
+        Loss::GilbertElliott(chain) => chain_pairs(chain),
+        Loss::Outages(outages) => {
+            vec![("loss", percent(outage_share(outages))), ("burst", span_text(outages.bad))]
+        }
+        Loss::List(numbers) => vec![("drop", ranges(numbers))],
+    }
+}
+
+/// As loss and mean burst where that gives the same chain, as its parameters otherwise.
+fn chain_pairs(chain: &GilbertElliott) -> Vec<Pair> {
+    let (share, mean) = (chain.p / (chain.p + chain.r), 1.0 / chain.r);
+    for digits in [4, 8, 12] {
+        let (share, mean) = (rounded(share, digits), rounded(mean, digits));
+        if (1.0..=1e6).contains(&mean)
+            && share > 0.0
+            && share < 1.0
+            && chain_of(share, mean).is_ok_and(|same| same == *chain)
+        {
+            return vec![("loss", percent(share)), ("burst", mean.to_string())];
+        }
+    }
+    let shares = [chain.p, chain.r, chain.bad, chain.good].map(percent);
+    vec![("ge", shares.join("/"))]
+}
+
+/// The share of the time that outages take, in as few digits as give the same outages.
+fn outage_share(outages: &Outages) -> f64 {
+    let share = outages.bad.0 as f64 / (outages.bad.0 as f64 + outages.good.0 as f64);
+    let same = |share: &f64| {
+        *share > 0.0
+            && *share < 1.0
+            && outages_of(*share, outages.bad).is_ok_and(|same| same == *outages)
+    };
+    let near = [share, share.next_up(), share.next_down()];
+    (2..=16).map(|digits| rounded(share, digits)).chain(near).find(same).unwrap_or(share)
+}
+
+/// The value with so many significant digits.
+fn rounded(value: f64, digits: usize) -> f64 {
+    format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value)
+}
+
+/// Numbers in increasing order, as ranges where they follow on each other.
+fn ranges(numbers: &[u64]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+    let texts: Vec<String> = runs
+        .filter_map(|run| Some((run.first()?, run.last()?)))
+        .map(
+            |(first, last)| {
+                if first == last { first.to_string() } else { format!("{first}-{last}") }
+            },
+        )
+        .collect();
+    texts.join("/")
+}
+
+fn rate_pairs(way: &Impairments) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    match &way.rate {
+        Rate::Unlimited => return pairs,
+        Rate::Fixed(rate) => {
+            pairs.push(("rate", rate_text(*rate)));
+            if way.overhead > 0 {
+                pairs.push(("overhead", bytes_text(Bytes(u64::from(way.overhead)))));
+            }
+        }
+        Rate::Trace(trace) => {
+            pairs.push(("trace", trace.file.clone()));
+            if matches!(trace.content, Content::Opportunities { .. }) {
+                pairs.push(("trace-mode", "burst".to_owned()));
+            }
+            pairs.push(("overhead", bytes_text(Bytes(u64::from(way.overhead)))));
+        }
+    }
+    pairs.extend(queue_pairs(&way.queue));
+    pairs
+}
+
+fn queue_pairs(queue: &Queue) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    if queue.limit != Queue::default().limit {
+        pairs.push(("queue", limit_text(queue.limit)));
+    }
+    let (name, target, interval) = match queue.discipline {
+        Discipline::DropTail => return pairs,
+        Discipline::Codel { target, interval } => ("codel", target, Some(interval)),
+        Discipline::FqCodel { target, interval } => ("fq-codel", target, Some(interval)),
+        Discipline::Pie { target } => ("pie", target, None),
+    };
+    pairs.push(("aqm", name.to_owned()));
+    pairs.push(("target", span_text(target)));
+    pairs.extend(interval.map(|interval| ("interval", span_text(interval))));
+    if queue.ecn == Ecn::Marks {
+        pairs.push(("ecn", "on".to_owned()));
+    }
+    pairs
+}

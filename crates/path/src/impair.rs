@@ -1,0 +1,497 @@
+//! What becomes of each packet on one direction of a link: a pure function of the model, the seed
+//! and the packets' arrivals. No clock, no socket: time is an argument, in nanoseconds since the
+//! channel began.
+//!
+//! A packet passes three stages. At the entrance, in this order: the loss model, duplication,
+//! corruption. Then the queue and the server that its rate is. Then delay, jitter and reordering. Loss
+//! stands before the queue, as in netem and dummynet, so a lost packet takes no capacity: whether a
+//! packet is lost depends on no other sender's load.
+//!
+//! Randomness is counter-based: each draw is a hash of seed, link, direction, model and packet
+//! number ([`draw`]), so that no model's draws depend on another's, and the same sequence of packets
+//! meets the same fates. What changes with time (outages, traces) is fixed by the seed before the
+//! first packet, and the same for whoever sends.
+//!
+//! Times are logical: a departure follows from arrivals and the model, never from the moment at which
+//! the owner asks.
+
+use std::collections::VecDeque;
+
+use self::draw::{COPY, Chance, Model, Stream, fold};
+use self::log::{Log, Run};
+use self::loss::Losses;
+use self::queue::{Entry, Given, Item, Mark, Queue, Turn};
+use self::rate::{Server, Steps};
+use self::way::Way;
+use super::network::{Impairments, Jitter, Rate};
+use super::trace::Content;
+use crate::ends::Direction;
+use crate::figures::Fates;
+use crate::time::Nanos;
+
+mod alone;
+mod codel;
+pub mod draw;
+pub mod expected;
+mod fair;
+pub mod log;
+mod loss;
+mod pie;
+mod queue;
+mod rate;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod way;
+
+/// One direction of one link, from the arrival of packets to their departures. `H` is what its owner
+/// calls a packet by.
+#[derive(Debug)]
+pub struct Channel<H> {
+    luck: Luck,
+    losses: Losses,
+    bottleneck: Option<Bottleneck<H>>,
+    delay: Delay,
+    way: Way<H>,
+    /// Packets that are gone, until they are reported.
+    gone: VecDeque<Gone<H>>,
+    /// What the queue has given up and nobody has counted yet.
+    given: Given<H>,
+    log: Log,
+    fates: Fates,
+    /// Packets and copies that have come in.
+    entered: u64,
+    /// The number of the packet behind the last lost one.
+    behind_loss: u64,
+    /// What the loss model last decided.
+    last: Decided,
+    /// One more than the greatest place of arrival among those that went out.
+    expected: u64,
+    /// The latest time that an arrival was given.
+    now: u64,
+}
+
+/// What the loss model says of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decided {
+    Stays,
+    Goes,
+}
+
+/// The draws at the entrance, and what they are compared with.
+#[derive(Debug)]
+struct Luck {
+    duplicate: (Chance, Stream),
+    corrupt: (Chance, Stream),
+    bit: Stream,
+    reorder: (Chance, Stream),
+    jitter: Option<Jitter>,
+    offset: Stream,
+}
+
+/// The queue, and what it waits for.
+#[derive(Debug)]
+struct Bottleneck<H> {
+    queue: Queue<H>,
+    server: Server,
+    overhead: u64,
+    /// Since when the head of the queue could be served, were the server free.
+    since: u64,
+    /// When the next packet begins to leave; the end of time while none waits.
+    due: u64,
+    /// When the last one was out.
+    out: u64,
+}
+
+/// Time on the way without jitter.
+#[derive(Debug)]
+enum Delay {
+    Fixed(u64),
+    /// The model's, where the trace has none.
+    Steps(u64, Box<Steps>),
+}
+
+#[derive(Debug)]
+struct Gone<H> {
+    at: u64,
+    seq: u64,
+    queued: u64,
+    handle: H,
+    cause: Cause,
+}
+
+/// What decides every draw of a channel, besides its model and the number of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The seed of the path.
+    pub seed: u64,
+    /// Which link, from 0.
+    pub link: u16,
+    /// Which way.
+    pub direction: Direction,
+}
+
+impl<H: Copy> Channel<H> {
+    /// A channel at its time 0, empty.
+    pub fn new(model: &Impairments, place: Place) -> Channel<H> {
+        let bottleneck = Server::new(&model.rate).map(|server| Bottleneck {
+            queue: Queue::new(&model.queue, place),
+            server,
+            overhead: u64::from(model.overhead),
+            since: 0,
+            due: u64::MAX,
+            out: 0,
+        });
+        Channel {
+            luck: Luck::new(model, place),
+            losses: Losses::new(model, place),
+            bottleneck,
+            delay: Delay::new(model),
+            way: Way::new(model),
+            gone: VecDeque::with_capacity(256),
+            given: VecDeque::with_capacity(64),
+            log: Log::new(model),
+            fates: Fates::default(),
+            entered: 0,
+            behind_loss: 0,
+            last: Decided::Stays,
+            expected: 0,
+            now: 0,
+        }
+    }
+
+    /// A packet arrives at `now`, which is no earlier than any time that an earlier call was given.
+    /// Answers how many departures it will have: 1, or 2 if it is duplicated.
+    #[inline]
+    pub fn arrive(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
+        let is_lost = self.losses.take(self.fates.arrived, now.0.max(self.now));
+        self.last = if is_lost { Decided::Goes } else { Decided::Stays };
+        self.follow(now, packet, handle)
+    }
+
+    /// As [`Channel::arrive`], and the loss model is not asked: what it decided about the packet before
+    /// holds for this one, too.
+    #[inline]
+    pub fn follow(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
+        let now = now.0.max(self.now);
+        self.now = now;
+        self.serve(now);
+        let index = self.fates.arrived;
+        self.fates.arrived += 1;
+        self.fates.arrived_bytes += u64::from(packet.bytes);
+        if self.last == Decided::Goes {
+            self.lose(index, now, handle);
+            return 1;
+        }
+        let (duplicate, stream) = self.luck.duplicate;
+        if !duplicate.hits(stream, index) {
+            self.enter(index, now, packet, handle);
+            return 1;
+        }
+        self.fates.duplicated += 1;
+        self.decided(index, 2);
+        self.enter(index, now, packet, handle);
+        self.enter(index | COPY, now, packet, handle);
+        2
+    }
+
+    /// The next moment at which [`Channel::depart`] is to be called, if nothing more arrives: no
+    /// departure is earlier. With CoDel, reordering, jitter that lets packets overtake, or
+    /// opportunities, it may be a step inside, after which this answers a later time. `None` while
+    /// nothing will depart.
+    #[inline]
+    pub fn next(&self) -> Option<Nanos> {
+        let mut next = self.way.next().unwrap_or(u64::MAX);
+        if let Some(gone) = self.gone.front() {
+            next = next.min(gone.at);
+        }
+        if let Some(bottleneck) = &self.bottleneck
+            && (self.way.may_be_overtaken() || bottleneck.queue.drops_heads())
+        {
+            next = next.min(bottleneck.due);
+        }
+        (next < u64::MAX).then_some(Nanos(next))
+    }
+
+    /// The next departure, lost packets included, of those until `now`, in the order of their times;
+    /// at the same time, in the order of arrival.
+    #[inline]
+    pub fn depart(&mut self, now: Nanos) -> Option<Departure<H>> {
+        self.serve(now.0);
+        let leaving = self.way.peek(now.0);
+        if let Some(gone) = self.gone.front()
+            && gone.at <= now.0
+            && leaving.is_none_or(|leaving| (gone.at, gone.seq) < leaving)
+        {
+            let gone = self.gone.pop_front()?;
+            let (at, queued) = (Nanos(gone.at), Nanos(gone.queued));
+            return Some(Departure {
+                at,
+                queued,
+                handle: gone.handle,
+                end: End::Dropped(gone.cause),
+            });
+        }
+        leaving?;
+        let packet = self.way.pop()?;
+        self.fates.delivered += 1;
+        self.fates.delivered_bytes += u64::from(packet.bytes);
+        if packet.seq < self.expected {
+            self.fates.reordered += 1;
+        } else {
+            self.expected = packet.seq + 1;
+        }
+        let changes = Changes { marked: packet.mark == Mark::Set, flipped: packet.flip };
+        let (at, queued) = (Nanos(packet.at), Nanos(packet.queued));
+        Some(Departure { at, queued, handle: packet.handle, end: End::Delivered(changes) })
+    }
+
+    /// What became of the packets so far. Those that the queue dropped are counted when it did.
+    pub fn fates(&self) -> Fates {
+        let queued = self.bottleneck.as_ref().map_or(0, |bottleneck| bottleneck.queue.len());
+        Fates {
+            waiting: (self.way.len() + queued) as u64,
+            digest: fold(self.fates.digest, self.fates.arrived),
+            ..self.fates
+        }
+    }
+
+    /// Which packets the loss model took so far.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Adds a decision to the digest; those that change nothing are known by their absence.
+    #[inline]
+    fn decided(&mut self, index: u64, what: u64) {
+        self.fates.digest = fold(fold(self.fates.digest, index), what);
+    }
+
+    fn lose(&mut self, index: u64, now: u64, handle: H) {
+        let run = if index == self.behind_loss && index > 0 { Run::Same } else { Run::New };
+        self.fates.lost += 1;
+        self.fates.bursts += u64::from(run == Run::New);
+        self.behind_loss = index + 1;
+        self.log.note(index + 1, run);
+        self.decided(index, 1);
+        let (at, seq) = (now, self.entered);
+        self.entered += 1;
+        self.gone.push_back(Gone { at, seq, queued: 0, handle, cause: Cause::Lost });
+    }
+
+    /// What is not lost goes on to the queue, or straight to the way where nothing limits the rate.
+    #[inline]
+    fn enter(&mut self, index: u64, now: u64, packet: &Packet, handle: H) {
+        let mut item = Item {
+            handle,
+            arrived: now,
+            seq: self.entered,
+            offset: 0,
+            wire: u64::from(packet.bytes),
+            bytes: packet.bytes,
+            flip: None,
+            turn: Turn::Kept,
+            capable: packet.capable,
+            mark: Mark::None,
+        };
+        self.entered += 1;
+        self.draw(index, &mut item);
+        let Some(bottleneck) = &mut self.bottleneck else {
+            let delay = self.delay.at(now);
+            self.way.push(&item, now, delay, 0);
+            return;
+        };
+        item.wire += bottleneck.overhead;
+        bottleneck.offer(item, (index, packet.flow), &mut self.given);
+        self.account();
+        self.serve(now);
+    }
+
+    /// Draws what the packet meets besides loss and duplication.
+    #[inline]
+    fn draw(&mut self, index: u64, item: &mut Item<H>) {
+        let (corrupt, stream) = self.luck.corrupt;
+        if corrupt.hits(stream, index) && item.bytes > 0 {
+            let bits = u128::from(item.bytes) * 8;
+            let bit = ((u128::from(self.luck.bit.draw(index)) * bits) >> 64) as u32;
+            item.flip = Some(bit);
+            self.fates.corrupted += 1;
+            self.decided(index, 3 | u64::from(bit) << 8);
+        }
+        let (reorder, stream) = self.luck.reorder;
+        if reorder.hits(stream, index) {
+            item.turn = Turn::Given;
+            self.decided(index, 4);
+        }
+        if let Some(jitter) = &self.luck.jitter {
+            item.offset = shape::offset(jitter, self.luck.offset.draw(index));
+            self.decided(index, 5 | (item.offset as u64) << 8);
+        }
+    }
+
+    /// Moves on to the way what the server takes until `now`.
+    #[inline]
+    fn serve(&mut self, now: u64) {
+        if self.bottleneck.as_ref().is_some_and(|bottleneck| bottleneck.due <= now) {
+            self.serve_due(now);
+        }
+    }
+
+    fn serve_due(&mut self, now: u64) {
+        let Some(bottleneck) = &mut self.bottleneck else {
+            return;
+        };
+        while bottleneck.due <= now && bottleneck.due < u64::MAX {
+            let start = bottleneck.due;
+            if let Some(item) = bottleneck.queue.take(start, &mut self.given) {
+                let out = bottleneck.server.serve(start, item.wire);
+                self.fates.marked += u64::from(item.mark == Mark::Set);
+                self.fates.busy_ns += out - bottleneck.since.max(bottleneck.out).min(out);
+                self.fates.busy_bytes += item.wire;
+                bottleneck.out = out;
+                let delay = self.delay.at(out);
+                self.way.push(&item, out, delay, start - item.arrived.min(start));
+            }
+            bottleneck.since = start;
+            bottleneck.plan();
+        }
+        self.account();
+    }
+
+    /// Counts what the queue has given up.
+    #[inline]
+    fn account(&mut self) {
+        while let Some((item, at, cause)) = self.given.pop_front() {
+            match cause {
+                Cause::Full => self.fates.full += 1,
+                Cause::Early => self.fates.early += 1,
+                Cause::Lost => self.fates.lost += 1,
+            }
+            let (seq, queued) = (item.seq, at - item.arrived.min(at));
+            self.gone.push_back(Gone { at, seq, queued, handle: item.handle, cause });
+        }
+    }
+}
+
+impl<H: Copy> Bottleneck<H> {
+    fn offer(&mut self, item: Item<H>, draws: (u64, u64), given: &mut Given<H>) {
+        let mut entry = Entry::Waits;
+        if self.queue.len() == 0 {
+            self.since = item.arrived;
+            if self.server.ready(item.arrived) <= item.arrived {
+                entry = Entry::Served;
+            }
+        }
+        self.queue.offer(item, draws, entry, &mut self.server, given);
+        if self.due == u64::MAX {
+            self.plan();
+        }
+    }
+
+    /// Sets when the next packet begins to leave.
+    fn plan(&mut self) {
+        let waits = self.queue.len() > 0;
+        self.due = if waits { self.server.ready(self.since) } else { u64::MAX };
+    }
+}
+
+impl Luck {
+    fn new(model: &Impairments, place: Place) -> Luck {
+        let chance = |p, which| (Chance::new(p), Stream::new(place, which));
+        Luck {
+            duplicate: chance(model.duplicate, Model::Duplicate),
+            corrupt: chance(model.corrupt, Model::Corrupt),
+            bit: Stream::new(place, Model::Bit),
+            reorder: chance(model.reorder.map_or(0.0, |reorder| reorder.share), Model::Reorder),
+            jitter: model.jitter.clone(),
+            offset: Stream::new(place, Model::Jitter),
+        }
+    }
+}
+
+impl Delay {
+    fn new(model: &Impairments) -> Delay {
+        let Rate::Trace(trace) = &model.rate else {
+            return Delay::Fixed(model.delay.0);
+        };
+        match &trace.content {
+            Content::Steps(steps) if steps.iter().any(|step| step.delay.is_some()) => {
+                Delay::Steps(model.delay.0, Box::new(Steps::new(trace)))
+            }
+            _ => Delay::Fixed(model.delay.0),
+        }
+    }
+
+    /// The delay of a packet that begins its way at this time.
+    #[inline]
+    fn at(&mut self, now: u64) -> u64 {
+        match self {
+            Delay::Fixed(delay) => *delay,
+            Delay::Steps(delay, steps) => {
+                steps.at(Nanos(now)).and_then(|step| step.delay).map_or(*delay, |delay| delay.0)
+            }
+        }
+    }
+}
+
+/// What a channel has to know of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Its length as an IP packet, in bytes.
+    pub bytes: u32,
+    /// Which flow it belongs to: a hash of addresses, protocol and ports.
+    pub flow: u64,
+    /// Whether its sender understands congestion marks (RFC 3168).
+    pub capable: Capable,
+}
+
+/// Whether a packet may be marked instead of dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capable {
+    /// Not-ECT.
+    No,
+    /// ECT(0), ECT(1) or CE already.
+    Yes,
+}
+
+/// Something that happened to a packet, at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure<H> {
+    /// When.
+    pub at: Nanos,
+    /// Time that it spent in the queue, that of its own transmission not counted.
+    pub queued: Nanos,
+    /// Which packet, as its owner named it.
+    pub handle: H,
+    /// What.
+    pub end: End,
+}
+
+/// How a packet's, or a copy's, time in the channel ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It comes out at the other side.
+    Delivered(Changes),
+    /// It is gone.
+    Dropped(Cause),
+}
+
+/// What is changed in a packet that is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Its congestion mark is set (CE).
+    pub marked: bool,
+    /// This bit of it is flipped, counted from the first of its IP packet.
+    pub flipped: Option<u32>,
+}
+
+/// Why a packet is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The loss model took it.
+    Lost,
+    /// The queue was full.
+    Full,
+    /// The queue dropped it early, to stay short.
+    Early,
+}

@@ -1,0 +1,141 @@
+//! Controlled delay (RFC 8289): packets are given up at the head of the queue once they have waited
+//! longer than `target` for a whole `interval`, then at times that come closer with their number.
+
+use super::Capable;
+use super::queue::{Item, Mark};
+use crate::network::Ecn;
+use crate::time::Nanos;
+
+/// Dropping that ended this many intervals ago or less goes on at the rate at which it ended
+/// (RFC 8289, section 5.6).
+const RECENT: u64 = 16;
+
+/// The parameters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Law {
+    target: u64,
+    interval: u64,
+    ecn: Ecn,
+}
+
+impl Law {
+    pub(super) fn new(target: Nanos, interval: Nanos, ecn: Ecn) -> Law {
+        Law { target: target.0, interval: interval.0.max(1), ecn }
+    }
+
+    /// When the next packet is to go.
+    fn next(&self, from: u64, count: u32) -> u64 {
+        let step = self.interval as f64 / f64::from(count.max(1)).sqrt();
+        from.saturating_add(step as u64)
+    }
+}
+
+/// The state of one queue.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Codel {
+    /// When packets will have waited too long for an interval, if they go on so.
+    above_from: Option<u64>,
+    phase: Phase,
+    drop_next: u64,
+    count: u32,
+    last_count: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Watching,
+    Dropping,
+}
+
+/// Whether a packet may be dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Fine,
+    TooLong,
+}
+
+impl Codel {
+    /// The packet to serve at `now`. `pop` takes one from the queue and says how many bytes are left;
+    /// `early` is given what is dropped. With no more than `largest` bytes waiting, nothing is.
+    pub(super) fn take<H: Copy>(
+        &mut self,
+        law: &Law,
+        (now, largest): (u64, u64),
+        mut pop: impl FnMut() -> Option<(Item<H>, u64)>,
+        mut early: impl FnMut(Item<H>),
+    ) -> Option<Item<H>> {
+        let mut look = |codel: &mut Codel| codel.look(law, now, largest, pop());
+        let (mut head, mut verdict) = look(self);
+        if self.phase == Phase::Watching {
+            if let (Verdict::TooLong, Some(item)) = (verdict, head) {
+                self.enter(law, now);
+                return match marked(law, item) {
+                    Some(item) => Some(item),
+                    None => {
+                        early(item);
+                        look(self).0
+                    }
+                };
+            }
+            return head;
+        }
+        if verdict == Verdict::Fine {
+            self.phase = Phase::Watching;
+        }
+        while let (Phase::Dropping, Some(item)) = (self.phase, head) {
+            if now < self.drop_next {
+                break;
+            }
+            self.count = self.count.saturating_add(1);
+            if let Some(item) = marked(law, item) {
+                self.drop_next = law.next(self.drop_next, self.count);
+                return Some(item);
+            }
+            early(item);
+            (head, verdict) = look(self);
+            if verdict == Verdict::Fine {
+                self.phase = Phase::Watching;
+            } else {
+                self.drop_next = law.next(self.drop_next, self.count);
+            }
+        }
+        head
+    }
+
+    /// Starts to drop, faster if it did so a short time ago.
+    fn enter(&mut self, law: &Law, now: u64) {
+        self.phase = Phase::Dropping;
+        let more = self.count.saturating_sub(self.last_count);
+        let recent = now.saturating_sub(self.drop_next) < RECENT.saturating_mul(law.interval);
+        self.count = if more > 1 && recent { more } else { 1 };
+        self.drop_next = law.next(now, self.count);
+        self.last_count = self.count;
+    }
+
+    fn look<H: Copy>(
+        &mut self,
+        law: &Law,
+        now: u64,
+        largest: u64,
+        popped: Option<(Item<H>, u64)>,
+    ) -> (Option<Item<H>>, Verdict) {
+        let Some((item, left)) = popped else {
+            self.above_from = None;
+            return (None, Verdict::Fine);
+        };
+        if now.saturating_sub(item.arrived) < law.target || left <= largest {
+            self.above_from = None;
+            return (Some(item), Verdict::Fine);
+        }
+        let from = *self.above_from.get_or_insert(now.saturating_add(law.interval));
+        let verdict = if now >= from { Verdict::TooLong } else { Verdict::Fine };
+        (Some(item), verdict)
+    }
+}
+
+/// The packet with its mark set, if it may be marked instead of dropped.
+fn marked<H: Copy>(law: &Law, item: Item<H>) -> Option<Item<H>> {
+    (law.ecn == Ecn::Marks && item.capable == Capable::Yes)
+        .then_some(Item { mark: Mark::Set, ..item })
+}

@@ -1,0 +1,121 @@
+//! Which packets the loss model took, in a form that can be given back to it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::network::{Impairments, Loss, Rate};
+
+/// Runs of lost packets that are kept; the memory for them is set aside at the start.
+const MOST_RUNS: usize = 1 << 16;
+
+/// Runs that are few enough to be written into a trial's account.
+const FEW: usize = 256;
+
+/// The losses of one direction of a link, numbered from 1 in order of arrival. `Display` writes them
+/// as ranges, as `drop=` takes them: `5-6/40`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    runs: Vec<(u64, u64)>,
+    complete_until: Option<u64>,
+}
+
+impl Log {
+    /// An empty log, with room where something can be lost.
+    pub(super) fn new(model: &Impairments) -> Log {
+        let lossless = model.loss == Loss::None && !matches!(model.rate, Rate::Trace(_));
+        let room = if lossless { 0 } else { MOST_RUNS };
+        Log { runs: Vec::with_capacity(room), complete_until: None }
+    }
+
+    /// Notes a loss. Numbers rise.
+    pub(super) fn note(&mut self, number: u64, run: Run) {
+        if self.complete_until.is_some() {
+            return;
+        }
+        let full = self.runs.len() >= MOST_RUNS;
+        match self.runs.last_mut() {
+            Some((_, last)) if run == Run::Same => *last = number,
+            _ if !full => self.runs.push((number, number)),
+            _ => self.complete_until = Some(number - 1),
+        }
+    }
+
+    /// The runs of lost packets, the first and the last of each.
+    pub fn runs(&self) -> &[(u64, u64)] {
+        &self.runs
+    }
+
+    /// The last packet that the log covers, where there were more runs than it holds (65 536).
+    pub fn complete_until(&self) -> Option<u64> {
+        self.complete_until
+    }
+
+    /// All losses as text, where there were some and no more than 256 runs of them.
+    pub fn if_short(&self) -> Option<String> {
+        let short = (1..=FEW).contains(&self.runs.len()) && self.complete_until.is_none();
+        short.then(|| self.to_string())
+    }
+
+    /// The model that loses just these packets.
+    pub fn replay(&self) -> Loss {
+        let numbers: Arc<[u64]> =
+            self.runs.iter().flat_map(|(first, last)| *first..=*last).collect();
+        if numbers.is_empty() { Loss::None } else { Loss::List(numbers) }
+    }
+}
+
+/// Whether a loss follows another without a packet between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Run {
+    /// It does.
+    Same,
+    /// It does not.
+    New,
+}
+
+impl fmt::Display for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (first, last)) in self.runs.iter().enumerate() {
+            let slash = if i == 0 { "" } else { "/" };
+            if first == last {
+                write!(f, "{slash}{first}")?;
+            } else {
+                write!(f, "{slash}{first}-{last}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> Log {
+        Log::new(&Impairments { loss: Loss::Bernoulli(0.5), ..Impairments::default() })
+    }
+
+    #[test]
+    fn losses_are_written_as_ranges_and_given_back() {
+        let mut log = log();
+        for (number, run) in [(5, Run::New), (6, Run::Same), (40, Run::New)] {
+            log.note(number, run);
+        }
+        assert_eq!(log.to_string(), "5-6/40");
+        assert_eq!(log.if_short().as_deref(), Some("5-6/40"));
+        assert_eq!(log.replay(), Loss::List([5, 6, 40].into()));
+        assert_eq!(log.complete_until(), None);
+        let none = Log::new(&Impairments::default());
+        assert_eq!((none.replay(), none.if_short()), (Loss::None, None));
+    }
+
+    #[test]
+    fn a_full_log_says_how_far_it_goes() {
+        let mut log = log();
+        for i in 0..MOST_RUNS as u64 + 10 {
+            log.note(2 * i + 1, Run::New);
+        }
+        assert_eq!((log.runs().len(), log.if_short()), (MOST_RUNS, None));
+        assert_eq!(log.complete_until(), Some(2 * MOST_RUNS as u64));
+    }
+}

@@ -1,0 +1,164 @@
+//! Which packets are lost before the queue.
+
+use super::Place;
+use super::draw::{Chance, Model, Stream, unit};
+use super::rate::Steps;
+use super::shape::exponential;
+use crate::network::{GilbertElliott, Impairments, Loss, Outages, Rate};
+use crate::time::Nanos;
+use crate::trace::Content;
+
+/// Good and bad times are no shorter than this.
+const SHORTEST: u64 = 1_000;
+
+/// The loss model and its state.
+#[derive(Debug)]
+pub(super) struct Losses {
+    kind: Kind,
+    trace: Option<TraceLoss>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Never,
+    Chance(Chance, Stream),
+    Chain(Chain),
+    Outages(Turns),
+    List(Vec<u64>, usize),
+}
+
+impl Losses {
+    pub(super) fn new(model: &Impairments, place: Place) -> Losses {
+        let kind = match &model.loss {
+            Loss::None => Kind::Never,
+            Loss::Bernoulli(p) => Kind::Chance(Chance::new(*p), Stream::new(place, Model::Loss)),
+            Loss::GilbertElliott(chain) => Kind::Chain(Chain::new(chain, place)),
+            Loss::Outages(outages) => Kind::Outages(Turns::new(*outages, place)),
+            Loss::List(numbers) => {
+                let mut numbers = numbers.to_vec();
+                numbers.sort_unstable();
+                Kind::List(numbers, 0)
+            }
+        };
+        Losses { kind, trace: TraceLoss::new(&model.rate, place) }
+    }
+
+    /// Whether the packet with this number, from 0, is lost. Called once for each, in order.
+    #[inline]
+    pub(super) fn take(&mut self, index: u64, now: u64) -> bool {
+        let lost = match &mut self.kind {
+            Kind::Never => false,
+            Kind::Chance(chance, stream) => chance.hits(*stream, index),
+            Kind::Chain(chain) => chain.take(index),
+            Kind::Outages(turns) => turns.bad_at(now),
+            Kind::List(numbers, next) => {
+                let number = index + 1;
+                *next += numbers[*next..].iter().take_while(|listed| **listed < number).count();
+                numbers.get(*next) == Some(&number)
+            }
+        };
+        lost || self.trace.as_mut().is_some_and(|trace| trace.take(index, now))
+    }
+}
+
+/// A Gilbert–Elliott chain. Its first state is drawn from those in which it is found after a long
+/// time, so that the first packet is like every other.
+#[derive(Debug)]
+struct Chain {
+    /// Loss and change in the good state, then in the bad one.
+    states: [(Chance, Chance); 2],
+    bad: usize,
+    losses: Stream,
+    changes: Stream,
+}
+
+impl Chain {
+    fn new(chain: &GilbertElliott, place: Place) -> Chain {
+        let share = if chain.p > 0.0 { chain.p / (chain.p + chain.r) } else { 0.0 };
+        let starts_bad = Chance::new(share).hits(Stream::new(place, Model::ChainStart), 0);
+        Chain {
+            states: [
+                (Chance::new(chain.good), Chance::new(chain.p)),
+                (Chance::new(chain.bad), Chance::new(chain.r)),
+            ],
+            bad: usize::from(starts_bad),
+            losses: Stream::new(place, Model::Loss),
+            changes: Stream::new(place, Model::Chain),
+        }
+    }
+
+    /// The packet meets the state that it finds; then the chain takes its step.
+    fn take(&mut self, index: u64) -> bool {
+        let (loss, change) = self.states[self.bad];
+        if change.hits(self.changes, index) {
+            self.bad = 1 - self.bad;
+        }
+        loss.hits(self.losses, index)
+    }
+}
+
+/// Good and bad times that take turns. Number and length of each follow from the seed alone; the first
+/// one is drawn as the one in which the link is found at a random moment.
+#[derive(Debug)]
+struct Turns {
+    means: [u64; 2],
+    bad: usize,
+    until: u64,
+    number: u64,
+    lengths: Stream,
+}
+
+impl Turns {
+    fn new(outages: Outages, place: Place) -> Turns {
+        let means = [outages.good.0, outages.bad.0];
+        let share = means[1] as f64 / (means[0] as f64 + means[1] as f64);
+        let bad = Chance::new(share).hits(Stream::new(place, Model::OutageStart), 0);
+        let lengths = Stream::new(place, Model::Outage);
+        let mut turns = Turns { means, bad: usize::from(bad), until: 0, number: 0, lengths };
+        turns.until = turns.length();
+        turns
+    }
+
+    /// The length of the time that begins.
+    fn length(&mut self) -> u64 {
+        let length = exponential(unit(self.lengths.draw(self.number)));
+        self.number += 1;
+        ((self.means[self.bad] as f64 * length).round() as u64).max(SHORTEST)
+    }
+
+    fn bad_at(&mut self, now: u64) -> bool {
+        while now >= self.until && self.until < u64::MAX {
+            self.bad = 1 - self.bad;
+            self.until = self.until.saturating_add(self.length());
+        }
+        self.bad == 1
+    }
+}
+
+/// The loss that a trace gives for a time.
+#[derive(Debug)]
+struct TraceLoss {
+    steps: Steps,
+    stream: Stream,
+}
+
+impl TraceLoss {
+    /// Nothing where no step loses.
+    fn new(rate: &Rate, place: Place) -> Option<TraceLoss> {
+        let Rate::Trace(trace) = rate else {
+            return None;
+        };
+        let Content::Steps(steps) = &trace.content else {
+            return None;
+        };
+        steps.iter().any(|step| step.loss.is_some()).then(|| TraceLoss {
+            steps: Steps::new(trace),
+            stream: Stream::new(place, Model::TraceLoss),
+        })
+    }
+
+    fn take(&mut self, index: u64, now: u64) -> bool {
+        let loss = self.steps.at(Nanos(now)).and_then(|step| step.loss);
+        Chance::new(loss.unwrap_or(0.0)).hits(self.stream, index)
+    }
+}

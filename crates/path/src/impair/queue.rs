@@ -1,0 +1,212 @@
+//! What waits for the rate: one queue or one for each flow, and what keeps it short.
+
+use std::collections::VecDeque;
+
+use super::codel::{Codel, Law};
+use super::fair::Fair;
+use super::pie::Pie;
+use super::rate::Server;
+use super::{Capable, Cause, Place};
+use crate::network::{Discipline, Ecn, Limit, Queue as Model};
+
+/// A packet inside the channel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Item<H> {
+    pub(super) handle: H,
+    /// When it came in.
+    pub(super) arrived: u64,
+    /// Its place among packets and copies in order of arrival.
+    pub(super) seq: u64,
+    /// What its delay differs from the model's by, in nanoseconds.
+    pub(super) offset: i64,
+    /// Its length with link-layer overhead: what the rate and the queue count.
+    pub(super) wire: u64,
+    /// Its length as an IP packet.
+    pub(super) bytes: u32,
+    /// The bit of it that is flipped.
+    pub(super) flip: Option<u32>,
+    pub(super) turn: Turn,
+    pub(super) capable: Capable,
+    pub(super) mark: Mark,
+}
+
+/// Whether a packet is overtaken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    Kept,
+    Given,
+}
+
+/// Whether a packet has been given a congestion mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    None,
+    Set,
+}
+
+/// How a packet fares that comes to the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// The server is free: no limit applies.
+    Served,
+    /// It would have to wait.
+    Waits,
+}
+
+/// Packets that the queue gives up, with the reason.
+pub(super) type Given<H> = VecDeque<(Item<H>, u64, Cause)>;
+
+/// One queue in order of arrival.
+#[derive(Debug)]
+pub(super) struct Fifo<H> {
+    items: VecDeque<Item<H>>,
+    pub(super) bytes: u64,
+}
+
+impl<H: Copy> Fifo<H> {
+    fn pop(&mut self) -> Option<(Item<H>, u64)> {
+        let item = self.items.pop_front()?;
+        self.bytes -= item.wire;
+        Some((item, self.bytes))
+    }
+}
+
+/// The queue before the server.
+#[derive(Debug)]
+pub(super) struct Queue<H> {
+    limit: Limit,
+    ecn: Ecn,
+    /// The largest packet so far with overhead: the least that CoDel and PIE leave alone.
+    largest: u64,
+    kind: Kind<H>,
+}
+
+#[derive(Debug)]
+enum Kind<H> {
+    Tail(Fifo<H>),
+    Codel(Fifo<H>, Law, Codel),
+    Pie(Fifo<H>, Pie),
+    Fair(Box<Fair<H>>, Law),
+}
+
+/// A queue may always hold this much where its limit is a time, so that slow links are not shut.
+const LEAST_ROOM: u64 = 10 * 1_500;
+
+impl<H: Copy> Queue<H> {
+    pub(super) fn new(model: &Model, place: Place) -> Queue<H> {
+        let fifo = Fifo { items: VecDeque::with_capacity(1_024), bytes: 0 };
+        let kind = match model.discipline {
+            Discipline::DropTail => Kind::Tail(fifo),
+            Discipline::Codel { target, interval } => {
+                Kind::Codel(fifo, Law::new(target, interval, model.ecn), Codel::default())
+            }
+            Discipline::FqCodel { target, interval } => {
+                Kind::Fair(Box::new(Fair::new(place)), Law::new(target, interval, model.ecn))
+            }
+            Discipline::Pie { target } => Kind::Pie(fifo, Pie::new(target, place)),
+        };
+        Queue { limit: model.limit, ecn: model.ecn, largest: 0, kind }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match &self.kind {
+            Kind::Tail(fifo) | Kind::Codel(fifo, ..) | Kind::Pie(fifo, _) => fifo.items.len(),
+            Kind::Fair(fair, _) => fair.len(),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match &self.kind {
+            Kind::Tail(fifo) | Kind::Codel(fifo, ..) | Kind::Pie(fifo, _) => fifo.bytes,
+            Kind::Fair(fair, _) => fair.bytes(),
+        }
+    }
+
+    /// Whether packets may be given up when their turn comes, and not only when they arrive.
+    pub(super) fn drops_heads(&self) -> bool {
+        matches!(self.kind, Kind::Codel(..) | Kind::Fair(..))
+    }
+
+    /// Takes a packet in, or gives it or others up. `index` is what it draws by.
+    pub(super) fn offer(
+        &mut self,
+        mut item: Item<H>,
+        (index, flow): (u64, u64),
+        entry: Entry,
+        server: &mut Server,
+        given: &mut Given<H>,
+    ) {
+        let now = item.arrived;
+        self.largest = self.largest.max(item.wire);
+        let room = match entry {
+            Entry::Served => Room { bytes: u64::MAX, packets: u64::MAX },
+            Entry::Waits => Room::of(self.limit, server, now),
+        };
+        let fits = room.holds(self.bytes() + item.wire, self.len() + 1);
+        match &mut self.kind {
+            // This one takes the packet first and then gives up others.
+            Kind::Fair(fair, _) => {
+                fair.push(item, flow);
+                while !room.holds(fair.bytes(), fair.len()) {
+                    fair.cut_fattest(|item| given.push_back((item, now, Cause::Full)));
+                }
+            }
+            _ if !fits => given.push_back((item, now, Cause::Full)),
+            Kind::Pie(fifo, pie) => {
+                pie.tick(now);
+                if pie.drops(index, fifo.bytes, self.largest) {
+                    if !pie.may_mark(&item, self.ecn) {
+                        given.push_back((item, now, Cause::Early));
+                        return;
+                    }
+                    item.mark = Mark::Set;
+                }
+                fifo.bytes += item.wire;
+                fifo.items.push_back(item);
+            }
+            Kind::Tail(fifo) | Kind::Codel(fifo, ..) => {
+                fifo.bytes += item.wire;
+                fifo.items.push_back(item);
+            }
+        }
+    }
+
+    /// The packet whose turn it is at `now`, if any is left that is not given up.
+    pub(super) fn take(&mut self, now: u64, given: &mut Given<H>) -> Option<Item<H>> {
+        let largest = self.largest;
+        let early = |item| given.push_back((item, now, Cause::Early));
+        match &mut self.kind {
+            Kind::Tail(fifo) => fifo.pop().map(|(item, _)| item),
+            Kind::Codel(fifo, law, codel) => codel.take(law, (now, largest), || fifo.pop(), early),
+            Kind::Pie(fifo, pie) => {
+                pie.tick(now);
+                let (item, left) = fifo.pop()?;
+                pie.seen(now.saturating_sub(item.arrived), left);
+                Some(item)
+            }
+            Kind::Fair(fair, law) => fair.take(law, (now, largest), early),
+        }
+    }
+}
+
+/// How much may wait.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    bytes: u64,
+    packets: u64,
+}
+
+impl Room {
+    fn of(limit: Limit, server: &mut Server, now: u64) -> Room {
+        let (bytes, packets) = match limit {
+            Limit::Bytes(bytes) => (bytes, u64::MAX),
+            Limit::Packets(packets) => (u64::MAX, packets),
+            Limit::Time(span) => (server.bytes_in(now, span).max(LEAST_ROOM), u64::MAX),
+        };
+        Room { bytes, packets }
+    }
+
+    fn holds(&self, bytes: u64, packets: usize) -> bool {
+        bytes <= self.bytes && packets as u64 <= self.packets
+    }
+}

@@ -1,0 +1,148 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`grammar`], [`profile`], [`mod@files`], [`trace`] | from words and files to a network |
+//! | [`network`] | what lies between two hosts, as plain data |
+//! | [`impair`] | what becomes of each packet: pure, time is an argument |
+//! | [`emulator`] | a network that is up: sockets and commands at its hosts, its account |
+//! | [`figures`], [`gate`] | what a network did, and whether it did what it was asked to |
+//! | [`mod@run`] | any program on an emulated network |
+//! | [`emulated`], [`netem`], [`segment`] | hosts, devices and threads; the kernel's own emulator; super-packets and their segments |
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use self::files::ReadFile;
+use self::grammar::Carrier;
+
+pub mod emulated;
+pub mod emulator;
+pub mod figures;
+pub mod files;
+pub mod gate;
+pub mod grammar;
+pub mod impair;
+pub mod netem;
+pub mod network;
+pub mod profile;
+pub mod run;
+pub mod segment;
+pub mod trace;
+
+pub use deadheat_base::{ends, error, foreign, rng, spec, time, units, waiting};
+pub use emulator::{Emulator, Host};
+pub use ends::{Direction, Side};
+pub use error::{Error, Result};
+pub use impair::{Channel, Departure, End, Packet};
+pub use network::Network;
+pub use time::Nanos;
+
+/// What lies between two ends on this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Path {
+    /// The loopback interface.
+    Loopback,
+    /// A network of its own, in real time.
+    Emulated(Network),
+    /// The same in virtual time.
+    Simulated(Network),
+}
+
+impl Path {
+    /// Reads a path as typed: `loopback`, links as [`Network::parse`] does, or `sim:` and links.
+    ///
+    /// # Errors
+    /// As of [`Network::parse`].
+    pub fn parse(typed: &str) -> Result<Path> {
+        Path::parse_with(typed, &mut files::read)
+    }
+
+    /// [`Path::parse`] with files that `read` has.
+    ///
+    /// # Errors
+    /// As of [`Network::parse_with`].
+    pub fn parse_with(typed: &str, read: ReadFile<'_>) -> Result<Path> {
+        let typed = typed.trim();
+        if typed == "loopback" {
+            return Ok(Path::Loopback);
+        }
+        match typed.strip_prefix("sim:") {
+            Some(links) => grammar::parse(links, Carrier::Simulated, read).map(Path::Simulated),
+            None => grammar::parse(typed, Carrier::Emulated, read).map(Path::Emulated),
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    /// As [`Path::parse`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Loopback => f.write_str("loopback"),
+            Path::Emulated(network) => network.fmt(f),
+            Path::Simulated(network) => write!(f, "sim:{network}"),
+        }
+    }
+}
+
+/// Which IP version to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// Whatever the name resolves to first; IPv4 on loopback.
+    #[default]
+    Any,
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// Whether an address is of this family.
+    pub fn has(self, address: &SocketAddr) -> bool {
+        match self {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        }
+    }
+
+    /// The loopback address of this family.
+    pub fn loopback(self) -> IpAddr {
+        match self {
+            Family::Any | Family::V4 => IpAddr::from([127, 0, 0, 1]),
+            Family::V6 => IpAddr::from(std::net::Ipv6Addr::LOCALHOST),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_loopback_emulated_or_simulated() {
+        assert_eq!(Path::parse("loopback").unwrap(), Path::Loopback);
+        let network = Network::parse("delay=25ms,loss=1%").unwrap();
+        assert_eq!(Path::parse("delay=25ms,loss=1%").unwrap(), Path::Emulated(network.clone()));
+        assert_eq!(Path::parse("sim:delay=25ms,loss=1%").unwrap(), Path::Simulated(network));
+        let say = |typed: &str| Path::parse(typed).unwrap_err().to_string();
+        assert!(say("lopback").contains("did you mean `loopback`?"));
+        assert!(say("sim:loopback").contains("stands alone"));
+        assert!(say("loopback,delay=1ms").contains("stands alone"));
+        assert!(say("delay=1ms + sim:delay=1ms").contains("in front of the whole path"));
+        assert!(say("sim:").contains("a link without words"));
+        for whole in ["mtu=1280", "backend=tun", "wait=spin", "mode=strict"] {
+            assert!(say(&format!("sim:delay=1ms,{whole}")).contains("no devices"), "{whole}");
+        }
+    }
+
+    #[test]
+    fn a_path_prints_as_it_is_read() {
+        for typed in ["loopback", "delay=25ms,loss=1%", "sim:delay=25ms,seed=7"] {
+            assert_eq!(Path::parse(typed).unwrap().to_string(), typed);
+        }
+    }
+}

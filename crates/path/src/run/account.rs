@@ -1,0 +1,147 @@
+//! What an emulated network was and did, in lines for people.
+
+use crate::emulator::{Built, Rights};
+use crate::ends::Side;
+use crate::figures::{PathFigures, Quantile, WayFigures};
+use crate::time::Nanos;
+use crate::units::BitRate;
+
+/// What was built: one line, and one more for each thing that could not be.
+pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
+    let joined = |addresses: Vec<String>| addresses.join(" and ");
+    let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());
+    let links = built.pings.len();
+    let devices = built.backend.devices();
+    let rights = match built.rights {
+        Rights::Own => "",
+        Rights::UserNamespace => ", in a user namespace",
+    };
+    let grouping = built.grouping.name();
+    let pings: Vec<String> = built.pings.iter().map(ToString::to_string).collect();
+    let cards: Vec<String> = built.nics.iter().map(|pair| cards(*pair)).collect();
+    let mut lines = vec![format!(
+        "near {}, far {}; an idle ping takes {}; network cards {}; {devices} ({}){rights}; {grouping}; \
+         MTU {}; seed {seed}",
+        of_first(Side::Near),
+        of_first(Side::Far),
+        pings.join("; "),
+        cards.join("; "),
+        built.why,
+        built.mtu,
+    )];
+    if links > 1 {
+        lines.push(format!(
+            "{links} links; the near address says which one a packet takes ({})",
+            joined(built.near.iter().map(ToString::to_string).collect())
+        ));
+    }
+    lines.extend(built.notes.iter().cloned());
+    lines
+}
+
+/// The rates of a link's network cards.
+fn cards(rates: [Option<BitRate>; 2]) -> String {
+    let text = |rate: Option<BitRate>| rate.map_or("none".to_owned(), |rate| rate.to_string());
+    let [near, far] = rates.map(text);
+    if near == far { near } else { format!("{near} (near), {far} (far)") }
+}
+
+/// The account of each direction of each link.
+pub(super) fn account(figures: &PathFigures) -> Vec<String> {
+    let many = figures.links.len() > 1;
+    let mut lines = Vec::new();
+    for (number, link) in figures.links.iter().enumerate() {
+        let prefix = if many { format!("link {} ", number + 1) } else { String::new() };
+        lines.push(format!("{prefix}up:   {}", way(&link.up)));
+        lines.push(format!("{prefix}down: {}", way(&link.down)));
+    }
+    lines
+}
+
+fn way(way: &WayFigures) -> String {
+    let fates = &way.fates;
+    let mut parts = vec![format!("{} packets in, {} out", fates.arrived, fates.delivered)];
+    let share = |n: u64| percent(n as f64 / fates.arrived.max(1) as f64);
+    let counts = [
+        (fates.lost, "lost"),
+        (fates.full, "dropped by a full queue"),
+        (fates.early, "dropped early"),
+        (fates.marked, "marked"),
+        (fates.duplicated, "duplicated"),
+        (fates.corrupted, "corrupted"),
+        (fates.reordered, "reordered"),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        parts.push(format!("{count} {what} ({})", share(count)));
+    }
+    if fates.waiting > 0 {
+        parts.push(format!("{} under way at the end", fates.waiting));
+    }
+    let shown = |quantile: Quantile| Nanos(quantile.at_least_ns());
+    // Of too few releases there is no median, and of some no tail.
+    let late = way.lateness_ns.as_ref().and_then(|late| Some((late.p50?, late.p99)));
+    if let Some((p50, p99)) = late {
+        let tail = p99.map_or(String::new(), |p99| format!(", {} (99th percentile)", shown(p99)));
+        parts.push(format!("released {} late (median){tail}", shown(p50)));
+    }
+    if way.device_drops > 0 {
+        parts.push(format!(
+            "{} dropped by devices, outside the model: this host was too slow",
+            way.device_drops
+        ));
+    }
+    parts.join("; ")
+}
+
+/// A share in percent, with three digits at most: `1 %`, `0.125 %`.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    let digits = match percent {
+        ..0.1 => 4,
+        ..1.0 => 3,
+        ..10.0 => 2,
+        _ => 1,
+    };
+    let text = format!("{percent:.digits$}");
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{Distribution, Fates, LinkFigures};
+
+    #[test]
+    fn an_account_names_what_happened_and_nothing_else() {
+        let fates =
+            Fates { arrived: 1_000, delivered: 989, lost: 10, waiting: 1, ..Fates::default() };
+        let lateness = Distribution {
+            n: 989,
+            p50: Some(Quantile::Ns(4_200)),
+            p99: Some(Quantile::Ns(38_000)),
+            ..Distribution::default()
+        };
+        let up = WayFigures { fates, lateness_ns: Some(lateness), ..WayFigures::default() };
+        let down = WayFigures { device_drops: 3, ..WayFigures::default() };
+        let link = LinkFigures { up, down };
+        let one = account(&PathFigures { links: vec![link.clone()] });
+        assert_eq!(
+            one,
+            [
+                "up:   1000 packets in, 989 out; 10 lost (1 %); 1 under way at the end; released \
+                 4.20 µs late (median), 38.0 µs (99th percentile)",
+                "down: 0 packets in, 0 out; 3 dropped by devices, outside the model: this host was \
+                 too slow",
+            ]
+        );
+        let two = account(&PathFigures { links: vec![link.clone(), link] });
+        assert_eq!(two.len(), 4);
+        assert!(two[2].starts_with("link 2 up: "));
+    }
+
+    #[test]
+    fn shares_have_the_digits_that_they_need() {
+        let shown = [0.01, 0.0123, 0.00125, 0.00001, 0.5, 0.123_4, 1.0].map(percent);
+        assert_eq!(shown, ["1 %", "1.23 %", "0.125 %", "0.001 %", "50 %", "12.3 %", "100 %"]);
+    }
+}

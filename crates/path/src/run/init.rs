@@ -1,0 +1,249 @@
+//! The first process of the commands' process namespace: starts them, passes signals on, collects
+//! what ends, and ends with the near command.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::Talk;
+use super::keeper::{Task, VARIABLE};
+use super::signals::{self, Taken};
+use crate::emulated::namespace;
+
+/// How long the far command is waited for where it was not said that it listens.
+const UNTIL_LISTENING: Duration = Duration::from_secs(1);
+/// How long where it was.
+const UNTIL_READY: Duration = Duration::from_secs(10);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(2);
+/// How long the far command may take to end once it was told to (SIGTERM).
+const UNTIL_ENDED: Duration = Duration::from_secs(2);
+/// What shells answer for a command that is not there, and one that cannot be run.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// Runs the commands; the near one's exit code, or why it did not run.
+pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
+    if has_own_mounts() {
+        show_own_processes();
+        // Where that is not allowed, the hosts have addresses and no names.
+        let _ = name_hosts(&task.names);
+    }
+    let far = match task.far_command.as_deref().map(|far| start_far(far, task)) {
+        None => None,
+        Some(Ok(far)) => far,
+        Some(Err(code)) => return code,
+    };
+    match start_near(command, task.near) {
+        Ok(near) => wait(near, far, task.talk),
+        Err(code) => code,
+    }
+}
+
+/// Makes sure that what is mounted from here on is seen by the commands alone.
+fn has_own_mounts() -> bool {
+    let (none, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+    // SAFETY: the string is NUL-terminated, and the rest are integers and null.
+    unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) == 0 }
+}
+
+/// Gives this process namespace a /proc of its own. Where that is not allowed (in some containers) the
+/// commands see the processes of the host, by other numbers than their own.
+fn show_own_processes() {
+    let (kind, at) = (c"proc".as_ptr(), c"/proc".as_ptr());
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: the strings are NUL-terminated, and the rest are integers and null.
+    unsafe { libc::mount(kind, at, kind, flags, std::ptr::null()) };
+}
+
+/// Puts these lines in front of what /etc/hosts says, for this mount namespace alone: over it goes a
+/// file of a filesystem in memory that is nowhere else to be seen.
+fn name_hosts(lines: &str) -> io::Result<()> {
+    let text = std::fs::read("/etc/hosts")?;
+    let (none, nowhere) = (std::ptr::null::<libc::c_char>(), c"/tmp".as_ptr());
+    let done = |code| if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: the strings are NUL-terminated, and the rest are integers and null.
+    done(unsafe {
+        libc::mount(c"tmpfs".as_ptr(), nowhere, c"tmpfs".as_ptr(), flags, none.cast())
+    })?;
+    let bound = std::fs::write("/tmp/hosts", [lines.as_bytes(), &text].concat()).and_then(|()| {
+        let (from, to) = (c"/tmp/hosts".as_ptr(), c"/etc/hosts".as_ptr());
+        // SAFETY: as above.
+        done(unsafe { libc::mount(from, to, none, libc::MS_BIND, none.cast()) })
+    });
+    // The file stays as long as it is bound.
+    // SAFETY: as above.
+    done(unsafe { libc::umount2(nowhere, libc::MNT_DETACH) }).and(bound)
+}
+
+/// Starts the far command and waits until it listens, or has had the time to. `None` where it has
+/// ended well.
+fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(far).env_remove(VARIABLE).stdin(Stdio::null()).process_group(0);
+    // Standard output is the near command's.
+    shell.stdout(io::stderr());
+    // SAFETY: the closure makes one system call on a value of its own.
+    unsafe { shell.pre_exec(signals::let_through) };
+    let child = shell.spawn().map_err(|e| {
+        eprintln!("deadheat: cannot run `sh` for the far command: {e}");
+        if e.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
+    })?;
+    let child = child.id().cast_signed();
+    let patience = if task.far_ready.is_some() { UNTIL_READY } else { UNTIL_LISTENING };
+    let began = Instant::now();
+    while !is_ready(task.far_ready) {
+        if began.elapsed() > patience {
+            let Some(port) = task.far_ready else { break };
+            let seconds = patience.as_secs();
+            eprintln!(
+                "deadheat: the far command `{far}` did not listen at port {port} within {seconds} s"
+            );
+            return Err(1);
+        }
+        match signals::take(Some(LOOK)) {
+            Taken::Child => {
+                while let Some((ended, code)) = signals::reap() {
+                    // One that only prepared something may end well, and before anything else.
+                    if ended == child && (code != 0 || task.far_ready.is_some()) {
+                        eprintln!(
+                            "deadheat: the far command `{far}` ended with status {code} before the \
+                             near one was started"
+                        );
+                        return Err(if code == 0 { 1 } else { code });
+                    }
+                    if ended == child {
+                        return Ok(None);
+                    }
+                }
+            }
+            Taken::Sent(signal) => return Err(128 + signal as u8),
+            Taken::FromTerminal => return Err(128 + libc::SIGINT as u8),
+            Taken::Nothing => {}
+        }
+    }
+    Ok(Some(child))
+}
+
+/// Whether something listens in this network namespace, the far one: at this port, or at any.
+fn is_ready(port: Option<u16>) -> bool {
+    // With the state that the socket must have: of TCP 0A, listening; of the others any.
+    let tables = [
+        ("/proc/self/net/tcp", Some("0A")),
+        ("/proc/self/net/tcp6", Some("0A")),
+        ("/proc/self/net/udp", None),
+        ("/proc/self/net/udp6", None),
+        ("/proc/self/net/raw", None),
+        ("/proc/self/net/raw6", None),
+        ("/proc/self/net/packet", None),
+    ];
+    tables.iter().any(|(table, state)| {
+        let text = std::fs::read_to_string(table).unwrap_or_default();
+        match port {
+            None => text.lines().skip(1).any(|line| has_state(line, *state)),
+            Some(port) => listens(&text, port, *state),
+        }
+    })
+}
+
+/// Whether one of the table's sockets is at this local port.
+fn listens(table: &str, port: u16, state: Option<&str>) -> bool {
+    table.lines().skip(1).any(|line| {
+        let local = line.split_whitespace().nth(1).and_then(|local| local.rsplit_once(':'));
+        let at = local.and_then(|(_, hex)| u16::from_str_radix(hex, 16).ok());
+        at == Some(port) && has_state(line, state)
+    })
+}
+
+fn has_state(line: &str, state: Option<&str>) -> bool {
+    state.is_none_or(|state| line.split_whitespace().nth(3) == Some(state))
+}
+
+fn start_near(command: &[OsString], near: RawFd) -> Result<i32, u8> {
+    let Some((program, arguments)) = command.split_first() else { return Err(NOT_FOUND) };
+    let mut near_command = Command::new(program);
+    near_command.args(arguments).env_remove(VARIABLE);
+    let prepare = move || {
+        namespace::enter(None, near)?;
+        signals::let_through()
+    };
+    // SAFETY: the closure only makes async-signal-safe calls.
+    unsafe { near_command.pre_exec(prepare) };
+    near_command.spawn().map(|child| child.id().cast_signed()).map_err(|e| {
+        eprintln!("deadheat: cannot run `{}`: {e}", program.to_string_lossy());
+        if e.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
+    })
+}
+
+/// Waits for the near command, and then ends the far one; the near one's exit code.
+fn wait(near: i32, far: Option<i32>, talk: Talk) -> u8 {
+    let mut far_lives = far;
+    let code = loop {
+        match signals::take(None) {
+            Taken::Child => {
+                let mut near_code = None;
+                while let Some((ended, code)) = signals::reap() {
+                    if ended == near {
+                        near_code = Some(code);
+                    } else if Some(ended) == far_lives {
+                        far_lives = None;
+                        if code != 0 && talk == Talk::All {
+                            eprintln!("deadheat: the far command ended with status {code}");
+                        }
+                    }
+                }
+                if let Some(code) = near_code {
+                    break code;
+                }
+            }
+            Taken::Sent(signal) => signals::send(near, signal),
+            Taken::FromTerminal | Taken::Nothing => {}
+        }
+    };
+    if let Some(far) = far_lives {
+        end(far);
+    }
+    code
+}
+
+/// Tells the far command's process group to end, and gives it the time to; whatever remains ends with
+/// this process.
+fn end(far: i32) {
+    signals::send(-far, libc::SIGTERM);
+    let began = Instant::now();
+    loop {
+        while let Some((ended, _)) = signals::reap() {
+            if ended == far {
+                return;
+            }
+        }
+        let left = UNTIL_ENDED.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        signals::take(Some(left));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n   \
+        0: 00000000:1451 00000000:0000 0A 00000000:00000000 00:00000000 00000000\n   \
+        1: 020012C6:1452 010012C6:8D1C 01 00000000:00000000 00:00000000 00000000\n";
+
+    #[test]
+    fn a_listening_port_is_told_from_a_connected_one() {
+        assert!(listens(TCP, 5201, Some("0A")));
+        assert!(!listens(TCP, 5202, Some("0A")));
+        assert!(listens(TCP, 5202, None));
+        assert!(!listens(TCP, 5203, None));
+        assert!(!listens("", 5201, None));
+        assert!(!listens("garbage\nmore garbage\n:\n", 0, None));
+    }
+}

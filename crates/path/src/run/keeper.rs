@@ -1,0 +1,161 @@
+//! The process between `path run` and the commands it runs. It makes a process namespace
+//! (pid_namespaces(7)) in which the commands and whatever they start live, and from which nothing can
+//! escape: when its first process ends, the kernel ends the others.
+//!
+//! ```text
+//! path run ── keeper ┄┄ init (the first of the process namespace)
+//!                         ├── the far command, in a process group of its own
+//!                         └── the near command, in that of `path run`
+//! ```
+//! Each dies with the one to its left, so that `kill -9` at any place leaves nothing behind.
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode};
+
+use deadheat_base::process::{die_with_parent, itself};
+use serde::{Deserialize, Serialize};
+
+use super::signals::{self, Taken};
+use super::{Talk, init};
+use crate::emulated::hosts::Namespaces;
+use crate::emulated::namespace::enter as enter_hosts;
+use crate::error::{Error, Result};
+
+/// Set in a keeper's environment: its [`Task`] in JSON.
+pub(super) const VARIABLE: &str = "DEADHEAT_KEEPER";
+
+/// What a keeper is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    /// The process that started it.
+    pub parent: u32,
+    /// Descriptors of the namespaces.
+    pub user: Option<RawFd>,
+    /// Of the near host.
+    pub near: RawFd,
+    /// Of the far host.
+    pub far: RawFd,
+    /// What runs on the far host, for a shell.
+    pub far_command: Option<String>,
+    /// The port at which it must listen before the near command starts.
+    pub far_ready: Option<u16>,
+    /// Lines for /etc/hosts: what the commands may call the hosts.
+    pub names: String,
+    /// Whether the end of the far command is told.
+    pub talk: Talk,
+}
+
+/// Starts a keeper for these commands.
+///
+/// # Errors
+/// Where the process cannot be started.
+pub(super) fn start(
+    mut task: Task,
+    namespaces: &Namespaces,
+    command: &[OsString],
+    variables: &[(String, String)],
+) -> Result<Child> {
+    let failed = |e: io::Error| Error::setup("start a process to keep the commands", e);
+    let (user, near, far) = namespaces.parts();
+    let user = user.map(|fd| fd.as_raw_fd());
+    let (near, far) = (near.as_raw_fd(), far.as_raw_fd());
+    (task.user, task.near, task.far) = (user, near, far);
+    let task = serde_json::to_string(&task).map_err(|e| failed(e.into()))?;
+    let mut keeper = Command::new(itself("the keeper of the commands")?);
+    keeper.arg0("deadheat-keeper").args(command).env(VARIABLE, task);
+    keeper.envs(variables.iter().map(|(name, value)| (name, value)));
+    let inherited = move || {
+        for fd in [user, Some(near), Some(far)].into_iter().flatten() {
+            // SAFETY: the call takes integers; the descriptors stay open until after the fork.
+            if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure only makes async-signal-safe calls.
+    unsafe { keeper.pre_exec(inherited) };
+    keeper.spawn().map_err(failed)
+}
+
+/// Becomes the keeper of the commands if this process was started as one, and answers its exit code then.
+pub fn enter() -> Option<ExitCode> {
+    let task = std::env::var(VARIABLE).ok()?;
+    let command: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let code = serde_json::from_str(&task).map_err(io::Error::from).and_then(|task: Task| {
+        hold_until_exec(&task)?;
+        keep(&task, &command)
+    });
+    Some(ExitCode::from(code.unwrap_or_else(|e| {
+        eprintln!("deadheat: keep the commands together: {e}");
+        1
+    })))
+}
+
+/// The commands do not inherit the namespaces' descriptors.
+fn hold_until_exec(task: &Task) -> io::Result<()> {
+    for fd in [task.user, Some(task.near), Some(task.far)].into_iter().flatten() {
+        // SAFETY: the call takes integers.
+        if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Runs the commands to their end; the near one's exit code.
+fn keep(task: &Task, command: &[OsString]) -> io::Result<u8> {
+    signals::hold();
+    enter_hosts(task.user, task.far)?;
+    // SAFETY: the call takes an integer.
+    if unsafe { libc::unshare(libc::CLONE_NEWPID | libc::CLONE_NEWNS) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Only now, since a change of user namespace takes it back.
+    die_with_parent();
+    if std::os::unix::process::parent_id() != task.parent {
+        return Ok(1);
+    }
+    let (parent_lives, held) = io::pipe()?;
+    // SAFETY: this process has one thread, so the child may do whatever it likes.
+    match unsafe { libc::fork() } {
+        ..0 => Err(io::Error::last_os_error()),
+        0 => {
+            drop(held);
+            die_with_parent();
+            let code = if is_orphan(&parent_lives) { 1 } else { init::run(task, command) };
+            std::process::exit(i32::from(code));
+        }
+        init => {
+            drop(parent_lives);
+            Ok(relay(init))
+        }
+    }
+}
+
+/// Whether the keeper ended before it could be tied to.
+fn is_orphan(parent_lives: &PipeReader) -> bool {
+    let mut poll = libc::pollfd { fd: parent_lives.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: one pollfd, which lives through the call.
+    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+}
+
+/// Passes signals on to a child until it ends; its exit code.
+pub(super) fn relay(child: i32) -> u8 {
+    loop {
+        match signals::take(None) {
+            Taken::Child => {
+                while let Some((ended, code)) = signals::reap() {
+                    if ended == child {
+                        return code;
+                    }
+                }
+            }
+            Taken::Sent(signal) => signals::send(child, signal),
+            Taken::FromTerminal | Taken::Nothing => {}
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Any program on an emulated network: what `deadheat path run` and `deadheat-path run` do.
+//!
+//! It is a program rather than a part of one: it takes the signals of its process, which should have no
+//! other thread, says on standard error what it built, and starts the program once more, whose `main`
+//! must call [`enter`] first.
+#![allow(clippy::print_stderr, reason = "it is what a program does")]
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::Child;
+
+use serde::{Deserialize, Serialize};
+
+use self::keeper::Task;
+use self::signals::Taken;
+use crate::Family;
+use crate::emulator::{Built, Emulator};
+use crate::ends::Side;
+use crate::error::{Error, Result};
+use crate::rng::fresh_seed;
+
+mod account;
+mod init;
+mod keeper;
+mod signals;
+
+pub use keeper::enter;
+
+/// What is to run, and where.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The network as typed: `delay=20ms,loss=1%,rate=20mbit`.
+    pub path: String,
+    /// What runs on the far host, in a shell, started first and ended with the command.
+    pub far: Option<String>,
+    /// The port at which something on the far host must listen before the command starts; where none is
+    /// given it starts once anything listens, or after a second.
+    pub far_ready: Option<u16>,
+    /// How much is said.
+    pub talk: Talk,
+    /// What runs on the near host. `$DEADHEAT_FAR` and the like are replaced in it.
+    pub command: Vec<OsString>,
+}
+
+/// How much is said about the network on standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Talk {
+    /// Errors.
+    Errors,
+    /// What was built, and what it did.
+    All,
+}
+
+/// Builds the network, runs the commands, and takes it down; the exit status of the near one as a shell
+/// has it.
+///
+/// # Errors
+/// Where the path makes no sense or cannot be built here, and where the commands cannot be started.
+pub fn run(request: Request) -> Result<u8> {
+    signals::hold();
+    let talk = request.talk;
+    let emulator = Emulator::start(&request.path)?;
+    let seed = match emulator.built().seed {
+        Some(seed) => seed,
+        None => fresh_seed()?,
+    };
+    emulator.begin(seed)?;
+    say(talk, account::built(emulator.built(), seed));
+    let variables = variables(emulator.built());
+    let command: Vec<OsString> =
+        request.command.into_iter().map(|argument| expand(argument, &variables)).collect();
+    let task = Task {
+        parent: std::process::id(),
+        user: None,
+        near: -1,
+        far: -1,
+        far_command: request.far,
+        far_ready: request.far_ready,
+        names: names(emulator.built()),
+        talk,
+    };
+    let terminal = Terminal::take_note();
+    let keeper = keeper::start(task, emulator.namespaces(), &command, &variables)?;
+    let code = wait(keeper, &emulator)?;
+    terminal.take_back();
+    say(talk, account::account(&emulator.end()?));
+    Ok(code)
+}
+
+fn say(talk: Talk, lines: Vec<String>) {
+    if talk == Talk::All {
+        for line in lines {
+            eprintln!("deadheat: {line}");
+        }
+    }
+}
+
+/// Waits until the commands have ended; their exit code.
+fn wait(mut keeper: Child, emulator: &Emulator) -> Result<u8> {
+    let id = keeper.id().cast_signed();
+    loop {
+        match signals::take(None) {
+            Taken::Child => {
+                let failed = |e| Error::setup("wait for the commands", e);
+                if let Some(status) = keeper.try_wait().map_err(failed)? {
+                    use std::os::unix::process::ExitStatusExt;
+                    let signal = status.signal().map(|signal| 128 + signal);
+                    return Ok(status.code().or(signal).unwrap_or(1) as u8);
+                }
+                if emulator.is_gone() {
+                    let _ = keeper.kill();
+                    let _ = keeper.wait();
+                    // Its last words are in this error.
+                    emulator.end()?;
+                }
+            }
+            Taken::Sent(signal) => signals::send(id, signal),
+            Taken::FromTerminal | Taken::Nothing => {}
+        }
+    }
+}
+
+/// Lines for /etc/hosts: `near` and `far` at the addresses of the first link.
+fn names(built: &Built) -> String {
+    let line = |side, name| {
+        let addresses = built.of_link(side, 0).iter();
+        addresses.map(|address| format!("{address} {name}\n")).collect::<String>()
+    };
+    line(Side::Near, "near") + &line(Side::Far, "far")
+}
+
+/// What the commands find in their environment.
+fn variables(built: &Built) -> Vec<(String, String)> {
+    let mut variables = Vec::new();
+    for (side, name) in [(Side::Near, "NEAR"), (Side::Far, "FAR")] {
+        for (family, version) in [(Family::V4, ""), (Family::V6, "6")] {
+            for (link, address) in built.addresses(side, family).enumerate() {
+                let link = if link == 0 { String::new() } else { format!("_{}", link + 1) };
+                variables.push((format!("DEADHEAT_{name}{version}{link}"), address.to_string()));
+            }
+        }
+    }
+    variables
+}
+
+/// The argument with the variables' values in their places, `$NAME` and `${NAME}`: the shell that
+/// could have done it did not know them yet.
+fn expand(argument: OsString, variables: &[(String, String)]) -> OsString {
+    let Some(text) = argument
+        .to_str()
+        .filter(|text| text.contains("$DEADHEAT_") || text.contains("${DEADHEAT_"))
+    else {
+        return argument;
+    };
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        let braced = after.strip_prefix('{');
+        let from = braced.unwrap_or(after);
+        let end =
+            from.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(from.len());
+        let (name, mut tail) = from.split_at(end);
+        let known = variables.iter().find(|(known, _)| known == name);
+        let closed = braced.is_none() || tail.starts_with('}');
+        match known.filter(|_| closed) {
+            Some((_, value)) => {
+                out.push_str(value);
+                if braced.is_some() {
+                    tail = &tail[1..];
+                }
+                rest = tail;
+            }
+            None => {
+                out.push('$');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out.into()
+}
+
+/// The terminal's foreground, to be had back from a shell that took it and ended.
+struct Terminal {
+    group: Option<i32>,
+}
+
+impl Terminal {
+    fn take_note() -> Terminal {
+        // SAFETY: the calls take integers or nothing.
+        let (group, own) = unsafe { (libc::tcgetpgrp(libc::STDIN_FILENO), libc::getpgrp()) };
+        let foreground = std::io::stdin().is_terminal() && group == own;
+        Terminal { group: foreground.then_some(own) }
+    }
+
+    fn take_back(&self) {
+        let Some(group) = self.group else { return };
+        // SAFETY: the calls take integers and a set that is made here. With SIGTTOU held back, a process
+        // of the background may do this (tcsetpgrp(3)).
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGTTOU);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+            libc::tcsetpgrp(libc::STDIN_FILENO, group);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_variables_are_replaced_and_everything_else_stays() {
+        let variables = [("DEADHEAT_FAR", "198.18.0.2"), ("DEADHEAT_FAR_2", "198.18.1.2")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expanded = |text: &str| expand(text.into(), &variables).into_string().unwrap();
+        assert_eq!(expanded("$DEADHEAT_FAR"), "198.18.0.2");
+        assert_eq!(expanded("tcp://${DEADHEAT_FAR}:80/"), "tcp://198.18.0.2:80/");
+        assert_eq!(expanded("$DEADHEAT_FAR:$DEADHEAT_FAR_2$"), "198.18.0.2:198.18.1.2$");
+        for same in ["$HOME", "$DEADHEAT_FARTHER", "${DEADHEAT_FAR", "$5 for $DEADHEAT_", "$"] {
+            assert_eq!(expanded(same), same);
+        }
+    }
+}
