@@ -224,6 +224,32 @@ fn voice_table() -> String {
     out
 }
 
+/// How soon events are there beside a state, and what they wait for.
+fn events_table() -> String {
+    let mut out = String::from(
+        "events:count=1000, delay=25ms, seed 7\n  loss contender service | delivery: mean ms      p99 | wait for events ms  for state ms | mean age of the state ms\n",
+    );
+    let own = ["quic", "sctp-udp", "enet", "arq", "kcp"].map(|contender| (contender, "own"));
+    for loss in ["0.1%", "1%", "5%"] {
+        for (contender, service) in own.into_iter().chain([("quic", "latest")]) {
+            let workload = format!("events:count=1000,service={service}");
+            let record = trial(&format!("delay=25ms,loss={loss}"), contender, &workload);
+            let ms = |name: &str| record.metrics[name] / 1e6;
+            writeln!(
+                out,
+                "{loss:>6} {contender:9} {service:7} |          {:>8.3} {:>8.3} |           {:>8.3}      {:>8.3} |                 {:>8.3}",
+                ms("delivery_mean_ns"),
+                ms("delivery_p99_ns"),
+                ms("held_by_events_mean_ns"),
+                ms("held_by_state_mean_ns"),
+                ms("state_age_mean_ns"),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
 /// Round trips beside bulk data, behind a queue that it fills.
 fn load_table() -> String {
     let mut out = String::from(
@@ -254,6 +280,7 @@ fn tables_are_as_the_golden_file_says() {
         cbr_table(),
         streams_table(),
         state_table(),
+        events_table(),
         voice_table(),
         load_table(),
     ];

@@ -20,6 +20,8 @@ use crate::time::Nanos;
 mod bulk;
 mod cbr;
 mod clock_offset;
+mod draw;
+mod events;
 mod header;
 pub mod load;
 mod paced;
@@ -30,11 +32,18 @@ mod streams;
 mod voice;
 
 pub use load::Load;
-pub use setting::{Lengths, PathKind, Setting};
+pub use setting::{Bounds, Lengths, PathKind, Setting};
 
 /// Every workload, in the order in which lists show them. The first is the default.
-pub const ALL: &[&dyn Workload] =
-    &[&ping::Ping, &bulk::Bulk, &cbr::Cbr, &streams::Streams, &state::State, &voice::Voice];
+pub const ALL: &[&dyn Workload] = &[
+    &ping::Ping,
+    &bulk::Bulk,
+    &cbr::Cbr,
+    &streams::Streams,
+    &state::State,
+    &events::Events,
+    &voice::Voice,
+];
 
 /// What a workload says of itself.
 #[derive(Debug)]

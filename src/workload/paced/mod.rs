@@ -1,5 +1,6 @@
-//! One-way messages on a grid of times that is fixed at the start: what `cbr`, `streams` and `state` have in
-//! common. A workload brings a [`Measure`], which says what it makes of each arrival.
+//! Messages at times that are fixed at the start: what all workloads but `ping` and `bulk` have in common. A workload
+//! brings a [`Measure`], which says what it makes of each arrival, and a [`Plan`] where its messages are not all
+//! alike and equally far apart.
 
 use crate::contract::Direction;
 use crate::figures::{Metric, Metrics, PacedFlow};
@@ -8,15 +9,23 @@ use crate::time::Nanos;
 
 use super::{Findings, HalfReport, MOST_LATE, header};
 
+mod held;
+mod intake;
+pub(in crate::workload) mod pacer;
+mod quantiles;
 mod receiver;
+pub(in crate::workload) mod saw;
 mod schedule;
 mod sender;
 mod task;
 
+pub(super) use held::{Arrived, Held, held};
+pub(super) use pacer::{Otherwise, Plan, Slot};
+pub(super) use quantiles::Quantiles;
 pub(super) use receiver::{Measure, Receiver};
 pub(super) use schedule::{Period, Schedule};
 pub(super) use sender::Sender;
-pub(super) use task::{LOST, Pace, Paced, Work};
+pub(super) use task::{LOST, Pace, Paced, Planned, Work};
 
 /// Bytes that a message with the time of sending has at least: the header and 64 bits.
 pub(super) const STAMPED_LEN: usize = header::LEN + 8;
