@@ -250,6 +250,38 @@ fn events_table() -> String {
     out
 }
 
+/// Which frames of a moving picture are there in time, and which can be shown.
+fn video_table() -> String {
+    let mut out = String::from(
+        "video:count=900, delay=25ms,rate=20mbit,queue=100ms, seed 7\n  loss contender     service    | late %  never %  frozen %  longest still ms | latency: mean ms      p99\n",
+    );
+    let own = ["sim-datagram", "quic-datagram", "quic", "sctp-udp", "kcp", "arq"];
+    let own = own.map(|contender| (contender, "own"));
+    for loss in ["0.1%", "1%", "5%"] {
+        for (contender, service) in own.into_iter().chain([("sctp-udp", "lifetime")]) {
+            let path = format!("delay=25ms,rate=20mbit,queue=100ms,loss={loss}");
+            let record = trial(&path, contender, &format!("video:count=900,service={service}"));
+            let percent = |name: &str| record.metrics[name] * 100.0;
+            let ms = |name: &str| match record.metrics.get(name) {
+                Some(ns) => format!("{:.3}", ns / 1e6),
+                None => "-".to_owned(),
+            };
+            writeln!(
+                out,
+                "{loss:>6} {contender:13} {service:10} | {:>6.2}   {:>6.2}    {:>6.2}          {:>8} |         {:>8} {:>8}",
+                percent("late_share"),
+                percent("lost_share"),
+                percent("frozen_share"),
+                ms("frozen_max_ns"),
+                ms("latency_mean_ns"),
+                ms("latency_p99_ns"),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
 /// Round trips beside bulk data, behind a queue that it fills.
 fn load_table() -> String {
     let mut out = String::from(
@@ -282,6 +314,7 @@ fn tables_are_as_the_golden_file_says() {
         state_table(),
         events_table(),
         voice_table(),
+        video_table(),
         load_table(),
     ];
     let text = tables.join("\n");
@@ -381,6 +414,27 @@ fn the_age_of_a_state_that_may_be_lost_is_what_theory_says() {
             let theory = 25e6 + period * (1.0 + p) / (2.0 * (1.0 - p));
             assert!((mean / theory - 1.0).abs() < 0.01, "{hz} Hz {loss} %: {mean} {theory}");
         }
+    }
+}
+
+/// Where each message is lost with probability p on its own, a frame of k messages is whole with probability
+/// (1 - p)^k, and can be shown where all back to its keyframe are.
+#[test]
+fn the_frames_that_can_be_shown_are_as_many_as_theory_says() {
+    const SEEDS: u64 = 40;
+    for (loss, gop) in [(1.0, 1), (1.0, 10), (5.0, 10)] {
+        let path = format!("delay=25ms,loss={loss}%");
+        // Frames of 2000 bytes are two messages, and keyframes as large.
+        let workload = format!("video:rate=480kbit,spread=0%,keyframe=1,gop={gop},count=500");
+        let records = (0..SEEDS).map(|seed| seeded(&path, "sim-datagram", &workload, seed).metrics);
+        let sum = records.fold((0.0, 0.0), |sum, metrics| {
+            (sum.0 + metrics["lost_share"], sum.1 + metrics["frozen_share"])
+        });
+        let (lost, frozen) = (sum.0 / SEEDS as f64, sum.1 / SEEDS as f64);
+        let whole = (1.0 - loss / 100.0f64).powi(2);
+        let shown = (1..=gop).map(|frames| whole.powi(frames)).sum::<f64>() / f64::from(gop);
+        assert!((lost / (1.0 - whole) - 1.0).abs() < 0.05, "{loss} % {gop}: {lost}");
+        assert!((frozen / (1.0 - shown) - 1.0).abs() < 0.08, "{loss} % {gop}: {frozen} {shown}");
     }
 }
 

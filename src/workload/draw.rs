@@ -1,4 +1,4 @@
-//! Times by chance. Both ends draw the same, from the seed of the trial, which all contenders of a block
+//! Times and sizes by chance. Both ends draw the same, from the seed of the trial, which all contenders of a block
 //! share.
 
 use crate::rng::SplitMix64;
@@ -82,10 +82,35 @@ impl Iterator for Arrivals {
 
 /// Keeps what is drawn for one thing apart from what is drawn for another with the same seed.
 const ARRIVALS: u64 = 0x6172_7269_7661_6c73;
+const SIZES: u64 = 0x7369_7a65_7320_6f66;
 
 /// A draw from the exponential distribution with mean 1.
 fn exponential(draws: &mut SplitMix64) -> f64 {
     -(1.0 - draws.unit()).ln()
+}
+
+/// Sizes around a mean, lognormal.
+#[derive(Debug, Clone)]
+pub(super) struct Sizes {
+    draws: SplitMix64,
+    /// The standard deviation of the logarithm.
+    sigma: f64,
+}
+
+/// The largest size over the mean.
+pub(super) const MOST_OVER_MEAN: f64 = 4.0;
+
+impl Sizes {
+    /// With a standard deviation of `cv` means.
+    pub(super) fn new(cv: f64, seed: u64) -> Sizes {
+        Sizes { draws: SplitMix64::new(seed ^ SIZES), sigma: (1.0 + cv * cv).ln().sqrt() }
+    }
+
+    /// The next size over its mean, at most [`MOST_OVER_MEAN`].
+    pub(super) fn factor(&mut self) -> f64 {
+        let log = self.sigma * self.draws.normal() - self.sigma * self.sigma / 2.0;
+        log.exp().min(MOST_OVER_MEAN)
+    }
 }
 
 #[cfg(test)]
@@ -117,5 +142,18 @@ mod tests {
         assert!((mean - 1.0).abs() < 0.001 && (deviation - 1.0).abs() < 0.02, "{mean} {deviation}");
         let long = gaps().filter(|gap| *gap > 2.0).count() as f64 / n;
         assert!((long - (-2.0f64).exp()).abs() < 0.003, "{long}");
+    }
+
+    #[test]
+    fn sizes_have_their_mean_and_their_spread() {
+        let mut sizes = Sizes::new(0.3, 5);
+        let factors: Vec<f64> = (0..100_000).map(|_| sizes.factor()).collect();
+        let mean = factors.iter().sum::<f64>() / 1e5;
+        let deviation = (factors.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
+        assert!(
+            (mean - 1.0).abs() < 0.005 && (deviation - 0.3).abs() < 0.005,
+            "{mean} {deviation}"
+        );
+        assert!(Sizes::new(0.0, 5).factor() == 1.0);
     }
 }

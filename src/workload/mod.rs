@@ -29,6 +29,7 @@ mod ping;
 mod setting;
 mod state;
 mod streams;
+mod video;
 mod voice;
 
 pub use load::Load;
@@ -43,6 +44,7 @@ pub const ALL: &[&dyn Workload] = &[
     &state::State,
     &events::Events,
     &voice::Voice,
+    &video::Video,
 ];
 
 /// What a workload says of itself.

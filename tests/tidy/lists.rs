@@ -34,7 +34,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &[],
         helpers: &[
             ("clock_offset", "the far clock from echoes"),
-            ("draw", "times by chance, the same at both ends"),
+            ("draw", "times and sizes by chance, the same at both ends"),
             ("header", "the first bytes of every message"),
             ("load", "bulk flows beside any of them"),
             ("paced", "messages at times that are fixed at the start"),

@@ -29,6 +29,8 @@ pub(in crate::workload) enum Otherwise {
     Skipped,
     /// It leaves as soon as it can.
     Kept,
+    /// It leaves as soon as it can within this time after it was due.
+    KeptFor(Nanos),
 }
 
 /// All messages that are to leave, in their order.
@@ -142,6 +144,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
                 Otherwise::Kept => return,
                 Otherwise::Skipped if due < self.had_no_room_until => None,
                 Otherwise::Skipped => Some(self.plan.step),
+                Otherwise::KeptFor(lasts) => Some(lasts),
             };
             match lasts {
                 Some(lasts) if now <= due + lasts => return,
@@ -276,7 +279,7 @@ pub(in crate::workload) mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A message due every 10 ms, each of which is skipped or kept.
+    /// A message due every 10 ms, each of which is skipped, kept, or kept for 15 ms.
     fn pacer(otherwise: Otherwise) -> Pacer<impl Iterator<Item = Slot>> {
         let slots = (0..5).map(move |n| Slot {
             due: Nanos(10 * n * MS),
@@ -331,6 +334,9 @@ pub(in crate::workload) mod tests {
         let (kept, pacing) = left(Otherwise::Kept, false);
         assert_eq!(kept, [(0, 0), (1, 0), (2, 18), (3, 8), (4, 0)]);
         assert_eq!((counts(&pacing), pacing.late), ((5, 0, 0), 2), "its own");
+        let (some, pacing) = left(Otherwise::KeptFor(Nanos(15 * MS)), false);
+        assert_eq!(some, [(0, 0), (1, 0), (3, 8), (4, 0)]);
+        assert_eq!(counts(&pacing), (4, 0, 1));
     }
 
     #[test]
