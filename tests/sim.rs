@@ -282,6 +282,34 @@ fn video_table() -> String {
     out
 }
 
+/// When a game in lockstep stands still.
+fn inputs_table() -> String {
+    let mut out = String::from(
+        "inputs:count=3000, delay=50ms, seed 7\n  loss contender     | standing still %  longest ms  from hitch to hitch s | delay for 1 % ms  for none ms | sent kbit/s\n",
+    );
+    for loss in ["0.1%", "1%", "5%"] {
+        for contender in ["sim-datagram", "quic-datagram", "quic", "sctp-udp", "kcp", "arq"] {
+            let record = trial(&format!("delay=50ms,loss={loss}"), contender, "inputs:count=3000");
+            let figure = |name: &str, unit: f64| match record.metrics.get(name) {
+                Some(figure) => format!("{:.3}", figure / unit),
+                None => "-".to_owned(),
+            };
+            writeln!(
+                out,
+                "{loss:>6} {contender:13} |         {:>8}    {:>8}               {:>8} |         {:>8}     {:>8} |    {:>8}",
+                figure("stalled_share", 0.01),
+                figure("stall_max_ns", 1e6),
+                figure("between_stalls_ns", 1e9),
+                figure("delay_p99_ns", 1e6),
+                figure("delay_smooth_ns", 1e6),
+                figure("sent_bps", 1e3),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
 /// Round trips beside bulk data, behind a queue that it fills.
 fn load_table() -> String {
     let mut out = String::from(
@@ -315,6 +343,7 @@ fn tables_are_as_the_golden_file_says() {
         events_table(),
         voice_table(),
         video_table(),
+        inputs_table(),
         load_table(),
     ];
     let text = tables.join("\n");
@@ -435,6 +464,39 @@ fn the_frames_that_can_be_shown_are_as_many_as_theory_says() {
         let shown = (1..=gop).map(|frames| whole.powi(frames)).sum::<f64>() / f64::from(gop);
         assert!((lost / (1.0 - whole) - 1.0).abs() < 0.05, "{loss} % {gop}: {lost}");
         assert!((frozen / (1.0 - shown) - 1.0).abs() < 0.08, "{loss} % {gop}: {frozen} {shown}");
+    }
+}
+
+/// Where each message repeats what is not acknowledged, an input is late by as many ticks as messages in a row are
+/// lost. With a playout of m ticks the game then stands still for the share p^(m + 1) of the time: a run of
+/// losses begins in a tick with probability (1 - p) p, and one that is longer than m by j stops the game for
+/// j ticks.
+#[test]
+fn a_game_that_repeats_its_inputs_stands_still_as_theory_says() {
+    const SEEDS: u64 = 40;
+    for (playout, ticks) in [("0", 0), ("20ms", 1), ("40ms", 2)] {
+        let workload = format!("inputs:hz=50,count=1000,playout={playout}");
+        let path = "delay=50ms,loss=25%";
+        let shares = (0..SEEDS)
+            .map(|seed| seeded(path, "sim-datagram", &workload, seed).metrics["stalled_share"]);
+        let mean = shares.sum::<f64>() / SEEDS as f64;
+        let theory = 0.25f64.powi(ticks + 1);
+        assert!((mean / theory - 1.0).abs() < 0.08, "{playout}: {mean} {theory}");
+    }
+}
+
+/// What Fiedler shows on video (Deterministic Lockstep, Gaffer on Games, 2014), at 60 Hz with a playout delay of
+/// 100 ms: in order, as over TCP, with a round trip of 100 ms and a loss of 1 %, the game hitches every few
+/// seconds; with inputs that are repeated it does not with one of 2 s and a loss of 25 %.
+#[test]
+fn lockstep_is_as_its_author_shows() {
+    let bad = trial("delay=1s,loss=25%", "sim-datagram", "inputs:count=6000").metrics;
+    assert!(bad["stalled_share"] < 0.0005, "{bad:?}");
+    for contender in ["quic", "arq", "sctp-udp"] {
+        let good = trial("delay=50ms,loss=1%", contender, "inputs:count=6000").metrics;
+        let between = good["between_stalls_ns"] / 1e9;
+        assert!((1.0..10.0).contains(&between), "{contender}: every {between} s");
+        assert!(good["stalled_share"] > 10.0 * bad["stalled_share"], "{contender}: {good:?}");
     }
 }
 

@@ -23,6 +23,7 @@ mod clock_offset;
 mod draw;
 mod events;
 mod header;
+mod inputs;
 pub mod load;
 mod paced;
 mod ping;
@@ -45,6 +46,7 @@ pub const ALL: &[&dyn Workload] = &[
     &events::Events,
     &voice::Voice,
     &video::Video,
+    &inputs::Inputs,
 ];
 
 /// What a workload says of itself.
