@@ -310,6 +310,34 @@ fn inputs_table() -> String {
     out
 }
 
+/// How long responses take over one connection.
+fn rpc_table() -> String {
+    let mut out = String::from(
+        "rpc:count=1000, delay=25ms,rate=20mbit,queue=100ms, seed 7\n  loss contender | response: mean ms      p50      p99 | first bytes: mean ms      p99\n",
+    );
+    for loss in ["0.1%", "1%", "5%"] {
+        for contender in ["quic", "sctp-udp", "enet", "kcp", "arq"] {
+            let path = format!("delay=25ms,rate=20mbit,queue=100ms,loss={loss}");
+            let record = trial(&path, contender, "rpc:count=1000");
+            let ms = |name: &str| match record.metrics.get(name) {
+                Some(ns) => format!("{:.3}", ns / 1e6),
+                None => "-".to_owned(),
+            };
+            writeln!(
+                out,
+                "{loss:>6} {contender:9} |          {:>8} {:>8} {:>8} |             {:>8} {:>8}",
+                ms("response_mean_ns"),
+                ms("response_p50_ns"),
+                ms("response_p99_ns"),
+                ms("first_byte_mean_ns"),
+                ms("first_byte_p99_ns"),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
 /// Round trips beside bulk data, behind a queue that it fills.
 fn load_table() -> String {
     let mut out = String::from(
@@ -344,6 +372,7 @@ fn tables_are_as_the_golden_file_says() {
         voice_table(),
         video_table(),
         inputs_table(),
+        rpc_table(),
         load_table(),
     ];
     let text = tables.join("\n");
@@ -497,6 +526,30 @@ fn lockstep_is_as_its_author_shows() {
         let between = good["between_stalls_ns"] / 1e9;
         assert!((1.0..10.0).contains(&between), "{contender}: every {between} s");
         assert!(good["stalled_share"] > 10.0 * bad["stalled_share"], "{contender}: {good:?}");
+    }
+}
+
+/// Responses of one packet each that are asked for at random times wait for those before them at the link as
+/// customers of an M/D/1 queue: on average for rho / (2 (1 - rho)) of their own time there (Pollaczek and
+/// Khinchine).
+#[test]
+fn responses_wait_at_the_link_as_theory_says() {
+    const SEEDS: u64 = 20;
+    let path = "delay=25ms,rate=1mbit,queue=2s";
+    let mean = |workload: &str, seed: u64| {
+        seeded(path, "arq:cc=none,window=200kB", workload, seed).metrics["response_mean_ns"]
+    };
+    let call = "rpc:request=20,response=1kB";
+    let alone = mean(&format!("{call},arrivals=constant,rate=10pps,count=100"), 7);
+    for rate in [40, 80] {
+        let workload = format!("{call},rate={rate}pps,count=4000");
+        let waits = (0..SEEDS).map(|seed| mean(&workload, seed) - alone);
+        let wait = waits.sum::<f64>() / SEEDS as f64;
+        // 1000 bytes behind 20 of the workload's, 4 that say how many, and 48 of headers.
+        let own = 1072.0 * 8.0 / 1e6 * 1e9;
+        let rho = f64::from(rate) * own / 1e9;
+        let theory = own * rho / (2.0 * (1.0 - rho));
+        assert!((wait / theory - 1.0).abs() < 0.1, "{rate} a second: {wait} {theory}");
     }
 }
 

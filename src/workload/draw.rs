@@ -111,6 +111,13 @@ impl Sizes {
         let log = self.sigma * self.draws.normal() - self.sigma * self.sigma / 2.0;
         log.exp().min(MOST_OVER_MEAN)
     }
+
+    /// A size from `least` to `most` whose logarithm is uniform.
+    pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
+        let (low, high) = ((least.max(1) as f64).ln(), (most.max(1) as f64).ln());
+        let drawn = (low + (high - low) * self.draws.unit()).exp().round() as u64;
+        drawn.clamp(least, most.max(least))
+    }
 }
 
 #[cfg(test)]
@@ -155,5 +162,10 @@ mod tests {
             "{mean} {deviation}"
         );
         assert!(Sizes::new(0.0, 5).factor() == 1.0);
+        let drawn: Vec<u64> = (0..10_000).map(|_| sizes.between(1_000, 100_000)).collect();
+        assert!(drawn.iter().all(|size| (1_000..=100_000).contains(size)));
+        let below = drawn.iter().filter(|size| **size < 10_000).count();
+        assert!((4_700..5_300).contains(&below), "half below the geometric mean: {below}");
+        assert_eq!(sizes.between(7, 7), 7);
     }
 }

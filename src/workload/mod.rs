@@ -27,6 +27,7 @@ mod inputs;
 pub mod load;
 mod paced;
 mod ping;
+mod rpc;
 mod setting;
 mod state;
 mod streams;
@@ -47,6 +48,7 @@ pub const ALL: &[&dyn Workload] = &[
     &voice::Voice,
     &video::Video,
     &inputs::Inputs,
+    &rpc::Rpc,
 ];
 
 /// What a workload says of itself.

@@ -25,7 +25,7 @@ pub(super) use pacer::{Otherwise, Pacer, Plan, Slot, Turn};
 pub(super) use quantiles::Quantiles;
 pub(super) use receiver::{Measure, Receiver};
 pub(super) use schedule::{Period, Schedule};
-pub(super) use sender::Sender;
+pub(super) use sender::{Sender, fill};
 pub(super) use task::{LOST, Pace, Paced, Planned, Work};
 
 /// Bytes that a message with the time of sending has at least: the header and 64 bits.
@@ -89,6 +89,17 @@ fn conclude(findings: &mut Findings, direction: Direction, senders: &[HalfReport
     let flow = |pacing| PacedFlow { direction, pacing, delay_variation_ns: None };
     findings.paced.extend(pacings.map(flow));
     judge(findings);
+}
+
+/// Adds what became of the schedules of the senders of a direction, and the figures that they have themselves.
+pub(super) fn conclude_one<'a>(
+    findings: &mut Findings,
+    direction: Direction,
+    senders: &[HalfReport],
+    metrics: impl Iterator<Item = &'a Metric>,
+) {
+    conclude(findings, direction, senders);
+    findings.metrics = joined(senders, metrics);
 }
 
 /// Adds what became of the schedules of both ends where both send, and their figures, which are means of both.
