@@ -475,6 +475,22 @@ fn the_age_of_a_state_that_may_be_lost_is_what_theory_says() {
     }
 }
 
+/// A state whose messages may be lost ages beside events that must arrive as it does alone.
+#[test]
+fn a_state_beside_events_ages_as_theory_says() {
+    const SEEDS: u64 = 20;
+    for loss in [1.0, 5.0] {
+        let path = format!("delay=25ms,loss={loss}%");
+        let workload = "events:service=latest,count=200";
+        let ages = (0..SEEDS)
+            .map(|seed| seeded(&path, "quic", workload, seed).metrics["state_age_mean_ns"]);
+        let mean = ages.sum::<f64>() / SEEDS as f64;
+        let (period, p) = (1e9 / 60.0, loss / 100.0);
+        let theory = 25e6 + period * (1.0 + p) / (2.0 * (1.0 - p));
+        assert!((mean / theory - 1.0).abs() < 0.01, "{loss} %: {mean} {theory}");
+    }
+}
+
 /// Where each message is lost with probability p on its own, a frame of k messages is whole with probability
 /// (1 - p)^k, and can be shown where all back to its keyframe are.
 #[test]
