@@ -481,7 +481,7 @@ fn a_state_beside_events_ages_as_theory_says() {
     const SEEDS: u64 = 20;
     for loss in [1.0, 5.0] {
         let path = format!("delay=25ms,loss={loss}%");
-        let workload = "events:service=latest,count=200";
+        let workload = "events:service=latest,count=500";
         let ages = (0..SEEDS)
             .map(|seed| seeded(&path, "quic", workload, seed).metrics["state_age_mean_ns"]);
         let mean = ages.sum::<f64>() / SEEDS as f64;

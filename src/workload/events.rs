@@ -35,15 +35,10 @@ const KEYS: &[Key] = &[
     Key {
         name: "events",
         kind: Kind::Offered(1_000_000_000, 100_000),
-        default: "20pps",
-        doc: "events on average: per second (20pps), or as application bits per second",
+        default: "50pps",
+        doc: "events on average: per second (50pps), or as application bits per second",
     },
-    Key {
-        name: "event-size",
-        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
-        default: "64",
-        doc: "the message of one event",
-    },
+    size_key("64", "the message of one event"),
     arrivals_key("events at random times (a Poisson process), or equally far apart"),
     Key {
         name: "order",
@@ -57,7 +52,12 @@ const KEYS: &[Key] = &[
         default: "60",
         doc: "updates of the state per second",
     },
-    size_key("200", "one update of the state"),
+    Key {
+        name: "state-size",
+        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
+        default: "200",
+        doc: "one update of the state",
+    },
     Key {
         name: "service",
         kind: Kind::Choice(&["own", "latest"]),
@@ -81,7 +81,7 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Events that have a mean: a loss of 1 % strikes one of them.
+/// Events that have a mean: two seconds, and a loss of 1 % strikes one of them.
 const ENOUGH: u64 = 100;
 
 /// Events of which ten lie beyond the 99th percentile.
@@ -118,13 +118,13 @@ struct Beside {
 
 fn task(settings: Settings) -> Result<Paced<Beside>> {
     let size = |key: &str| settings.size(key).map_or(STAMPED_LEN, |size| size.0 as usize);
-    let (event_size, state_size) = (size("event-size"), size("size"));
+    let (event_size, state_size) = (size("size"), size("state-size"));
     let events = match settings.offered("events") {
         Some(OfferedRate::Bits(rate)) => Period::of_bits(event_size as u64 * 8, rate.0),
         Some(OfferedRate::Packets(rate)) => Period::of_packets(rate.0),
         Some(OfferedRate::Max) | None => {
             return Err(Error::usage(
-                "events: events=max has no times from which to measure; give a rate, as 20pps",
+                "events: events=max has no times from which to measure; give a rate, as 50pps",
             ));
         }
     };

@@ -65,7 +65,7 @@ const KEYS: &[Key] = &[
         name: "count",
         kind: Kind::Count(20, 10_000_000),
         default: "",
-        doc: "how many inputs each way (as many as the claim needs: 240, or four seconds)",
+        doc: "how many inputs each way (as many as the claim needs: 120, or two seconds)",
     },
     Key {
         name: "claim",
@@ -82,8 +82,8 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Inputs that have a delay for 1 %: four seconds each way, of which a loss of 1 % strikes two.
-const ENOUGH: u64 = 240;
+/// Inputs that have a delay for 1 %: two seconds each way, of which a loss of 1 % strikes one.
+const ENOUGH: u64 = 120;
 
 impl Workload for Inputs {
     fn info(&self) -> &'static Info {

@@ -76,7 +76,7 @@ const KEYS: &[Key] = &[
         name: "count",
         kind: Kind::Count(20, 1_000_000),
         default: "",
-        doc: "how many frames (as many as the claim needs: 90, or three seconds)",
+        doc: "how many frames (as many as the claim needs: 60, or two seconds)",
     },
     direction_key("down", "near to far, or far to near as from a server"),
     Key {
@@ -94,8 +94,8 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Frames that have a share: three seconds with three keyframes, in which a loss of 1 % strikes several.
-const ENOUGH: u64 = 90;
+/// Frames that have a share: two seconds with two keyframes, in which a loss of 1 % strikes several.
+const ENOUGH: u64 = 60;
 
 impl Workload for Video {
     fn info(&self) -> &'static Info {

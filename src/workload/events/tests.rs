@@ -41,7 +41,7 @@ fn what_does_not_keep_its_promise_is_not_applicable() {
     assert!(why("events", &Guarantees::DATAGRAMS).contains("no lane that is reliable, ordered"));
     assert!(why("events:order=none", &Guarantees::BYTE_STREAM).contains("reliable, unordered"));
     assert!(why("events:service=latest", &Guarantees::BYTE_STREAM).contains("has no lanes"));
-    assert!(why("events:service=latest,size=2kB", &LANES).contains("1400 bytes"));
+    assert!(why("events:service=latest,state-size=2kB", &LANES).contains("1400 bytes"));
     let echo = workload::misfit(&*task("events"), &LANES, PeerKind::Kernel);
     assert!(echo.unwrap().contains("only echoes"));
 }
@@ -50,15 +50,15 @@ fn what_does_not_keep_its_promise_is_not_applicable() {
 fn what_cannot_be_meant_is_refused() {
     let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
     assert!(say("events:events=max").contains("give a rate"));
-    assert!(say("events:event-size=19").contains("outside"));
+    assert!(say("events:size=19").contains("outside"));
     assert!(say("events:hz=0").contains("outside"));
     let on = |setting: Setting| workload::parse_on("events", &setting).err().unwrap().to_string();
     let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
     assert!(on(elsewhere).contains("two clocks"));
-    // 60 times 200 bytes and 20 times 64 are 106,240 bit/s.
+    // 60 times 200 bytes and 50 times 64 are 121,600 bit/s.
     let narrow = rates(Some(100_000), None);
     assert!(on(narrow).contains("the queue would grow"), "{}", on(narrow));
-    let wide = rates(Some(106_240), Some(1));
+    let wide = rates(Some(121_600), Some(1));
     assert!(workload::parse_on("events", &wide).is_ok());
 }
 
@@ -68,7 +68,7 @@ fn what_it_says_of_itself_is_the_same_work_again() {
     assert_eq!(task(&spec.to_string()).spec(), spec);
     assert_eq!(task("events").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
     assert_eq!(task("events:claim=p99").lengths().map(|l| l.fewest), Some(ENOUGH_FOR_P99));
-    assert_eq!(task("events:count=50").planned(), Some(Nanos::from_millis(2_500)));
+    assert_eq!(task("events:count=50").planned(), Some(Nanos::from_secs(1)));
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn both_kinds_go_in_the_order_of_their_times() {
     let paced = super::task(settings).unwrap();
     let due: Vec<Due> = paced.work.both(9).collect();
     assert_eq!(due.iter().filter(|due| due.is_event).count(), 20);
-    assert_eq!(due.len() as u64, 20 + 60);
+    assert_eq!(due.len() as u64, 20 + 24);
     assert!(due.windows(2).all(|two| two[0].at <= two[1].at && two[0].seq + 1 == two[1].seq));
     let lanes = [Service::BEST_EFFORT, Service::ORDERED];
     let plan = paced.work.plan(&paced.pace, &lanes, 9).unwrap();
-    assert_eq!(plan.count, 80);
+    assert_eq!(plan.count, 44);
     for (slot, due) in plan.slots.zip(&due) {
         let lane = Lane(u16::from(due.is_event));
         assert_eq!((slot.due, slot.place), (due.at, Some((due.seq, lane))));

@@ -57,7 +57,7 @@ fn what_it_says_of_itself_is_the_same_work_again() {
     let task = workload::parse("video:hz=60,service=lifetime").unwrap();
     assert_eq!(workload::parse(&task.spec().to_string()).unwrap().spec(), task.spec());
     assert_eq!(task.lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
-    assert_eq!(task.planned(), Some(Nanos::from_millis(1_500)));
+    assert_eq!(task.planned(), Some(Nanos::from_secs(1)));
 }
 
 #[test]
