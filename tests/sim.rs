@@ -224,6 +224,120 @@ fn voice_table() -> String {
     out
 }
 
+/// How soon events are there beside a state, and what they wait for.
+fn events_table() -> String {
+    let mut out = String::from(
+        "events:count=1000, delay=25ms, seed 7\n  loss contender service | delivery: mean ms      p99 | wait for events ms  for state ms | mean age of the state ms\n",
+    );
+    let own = ["quic", "sctp-udp", "enet", "arq", "kcp"].map(|contender| (contender, "own"));
+    for loss in ["0.1%", "1%", "5%"] {
+        for (contender, service) in own.into_iter().chain([("quic", "latest")]) {
+            let workload = format!("events:count=1000,service={service}");
+            let record = trial(&format!("delay=25ms,loss={loss}"), contender, &workload);
+            let ms = |name: &str| record.metrics[name] / 1e6;
+            writeln!(
+                out,
+                "{loss:>6} {contender:9} {service:7} |          {:>8.3} {:>8.3} |           {:>8.3}      {:>8.3} |                 {:>8.3}",
+                ms("delivery_mean_ns"),
+                ms("delivery_p99_ns"),
+                ms("held_by_events_mean_ns"),
+                ms("held_by_state_mean_ns"),
+                ms("state_age_mean_ns"),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
+/// Which frames of a moving picture are there in time, and which can be shown.
+fn video_table() -> String {
+    let mut out = String::from(
+        "video:count=900, delay=25ms,rate=20mbit,queue=100ms, seed 7\n  loss contender     service    | late %  never %  frozen %  longest still ms | latency: mean ms      p99\n",
+    );
+    let own = ["sim-datagram", "quic-datagram", "quic", "sctp-udp", "kcp", "arq"];
+    let own = own.map(|contender| (contender, "own"));
+    for loss in ["0.1%", "1%", "5%"] {
+        for (contender, service) in own.into_iter().chain([("sctp-udp", "lifetime")]) {
+            let path = format!("delay=25ms,rate=20mbit,queue=100ms,loss={loss}");
+            let record = trial(&path, contender, &format!("video:count=900,service={service}"));
+            let percent = |name: &str| record.metrics[name] * 100.0;
+            let ms = |name: &str| match record.metrics.get(name) {
+                Some(ns) => format!("{:.3}", ns / 1e6),
+                None => "-".to_owned(),
+            };
+            writeln!(
+                out,
+                "{loss:>6} {contender:13} {service:10} | {:>6.2}   {:>6.2}    {:>6.2}          {:>8} |         {:>8} {:>8}",
+                percent("late_share"),
+                percent("lost_share"),
+                percent("frozen_share"),
+                ms("frozen_max_ns"),
+                ms("latency_mean_ns"),
+                ms("latency_p99_ns"),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
+/// When a game in lockstep stands still.
+fn inputs_table() -> String {
+    let mut out = String::from(
+        "inputs:count=3000, delay=50ms, seed 7\n  loss contender     | standing still %  longest ms  from hitch to hitch s | delay for 1 % ms  for none ms | sent kbit/s\n",
+    );
+    for loss in ["0.1%", "1%", "5%"] {
+        for contender in ["sim-datagram", "quic-datagram", "quic", "sctp-udp", "kcp", "arq"] {
+            let record = trial(&format!("delay=50ms,loss={loss}"), contender, "inputs:count=3000");
+            let figure = |name: &str, unit: f64| match record.metrics.get(name) {
+                Some(figure) => format!("{:.3}", figure / unit),
+                None => "-".to_owned(),
+            };
+            writeln!(
+                out,
+                "{loss:>6} {contender:13} |         {:>8}    {:>8}               {:>8} |         {:>8}     {:>8} |    {:>8}",
+                figure("stalled_share", 0.01),
+                figure("stall_max_ns", 1e6),
+                figure("between_stalls_ns", 1e9),
+                figure("delay_p99_ns", 1e6),
+                figure("delay_smooth_ns", 1e6),
+                figure("sent_bps", 1e3),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
+/// How long responses take over one connection.
+fn rpc_table() -> String {
+    let mut out = String::from(
+        "rpc:count=1000, delay=25ms,rate=20mbit,queue=100ms, seed 7\n  loss contender | response: mean ms      p50      p99 | first bytes: mean ms      p99\n",
+    );
+    for loss in ["0.1%", "1%", "5%"] {
+        for contender in ["quic", "sctp-udp", "enet", "kcp", "arq"] {
+            let path = format!("delay=25ms,rate=20mbit,queue=100ms,loss={loss}");
+            let record = trial(&path, contender, "rpc:count=1000");
+            let ms = |name: &str| match record.metrics.get(name) {
+                Some(ns) => format!("{:.3}", ns / 1e6),
+                None => "-".to_owned(),
+            };
+            writeln!(
+                out,
+                "{loss:>6} {contender:9} |          {:>8} {:>8} {:>8} |             {:>8} {:>8}",
+                ms("response_mean_ns"),
+                ms("response_p50_ns"),
+                ms("response_p99_ns"),
+                ms("first_byte_mean_ns"),
+                ms("first_byte_p99_ns"),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
 /// Round trips beside bulk data, behind a queue that it fills.
 fn load_table() -> String {
     let mut out = String::from(
@@ -254,7 +368,11 @@ fn tables_are_as_the_golden_file_says() {
         cbr_table(),
         streams_table(),
         state_table(),
+        events_table(),
         voice_table(),
+        video_table(),
+        inputs_table(),
+        rpc_table(),
         load_table(),
     ];
     let text = tables.join("\n");
@@ -354,6 +472,100 @@ fn the_age_of_a_state_that_may_be_lost_is_what_theory_says() {
             let theory = 25e6 + period * (1.0 + p) / (2.0 * (1.0 - p));
             assert!((mean / theory - 1.0).abs() < 0.01, "{hz} Hz {loss} %: {mean} {theory}");
         }
+    }
+}
+
+/// A state whose messages may be lost ages beside events that must arrive as it does alone.
+#[test]
+fn a_state_beside_events_ages_as_theory_says() {
+    const SEEDS: u64 = 20;
+    for loss in [1.0, 5.0] {
+        let path = format!("delay=25ms,loss={loss}%");
+        let workload = "events:service=latest,count=500";
+        let ages = (0..SEEDS)
+            .map(|seed| seeded(&path, "quic", workload, seed).metrics["state_age_mean_ns"]);
+        let mean = ages.sum::<f64>() / SEEDS as f64;
+        let (period, p) = (1e9 / 60.0, loss / 100.0);
+        let theory = 25e6 + period * (1.0 + p) / (2.0 * (1.0 - p));
+        assert!((mean / theory - 1.0).abs() < 0.01, "{loss} %: {mean} {theory}");
+    }
+}
+
+/// Where each message is lost with probability p on its own, a frame of k messages is whole with probability
+/// (1 - p)^k, and can be shown where all back to its keyframe are.
+#[test]
+fn the_frames_that_can_be_shown_are_as_many_as_theory_says() {
+    const SEEDS: u64 = 40;
+    for (loss, gop) in [(1.0, 1), (1.0, 10), (5.0, 10)] {
+        let path = format!("delay=25ms,loss={loss}%");
+        // Frames of 2000 bytes are two messages, and keyframes as large.
+        let workload = format!("video:rate=480kbit,spread=0%,keyframe=1,gop={gop},count=500");
+        let records = (0..SEEDS).map(|seed| seeded(&path, "sim-datagram", &workload, seed).metrics);
+        let sum = records.fold((0.0, 0.0), |sum, metrics| {
+            (sum.0 + metrics["lost_share"], sum.1 + metrics["frozen_share"])
+        });
+        let (lost, frozen) = (sum.0 / SEEDS as f64, sum.1 / SEEDS as f64);
+        let whole = (1.0 - loss / 100.0f64).powi(2);
+        let shown = (1..=gop).map(|frames| whole.powi(frames)).sum::<f64>() / f64::from(gop);
+        assert!((lost / (1.0 - whole) - 1.0).abs() < 0.05, "{loss} % {gop}: {lost}");
+        assert!((frozen / (1.0 - shown) - 1.0).abs() < 0.08, "{loss} % {gop}: {frozen} {shown}");
+    }
+}
+
+/// Where each message repeats what is not acknowledged, an input is late by as many ticks as messages in a row are
+/// lost. With a playout of m ticks the game then stands still for the share p^(m + 1) of the time: a run of
+/// losses begins in a tick with probability (1 - p) p, and one that is longer than m by j stops the game for
+/// j ticks.
+#[test]
+fn a_game_that_repeats_its_inputs_stands_still_as_theory_says() {
+    const SEEDS: u64 = 40;
+    for (playout, ticks) in [("0", 0), ("20ms", 1), ("40ms", 2)] {
+        let workload = format!("inputs:hz=50,count=1000,playout={playout}");
+        let path = "delay=50ms,loss=25%";
+        let shares = (0..SEEDS)
+            .map(|seed| seeded(path, "sim-datagram", &workload, seed).metrics["stalled_share"]);
+        let mean = shares.sum::<f64>() / SEEDS as f64;
+        let theory = 0.25f64.powi(ticks + 1);
+        assert!((mean / theory - 1.0).abs() < 0.08, "{playout}: {mean} {theory}");
+    }
+}
+
+/// What Fiedler shows on video (Deterministic Lockstep, Gaffer on Games, 2014), at 60 Hz with a playout delay of
+/// 100 ms: in order, as over TCP, with a round trip of 100 ms and a loss of 1 %, the game hitches every few
+/// seconds; with inputs that are repeated it does not with one of 2 s and a loss of 25 %.
+#[test]
+fn lockstep_is_as_its_author_shows() {
+    let bad = trial("delay=1s,loss=25%", "sim-datagram", "inputs:count=6000").metrics;
+    assert!(bad["stalled_share"] < 0.0005, "{bad:?}");
+    for contender in ["quic", "arq", "sctp-udp"] {
+        let good = trial("delay=50ms,loss=1%", contender, "inputs:count=6000").metrics;
+        let between = good["between_stalls_ns"] / 1e9;
+        assert!((1.0..10.0).contains(&between), "{contender}: every {between} s");
+        assert!(good["stalled_share"] > 10.0 * bad["stalled_share"], "{contender}: {good:?}");
+    }
+}
+
+/// Responses of one packet each that are asked for at random times wait for those before them at the link as
+/// customers of an M/D/1 queue: on average for rho / (2 (1 - rho)) of their own time there (Pollaczek and
+/// Khinchine).
+#[test]
+fn responses_wait_at_the_link_as_theory_says() {
+    const SEEDS: u64 = 20;
+    let path = "delay=25ms,rate=1mbit,queue=2s";
+    let mean = |workload: &str, seed: u64| {
+        seeded(path, "arq:cc=none,window=200kB", workload, seed).metrics["response_mean_ns"]
+    };
+    let call = "rpc:request=20,response=1kB";
+    let alone = mean(&format!("{call},arrivals=constant,rate=10pps,count=100"), 7);
+    for rate in [40, 80] {
+        let workload = format!("{call},rate={rate}pps,count=4000");
+        let waits = (0..SEEDS).map(|seed| mean(&workload, seed) - alone);
+        let wait = waits.sum::<f64>() / SEEDS as f64;
+        // 1000 bytes behind 20 of the workload's, 4 that say how many, and 48 of headers.
+        let own = 1072.0 * 8.0 / 1e6 * 1e9;
+        let rho = f64::from(rate) * own / 1e9;
+        let theory = own * rho / (2.0 * (1.0 - rho));
+        assert!((wait / theory - 1.0).abs() < 0.1, "{rate} a second: {wait} {theory}");
     }
 }
 

@@ -53,6 +53,8 @@ pub(super) struct Known<'a> {
 
 type Checked = Result<(), String>;
 
+const SENT_FOR: &str = "sent for";
+
 impl Known<'_> {
     /// Holds a far end's report against all of it.
     ///
@@ -137,7 +139,7 @@ impl Known<'_> {
             };
             let most = match metric.unit {
                 Unit::Share => 1.0,
-                Unit::Nanos => self.most(self.took).0 as f64,
+                Unit::Nanos => self.most(self.scheduled()).0 as f64,
                 _ => MOST,
             };
             if !(0.0..=most).contains(figure) {
@@ -151,7 +153,7 @@ impl Known<'_> {
     fn check_times(&self, half: &HalfReport, series: Option<&Series>) -> Checked {
         let spans = [
             ("received for", half.receive_span.and_then(length)),
-            ("sent for", half.send_span_ns),
+            (SENT_FOR, half.send_span_ns),
             ("kept a series of", series.and_then(|series| series.at_ns.last().copied())),
             ("saw delays differ by", half.delay_variation_ns.as_ref().and_then(greatest)),
             ("was late by", half.send_lateness_ns.as_ref().and_then(greatest)),
@@ -162,11 +164,17 @@ impl Known<'_> {
         }
         for (what, span) in spans {
             let span = Nanos(span.unwrap_or(0));
-            if span > self.most(self.took) {
+            let most = if what == SENT_FOR { self.scheduled() } else { self.took };
+            if span > self.most(most) {
                 return Err(format!("it {what} {span} in a trial of {}", self.took));
             }
         }
         Ok(())
+    }
+
+    /// As long as the trial, or as its schedule: the last slot of a schedule may end after its message has arrived.
+    fn scheduled(&self) -> Nanos {
+        self.took.max(self.task.planned().unwrap_or_default())
     }
 
     /// The longest that `span` of this end's clock may be on another.
@@ -454,6 +462,26 @@ mod tests {
         assert_eq!(check(1_000_000), Ok(()));
         assert!(check(999_000).unwrap_err().contains("this end received 1000 messages"));
         assert!(check(9_000_000).unwrap_err().contains("it sent 9.00 MB"));
+    }
+
+    /// Twenty messages a tenth of a second apart are sent for 2 s, and the last is there after 1.9.
+    #[test]
+    fn a_schedule_may_last_until_the_end_of_its_last_slot() {
+        let task = crate::workload::parse("state:hz=10,count=20,size=1000").unwrap();
+        let check = |span: u64| {
+            let sent = tally(20_000);
+            let far = HalfReport { sent, send_span_ns: Some(span), ..HalfReport::default() };
+            let far = AgentReport {
+                halves: vec![far],
+                conns: vec![ConnStats::default()],
+                ..AgentReport::default()
+            };
+            let half = HalfReport { received: sent, ..HalfReport::default() };
+            let near = AgentReport { halves: vec![half], ..AgentReport::default() };
+            Known { near: &near, task: &*task, took: Nanos(1_900_000_000) }.check(&far)
+        };
+        assert_eq!(check(2 * SECOND), Ok(()));
+        assert!(check(3 * SECOND).unwrap_err().contains("sent for 3.00 s"));
     }
 
     #[test]

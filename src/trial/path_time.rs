@@ -6,7 +6,7 @@ use crate::path::network::{Impairments, Limit, Network, Rate, Shape};
 use crate::path::trace::{Content, Trace};
 use crate::time::Nanos;
 use crate::units::BitRate;
-use crate::workload::{PathKind, Setting};
+use crate::workload::{Bounds, PathKind, Setting};
 
 /// What a sender's kernel may have taken from it and not yet sent: the usual end of tcp_wmem.
 const SEND_BUFFER: u64 = 8 << 20;
@@ -44,13 +44,24 @@ pub fn setting(path: &Path) -> Setting {
         Path::Simulated(network) => (PathKind::Simulated, network),
     };
     let ways = || network.links.iter().take(1).flat_map(|link| [&link.up, &link.down]);
-    let rates = ways().filter_map(|way| match &way.rate {
+    let rtt = ways().fold(Nanos::ZERO, |sum, way| sum + delay(way));
+    let rate = ways().filter_map(rate_of).min();
+    // Where there are several links, a contender may use them all.
+    let bounds = |way| Bounds { delay: Some(delay(way)), rate: rate_of(way) };
+    let [up, down] = match &network.links[..] {
+        [link] => [&link.up, &link.down].map(bounds),
+        _ => [Bounds::UNKNOWN; 2],
+    };
+    Setting { kind, rtt: Some(rtt), rate, up, down }
+}
+
+/// The rate of a direction, in the long run where it is recorded; `None` where nothing limits it.
+fn rate_of(way: &Impairments) -> Option<BitRate> {
+    match &way.rate {
         Rate::Unlimited => None,
         Rate::Fixed(rate) => Some(*rate),
         Rate::Trace(trace) => Some(BitRate(mean_rate(trace))),
-    });
-    let rtt = ways().fold(Nanos::ZERO, |sum, way| sum + delay(way));
-    Setting { kind, rtt: Some(rtt), rate: rates.min() }
+    }
 }
 
 /// How long the path may hold on to a packet that is not waiting behind others.
@@ -195,12 +206,23 @@ mod tests {
         assert_eq!(of("loopback"), Setting::LOOPBACK);
         let ms = Nanos::from_millis;
         let kind = PathKind::Emulated;
-        assert_eq!(of("delay=25ms,loss=1%"), Setting { kind, rtt: Some(ms(50)), rate: None });
+        let bounds = |delay, rate: Option<u64>| Bounds {
+            delay: Some(ms(delay)),
+            rate: rate.map(|mbit| BitRate(mbit * 1_000_000)),
+        };
+        let (up, down) = (bounds(25, None), bounds(25, None));
+        let even = Setting { kind, rtt: Some(ms(50)), rate: None, up, down };
+        assert_eq!(of("delay=25ms,loss=1%"), even);
         let rate = Some(BitRate(5_000_000));
+        let (up, down) = (bounds(5, Some(5)), bounds(15, Some(20)));
         let lopsided = "up.delay=5ms,down.delay=15ms,up.rate=5mbit,down.rate=20mbit";
-        assert_eq!(of(lopsided), Setting { kind, rtt: Some(ms(20)), rate });
+        assert_eq!(of(lopsided), Setting { kind, rtt: Some(ms(20)), rate, up, down });
+        let two = of(&format!("{lopsided} + delay=5ms"));
+        assert_eq!((two.rate, two.up, two.down), (rate, Bounds::UNKNOWN, Bounds::UNKNOWN));
         let kind = PathKind::Simulated;
-        assert_eq!(of("sim:delay=1ms"), Setting { kind, rtt: Some(ms(2)), rate: None });
+        let (up, down) = (bounds(1, None), bounds(1, None));
+        let fast = Setting { kind, rtt: Some(ms(2)), rate: None, up, down };
+        assert_eq!(of("sim:delay=1ms"), fast);
     }
 
     #[test]

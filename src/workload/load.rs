@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn the_lead_follows_from_the_path() {
         let rtt = Some(Nanos::from_millis(20));
-        let setting = Setting { kind: PathKind::Emulated, rtt, rate: None };
+        let setting = Setting { kind: PathKind::Emulated, rtt, ..Setting::REMOTE };
         let task = workload::parse_on("ping:load=tcp", &setting).unwrap();
         assert_eq!(task.load().unwrap().lead, Nanos::from_millis(400));
         assert!(task.load().unwrap().workload.contains("warmup=400ms"));

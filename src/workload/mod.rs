@@ -21,17 +21,22 @@ mod bulk;
 mod cbr;
 mod clock_offset;
 mod connect;
+mod draw;
+mod events;
 mod header;
+mod inputs;
 pub mod load;
 mod paced;
 mod ping;
+mod rpc;
 mod setting;
 mod state;
 mod streams;
+mod video;
 mod voice;
 
 pub use load::Load;
-pub use setting::{Lengths, PathKind, Setting};
+pub use setting::{Bounds, Lengths, PathKind, Setting};
 
 /// Every workload, in the order in which lists show them. The first is the default.
 pub const ALL: &[&dyn Workload] = &[
@@ -41,7 +46,11 @@ pub const ALL: &[&dyn Workload] = &[
     &connect::Connect,
     &streams::Streams,
     &state::State,
+    &events::Events,
     &voice::Voice,
+    &video::Video,
+    &inputs::Inputs,
+    &rpc::Rpc,
 ];
 
 /// What a workload says of itself.

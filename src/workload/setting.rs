@@ -16,6 +16,24 @@ pub struct Setting {
     pub rtt: Option<Nanos>,
     /// The lowest rate on the way; `None` where nothing limits it, or nobody has said.
     pub rate: Option<BitRate>,
+    /// What bounds the way from near to far.
+    pub up: Bounds,
+    /// What bounds the way back.
+    pub down: Bounds,
+}
+
+/// What bounds a direction, where that is known of all ways that it may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// The least time on the way.
+    pub delay: Option<Nanos>,
+    /// What it carries; `None` where nothing limits it.
+    pub rate: Option<BitRate>,
+}
+
+impl Bounds {
+    /// Nobody has said.
+    pub const UNKNOWN: Bounds = Bounds { delay: None, rate: None };
 }
 
 /// The kind of a path.
@@ -34,10 +52,24 @@ pub enum PathKind {
 impl Setting {
     /// This machine's loopback.
     pub const LOOPBACK: Setting =
-        Setting { kind: PathKind::Loopback, rtt: Some(Nanos::ZERO), rate: None };
+        Setting { kind: PathKind::Loopback, rtt: Some(Nanos::ZERO), ..Setting::REMOTE };
 
     /// The way to a server elsewhere, of which nothing is known before the first trial.
-    pub const REMOTE: Setting = Setting { kind: PathKind::Remote, rtt: None, rate: None };
+    pub const REMOTE: Setting = Setting {
+        kind: PathKind::Remote,
+        rtt: None,
+        rate: None,
+        up: Bounds::UNKNOWN,
+        down: Bounds::UNKNOWN,
+    };
+
+    /// What bounds this direction.
+    pub(super) fn bounds(&self, direction: Direction) -> Bounds {
+        match direction {
+            Direction::Up => self.up,
+            Direction::Down => self.down,
+        }
+    }
 
     /// The round trip, or what a long way on Earth takes where it is not known.
     pub(super) fn rtt_or_long(&self) -> Nanos {
@@ -119,6 +151,24 @@ pub(super) fn one_clock(workload: &str, setting: &Setting) -> Result<()> {
     )))
 }
 
+/// Refuses work that offers more bits per second of data in one direction than the path is known to carry, headers
+/// aside: its queue would grow for as long as the trial lasts, and every figure with it.
+pub(super) fn fits_rate(
+    workload: &str,
+    setting: &Setting,
+    direction: Direction,
+    offered_bps: f64,
+) -> Result<()> {
+    match setting.bounds(direction).rate {
+        Some(rate) if offered_bps > rate.0 as f64 => Err(Error::usage(format!(
+            "{workload}: it offers {} of data {direction}, and the path carries {rate}, so the queue would grow for as long as \
+             it lasts; offer less, or give the path a higher rate",
+            BitRate(offered_bps.round() as u64)
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The directions of work as they are said.
 pub(super) fn ways(directions: &[Direction]) -> &'static str {
     match directions {
@@ -143,7 +193,7 @@ mod tests {
 
     fn path(rtt_ms: u64) -> Setting {
         let rtt = Some(Nanos::from_millis(rtt_ms));
-        Setting { kind: PathKind::Emulated, rtt, rate: None }
+        Setting { kind: PathKind::Emulated, rtt, ..Setting::REMOTE }
     }
 
     #[test]

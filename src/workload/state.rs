@@ -140,8 +140,8 @@ impl Work for Updates {
         vec![self.service.unwrap_or(promised.service)]
     }
 
-    fn measure(&self, messages: u64) -> Ages {
-        Ages::new(messages, self.showing)
+    fn measure(&self, slots: u64, _seed: u64) -> Ages {
+        Ages::new(slots, self.showing)
     }
 }
 

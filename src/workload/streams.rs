@@ -164,8 +164,8 @@ impl Work for Shared {
         vec![self.service; usize::from(lanes)]
     }
 
-    fn measure(&self, messages: u64) -> Delays {
-        Delays::new(messages, if self.over == Over::Lanes { self.streams } else { 1 })
+    fn measure(&self, slots: u64, _seed: u64) -> Delays {
+        Delays::new(slots, if self.over == Over::Lanes { self.streams } else { 1 })
     }
 }
 

@@ -111,8 +111,8 @@ impl Work for Speech {
         CLAIMED.to_owned()
     }
 
-    fn measure(&self, messages: u64) -> Frames {
-        Frames::new(messages, self.codec, self.frame, self.buffer)
+    fn measure(&self, slots: u64, _seed: u64) -> Frames {
+        Frames::new(slots, self.codec, self.frame, self.buffer)
     }
 }
 

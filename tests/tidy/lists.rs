@@ -34,9 +34,10 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &[],
         helpers: &[
             ("clock_offset", "the far clock from echoes"),
+            ("draw", "times and sizes by chance, the same at both ends"),
             ("header", "the first bytes of every message"),
             ("load", "bulk flows beside any of them"),
-            ("paced", "messages on a grid of times"),
+            ("paced", "messages at times that are fixed at the start"),
             ("setting", "what defaults depend on"),
         ],
     },

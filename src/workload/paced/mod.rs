@@ -1,22 +1,32 @@
-//! One-way messages on a grid of times that is fixed at the start: what `cbr`, `streams` and `state` have in
-//! common. A workload brings a [`Measure`], which says what it makes of each arrival.
+//! Messages at times that are fixed at the start: what all workloads but `ping` and `bulk` have in common. A workload
+//! brings a [`Measure`], which says what it makes of each arrival, and a [`Plan`] where its messages are not all
+//! alike and equally far apart.
 
 use crate::contract::Direction;
 use crate::figures::{Metric, Metrics, PacedFlow};
 use crate::spec::{Key, Kind};
 use crate::time::Nanos;
 
-use super::{Findings, HalfReport, MOST_LATE, header};
+use super::{Findings, HalfReport, MOST_LATE, Reports, header};
 
+mod held;
+mod intake;
+pub(in crate::workload) mod pacer;
+mod quantiles;
 mod receiver;
+pub(in crate::workload) mod saw;
 mod schedule;
 mod sender;
 mod task;
 
+pub(super) use held::{Arrived, Held, held};
+pub(super) use intake::Intake;
+pub(super) use pacer::{Otherwise, Pacer, Plan, Slot, Turn};
+pub(super) use quantiles::Quantiles;
 pub(super) use receiver::{Measure, Receiver};
 pub(super) use schedule::{Period, Schedule};
-pub(super) use sender::Sender;
-pub(super) use task::{LOST, Pace, Paced, Work};
+pub(super) use sender::{Sender, fill};
+pub(super) use task::{LOST, Pace, Paced, Planned, Work};
 
 /// Bytes that a message with the time of sending has at least: the header and 64 bits.
 pub(super) const STAMPED_LEN: usize = header::LEN + 8;
@@ -44,7 +54,7 @@ pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> K
 pub(super) const DRAIN: Nanos = Nanos::from_secs(30);
 
 /// Writes when a message was due, on its sender's monotonic clock, where there is room for it.
-fn write_stamp(message: &mut [u8], due: Nanos) {
+pub(super) fn write_stamp(message: &mut [u8], due: Nanos) {
     if let Some(room) = message.get_mut(header::LEN..STAMPED_LEN) {
         room.copy_from_slice(&due.0.to_be_bytes());
     }
@@ -79,6 +89,29 @@ fn conclude(findings: &mut Findings, direction: Direction, senders: &[HalfReport
     let flow = |pacing| PacedFlow { direction, pacing, delay_variation_ns: None };
     findings.paced.extend(pacings.map(flow));
     judge(findings);
+}
+
+/// Adds what became of the schedules of the senders of a direction, and the figures that they have themselves.
+pub(super) fn conclude_one<'a>(
+    findings: &mut Findings,
+    direction: Direction,
+    senders: &[HalfReport],
+    metrics: impl Iterator<Item = &'a Metric>,
+) {
+    conclude(findings, direction, senders);
+    findings.metrics = joined(senders, metrics);
+}
+
+/// Adds what became of the schedules of both ends where both send, and their figures, which are means of both.
+pub(super) fn conclude_both<'a>(
+    findings: &mut Findings,
+    reports: &Reports<'_>,
+    metrics: impl Iterator<Item = &'a Metric>,
+) {
+    conclude(findings, Direction::Up, reports.near);
+    conclude(findings, Direction::Down, reports.far);
+    let both: Vec<HalfReport> = reports.near.iter().chain(reports.far).cloned().collect();
+    findings.metrics = joined(&both, metrics);
 }
 
 /// Says whether the schedules that are in `findings` make a trial, how late they were, and what that did to

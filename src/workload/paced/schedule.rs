@@ -82,11 +82,6 @@ impl Schedule {
         }
     }
 
-    /// Gives up all slots that are left; how many they were.
-    pub(in crate::workload) fn give_up(&mut self) -> u64 {
-        std::mem::take(&mut self.left)
-    }
-
     /// Between two slots of this flow.
     pub(in crate::workload) fn step(&self) -> Nanos {
         self.step
@@ -95,11 +90,6 @@ impl Schedule {
     /// All slots of this flow.
     pub(in crate::workload) fn slots(&self) -> u64 {
         self.slots
-    }
-
-    /// Those that are not behind.
-    pub(in crate::workload) fn left(&self) -> u64 {
-        self.left
     }
 
     /// How long the grid of all flows lasts, from its first slot to the end of its last.
@@ -123,7 +113,6 @@ mod tests {
                 schedule.advance();
             }
             assert_eq!(schedule.due(), None);
-            assert_eq!(schedule.left(), 0);
         }
     }
 

@@ -1,13 +1,13 @@
-//! A task of messages one way, on a grid of times: everything of it but what the receiver makes of arrivals.
+//! A task of messages one way, at times that are fixed at the start: everything of it but what the receiver makes of arrivals.
 
-use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::figures::{Better, Metric, Role, Unit};
 use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 
 use super::super::header::account_of;
 use super::super::{Findings, Half, Lengths, Part, Reports, Task};
-use super::{DRAIN, Measure, Period, Receiver, Schedule, Sender, conclude, joined};
+use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
 
 /// What a workload brings of its own.
 pub(in crate::workload) trait Work: Send + Sync {
@@ -31,9 +31,23 @@ pub(in crate::workload) trait Work: Send + Sync {
         vec![promised.service]
     }
 
-    /// What takes the arrivals of a flow with so many messages.
-    fn measure(&self, messages: u64) -> Self::Measure;
+    /// What is sent on these lanes, and when; `None` for a message of the same size in each slot of the pace, on the
+    /// lanes in turns. Both ends have the same seed.
+    fn plan(&self, _pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
+        None
+    }
+
+    /// How many messages there are at most.
+    fn messages(&self, pace: &Pace) -> u64 {
+        pace.count
+    }
+
+    /// What takes the arrivals of a flow with so many slots of the pace.
+    fn measure(&self, slots: u64, seed: u64) -> Self::Measure;
 }
+
+/// The plan of a work's own.
+pub(in crate::workload) type Planned = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
 
 /// When messages go, how many and which way.
 #[derive(Debug, Clone)]
@@ -44,7 +58,8 @@ pub(in crate::workload) struct Pace {
     pub(in crate::workload) direction: Direction,
     /// Connections, which take turns.
     pub(in crate::workload) flows: u16,
-    count: u64,
+    /// How many slots there are, all connections together.
+    pub(in crate::workload) count: u64,
     /// How long a trial has to be, where the settings leave it open.
     lengths: Option<Lengths>,
 }
@@ -139,12 +154,12 @@ impl<W: Work> Task for Paced<W> {
     }
 
     fn most_bytes(&self) -> Option<u64> {
-        Some(self.pace.count.saturating_mul(self.pace.size as u64))
+        Some(self.work.messages(&self.pace).saturating_mul(self.pace.size as u64))
     }
 
     fn memory(&self, side: Side) -> u64 {
         let each = W::Measure::BYTES_EACH;
-        if self.pace.sends(side) { 0 } else { self.pace.count.saturating_mul(each) }
+        if self.pace.sends(side) { 0 } else { self.work.messages(&self.pace).saturating_mul(each) }
     }
 
     fn is_paced(&self) -> bool {
@@ -155,12 +170,17 @@ impl<W: Work> Task for Paced<W> {
         let schedule = self.pace.schedule(part.flow);
         let lanes = self.work.lanes(&part.guarantees);
         if self.pace.sends(part.side) {
-            return Box::new(Sender::new(schedule, self.pace.size, lanes.len() as u16, part));
+            return match self.work.plan(&self.pace, &lanes, part.seed) {
+                Some(plan) => Box::new(Sender::of(plan, part)),
+                None => Box::new(Sender::new(schedule, self.pace.size, lanes.len() as u16, part)),
+            };
         }
-        let service = lanes.first().copied().unwrap_or(part.guarantees.service);
-        let measure = self.work.measure(schedule.slots());
+        // Where messages of one lane may be lost, the receiver must not wait for all.
+        let mut deliveries = lanes.iter().map(|service| service.delivery);
+        let loses = deliveries.find(|delivery| *delivery != Delivery::Reliable);
+        let measure = self.work.measure(schedule.slots(), part.seed);
         let (size, tag, transit) = (self.pace.size, part.tag, part.transit);
-        Box::new(Receiver::new(size, tag, transit, service.delivery, measure))
+        Box::new(Receiver::new(size, tag, transit, loses.unwrap_or(Delivery::Reliable), measure))
     }
 
     fn conclude(&self, reports: &Reports<'_>) -> Findings {

@@ -8,6 +8,7 @@ use crate::figures::Tally;
 use crate::time::Nanos;
 
 use super::super::paced::Measure;
+use super::super::paced::saw::{self, Tooth};
 use super::motion::{Display, Motion};
 
 /// What is shown, of what.
@@ -31,15 +32,6 @@ pub(super) struct Ages {
 /// Frames per second that are shown.
 const FRAMES: u64 = 60;
 
-/// A stretch of time in which nothing newer came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Tooth {
-    /// The age at its start, in nanoseconds.
-    from: u64,
-    /// How long it lasted.
-    lasted: u64,
-}
-
 impl Ages {
     pub(super) fn new(count: u64, showing: Showing) -> Ages {
         Ages { showing, arrivals: Vec::with_capacity(count as usize), count }
@@ -47,12 +39,7 @@ impl Ages {
 
     /// The saw of the age, from the first arrival to the last.
     fn teeth(&self) -> Vec<Tooth> {
-        let mut newest = Nanos::ZERO;
-        let pairs = self.arrivals.windows(2).map(|pair| {
-            newest = newest.max(pair[0].0);
-            Tooth { from: (pair[0].1 - newest).0, lasted: (pair[1].1 - pair[0].1).0 }
-        });
-        pairs.collect()
+        saw::teeth(self.arrivals.iter().copied())
     }
 
     /// For how long the newest state was older than two periods and the least delay, in sum and at the most: one
@@ -139,25 +126,6 @@ impl Ages {
     }
 }
 
-/// The age that is not passed in the share `q` of the time.
-fn quantile(teeth: &[Tooth], q: f64) -> f64 {
-    let total: u128 = teeth.iter().map(|tooth| u128::from(tooth.lasted)).sum();
-    let below = |age: u64| -> u128 {
-        teeth.iter().map(|t| u128::from(age.saturating_sub(t.from).min(t.lasted))).sum()
-    };
-    let (mut low, mut high) =
-        (0, teeth.iter().map(|tooth| tooth.from + tooth.lasted).max().unwrap_or(0));
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if below(middle) as f64 >= q * total as f64 {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low as f64
-}
-
 impl Measure for Ages {
     const BYTES_EACH: u64 = size_of::<(Nanos, Nanos)>() as u64;
 
@@ -171,17 +139,12 @@ impl Measure for Ages {
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         let teeth = self.teeth();
         let total: f64 = teeth.iter().map(|tooth| tooth.lasted as f64).sum();
-        if total <= 0.0 {
-            return None;
-        }
-        let area = teeth
-            .iter()
-            .map(|tooth| tooth.lasted as f64 * (tooth.from as f64 + tooth.lasted as f64 / 2.0));
+        let mean = saw::mean(&teeth)?;
         let greatest = teeth.iter().map(|tooth| tooth.from + tooth.lasted).max()?;
         let (stalled, longest) = self.stalls(&teeth);
         let mut figures = vec![
-            ("age_mean_ns", area.sum::<f64>() / total),
-            ("age_p99_ns", quantile(&teeth, 0.99)),
+            ("age_mean_ns", mean),
+            ("age_p99_ns", saw::quantile(&teeth, 0.99)),
             ("age_max_ns", greatest as f64),
             ("stall_share", stalled as f64 / total),
             ("stall_max_ns", longest as f64),

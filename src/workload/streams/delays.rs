@@ -1,14 +1,9 @@
 //! One-way delays of the messages of some streams, and how much of them is waiting for others.
-//!
-//! A message that came together with an earlier one, or before it, is taken to have been there in the least
-//! time that any message took, and to have waited since. It would have waited for its own stream, whose order
-//! was asked for, in any case; the rest of its waiting is for other streams, whose order nobody asked for: at
-//! the receiver, until what is missing has come, or at the sender, in a queue behind them.
 
 use crate::figures::Tally;
 use crate::time::Nanos;
 
-use super::super::paced::Measure;
+use super::super::paced::{Arrived, Held, Measure, Quantiles, held};
 
 /// Arrivals by number.
 pub(super) struct Delays {
@@ -17,9 +12,6 @@ pub(super) struct Delays {
     arrivals: Vec<Option<(Nanos, Nanos)>>,
 }
 
-/// Waiting below this is the receiver's own: it takes messages one after the other.
-const LEAST_HELD: Nanos = Nanos::from_micros(50);
-
 impl Delays {
     pub(super) fn new(messages: u64, streams: u16) -> Delays {
         Delays { streams, arrivals: vec![None; messages as usize] }
@@ -27,34 +19,18 @@ impl Delays {
 
     /// How long messages waited for those before them, where the path takes `least`.
     fn held(&self, least: Nanos) -> Held {
-        let mut held = Held::default();
-        // When the messages so far came, and when those of each stream would have come without others.
-        let mut latest = Nanos::ZERO;
-        let mut alone = vec![Nanos::ZERO; usize::from(self.streams.max(1))];
-        for (seq, arrival) in self.arrivals.iter().enumerate() {
-            let Some((due, came)) = *arrival else { continue };
-            let before = &mut alone[seq % usize::from(self.streams.max(1))];
-            // What came together with an earlier one had waited for it; what came later was late itself.
-            let is_held = came <= latest + LEAST_HELD;
-            let itself = if is_held { (due + least).min(came) } else { came };
-            let without_others = itself.max(*before).min(came);
-            held.by_own += (without_others - itself).0;
-            held.by_others += (came - without_others).0;
-            held.messages += u64::from(came - without_others >= LEAST_HELD);
-            *before = (*before).max(without_others);
-            latest = latest.max(came);
-        }
-        held
+        let streams = usize::from(self.streams.max(1));
+        let all = self.arrivals.iter().enumerate();
+        let arrived = all.filter_map(|(seq, arrival)| {
+            let (due, came) = (*arrival)?;
+            Some(Arrived { stream: seq % streams, due, came })
+        });
+        held(arrived, streams, least).into_iter().fold(Held::default(), |sum, one| Held {
+            by_own: sum.by_own + one.by_own,
+            by_others: sum.by_others + one.by_others,
+            messages: sum.messages + one.messages,
+        })
     }
-}
-
-/// Waiting for other messages, in nanoseconds, summed up over messages.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Held {
-    by_own: u64,
-    by_others: u64,
-    /// Messages that other streams held back.
-    messages: u64,
 }
 
 impl Measure for Delays {
@@ -68,21 +44,16 @@ impl Measure for Delays {
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
-        let all = || self.arrivals.iter().flatten();
-        let mut delays: Vec<u64> = all().map(|(due, came)| (*came - *due).0).collect();
-        delays.sort_unstable();
-        let (least, greatest) = (*delays.first()?, *delays.last()?);
-        let n = delays.len() as f64;
-        // Nearest rank, as everywhere.
-        let quantile = |q: f64| delays[((q * n).ceil() as usize).clamp(1, delays.len()) - 1] as f64;
-        let sum: f64 = delays.iter().map(|delay| *delay as f64).sum();
+        let all = self.arrivals.iter().flatten();
+        let delays = Quantiles::of(all.map(|(due, came)| (*came - *due).0).collect())?;
+        let (least, n) = (delays.least(), delays.count());
         let held = self.held(Nanos(least));
-        let wait = sum - least as f64 * n;
+        let wait = delays.sum() - least as f64 * n;
         Some(vec![
-            ("delay_p99_ns", quantile(0.99)),
-            ("delay_p50_ns", quantile(0.5)),
-            ("delay_mean_ns", sum / n),
-            ("delay_max_ns", greatest as f64),
+            ("delay_p99_ns", delays.at(0.99)),
+            ("delay_p50_ns", delays.at(0.5)),
+            ("delay_mean_ns", delays.mean()),
+            ("delay_max_ns", delays.greatest() as f64),
             ("held_mean_ns", held.by_others as f64 / n),
             ("held_share", held.messages as f64 / n),
             ("held_of_wait_share", if wait > 0.0 { held.by_others as f64 / wait } else { 0.0 }),

@@ -1,0 +1,90 @@
+//! What is asked for, and what is refused.
+
+use super::*;
+use crate::contract::{Offer, PeerKind};
+use crate::units::BitRate;
+use crate::workload::{self, Bounds, PathKind};
+
+/// A path of which these rates are known, up and down.
+fn rates(up: Option<u64>, down: Option<u64>) -> Setting {
+    let bounds = |rate: Option<u64>| Bounds { delay: None, rate: rate.map(BitRate) };
+    Setting { up: bounds(up), down: bounds(down), ..Setting::LOOPBACK }
+}
+
+fn task(typed: &str) -> Box<dyn Task> {
+    workload::parse(typed).unwrap()
+}
+
+const OTHERS: &[Offer] = &[
+    Offer { service: Service::UNORDERED, largest_message: None },
+    Offer { service: Service::BEST_EFFORT, largest_message: Some(1_400) },
+];
+const LANES: Guarantees = Guarantees { lanes: 8, others: OTHERS, ..Guarantees::BYTE_STREAM };
+
+#[test]
+fn each_kind_has_a_lane_where_there_are_two() {
+    let lanes = |typed: &str, promised: &Guarantees| task(typed).lanes(promised);
+    assert_eq!(lanes("events", &Guarantees::BYTE_STREAM), [Service::ORDERED]);
+    assert_eq!(lanes("events", &LANES), [Service::ORDERED, Service::ORDERED]);
+    assert_eq!(lanes("events:order=none", &LANES), [Service::ORDERED, Service::UNORDERED]);
+    let latest = "events:service=latest";
+    assert_eq!(lanes(latest, &LANES), [Service::BEST_EFFORT, Service::ORDERED]);
+}
+
+#[test]
+fn what_does_not_keep_its_promise_is_not_applicable() {
+    let why = |typed: &str, promised: &Guarantees| {
+        workload::misfit(&*task(typed), promised, PeerKind::Process).unwrap_or_default()
+    };
+    assert_eq!(why("events", &Guarantees::BYTE_STREAM), "");
+    assert_eq!(why("events:service=latest,order=none", &LANES), "");
+    assert!(why("events", &Guarantees::DATAGRAMS).contains("no lane that is reliable, ordered"));
+    assert!(why("events:order=none", &Guarantees::BYTE_STREAM).contains("reliable, unordered"));
+    assert!(why("events:service=latest", &Guarantees::BYTE_STREAM).contains("has no lanes"));
+    assert!(why("events:service=latest,state-size=2kB", &LANES).contains("1400 bytes"));
+    let echo = workload::misfit(&*task("events"), &LANES, PeerKind::Kernel);
+    assert!(echo.unwrap().contains("only echoes"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
+    assert!(say("events:events=max").contains("give a rate"));
+    assert!(say("events:size=19").contains("outside"));
+    assert!(say("events:hz=0").contains("outside"));
+    let on = |setting: Setting| workload::parse_on("events", &setting).err().unwrap().to_string();
+    let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
+    assert!(on(elsewhere).contains("two clocks"));
+    // 60 times 200 bytes and 50 times 64 are 121,600 bit/s.
+    let narrow = rates(Some(100_000), None);
+    assert!(on(narrow).contains("the queue would grow"), "{}", on(narrow));
+    let wide = rates(Some(121_600), Some(1));
+    assert!(workload::parse_on("events", &wide).is_ok());
+}
+
+#[test]
+fn what_it_says_of_itself_is_the_same_work_again() {
+    let spec = task("events:events=5pps,arrivals=constant").spec();
+    assert_eq!(task(&spec.to_string()).spec(), spec);
+    assert_eq!(task("events").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("events:claim=p99").lengths().map(|l| l.fewest), Some(ENOUGH_FOR_P99));
+    assert_eq!(task("events:count=50").planned(), Some(Nanos::from_secs(1)));
+}
+
+#[test]
+fn both_kinds_go_in_the_order_of_their_times() {
+    let settings = Settings::check(&Spec::parse("events:count=20").unwrap(), KEYS).unwrap();
+    let paced = super::task(settings).unwrap();
+    let due: Vec<Due> = paced.work.both(9).collect();
+    assert_eq!(due.iter().filter(|due| due.is_event).count(), 20);
+    assert_eq!(due.len() as u64, 20 + 24);
+    assert!(due.windows(2).all(|two| two[0].at <= two[1].at && two[0].seq + 1 == two[1].seq));
+    let lanes = [Service::BEST_EFFORT, Service::ORDERED];
+    let plan = paced.work.plan(&paced.pace, &lanes, 9).unwrap();
+    assert_eq!(plan.count, 44);
+    for (slot, due) in plan.slots.zip(&due) {
+        let lane = Lane(u16::from(due.is_event));
+        assert_eq!((slot.due, slot.place), (due.at, Some((due.seq, lane))));
+        assert_eq!(slot.len, if due.is_event { 64 } else { 200 });
+    }
+}

@@ -1,0 +1,58 @@
+//! Times summed up, by nearest rank as everywhere.
+
+/// Times in nanoseconds, of which there is one at least.
+pub(in crate::workload) struct Quantiles(Vec<u64>);
+
+impl Quantiles {
+    /// Of these times; `None` where there are none.
+    pub(in crate::workload) fn of(mut times: Vec<u64>) -> Option<Quantiles> {
+        times.sort_unstable();
+        (!times.is_empty()).then_some(Quantiles(times))
+    }
+
+    pub(in crate::workload) fn count(&self) -> f64 {
+        self.0.len() as f64
+    }
+
+    pub(in crate::workload) fn sum(&self) -> f64 {
+        self.0.iter().map(|time| *time as f64).sum()
+    }
+
+    pub(in crate::workload) fn mean(&self) -> f64 {
+        self.sum() / self.count()
+    }
+
+    pub(in crate::workload) fn least(&self) -> u64 {
+        self.0.first().copied().unwrap_or(0)
+    }
+
+    pub(in crate::workload) fn greatest(&self) -> u64 {
+        self.0.last().copied().unwrap_or(0)
+    }
+
+    /// The time that the share `q` of them does not pass.
+    pub(in crate::workload) fn at(&self, q: f64) -> f64 {
+        self.among(q, self.0.len()).unwrap_or(0) as f64
+    }
+
+    /// The same where there should be `expected` of them, and what is missing would have been the longest;
+    /// `None` where the quantile falls among those.
+    pub(in crate::workload) fn among(&self, q: f64, expected: usize) -> Option<u64> {
+        let rank = (q * expected as f64).ceil() as usize;
+        self.0.get(rank.max(1) - 1).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_the_nearest_and_what_is_missing_is_longest() {
+        let times = Quantiles::of((1..=100).rev().collect()).unwrap();
+        assert_eq!((times.at(0.5), times.at(0.99), times.at(1.0)), (50.0, 99.0, 100.0));
+        assert_eq!((times.least(), times.greatest(), times.mean()), (1, 100, 50.5));
+        assert_eq!((times.among(0.99, 101), times.among(0.99, 102)), (Some(100), None));
+        assert!(Quantiles::of(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,52 @@
+//! An age over time: it grows with time and falls with what is newer, so that it has the shape of a saw.
+
+use crate::time::Nanos;
+
+/// A stretch of time in which nothing newer came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::workload) struct Tooth {
+    /// The age at its start, in nanoseconds.
+    pub(in crate::workload) from: u64,
+    /// How long it lasted.
+    pub(in crate::workload) lasted: u64,
+}
+
+/// The saw of arrivals in their order, each with when it was due and when it came, from the first to the last.
+pub(in crate::workload) fn teeth(
+    arrivals: impl Iterator<Item = (Nanos, Nanos)> + Clone,
+) -> Vec<Tooth> {
+    let mut newest = Nanos::ZERO;
+    let pairs = arrivals.clone().zip(arrivals.skip(1)).map(|(this, next)| {
+        newest = newest.max(this.0);
+        Tooth { from: (this.1 - newest).0, lasted: (next.1 - this.1).0 }
+    });
+    pairs.collect()
+}
+
+/// The mean age over time; `None` where no time passed.
+pub(in crate::workload) fn mean(teeth: &[Tooth]) -> Option<f64> {
+    let total: f64 = teeth.iter().map(|tooth| tooth.lasted as f64).sum();
+    let area = teeth
+        .iter()
+        .map(|tooth| tooth.lasted as f64 * (tooth.from as f64 + tooth.lasted as f64 / 2.0));
+    (total > 0.0).then(|| area.sum::<f64>() / total)
+}
+
+/// The age that is not passed in the share `q` of the time.
+pub(in crate::workload) fn quantile(teeth: &[Tooth], q: f64) -> f64 {
+    let total: u128 = teeth.iter().map(|tooth| u128::from(tooth.lasted)).sum();
+    let below = |age: u64| -> u128 {
+        teeth.iter().map(|t| u128::from(age.saturating_sub(t.from).min(t.lasted))).sum()
+    };
+    let (mut low, mut high) =
+        (0, teeth.iter().map(|tooth| tooth.from + tooth.lasted).max().unwrap_or(0));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if below(middle) as f64 >= q * total as f64 {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low as f64
+}

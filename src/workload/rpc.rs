@@ -1,0 +1,321 @@
+//! Requests and their responses over one connection that is kept: what a service takes to answer, from when the
+//! request was due, whatever is still on its way before it.
+//!
+//! ```text
+//! due        | request 1        | 2   | 3
+//! near  ─────┴────────►         ┴►    ┴►
+//! far                  ├─ messages of response 1 ─┤├─ 2 ─┤├─ 3 ─┤     in turns, where there are lanes
+//! first byte           ◄──┤
+//! response   |◄─────────────────────── response time ──►|
+//! ```
+
+use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use crate::error::{Error, Result};
+use crate::figures::{Better, Metric, Role, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
+
+use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
+use super::header::account_of;
+use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
+use super::setting::fits_rate;
+use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
+
+mod client;
+mod service;
+
+use client::Client;
+use service::Server;
+
+/// The workload.
+pub(super) struct Rpc;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "rate",
+        kind: Kind::Own { form: "..1Mpps", check: check_rate },
+        default: "50pps",
+        doc: "requests per second on average, whatever is answered",
+    },
+    arrivals_key("requests at random times (a Poisson process), or equally far apart"),
+    Key {
+        name: "request",
+        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
+        default: "200",
+        doc: "one request, in one message",
+    },
+    Key {
+        name: "response",
+        kind: Kind::Own { form: "SIZE|SIZE..SIZE", check: check_response },
+        default: "1kB..10kB",
+        doc: "one response: of one size, or drawn from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above)",
+    },
+    Key {
+        name: "mtu",
+        kind: Kind::Size(2 * STAMPED_LEN as u64, 65_507),
+        default: "1200",
+        doc: "the largest message into which a response is cut, its header of 20 bytes included",
+    },
+    Key {
+        name: "lanes",
+        kind: Kind::Count(1, 256),
+        default: "8",
+        doc: "lanes of the connection that requests and responses take in turns, where the transport has them; else all share its order",
+    },
+    Key {
+        name: "count",
+        kind: Kind::Count(20, 1_000_000),
+        default: "",
+        doc: "how many requests (as many as the claim needs: 100, or 1000 for p99)",
+    },
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["mean", "p50", "p99"]),
+        default: "mean",
+        doc: "the figure of the response time that verdicts are given for; the others are described",
+    },
+];
+
+static INFO: Info = Info {
+    id: "rpc",
+    label: "requests and responses",
+    summary: "requests at a rate and responses of different sizes over one connection: how long each takes",
+    keys: KEYS,
+};
+
+/// Requests that have a mean: two seconds, in which a loss of 1 % strikes several.
+const ENOUGH: u64 = 100;
+
+/// Requests of which ten lie beyond the 99th percentile.
+const ENOUGH_FOR_P99: u64 = 1_000;
+
+/// The most requests in a second.
+const MOST_PER_SECOND: u64 = 1_000_000;
+
+/// The largest response in bytes.
+const LARGEST: u64 = 1 << 30;
+
+/// Requests per second, as typed.
+fn per_second(value: &str) -> Result<u64> {
+    match parse_offered(value)? {
+        OfferedRate::Packets(rate) if (1..=MOST_PER_SECOND).contains(&rate.0) => Ok(rate.0),
+        _ => Err(Error::usage(format!(
+            "`{value}` is no number of requests per second from 1 to a million; write it as 50pps"
+        ))),
+    }
+}
+
+fn check_rate(value: &str) -> Result<()> {
+    per_second(value).map(drop)
+}
+
+/// The least and the greatest size of a response, as typed.
+fn range(value: &str) -> Result<(u64, u64)> {
+    let (least, most) = value.split_once("..").unwrap_or((value, value));
+    let (least, most) = (parse_bytes(least, Bare::Allowed)?.0, parse_bytes(most, Bare::Allowed)?.0);
+    if least == 0 || most < least || most > LARGEST {
+        return Err(Error::usage(format!(
+            "`{value}` is no range of sizes from 1 byte to 1 GiB; write the smaller first, as 1kB..100kB"
+        )));
+    }
+    Ok((least, most))
+}
+
+fn check_response(value: &str) -> Result<()> {
+    range(value).map(drop)
+}
+
+impl Workload for Rpc {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        let task = Calls::new(Settings::check(spec, KEYS)?)?;
+        let offers =
+            [(Direction::Up, task.request as f64), (Direction::Down, task.mean_response())];
+        for (direction, bytes) in offers {
+            fits_rate(INFO.id, setting, direction, bytes * 8.0 * task.rate as f64)?;
+        }
+        Ok(Box::new(task))
+    }
+}
+
+/// Calls with their settings.
+#[derive(Debug, Clone)]
+struct Calls {
+    settings: Settings,
+    rate: u64,
+    spread: Spread,
+    request: usize,
+    /// The least and the greatest response.
+    response: (u64, u64),
+    mtu: usize,
+    lanes: u16,
+    count: u64,
+    claimed: String,
+    /// How long a trial has to be, where the settings leave it open.
+    lengths: Option<Lengths>,
+}
+
+impl Calls {
+    fn new(settings: Settings) -> Result<Calls> {
+        let rate = per_second(settings.text("rate").unwrap_or_default())?;
+        let size = |key: &str| settings.size(key).map_or(0, |size| size.0 as usize);
+        let asked = settings.count("count");
+        let claim = settings.text("claim").unwrap_or_default();
+        let fewest = if claim == "p99" { ENOUGH_FOR_P99 } else { ENOUGH };
+        let unit_ns = Period::of_packets(rate).times(1).0.max(1);
+        Ok(Calls {
+            rate,
+            spread: Spread::named(settings.text("arrivals")),
+            request: size("request"),
+            response: range(settings.text("response").unwrap_or_default())?,
+            mtu: size("mtu"),
+            lanes: settings.count("lanes").map_or(1, |lanes| lanes as u16),
+            count: asked.unwrap_or(fewest),
+            claimed: format!("response_{claim}_ns"),
+            lengths: asked.is_none().then_some(Lengths { fewest, unit_ns, key: "count" }),
+            settings,
+        })
+    }
+
+    fn period(&self) -> Period {
+        Period::of_packets(self.rate)
+    }
+
+    /// The mean of the range with a uniform logarithm, in bytes.
+    fn mean_response(&self) -> f64 {
+        let (least, most) = (self.response.0 as f64, self.response.1 as f64);
+        if least == most { least } else { (most - least) / (most / least).ln() }
+    }
+
+    /// When requests are due, and how large their responses are.
+    fn requests(&self, seed: u64) -> impl Iterator<Item = (Nanos, u64)> + use<> {
+        let arrivals = Arrivals::new(self.spread, self.period(), self.count, seed);
+        let (mut sizes, (least, most)) = (Sizes::new(0.0, seed), self.response);
+        arrivals.map(move |due| (due, sizes.between(least, most)))
+    }
+
+    /// What a message carries of a response.
+    fn room(&self) -> u64 {
+        (self.mtu - STAMPED_LEN) as u64
+    }
+}
+
+impl Task for Calls {
+    fn headline(&self) -> String {
+        let [response, rate] =
+            ["response", "rate"].map(|key| self.settings.text(key).unwrap_or_default());
+        format!("{}-byte requests for {response}, {rate}, over one connection", self.request)
+    }
+
+    fn lengths(&self) -> Option<Lengths> {
+        self.lengths
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let metric = |(name, label, unit): &(&str, &str, Unit)| Metric {
+            name: (*name).to_owned(),
+            label: (*label).to_owned(),
+            unit: *unit,
+            better: Better::Lower,
+            role: if *name == self.claimed { Role::Claim } else { Role::Descriptive },
+        };
+        let mut metrics: Vec<Metric> = FIGURES.iter().map(metric).collect();
+        metrics.sort_by_key(|metric| metric.role != Role::Claim);
+        metrics
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![Service::ORDERED; usize::from(self.lanes.min(promised.lanes).max(1))]
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        (peer == PeerKind::Kernel).then(|| {
+            "the far host's kernel only echoes, and has no response of another size".to_owned()
+        })
+    }
+
+    fn flows(&self) -> Vec<Option<Direction>> {
+        vec![None]
+    }
+
+    fn largest_message(&self) -> usize {
+        self.request.max(self.mtu)
+    }
+
+    fn longest(&self) -> Nanos {
+        self.period().times(self.count) + DRAIN + DRAIN
+    }
+
+    fn planned(&self) -> Option<Nanos> {
+        Some(self.period().times(self.count))
+    }
+
+    fn most_bytes(&self) -> Option<u64> {
+        let most = self.response.1;
+        let response = most.saturating_add(most.div_ceil(self.room()) * STAMPED_LEN as u64);
+        Some(self.count.saturating_mul(response.max(self.request as u64)))
+    }
+
+    fn memory(&self, side: Side) -> u64 {
+        let each = match side {
+            Side::Near => client::BYTES_EACH,
+            Side::Far => service::BYTES_EACH,
+        };
+        self.count.saturating_mul(each)
+    }
+
+    fn is_paced(&self) -> bool {
+        true
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Half> {
+        let lanes = self.lanes(&part.guarantees).len() as u16;
+        match part.side {
+            Side::Near => Box::new(Client::new(self, lanes, part)),
+            Side::Far => Box::new(Server::new(self, lanes, part.tag)),
+        }
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Findings {
+        let mut findings = Findings::default();
+        conclude_one(&mut findings, Direction::Up, reports.near, self.metrics().iter());
+        for direction in [Direction::Up, Direction::Down] {
+            let (senders, receivers, conns) = reports.of(direction);
+            findings.ledger.set(direction, account_of(senders, receivers, conns));
+        }
+        if !findings.metrics.contains_key(&self.claimed) && findings.why_invalid.is_none() {
+            let why = "too few responses arrived to have the figure that is claimed";
+            findings.why_invalid = Some(why.to_owned());
+        }
+        findings
+    }
+
+    fn spec(&self) -> Spec {
+        let given = self.settings.iter();
+        let mut options: Vec<(String, String)> =
+            given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        if !self.settings.given("count") {
+            options.push(("count".to_owned(), self.count.to_string()));
+        }
+        options.sort();
+        Spec { name: INFO.id.to_owned(), options }
+    }
+}
+
+/// Its figures: name, label and unit. All are better the lower they are.
+const FIGURES: &[(&str, &str, Unit)] = &[
+    ("response_mean_ns", "mean response time", Unit::Nanos),
+    ("response_p50_ns", "response time p50", Unit::Nanos),
+    ("response_p99_ns", "response time p99", Unit::Nanos),
+    ("response_max_ns", "slowest response", Unit::Nanos),
+    ("first_byte_mean_ns", "mean time to the first bytes", Unit::Nanos),
+    ("first_byte_p99_ns", "time to the first bytes p99", Unit::Nanos),
+    ("unanswered_share", "requests not answered", Unit::Share),
+];
+
+#[cfg(test)]
+mod tests;

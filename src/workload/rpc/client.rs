@@ -1,0 +1,197 @@
+//! The near half: asks at its times, and takes the responses.
+//!
+//! A request has the size of its response behind the header; a message of a response has the number of its
+//! request there.
+
+use crate::contract::{Action, Delivery, Lane};
+use crate::figures::Tally;
+use crate::time::Nanos;
+
+use super::super::header::Header;
+use super::super::paced::{
+    DRAIN, Intake, Otherwise, Pacer, Plan, Quantiles, STAMPED_LEN, Slot, Turn, fill, read_stamp,
+    write_stamp,
+};
+use super::super::{Half, HalfReport, Part, Standing};
+use super::Calls;
+
+/// A request and what has come of its response.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    /// Bytes of the response, and of those the ones that are here.
+    size: u64,
+    here: u64,
+    due: Nanos,
+    /// When the first of its messages came, and when the last.
+    first: Nanos,
+    last: Nanos,
+}
+
+pub(super) struct Client {
+    tag: u32,
+    request: usize,
+    pacer: Pacer<Box<dyn Iterator<Item = Slot> + Send>>,
+    intake: Intake,
+    requests: Vec<Request>,
+    answered: u64,
+    /// The request of the last `poll`, until it is sent.
+    polled: Option<u64>,
+    /// When it gives up on responses that have not come.
+    gives_up_at: Option<Nanos>,
+    is_settled: bool,
+}
+
+/// Bytes of memory for each request.
+pub(super) const BYTES_EACH: u64 = size_of::<Request>() as u64;
+
+impl Client {
+    pub(super) fn new(task: &Calls, lanes: u16, part: Part) -> Client {
+        let sizes = task.requests(part.seed).map(|(_, size)| size);
+        let blank = Nanos::ZERO;
+        let request = |size| Request { size, here: 0, due: blank, first: blank, last: blank };
+        let requests: Vec<Request> = sizes.map(request).collect();
+        let len = task.request;
+        let slots = (0..).zip(task.requests(part.seed)).map(move |(number, (due, _))| Slot {
+            due,
+            place: Some((number, Lane((number % u64::from(lanes)) as u16))),
+            len,
+            otherwise: Otherwise::Kept,
+        });
+        let period = task.period();
+        let plan = Plan {
+            slots: Box::new(slots) as Box<dyn Iterator<Item = Slot> + Send>,
+            count: task.count,
+            step: period.times(1),
+            span: period.times(task.count),
+            is_even: false,
+        };
+        Client {
+            tag: part.tag,
+            request: len,
+            intake: Intake::new(part.tag, part.transit, Delivery::Reliable),
+            requests,
+            pacer: Pacer::new(plan, part),
+            answered: 0,
+            polled: None,
+            gives_up_at: None,
+            is_settled: false,
+        }
+    }
+
+    /// All requests have left.
+    fn finish(&mut self, now: Nanos) -> Action {
+        let at = *self.gives_up_at.get_or_insert(now + DRAIN);
+        let is_answered = self.answered >= self.pacer.tally().messages;
+        self.is_settled |= is_answered || self.intake.has_ended() || now >= at;
+        if self.is_settled { Action::Done } else { Action::Wait(Some(at)) }
+    }
+
+    /// The figures; `None` where nothing was answered.
+    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
+        let asked = self.requests.len();
+        let whole = self.requests.iter().filter(|request| request.here == request.size);
+        let begun = self.requests.iter().filter(|request| request.here > 0);
+        let responses = Quantiles::of(whole.map(|one| (one.last - one.due).0).collect())?;
+        let first = Quantiles::of(begun.map(|one| (one.first - one.due).0).collect())?;
+        let mut figures = vec![
+            ("response_mean_ns", responses.mean()),
+            ("response_max_ns", responses.greatest() as f64),
+            ("first_byte_mean_ns", first.mean()),
+            ("unanswered_share", 1.0 - responses.count() / asked as f64),
+        ];
+        let known = [
+            ("response_p50_ns", responses.among(0.5, asked)),
+            ("response_p99_ns", responses.among(0.99, asked)),
+            ("first_byte_p99_ns", first.among(0.99, asked)),
+        ];
+        let known = known.map(|(name, time)| Some((name, time? as f64)));
+        figures.extend(known.into_iter().flatten());
+        Some(figures)
+    }
+}
+
+impl Half for Client {
+    fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
+        self.polled = None;
+        if !self.pacer.has_begun() {
+            fill(out);
+        }
+        let (slot, due) = match self.pacer.turn(now) {
+            Turn::At(at) => return Action::Wait(Some(at)),
+            Turn::Over => return self.finish(now),
+            Turn::Now(slot, due) => (slot, due),
+        };
+        let (number, lane) = slot.place.unwrap_or_default();
+        let Some(request) = self.requests.get_mut(number as usize) else {
+            return Action::Done;
+        };
+        request.due = due;
+        Header { tag: self.tag, seq: number }.write(out);
+        write_stamp(&mut out[..slot.len], Nanos(request.size));
+        self.polled = Some(number);
+        Action::Send { lane, len: slot.len }
+    }
+
+    fn on_sent(&mut self, now: Nanos) {
+        if self.polled.take().is_some() {
+            self.pacer.sent(now, self.request);
+        }
+    }
+
+    fn on_no_room(&mut self, _now: Nanos) {
+        self.polled = None;
+        self.pacer.no_room();
+    }
+
+    fn on_message(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) {
+        if self.intake.take(now, bytes).is_none() {
+            return;
+        }
+        let number = read_stamp(bytes).map_or(u64::MAX, |number| number.0);
+        let part = bytes.len().saturating_sub(STAMPED_LEN) as u64;
+        let left = self.pacer.tally().messages;
+        let request = self.requests.get_mut(number as usize).filter(|_| number < left);
+        let Some(request) = request.filter(|one| part > 0 && one.here + part <= one.size) else {
+            self.intake.damaged();
+            return;
+        };
+        if request.here == 0 {
+            request.first = now;
+        }
+        request.here += part;
+        request.last = now;
+        self.answered += u64::from(request.here == request.size);
+    }
+
+    fn on_closed(&mut self, _now: Nanos) {
+        self.pacer.give_up();
+        self.intake.close();
+    }
+
+    fn on_peer_finished(&mut self, now: Nanos, sent: Tally) {
+        self.intake.peer_finished(now, sent);
+    }
+
+    fn has_sent_all(&self) -> bool {
+        self.is_settled
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        let sent = self.pacer.tally();
+        Standing {
+            awaited: sent.messages - self.answered,
+            sent,
+            received: *self.intake.received(),
+            ..Standing::default()
+        }
+    }
+
+    fn report(&mut self, _now: Nanos) -> HalfReport {
+        let mut report = HalfReport { received: *self.intake.received(), ..self.pacer.report() };
+        if self.is_settled {
+            let figures = self.figures().into_iter().flatten();
+            report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
+        }
+        report
+    }
+}

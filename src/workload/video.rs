@@ -1,0 +1,287 @@
+//! A picture that moves, one way and live: frames of different sizes at a fixed rate, each cut into messages, and
+//! each shown a fixed time after it was due. A frame that is not whole by then is not seen, and those that
+//! refer to it are not either.
+//!
+//! ```text
+//! frames      I────  P─  P─  P─  P─  I────  P─      I refers to none, P to the one before
+//! messages    ||||   ||  |x  ||  ||  ||||   ||
+//! shown       I      P   .   .   .   I      P       one message is lost: a still until the next I
+//! ```
+
+use crate::contract::{Delivery, Guarantees, Lane, Ordering, Service};
+use crate::error::{Error, Result};
+use crate::figures::{Better, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+
+use super::draw::{MOST_OVER_MEAN, Sizes};
+use super::paced::{
+    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, direction_key,
+};
+use super::setting::{fits_rate, one_clock, ways};
+use super::{Info, Setting, Task, Workload};
+
+mod pictures;
+
+use pictures::Pictures;
+
+/// The workload.
+pub(super) struct Video;
+
+const KEYS: &[Key] = &[
+    Key { name: "hz", kind: Kind::Count(1, 240), default: "30", doc: "frames per second" },
+    Key {
+        name: "rate",
+        kind: Kind::Rate(10_000, 1_000_000_000),
+        default: "2mbit",
+        doc: "the mean rate of all frames",
+    },
+    Key {
+        name: "gop",
+        kind: Kind::Count(1, 10_000),
+        default: "30",
+        doc: "a keyframe, which refers to no other, each so many frames",
+    },
+    Key {
+        name: "keyframe",
+        kind: Kind::Count(1, 100),
+        default: "5",
+        doc: "how many times as large as another frame a keyframe is, on average",
+    },
+    Key {
+        name: "spread",
+        kind: Kind::Share,
+        default: "30%",
+        doc: "how much the sizes of frames of a kind scatter: their standard deviation, in means; lognormal",
+    },
+    Key {
+        name: "mtu",
+        kind: Kind::Size(2 * STAMPED_LEN as u64, 65_507),
+        default: "1200",
+        doc: "the largest message into which a frame is cut, its header of 20 bytes included",
+    },
+    Key {
+        name: "deadline",
+        kind: Kind::Span(1_000_000, 10_000_000_000),
+        default: "100ms",
+        doc: "how long after it was due a frame is shown",
+    },
+    Key {
+        name: "service",
+        kind: Kind::Choice(&["own", "reliable", "unreliable", "lifetime"]),
+        default: "own",
+        doc: "what is asked of the transport: its own usual service, every message in order, messages that may be lost, or messages that are given up at the deadline",
+    },
+    Key {
+        name: "count",
+        kind: Kind::Count(20, 1_000_000),
+        default: "",
+        doc: "how many frames (as many as the claim needs: 60, or two seconds)",
+    },
+    direction_key("down", "near to far, or far to near as from a server"),
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["missed", "latency"]),
+        default: "missed",
+        doc: "the figure that verdicts are given for: frames that are not there in time, or the mean latency of those that are there at all",
+    },
+];
+
+static INFO: Info = Info {
+    id: "video",
+    label: "live video",
+    summary: "frames of a moving picture with a deadline: which are there in time, and which can be shown",
+    keys: KEYS,
+};
+
+/// Frames that have a share: two seconds with two keyframes, in which a loss of 1 % strikes several.
+const ENOUGH: u64 = 60;
+
+impl Workload for Video {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        one_clock(INFO.id, setting)?;
+        let settings = Settings::check(spec, KEYS)?;
+        let rate = settings.rate("rate").map_or(0.0, |rate| rate.0 as f64);
+        let task = task(settings);
+        let direction = task.pace.direction;
+        fits_rate(INFO.id, setting, direction, rate)?;
+        let deadline = task.work.deadline;
+        match setting.bounds(direction).delay {
+            Some(least) if least >= deadline => Err(Error::usage(format!(
+                "video: nothing is there in time: the deadline is {deadline}, and the path takes {least} {direction}; \
+                 allow more, or take a shorter path"
+            ))),
+            _ => Ok(Box::new(task)),
+        }
+    }
+}
+
+/// A picture that moves, with its settings.
+#[derive(Debug, Clone)]
+struct Moving {
+    frames: Frames,
+    deadline: Nanos,
+    /// The service that is asked for; `None` for the transport's own.
+    service: Option<Service>,
+    claimed: &'static str,
+}
+
+/// How large frames are, and into what they are cut.
+#[derive(Debug, Clone, Copy)]
+struct Frames {
+    period: Period,
+    count: u64,
+    /// The mean size of a frame that is no keyframe, in bytes.
+    mean: f64,
+    keyframe: f64,
+    gop: u64,
+    spread: f64,
+    mtu: usize,
+}
+
+fn task(settings: Settings) -> Paced<Moving> {
+    let count = |key: &str| settings.count(key).unwrap_or(1);
+    let (hz, gop, keyframe) = (count("hz"), count("gop"), count("keyframe") as f64);
+    let rate = settings.rate("rate").map_or(0.0, |rate| rate.0 as f64);
+    let period = Period::of_packets(hz);
+    let mean = rate / 8.0 / hz as f64;
+    let deadline = settings.span("deadline").unwrap_or_default();
+    let mut frames = Frames {
+        period,
+        count: 0,
+        mean: mean * gop as f64 / ((gop - 1) as f64 + keyframe),
+        keyframe,
+        gop,
+        spread: settings.share("spread").unwrap_or_default(),
+        mtu: settings.size("mtu").map_or(2 * STAMPED_LEN, |size| size.0 as usize),
+    };
+    let expiring = Service { delivery: Delivery::Within(deadline), ordering: Ordering::Unordered };
+    let service = match settings.text("service") {
+        Some("reliable") => Some(Service::ORDERED),
+        Some("unreliable") => Some(Service::BEST_EFFORT),
+        Some("lifetime") => Some(expiring),
+        _ => None,
+    };
+    let claimed = match settings.text("claim") {
+        Some("latency") => "latency_mean_ns",
+        _ => "missed_share",
+    };
+    let mut pace = Pace::of(settings, period, ENOUGH);
+    pace.size = frames.mtu;
+    frames.count = pace.count;
+    Paced { pace, work: Moving { frames, deadline, service, claimed } }
+}
+
+impl Frames {
+    /// The size of each frame in bytes, of which there is one at least. The same at both ends.
+    fn sizes(self, seed: u64) -> impl Iterator<Item = u64> {
+        let mut factors = Sizes::new(self.spread, seed);
+        (0..self.count).map(move |frame| {
+            let kind = if frame % self.gop == 0 { self.keyframe } else { 1.0 };
+            ((self.mean * kind * factors.factor()).round() as u64).max(1)
+        })
+    }
+
+    /// What a message carries of a frame.
+    fn room(self) -> u64 {
+        (self.mtu - STAMPED_LEN) as u64
+    }
+
+    /// Into how many messages a frame of this size is cut.
+    fn parts(self, size: u64) -> u64 {
+        size.div_ceil(self.room())
+    }
+
+    /// The length of part `part` of a frame of this size.
+    fn length(self, size: u64, part: u64) -> usize {
+        STAMPED_LEN + (size - part * self.room()).min(self.room()) as usize
+    }
+
+    /// All messages: the frame of each, and its length.
+    fn messages(self, seed: u64) -> impl Iterator<Item = (u64, usize)> {
+        (0..).zip(self.sizes(seed)).flat_map(move |(frame, size)| {
+            (0..self.parts(size)).map(move |part| (frame, self.length(size, part)))
+        })
+    }
+
+    /// Messages at most, each frame as large as its kind can be.
+    fn most(self) -> u64 {
+        let parts = |mean: f64| self.parts((mean * MOST_OVER_MEAN).ceil() as u64 + 1);
+        let keyframes = self.count.div_ceil(self.gop);
+        let others = (self.count - keyframes).saturating_mul(parts(self.mean));
+        others.saturating_add(keyframes.saturating_mul(parts(self.mean * self.keyframe)))
+    }
+}
+
+impl Work for Moving {
+    type Measure = Pictures;
+
+    fn id(&self) -> &'static str {
+        INFO.id
+    }
+
+    fn headline(&self, pace: &Pace) -> String {
+        let [rate, hz, deadline] = ["rate", "hz", "deadline"].map(|key| pace.text(key));
+        let ways = ways(&[pace.direction]);
+        format!("{rate} of video at {hz} Hz, shown {deadline} later, {ways}")
+    }
+
+    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {
+        FIGURES
+    }
+
+    fn claimed(&self) -> String {
+        self.claimed.to_owned()
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![self.service.unwrap_or(promised.service)]
+    }
+
+    fn plan(&self, pace: &Pace, _lanes: &[Service], seed: u64) -> Option<Planned> {
+        let (period, deadline) = (self.frames.period, self.deadline);
+        let slots = (0..).zip(self.frames.messages(seed)).map(move |(seq, (frame, len))| Slot {
+            due: period.times(frame),
+            place: Some((seq, Lane(0))),
+            len,
+            // What cannot be in time any more is not sent.
+            otherwise: Otherwise::KeptFor(deadline),
+        });
+        Some(Plan {
+            slots: Box::new(slots),
+            count: self.frames.messages(seed).count() as u64,
+            step: period.times(1),
+            span: period.times(pace.count),
+            is_even: false,
+        })
+    }
+
+    fn messages(&self, _pace: &Pace) -> u64 {
+        self.frames.most()
+    }
+
+    fn measure(&self, _slots: u64, seed: u64) -> Pictures {
+        let parts = self.frames.sizes(seed).map(|size| self.frames.parts(size)).collect();
+        let lengths = self.frames.messages(seed).map(|(frame, len)| (frame as u32, len as u32));
+        let period = self.frames.period;
+        Pictures::new(parts, lengths.collect(), self.frames.gop, self.deadline, period)
+    }
+}
+
+/// Its figures: name, label, unit and the better end.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("missed_share", "frames not in time", Unit::Share, Better::Lower),
+    ("late_share", "frames too late", Unit::Share, Better::Lower),
+    ("lost_share", "frames never whole", Unit::Share, Better::Lower),
+    ("frozen_share", "time without a new picture", Unit::Share, Better::Lower),
+    ("frozen_max_ns", "longest still", Unit::Nanos, Better::Lower),
+    ("latency_mean_ns", "mean latency of a frame", Unit::Nanos, Better::Lower),
+    ("latency_p99_ns", "latency p99 of a frame", Unit::Nanos, Better::Lower),
+];
+
+#[cfg(test)]
+mod tests;
