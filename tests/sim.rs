@@ -338,6 +338,34 @@ fn rpc_table() -> String {
     out
 }
 
+/// How long until the first byte of an answer, connection after connection.
+fn connect_table() -> String {
+    let mut out = String::from(
+        "connect:count=200, delay=25ms, seed 7\n  loss contender        | first byte: mean ms      p50      max | set-up p50 ms  asked again\n",
+    );
+    for loss in ["0%", "2%"] {
+        for contender in
+            ["sim-datagram", "quic", "quic:resume=0rtt", "sctp-udp", "enet", "kcp", "arq"]
+        {
+            let path = format!("delay=25ms,loss={loss}");
+            let record = trial(&path, contender, "connect:count=200");
+            let figure = |name: &str| record.metrics[name];
+            let ms = |name: &str| format!("{:.3}", figure(name) / 1e6);
+            writeln!(
+                out,
+                "{loss:>6} {contender:16} |            {:>8} {:>8} {:>8} |      {:>8}      {:>6.3}",
+                ms("first_byte_mean_ns"),
+                ms("first_byte_p50_ns"),
+                ms("first_byte_max_ns"),
+                ms("set_up_p50_ns"),
+                figure("asked_again_share"),
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
 /// Round trips beside bulk data, behind a queue that it fills.
 fn load_table() -> String {
     let mut out = String::from(
@@ -373,6 +401,7 @@ fn tables_are_as_the_golden_file_says() {
         video_table(),
         inputs_table(),
         rpc_table(),
+        connect_table(),
         load_table(),
     ];
     let text = tables.join("\n");

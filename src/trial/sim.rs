@@ -22,17 +22,15 @@ use super::path_time;
 use super::placement::{Load, Placement};
 use super::samples::Samples;
 use super::{End, Order, PathFacts, Record, Runner};
-use crate::contract::Reach;
-use crate::contract::{Framing, Side, WaitMode};
+use crate::contract::{Framing, Reach, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::path::Family;
 use crate::path::network::{Link, Network};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
-use crate::transport::Contender;
-use crate::transport::Tickets;
 use crate::transport::hello::Token;
-use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
+use crate::transport::userspace::{Opening, OverPath, UDP_HEADER};
+use crate::transport::{Contender, Tickets};
 use crate::workload::{Part, Task};
 use flight::{Cutter, MOST_PARTS};
 use world::World;
@@ -107,9 +105,6 @@ impl Simulation {
 
     fn trial(&mut self, order: &Order) -> Result<Record> {
         let contender = Contender::parse(&order.contender)?;
-        let Some(model) = contender.transport.userspace() else {
-            return Err(Error::usage(misfit(&contender)));
-        };
         let task = crate::workload::parse(&order.workload)?;
         self.fits(&contender, &*task)?;
         let clock = Manual::default();
@@ -122,7 +117,6 @@ impl Simulation {
             transit,
             order,
             contender: &contender,
-            model,
             task: &*task,
             cutter: self.cutter,
             clock: &clock,
@@ -174,10 +168,7 @@ impl Simulation {
     fn load(&self, load: &LoadOrder, cast: &Cast<'_>) -> Result<[Vec<end::End>; 2]> {
         let (contender, task) = (&load.contender, &*load.task);
         self.fits(contender, task)?;
-        let Some(model) = contender.transport.userspace() else {
-            return Err(Error::usage(misfit(contender)));
-        };
-        Cast { order: &load.order, contender, model, task, ..*cast }.hosts()
+        Cast { order: &load.order, contender, task, ..*cast }.hosts()
     }
 
     /// Whether the contender can do the work here.
@@ -278,12 +269,21 @@ pub fn needs_simulation(contender: &Contender) -> Option<String> {
     })
 }
 
+/// What an end would have from its hello; here it follows from the seed.
+fn token(seed: u64, number: u16) -> Token {
+    let mut draws = SplitMix64::new(seed ^ u64::from(number));
+    let mut bytes = [0; 16];
+    for half in bytes.chunks_exact_mut(8) {
+        half.copy_from_slice(&draws.next_u64().to_be_bytes());
+    }
+    Token::from_bytes(bytes)
+}
+
 /// Who takes part in a trial.
 #[derive(Clone, Copy)]
 struct Cast<'a> {
     order: &'a Order,
     contender: &'a Contender,
-    model: &'a dyn Userspace,
     task: &'a dyn Task,
     cutter: Cutter,
     transit: Nanos,
@@ -291,16 +291,6 @@ struct Cast<'a> {
 }
 
 impl Cast<'_> {
-    /// What an end would have from its hello; here it follows from the seed.
-    fn token(&self, flow: u16) -> Token {
-        let mut draws = SplitMix64::new(self.order.seed ^ u64::from(flow));
-        let mut bytes = [0; 16];
-        for half in bytes.chunks_exact_mut(8) {
-            half.copy_from_slice(&draws.next_u64().to_be_bytes());
-        }
-        Token::from_bytes(bytes)
-    }
-
     /// Both ends of each flow, by host.
     fn hosts(&self) -> Result<[Vec<end::End>; 2]> {
         Ok([self.host(Side::Near)?, self.host(Side::Far)?])
@@ -309,24 +299,36 @@ impl Cast<'_> {
     /// One end of each flow.
     fn host(&self, side: Side) -> Result<Vec<end::End>> {
         let flows = self.task.flows().len();
-        (0..flows as u16).map(|flow| Ok(end::End::new(self.flow(side, flow, flows)?))).collect()
+        (0..flows as u16).map(|flow| self.flow(side, flow, flows)).collect()
     }
 
-    fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<Flow<OverPath>> {
-        let largest_message = self.task.largest_message();
-        let knobs = &self.contender.knobs;
-        let opening = Opening {
-            side,
-            token: self.token(flow),
-            knobs,
-            lanes: &self.task.lanes(&self.contender.transport.info().guarantees),
-            largest_message,
-            mtu: self.cutter.mtu as u32,
-            ip_header: self.cutter.ip_header as u32,
-            // One connection a flow, so nothing is left for a later one.
-            tickets: &Tickets::default(),
-        };
-        let conn = Box::new(OverPath::open(self.model, &opening, self.clock)?);
+    /// Makes the connections of a flow, in their order: the first, and as many more as its work asks for.
+    fn connections(&self, side: Side, flow: u16, flows: u16) -> end::Next {
+        let lanes = self.task.lanes(&self.contender.transport.info().guarantees);
+        let (contender, clock) = (self.contender.clone(), self.clock.clone());
+        let (seed, largest_message, cutter) =
+            (self.order.seed, self.task.largest_message(), self.cutter);
+        let tickets = Tickets::default();
+        Box::new(move |connection| {
+            let opening = Opening {
+                side,
+                token: token(seed, flow.wrapping_add(connection.wrapping_mul(flows))),
+                knobs: &contender.knobs,
+                lanes: &lanes,
+                largest_message,
+                mtu: cutter.mtu as u32,
+                ip_header: cutter.ip_header as u32,
+                tickets: &tickets,
+            };
+            let model = contender.transport.userspace();
+            let model = model.ok_or_else(|| Error::usage(misfit(&contender)))?;
+            OverPath::open(model, &opening, &clock)
+        })
+    }
+
+    fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<end::End> {
+        let mut connections = self.connections(side, flow, flows as u16);
+        let conn = Box::new(connections(0)?);
         let keep = self.order.samples.as_deref().filter(|_| side == Side::Near && flow == 0);
         let half = self.task.half(Part {
             side,
@@ -339,7 +341,9 @@ impl Cast<'_> {
             store: None,
         });
         let sampler = Sampler::new(self.order.interval, flows);
-        Ok(Flow::new(conn, half, WaitMode::Spin, sampler, largest_message))
+        let largest_message = self.task.largest_message();
+        let flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
+        Ok(end::End::new(flow, connections))
     }
 }
 

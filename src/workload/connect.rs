@@ -89,18 +89,13 @@ impl Workload for Connect {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        let elsewhere = match setting.kind {
-            PathKind::Loopback | PathKind::Emulated => {
-                return Ok(Box::new(ConnectTask::new(Settings::check(spec, KEYS)?, setting)));
-            }
-            PathKind::Simulated => "connections are not opened anew in virtual time yet",
-            PathKind::Remote => {
-                "a server lets in the connections that a trial begins with, and no more"
-            }
-        };
-        Err(Error::usage(format!(
-            "connect: {elsewhere}; race it on loopback, or with --path on an emulated path"
-        )))
+        if setting.kind == PathKind::Remote {
+            return Err(Error::usage(
+                "connect: a server lets in the connections that a trial begins with, and no more; race it on \
+                 loopback, or with --path on a path like the one to there",
+            ));
+        }
+        Ok(Box::new(ConnectTask::new(Settings::check(spec, KEYS)?, setting)))
     }
 }
 

@@ -147,7 +147,8 @@ pub(super) fn one_clock(workload: &str, setting: &Setting) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "{workload}: it compares times of both ends, and those of two machines are of two clocks; run it on          loopback, or with --path on an emulated or simulated path like the one to there"
+        "{workload}: it compares times of both ends, and those of two machines are of two clocks; run it on \
+         loopback, or with --path on an emulated or simulated path like the one to there"
     )))
 }
 

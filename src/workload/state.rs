@@ -13,7 +13,7 @@ use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 
 use super::paced::{LOST, Pace, Paced, Period, Work, count_key, direction_key, size_key};
-use super::setting::{one_clock, ways};
+use super::setting::{fits_rate, one_clock, ways};
 use super::{Info, Setting, Task, Workload};
 
 mod ages;
@@ -79,7 +79,9 @@ impl Workload for State {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         one_clock(INFO.id, setting)?;
-        Ok(Box::new(task(Settings::check(spec, KEYS)?)))
+        let task = task(Settings::check(spec, KEYS)?);
+        fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
+        Ok(Box::new(task))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
-use super::setting::{one_clock, ways};
+use super::setting::{fits_rate, one_clock, ways};
 use super::{Info, Setting, Task, Workload};
 
 mod emodel;
@@ -68,7 +68,9 @@ impl Workload for Voice {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         one_clock(INFO.id, setting)?;
-        Ok(Box::new(task(Settings::check(spec, KEYS)?)))
+        let task = task(Settings::check(spec, KEYS)?);
+        fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
+        Ok(Box::new(task))
     }
 }
 

@@ -48,9 +48,19 @@ impl<C: Conn + ?Sized> Flow<C> {
     }
 
     fn go_on_with(&mut self, next: Box<C>, clock: &impl Clock) {
+        self.leave_for(next);
+        self.goes_on(clock);
+    }
+
+    /// Leaves the connection for the next, which may still be in its handshake.
+    pub(in crate::trial) fn leave_for(&mut self, next: Box<C>) {
         self.past = Some(self.stats());
         self.conn = next;
         self.is_closed = false;
+    }
+
+    /// Tells the half that the next connection is open.
+    pub(in crate::trial) fn goes_on(&mut self, clock: &impl Clock) {
         self.half.on_opened(clock.now(), Nanos(self.conn.stats().connect_ns));
     }
 

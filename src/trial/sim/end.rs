@@ -13,8 +13,15 @@ use crate::workload::HalfReport;
 /// How long a flow that finds no room for a message waits at most, as in a real trial.
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
 
+/// Makes the connections of a flow, each with its place among them, from 0.
+pub(super) type Next = Box<dyn FnMut(u16) -> Result<OverPath>>;
+
 pub(super) struct End {
     flow: Flow<OverPath>,
+    next_connection: Next,
+    /// Connections before this one.
+    connection: u16,
+    phase: Phase,
     turns: Option<Turns>,
     signal: Signal,
     told: Told,
@@ -34,6 +41,17 @@ pub(super) struct End {
 enum WaitsFor {
     Arrivals,
     Room,
+}
+
+/// How far an end is with its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The flow goes on.
+    Runs,
+    /// Its half asks for the next connection.
+    Asks,
+    /// That one's handshake is under way.
+    Opens,
 }
 
 /// What remains of an end.
@@ -63,10 +81,13 @@ impl Watch for Told {
 
 impl End {
     /// A flow whose connection is being set up.
-    pub(super) fn new(flow: Flow<OverPath>) -> End {
+    pub(super) fn new(flow: Flow<OverPath>, next_connection: Next) -> End {
         let deadline = flow.conn.next_deadline();
         End {
             flow,
+            next_connection,
+            connection: 0,
+            phase: Phase::Runs,
             turns: None,
             signal: Signal::default(),
             told: Told::default(),
@@ -82,6 +103,27 @@ impl End {
     /// Whether its connection is set up.
     pub(super) fn has_opened(&mut self) -> Result<bool> {
         self.flow.conn.has_opened().map_err(|e| failed("set up a connection", e))
+    }
+
+    /// Which of its connections is open or being opened, from 0.
+    pub(super) fn connection(&self) -> u16 {
+        self.connection
+    }
+
+    /// Whether its half has asked for the next connection.
+    pub(super) fn asks_for_next(&self) -> bool {
+        self.phase == Phase::Asks
+    }
+
+    /// Leaves the connection, and begins the next.
+    pub(super) fn go_on(&mut self, now: Nanos) -> Result<()> {
+        self.connection += 1;
+        let next = (self.next_connection)(self.connection)?;
+        self.flow.leave_for(Box::new(next));
+        self.deadline = self.flow.conn.next_deadline();
+        (self.phase, self.may_transmit, self.saw_close) = (Phase::Opens, true, false);
+        self.wake_up(now);
+        Ok(())
     }
 
     /// The flow begins.
@@ -163,6 +205,14 @@ impl End {
 
     /// Lets the flow take turns until it waits for something.
     pub(super) fn visit(&mut self, clock: &Manual) -> Result<()> {
+        if self.phase == Phase::Opens {
+            if !self.has_opened()? {
+                self.wake = None;
+                return Ok(());
+            }
+            self.phase = Phase::Runs;
+            self.flow.goes_on(clock);
+        }
         let Some(mut turns) = self.turns.take() else { return Ok(()) };
         turns.now = clock.now();
         self.may_transmit = true;
@@ -217,8 +267,11 @@ impl End {
             }
             // Acknowledgements are to come.
             Action::Done => Ok(Wait::until(now + GUARD, WaitsFor::Arrivals)),
-            // Work that opens connections is refused in virtual time.
-            Action::Open | Action::Fail => Ok(Wait::No),
+            Action::Open => {
+                self.phase = Phase::Asks;
+                Ok(Wait::Until(None, WaitsFor::Arrivals))
+            }
+            Action::Fail => Ok(Wait::No),
         }
     }
 
@@ -243,7 +296,7 @@ impl End {
         self.stopped = Some(Stops {
             report,
             series: self.flow.sampler.series(),
-            stats: self.flow.conn.stats(),
+            stats: self.flow.stats(),
             effective: self.flow.conn.effective(),
         });
     }

@@ -12,8 +12,8 @@ pub(super) const MOST_PARTS: u64 = 128;
 
 struct Flight {
     bytes: Vec<u8>,
-    /// The end that it goes to.
-    to: usize,
+    /// The end that it goes to, and which of its connections.
+    to: (usize, u16),
     parts: u32,
     /// Those that arrived, a bit each.
     arrived: u128,
@@ -38,10 +38,10 @@ pub(super) enum Arrival {
 }
 
 impl Flights {
-    /// A datagram to the end `to`, which `fill` may write; nothing where it answers nothing.
+    /// A datagram to the end and connection `to`, which `fill` may write; nothing where it answers nothing.
     pub(super) fn launch<T>(
         &mut self,
-        to: usize,
+        to: (usize, u16),
         fill: impl FnOnce(&mut Vec<u8>) -> Option<T>,
     ) -> Option<(u32, T)> {
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -91,7 +91,7 @@ impl Flights {
     }
 
     /// What the packet is part of, and where it goes.
-    pub(super) fn datagram(&self, part: Part) -> (usize, &[u8]) {
+    pub(super) fn datagram(&self, part: Part) -> ((usize, u16), &[u8]) {
         let flight = &self.flights[part.slot as usize];
         (flight.to, &flight.bytes)
     }
@@ -150,7 +150,7 @@ mod tests {
             bytes.extend_from_slice(b"x");
             Some(())
         };
-        let (slot, ()) = flights.launch(3, fill).unwrap();
+        let (slot, ()) = flights.launch((3, 0), fill).unwrap();
         flights.cut(slot, parts as u64);
         let mut all = Vec::new();
         for part in 0..parts as u16 {
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(flights.arrive(cut[1]), Arrival::Partial);
         assert_eq!(flights.arrive(cut[0]), Arrival::Whole);
         assert_eq!(flights.arrive(cut[0]), Arrival::Partial);
-        assert_eq!(flights.datagram(cut[0]), (3, &b"x"[..]));
+        assert_eq!(flights.datagram(cut[0]), ((3, 0), &b"x"[..]));
         // The first slot is free again, the second is not.
         assert_eq!(flights.free, [0]);
         assert!(flights.launch(0, |_| None::<()>).is_none());

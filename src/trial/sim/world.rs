@@ -187,6 +187,12 @@ impl World {
         for at in 0..self.ends.len() {
             if self.ends[at].is_due(now) {
                 self.ends[at].visit(&self.clock)?;
+                if self.ends[at].asks_for_next() {
+                    // The far end's machine is there before the first datagram of the near one.
+                    for end in [at, at % flows + flows] {
+                        self.ends[end].go_on(now)?;
+                    }
+                }
                 let (side, flow) =
                     if at < flows { (Side::Near, at) } else { (Side::Far, at - flows) };
                 let is_work = flow < self.work;
@@ -227,8 +233,11 @@ impl World {
             let is_sound =
                 matches!(departure.end, impair::End::Delivered(c) if c.flipped.is_none());
             if is_sound && self.flights.arrive(part) == Arrival::Whole {
-                let (to, datagram) = self.flights.datagram(part);
-                self.ends[to].arrive(now, datagram);
+                let ((to, connection), datagram) = self.flights.datagram(part);
+                // Nobody listens any more for one of a connection before.
+                if self.ends[to].connection() == connection {
+                    self.ends[to].arrive(now, datagram);
+                }
             }
             self.flights.departed(part);
         }
@@ -257,6 +266,7 @@ impl World {
             let flow = self.interfaces[me].turn;
             self.interfaces[me].turn = (flow + 1) % flows;
             let (from, to) = (me * flows + flow, (1 - me) * flows + flow);
+            let to = (to, self.ends[to].connection());
             let end = &mut self.ends[from];
             let launched = self.flights.launch(to, |room| {
                 (end.may_transmit() && end.transmit(now, room) == Progress::Moved).then_some(())

@@ -84,6 +84,12 @@ impl Pace {
         }
     }
 
+    /// Bits of data per second that all messages make together.
+    pub(in crate::workload) fn offered_bps(&self) -> f64 {
+        let Period { ns, over } = self.period;
+        8e9 * self.size as f64 * over as f64 / ns as f64
+    }
+
     /// A setting as typed, or its default.
     pub(in crate::workload) fn text(&self, key: &str) -> &str {
         self.settings.text(key).unwrap_or_default()

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::contract::PeerKind;
-use crate::workload::{self, PathKind};
+use crate::units::BitRate;
+use crate::workload::{self, Bounds, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()
@@ -33,6 +34,18 @@ fn what_cannot_be_meant_is_refused() {
     let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
     let refused = workload::parse_on("state", &elsewhere).err().unwrap().to_string();
     assert!(refused.contains("two clocks"), "{refused}");
+}
+
+/// 60 updates of 200 bytes are 96 kbit/s.
+#[test]
+fn more_than_the_path_carries_is_refused_in_the_direction_it_goes() {
+    let narrow = Bounds { rate: Some(BitRate(95_000)), ..Bounds::UNKNOWN };
+    let on = |typed: &str, setting: Setting| workload::parse_on(typed, &setting).err();
+    let down = Setting { down: narrow, ..Setting::LOOPBACK };
+    let refused = on("state", down).unwrap().to_string();
+    assert!(refused.contains("96.0 kbit/s of data down"), "{refused}");
+    assert!(on("state:direction=up", down).is_none());
+    assert!(on("state:hz=59", down).is_none());
 }
 
 #[test]
