@@ -21,7 +21,7 @@ pub use content::{ContentState, Verified};
 pub use throttled::Throttled;
 pub use view::TcpView;
 
-/// What a metric is measured in.
+/// Unit that a metric is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -33,7 +33,7 @@ pub enum Unit {
     Share,
 }
 
-/// Whether a race makes claims about a metric or only describes it.
+/// Use of a metric in a race: claims are made about it, or it is only described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -43,7 +43,7 @@ pub enum Role {
     Descriptive,
 }
 
-/// One figure per trial that contenders are compared by.
+/// Figure by which contenders are compared, one value per trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metric {
     /// The name in results, unit last: `rtt_p50_ns`.
@@ -52,9 +52,9 @@ pub struct Metric {
     pub label: String,
     /// Its unit.
     pub unit: Unit,
-    /// Which end wins.
+    /// Direction of better values.
     pub better: Better,
-    /// Whether verdicts are given.
+    /// Use of the metric: with verdicts, or only described.
     pub role: Role,
 }
 
@@ -64,7 +64,7 @@ pub struct Metric {
 /// samples is stored at the timeout, the least it can be, and listed in `censored`.
 pub type Metrics = BTreeMap<String, f64>;
 
-/// What one end counted of one direction.
+/// Counters of one end for one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Messages (or, for byte streams, 0).
@@ -87,31 +87,31 @@ pub struct Tally {
 /// messages, or in bytes for byte streams, which lose nothing silently.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Account {
-    /// What the account counts: `messages` or `bytes`.
+    /// Unit of the account: `messages` or `bytes`.
     pub unit: String,
-    /// What the sender handed to its transport.
+    /// Handed to its transport by the sender.
     pub sent: u64,
-    /// What the receiver had, each once.
+    /// Delivered to the receiver, each counted once.
     pub delivered: u64,
-    /// What vanished between the two hosts' sockets.
+    /// Lost between the two hosts' sockets.
     pub lost_on_path: u64,
-    /// What the receiver's socket buffer had no room for.
+    /// Dropped because the receiver's socket buffer was full.
     pub dropped_at_receiver: u64,
-    /// What came again.
+    /// Received again.
     pub duplicates: u64,
-    /// What came after the timeout (part of `delivered`).
+    /// Received after the timeout (part of `delivered`).
     pub late: u64,
-    /// What came out of order (part of `delivered`).
+    /// Received out of order (part of `delivered`).
     pub reordered: u64,
-    /// What came damaged (part of `delivered`).
+    /// Received damaged (part of `delivered`).
     pub corrupted: u64,
-    /// Why the account does not close; absent where it does.
+    /// Reason why the account does not close; absent if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_because: Option<String>,
 }
 
 impl Account {
-    /// Whether `sent = delivered + lost_on_path + dropped_at_receiver` holds.
+    /// Returns true if `sent = delivered + lost_on_path + dropped_at_receiver` holds.
     pub fn closes(&self) -> bool {
         self.open_because.is_none()
             && self.sent
@@ -153,7 +153,7 @@ impl Ledger {
     }
 }
 
-/// What one connection did, as its transport knows it.
+/// Counters of one connection, as its transport knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ConnStats {
     /// Time of the transport's own handshake, in nanoseconds; 0 where it has none. The exchange that proves an
@@ -169,10 +169,10 @@ pub struct ConnStats {
     pub retransmits: Option<u64>,
     /// Errors the network reported back (ICMP unreachable and the like).
     pub network_errors: u64,
-    /// What the headers around its data take; absent where there are none, inside one machine.
+    /// Size of the headers around its data; absent where there are none, inside one machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Headers>,
-    /// What became of zero-copy calls; absent where none are made.
+    /// Outcome of zero-copy calls; absent if none are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZeroCopy>,
 }
@@ -194,16 +194,17 @@ impl ConnStats {
     }
 }
 
-/// What the kernel told of calls with `MSG_ZEROCOPY`. Calls that sent less than asked count as one.
+/// Kernel's completion reports of calls with `MSG_ZEROCOPY`. Calls that sent less than asked count
+/// as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ZeroCopy {
     /// Calls that it is done with. Less than were made where the peer vanished.
     pub completed: u64,
-    /// Those of them whose bytes it copied after all, as on loopback.
+    /// Calls whose bytes the kernel copied after all, as on loopback.
     pub copied: u64,
 }
 
-/// What the kernel's network code counted at one end during a trial, IPv4 and IPv6 together. For the
+/// Counters of the kernel's network code at one end during a trial, IPv4 and IPv6 together. For the
 /// whole network namespace: other traffic counts, too. Names in parentheses are the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -235,7 +236,8 @@ pub struct HostCounters {
     /// Datagrams that arrived and were not delivered to their socket (`InErrors`).
     #[serde(skip_serializing_if = "is_zero")]
     pub udp_receive_errors: u64,
-    /// Those of them that the socket's buffer had no room for (`RcvbufErrors`).
+    /// Datagrams that the socket's buffer had no room for (`RcvbufErrors`), part of the count
+    /// above.
     #[serde(skip_serializing_if = "is_zero")]
     pub udp_receive_buffer_errors: u64,
     /// Datagrams that found no room on their way out (`SndbufErrors`).
@@ -251,7 +253,7 @@ pub struct HostCounters {
 }
 
 impl HostCounters {
-    /// What was counted since an `earlier` reading.
+    /// Returns the counts since an `earlier` reading.
     pub fn since(&self, earlier: &HostCounters) -> HostCounters {
         self.with(earlier, u64::saturating_sub)
     }
@@ -283,7 +285,7 @@ impl HostCounters {
     }
 }
 
-/// Whether a count is left out of the JSON, for serde.
+/// Returns true if a count is left out of the JSON, for serde.
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -300,8 +302,8 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// How many packets one message travels as: more than one are fragments (RFC 791, section 3.2; RFC
-    /// 8200, section 4.5), each with an IP header of its own and a multiple of 8 bytes.
+    /// Number of packets that one message travels as: more than one are fragments (RFC 791, section
+    /// 3.2; RFC 8200, section 4.5), each with an IP header of its own and a multiple of 8 bytes.
     pub fn per_message(&self) -> u64 {
         if self.message_bytes.saturating_add(self.header_bytes) <= self.path_mtu {
             return 1;
@@ -328,7 +330,7 @@ pub struct Headers {
     /// The transport's header in each packet (for datagrams: in the first of its fragments), with
     /// its options.
     pub transport_bytes: u64,
-    /// What goes in front of each message of a byte stream, so that boundaries survive.
+    /// Bytes in front of each message of a byte stream, which preserve its boundaries.
     pub framing_bytes: u64,
     /// The largest IP packet in bytes that the path takes; absent where unknown.
     pub mtu: Option<u64>,
@@ -366,32 +368,32 @@ impl Headers {
     }
 }
 
-/// What became of the schedule of a paced sender. Every slot was sent or missed:
-/// `slots = sent + missed_no_room + missed_no_time`.
+/// Outcome of the schedule of a paced sender. Every slot was sent or missed: `slots = sent +
+/// missed_no_room + missed_no_time`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Pacing {
     /// Messages that were due.
     pub slots: u64,
-    /// Those that the transport took.
+    /// Slots whose message the transport took.
     pub sent: u64,
-    /// Those that were not sent because the transport had no room, or had ended.
+    /// Slots missed because the transport had no room, or had ended.
     pub missed_no_room: u64,
-    /// Those that were not sent because the sender did not run when they were due.
+    /// Slots missed because the sender did not run when they were due.
     pub missed_no_time: u64,
     /// Of those sent: how many were late by more than is allowed for want of CPU time.
     pub late: u64,
     /// From due to handed over.
     pub lateness_ns: Distribution,
-    /// How far the time between two messages handed over was from the period, either way.
+    /// Deviation of the time between two sends from the period, as an absolute value.
     pub gap_error_ns: Distribution,
 }
 
-/// One paced flow, both its ends.
+/// Paced flow, both its ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PacedFlow {
-    /// Which way its messages went.
+    /// Direction of its messages.
     pub direction: Direction,
-    /// What became of its schedule.
+    /// Outcome of its schedule.
     #[serde(flatten)]
     pub pacing: Pacing,
     /// The one-way delay of each message above the least one of the flow (RFC 5481, 4.2), from the
@@ -400,7 +402,7 @@ pub struct PacedFlow {
     pub delay_variation_ns: Option<Distribution>,
 }
 
-/// What a trial cost one end.
+/// Cost of a trial at one end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// CPU time of the process, user and system, in nanoseconds.
@@ -436,7 +438,8 @@ pub struct ClockEstimate {
     /// The bound on its error at the echo it stands on: half that round trip, the smallest seen. No
     /// end host can know better.
     pub error_bound_ns: u64,
-    /// How fast the far clock gains on the near one, in parts per million; absent on short trials.
+    /// Rate at which the far clock gains on the near one, in parts per million; absent on short
+    /// trials.
     pub drift_ppm: Option<f64>,
     /// Echoes used.
     pub n: u64,
@@ -447,18 +450,19 @@ pub struct ClockEstimate {
 pub struct WarmUp {
     /// Messages that were sent.
     pub sent: u64,
-    /// Those of them that were answered.
+    /// Number of them that were answered.
     pub answered: u64,
 }
 
-/// One round trip as it was measured.
+/// Measurement of one round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// Its sequence number, from 0.
     pub seq: u64,
-    /// When it was due, on the near clock.
+    /// Time at which it was due, on the near clock.
     pub intended_ns: u64,
-    /// How long after that it was handed to the transport.
+    /// Delay between that time and the send: from when it was due until it was handed to the
+    /// transport.
     pub lateness_ns: u64,
     /// From the intended time to the answer; `None` where no answer came within the timeout.
     pub rtt_ns: Option<u64>,
@@ -467,21 +471,21 @@ pub struct Sample {
 /// Consecutive parts of a trial whose figures tell how much it varies within.
 pub const SEGMENTS: usize = 4;
 
-/// Where a workload puts its samples as they come.
+/// Recorder of a workload's samples as they are taken.
 pub trait Recorder: Send {
     /// So many samples are to come, as far as that is known: memory for them is to be there before the
     /// first.
     fn expect(&mut self, _samples: u64) {}
-    /// One sample. Called inside the measuring loop, so it is quick: no allocation once warm, and at
-    /// most a write to a file's cache every few thousand samples.
+    /// Records one sample. Called inside the measuring loop, so it is quick: no allocation once
+    /// warm, and at most a write to a file's cache every few thousand samples.
     fn record(&mut self, sample: Sample);
     /// The round-trip times so far, summed up; `timeout_ns` is where lost ones are censored.
     fn rtt(&self, timeout_ns: u64) -> Distribution;
-    /// How late the generator was, summed up.
+    /// Distribution of the generator's lateness.
     fn lateness(&self) -> Distribution;
-    /// What late sends did to this quantile (in thousandths) of the round trips: the logarithm of the
-    /// quantile from the intended times over that from the times of sending. `None` where either is
-    /// not known.
+    /// Effect of late sends on this quantile (in thousandths) of the round trips: the logarithm of
+    /// the quantile from the intended times over that from the times of sending. `None` if either
+    /// is not known.
     fn late_effect(&self, _per_mille: u64) -> Option<f64> {
         None
     }
@@ -492,13 +496,13 @@ pub trait Recorder: Send {
     }
     /// RFC 3550 interarrival jitter of the round trips, in nanoseconds, for familiarity.
     fn jitter_rfc3550_ns(&self) -> Option<u64>;
-    /// One paced send: how late it was, and how far its distance from the one before was from the
-    /// period, both in nanoseconds. As quick as [`Recorder::record`].
+    /// Records one paced send: its lateness, and the deviation of its distance from the one before
+    /// from the period, both in nanoseconds. As quick as [`Recorder::record`].
     fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>);
     /// The errors of the gaps between sends so far, summed up.
     fn gap_error(&self) -> Distribution;
-    /// One message that took this long one way, in nanoseconds, on two clocks whose difference
-    /// nobody knows. As quick as [`Recorder::record`].
+    /// Records the one-way delay of one message, in nanoseconds, between two clocks whose offset is
+    /// unknown. As quick as [`Recorder::record`].
     fn record_delay(&mut self, ns: i64);
     /// The delays so far above the least of them, summed up.
     fn delay_variation(&self) -> Distribution;

@@ -1,5 +1,5 @@
-//! How a flow went over time, at one end: counters at points in time, kept by column so that a
-//! series stays small in JSON. What happened between two points is the difference of their counters.
+//! Time series of a flow, at one end: counters at points in time, kept by column so that a series
+//! stays small in JSON. The difference of the counters of two points is what happened between them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::TcpView;
 /// The round trips that ended in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RoundTrips {
-    /// How many.
+    /// Number of round trips.
     pub n: u64,
     /// Their sum, in nanoseconds.
     pub sum_ns: u64,
@@ -44,10 +44,11 @@ impl RoundTrips {
     }
 }
 
-/// One flow at one end at one instant. All but the round trips counts from the flow's start.
+/// Counters of one flow at one end at one instant. All but the round trips counts from the flow's
+/// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Point {
-    /// When, in nanoseconds after the flow's start at this end.
+    /// Time in nanoseconds after the flow's start at this end.
     pub at_ns: u64,
     /// Application bytes handed to the transport.
     pub sent_bytes: u64,
@@ -86,8 +87,8 @@ pub struct Series {
     /// The time between two points: what was asked for, doubled as often as neighbours were merged. A
     /// flow that slept tells late, so `at_ns` is what counts; the last point is the flow's end.
     pub interval_ns: u64,
-    /// When, in nanoseconds after the flow's start at this end. The two ends start within the time that
-    /// the word to start takes to reach them.
+    /// Times in nanoseconds after the flow's start at this end. The two ends start within the time
+    /// that the word to start takes to reach them.
     pub at_ns: Vec<u64>,
     /// Application bytes handed to the transport so far.
     pub sent_bytes: Vec<u64>,
@@ -162,15 +163,15 @@ tcp_columns! {
     retransmits,
     /// Segments in flight now taken for lost.
     lost_segments,
-    /// How fast the network last delivered.
+    /// Rate at which the network last delivered.
     delivery_rate_bps,
-    /// How fast segments may leave.
+    /// Rate at which segments may leave.
     pacing_rate_bps,
-    /// How long there was something to send or unacknowledged, so far.
+    /// Time during which there was something to send or unacknowledged, so far.
     busy_ns,
-    /// How long of it the peer's receive window held it back.
+    /// Part of that time in which the peer's receive window held it back.
     rwnd_limited_ns,
-    /// How long of it the send buffer was too small.
+    /// Part of that time in which the send buffer was too small.
     sndbuf_limited_ns,
     /// Bytes that the peer acknowledged so far.
     bytes_acked,
@@ -223,7 +224,7 @@ impl Series {
         }
     }
 
-    /// What happened between neighbouring points, in order. Columns of unequal length, as a file may
+    /// Differences between neighbouring points, in order. Columns of unequal length, as a file may
     /// have them, end it early.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> {
         let n = self.at_ns.len().min(self.sent_bytes.len()).min(self.received_bytes.len());
@@ -278,7 +279,7 @@ impl Series {
     }
 }
 
-/// What happened between two neighbouring points of a [`Series`].
+/// Differences between two neighbouring points of a [`Series`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
     /// Its start, in nanoseconds after the flow's.

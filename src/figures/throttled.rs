@@ -1,16 +1,16 @@
-//! How often a quota held a program back, and for how long.
+//! Throttling of a program by a CPU quota: how often, and for how long.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Nanos;
 
-/// How a quota of CPU time (cpu.max, cpu.cfs_quota_us) held a control group back.
+/// Throttling of a control group by a quota of CPU time (cpu.max, cpu.cfs_quota_us).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Throttled {
     /// Periods in which its quota was used up (`nr_throttled`).
     pub times: u64,
-    /// How long its CPUs stood still for that, all together (`throttled_usec`). The kernel adds to it when they go
-    /// on, so the last time may be missing.
+    /// Time for which its CPUs were stopped for that, all together (`throttled_usec`). The kernel
+    /// adds to it when they go on, so the last time may be missing.
     pub held_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel says of a TCP connection at one instant.
+//! State of a TCP connection at one instant, as the kernel reports it.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,23 +25,24 @@ pub struct TcpView {
     pub lost_segments: u64,
     /// Segments in flight, not yet acknowledged.
     pub unacked_segments: u64,
-    /// How fast the network last delivered, in bits per second, by the kernel's estimate.
+    /// Rate at which the network last delivered, in bits per second, by the kernel's estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_rate_bps: Option<u64>,
-    /// Whether that estimate was bounded by the application and not by the network.
+    /// True if that estimate was bounded by the application and not by the network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delivery_rate_app_limited: bool,
-    /// How fast the kernel lets segments leave, in bits per second; absent where it does not pace.
+    /// Rate at which the kernel lets segments leave, in bits per second; absent if it does not
+    /// pace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_rate_bps: Option<u64>,
-    /// How long there was something to send or unacknowledged, in nanoseconds, counted in the kernel's
-    /// ticks (1 to 10 ms). Includes the two below.
+    /// Time during which there was something to send or unacknowledged, in nanoseconds, counted in
+    /// the kernel's ticks (1 to 10 ms). Includes the two below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
-    /// How long of it the peer's receive window held it back.
+    /// Part of that time in which the peer's receive window held it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_limited_ns: Option<u64>,
-    /// How long of it this end's send buffer was too small.
+    /// Part of that time in which this end's send buffer was too small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_ns: Option<u64>,
     /// Bytes that the peer acknowledged.

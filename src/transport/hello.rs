@@ -35,7 +35,7 @@ impl Token {
     /// A fresh one from the kernel's generator.
     ///
     /// # Errors
-    /// Where the kernel gives no random bytes.
+    /// Fails if the kernel gives no random bytes.
     pub fn fresh() -> Result<Token> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes)

@@ -59,7 +59,7 @@ impl Pin {
     /// The client's side of a connection to the server that has this pin.
     ///
     /// # Errors
-    /// Where the TLS library cannot be set up.
+    /// Fails if the TLS library cannot be set up.
     pub(super) fn client(&self) -> Result<ClientConnection> {
         let provider = Arc::new(default_provider());
         let verifier = Arc::new(Pinned {
@@ -99,7 +99,7 @@ impl ServerKey {
     /// A key that lasts as long as this process.
     ///
     /// # Errors
-    /// Where no key can be made.
+    /// Fails if no key can be made.
     pub fn fresh() -> Result<ServerKey> {
         ServerKey::from_pkcs8(generate()?.into())
     }
@@ -108,7 +108,7 @@ impl ServerKey {
     /// is not there is made, readable by its owner only.
     ///
     /// # Errors
-    /// Where it cannot be read or made, or holds no private key that TLS 1.3 can sign with.
+    /// Fails if it cannot be read or made, or holds no private key that TLS 1.3 can sign with.
     pub fn in_file(file: &Path) -> Result<ServerKey> {
         let failed = |doing: &str, e| Error::setup(format!("{doing} {}", file.display()), e);
         let pem = match std::fs::read(file) {
@@ -164,7 +164,7 @@ impl ServerKey {
     /// The server's side of a connection.
     ///
     /// # Errors
-    /// Where the TLS library cannot be set up.
+    /// Fails if the TLS library cannot be set up.
     pub(crate) fn server(&self) -> Result<ServerConnection> {
         ServerConnection::new(Arc::clone(&self.config)).map_err(unable)
     }

@@ -48,7 +48,7 @@ impl ControlStream {
     /// The client's end of a connection that is encrypted if there is a pin.
     ///
     /// # Errors
-    /// Where TLS cannot be set up.
+    /// Fails if TLS cannot be set up.
     pub fn to_server(tcp: TcpStream, pin: Option<&Pin>) -> Result<ControlStream> {
         let tls =
             pin.map(Pin::client).transpose()?.map(|client| Mutex::new(Tls::new(client.into())));
@@ -58,7 +58,7 @@ impl ControlStream {
     /// Encrypts the server's end from the bytes `first` on, which the client began TLS with.
     ///
     /// # Errors
-    /// Where TLS cannot be set up, or `first` is no beginning of it.
+    /// Fails if TLS cannot be set up, or `first` is no beginning of it.
     pub(crate) fn encrypt(&mut self, key: &ServerKey, first: &[u8]) -> io::Result<()> {
         let connection = key.server().map_err(|e| io::Error::other(e.to_string()))?;
         let mut tls = Tls::new(connection.into());

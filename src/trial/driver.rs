@@ -37,19 +37,19 @@ pub trait Watch {
     fn sampled(&mut self, _point: &Point) {}
 }
 
-/// One flow at one end.
+/// Flow at one end.
 pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     /// The connection.
     pub conn: Box<C>,
-    /// Those after it.
+    /// Connections after the first.
     pub further: Further<C>,
     /// The peer has ended the connection.
     pub is_closed: bool,
-    /// What connections before this one have counted.
+    /// Counters of the connections before this one.
     pub past: Option<ConnStats>,
     /// The half of the workload.
     pub half: Box<dyn Half>,
-    /// How to wait.
+    /// Mode of waiting.
     pub wait: WaitMode,
     /// Looks at it from time to time.
     pub sampler: Sampler,
@@ -65,7 +65,7 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub probe: Option<Probe>,
 }
 
-/// How many times a spinning end looks at the socket before it looks at the clock again, where
+/// Number of times that a spinning end looks at the socket before it looks at the clock again, if
 /// nothing is due for long.
 const LOOKS: u32 = 64;
 /// From here on a due time is far enough for [`LOOKS`] looks at the socket (0.3 µs each).
@@ -73,11 +73,11 @@ const FAR_OFF: Nanos = Nanos::from_micros(200);
 /// A look at the flow takes up to about 10 µs, so none is taken this shortly before something is due.
 const CLEAR: Nanos = Nanos::from_micros(100);
 
-/// How long a flow that is done waits for the peer to acknowledge what it sent, where a protocol in
-/// user space ends with it. A peer that is alive answers well before.
+/// Longest time that a flow that is done waits for the peer to acknowledge what it sent, if a
+/// protocol in user space ends with it. A peer that is alive answers well before.
 const LINGER: Nanos = Nanos::from_secs(3);
 
-/// What a flow's loop remembers from one turn to the next.
+/// State of a flow's loop between one turn and the next.
 pub(super) struct Turns {
     /// The message to send next, where one is.
     pub(super) out: Vec<u8>,
@@ -90,14 +90,14 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Whether a flow whose half is done may end: nothing that it sent depends on it any more, or it
-    /// has waited for long enough.
+    /// Returns true if a flow whose half is done may end: nothing that it sent depends on it any
+    /// more, or it has waited for long enough.
     pub(super) fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
         let since = *self.done_since.get_or_insert(self.now);
         conn.is_drained() || (self.now - since >= LINGER && !conn.has_backlog())
     }
 
-    /// What was to be done is done.
+    /// Notes that `action` has been carried out, and reads the clock again unless it was a send.
     #[inline(always)]
     pub(super) fn after(&mut self, action: Action, clock: &impl Clock) {
         // After a send there is mostly nothing to do but wait, and the time before it serves for
@@ -137,7 +137,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     /// Runs the flow to its end. `watch` learns what was sent as soon as this half will send no more.
     ///
     /// # Errors
-    /// Where the connection fails, or a limit is passed.
+    /// Fails if the connection fails, or a limit is passed.
     pub fn run(
         &mut self,
         clock: &impl Clock,
@@ -275,7 +275,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(Some(action))
     }
 
-    /// Whether a look now delays nothing that is being timed, or has waited long enough.
+    /// Returns true if a look now delays nothing that is being timed, or has waited long enough.
     #[cold]
     fn may_sample(&mut self, now: Nanos, action: Action) -> bool {
         let is_free = match action {
@@ -287,7 +287,8 @@ impl<C: Conn + ?Sized> Flow<C> {
         free || now - self.sampler.due() >= self.sampler.patience()
     }
 
-    /// How the flow is at `now`, and what happened since the last look.
+    /// Takes a point of the flow's series: its state at `now`, and what happened since the last
+    /// look.
     #[cold]
     fn look(&mut self, now: Nanos) -> Point {
         let standing = self.half.standing(now);
@@ -540,7 +541,8 @@ mod tests {
         Flow::new(Box::new(conn), half, WaitMode::Spin, sampler, 10)
     }
 
-    /// When points were taken of a flow that runs for `ends_ms`, in milliseconds.
+    /// Returns the times in milliseconds at which points were taken of a flow that runs for
+    /// `ends_ms`.
     fn run(
         ends_ms: u64,
         asks: impl FnMut(u64) -> Action + Send + 'static,

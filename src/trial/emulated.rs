@@ -39,7 +39,7 @@ impl EmulatedPath {
     /// Builds the path that was `typed`, and that `network` describes.
     ///
     /// # Errors
-    /// Where this host cannot, saying what is missing.
+    /// Fails if this host cannot, saying what is missing.
     pub fn start(typed: &str, network: Network, family: Family) -> Result<EmulatedPath> {
         let emulator = Emulator::start(typed)?;
         let path = EmulatedPath { spec: typed.to_owned(), network, family, emulator };
@@ -50,7 +50,7 @@ impl EmulatedPath {
     /// The far host's address on the first link.
     ///
     /// # Errors
-    /// Where the path carries no packets of the family asked for.
+    /// Fails if the path carries no packets of the family asked for.
     pub(super) fn far_address(&self) -> Result<IpAddr> {
         let fits = |address: &&IpAddr| match self.family {
             Family::Any => true,
@@ -68,7 +68,7 @@ impl EmulatedPath {
     /// A line to an agent on the host of this side.
     ///
     /// # Errors
-    /// Where it cannot be started there.
+    /// Fails if it cannot be started there.
     pub(super) fn agent(&self, who: &str, side: Side) -> Result<Link> {
         Link::to_process_on(who, self.emulator.namespaces(), side)
     }
@@ -77,7 +77,7 @@ impl EmulatedPath {
     /// for every contender of a block.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Fails if it is gone.
     pub(super) fn begin(&mut self, seed: u64) -> Result<()> {
         self.emulator.begin(seed)
     }
@@ -85,7 +85,7 @@ impl EmulatedPath {
     /// The path's account since it began.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Fails if it is gone.
     pub(super) fn end(&mut self) -> Result<PathFigures> {
         self.emulator.end()
     }

@@ -62,7 +62,7 @@ impl Awake {
     /// Asks the kernel for CPUs that wake up at once.
     ///
     /// # Errors
-    /// Where the device is missing, or this user may not open it.
+    /// Fails if the device is missing, or this user may not open it.
     pub fn hold() -> Result<Awake> {
         let ask = || {
             let mut file = OpenOptions::new().write(true).open(DEVICE)?;

@@ -37,7 +37,7 @@ impl Link {
     /// A line to an agent in a child process.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// Fails if it cannot be started.
     pub fn to_process(who: &str) -> Result<Link> {
         Link::to(who, process::agent(None)?)
     }
@@ -46,7 +46,7 @@ impl Link {
     /// does not travel on that path.
     ///
     /// # Errors
-    /// Where it cannot be started there.
+    /// Fails if it cannot be started there.
     pub fn to_process_on(who: &str, hosts: &Namespaces, side: Side) -> Result<Link> {
         Link::to(who, process::agent_on(&hosts.entry(side))?)
     }
@@ -64,7 +64,7 @@ impl Link {
     /// Tells the agent.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Fails if it is gone.
     pub fn tell(&mut self, word: &ToAgent) -> Result<()> {
         let done = match &mut self.line {
             Line::Process(process) => control::write(&mut process.control(), word),
@@ -76,7 +76,7 @@ impl Link {
     /// The agent's next word, or a server's in its place.
     ///
     /// # Errors
-    /// Where it is gone; [`Error::Nonsense`] where what it says makes no sense.
+    /// Fails if it is gone; [`Error::Nonsense`] where what it says makes no sense.
     pub fn hear(&mut self) -> Result<Word> {
         let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
         let frame = match &self.line {
@@ -111,7 +111,7 @@ impl Link {
     /// Whether there is a word to hear within `timeout`.
     ///
     /// # Errors
-    /// Where the line cannot be waited on.
+    /// Fails if the line cannot be waited on.
     pub fn has_word(&self, timeout: Nanos) -> Result<bool> {
         let timeout = if self.holds_more() { Nanos::ZERO } else { timeout };
         let seen = readable(self.fd(), timeout).map(|is_readable| is_readable || self.holds_more());

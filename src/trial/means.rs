@@ -11,7 +11,7 @@ use crate::workload::{ELSEWHERE, NamedFile, Task};
 /// (its plan has a server's limits) has no need of. Before any thread is started.
 ///
 /// # Errors
-/// Where the kernel refuses what it has to offer.
+/// Fails if the kernel refuses what it has to offer.
 pub(super) fn begin(plan: &AgentPlan) -> Result<()> {
     if plan.goes_first {
         idle::go_first();

@@ -34,7 +34,7 @@ pub struct Noise {
 /// log-ratio of each pair. Takes about a second. Absent where runs brought no answers.
 ///
 /// # Errors
-/// Where the host cannot do the placement, or loopback does not work.
+/// Fails if the host cannot do the placement, or loopback does not work.
 pub fn measure(placement: Placement, topology: &Topology) -> Result<Option<Noise>> {
     let course = Course {
         at: placement.assign(Ends::OneMachine, topology)?,

@@ -46,7 +46,7 @@ pub fn enter() {
 /// Starts an agent; `door` is where its connections will come from, if not its own socket.
 ///
 /// # Errors
-/// Where the process cannot be started.
+/// Fails if the process cannot be started.
 pub fn agent(door: Option<HandOver>) -> Result<AgentProcess> {
     let mut command = command(if door.is_some() { "door" } else { "own" })?;
     if let Some(door) = &door {
@@ -63,7 +63,7 @@ pub fn agent(door: Option<HandOver>) -> Result<AgentProcess> {
 /// Starts an agent on a host of an emulated network.
 ///
 /// # Errors
-/// Where the process cannot be started, or not there.
+/// Fails if the process cannot be started, or not there.
 pub fn agent_on(host: &Entry<'_>) -> Result<AgentProcess> {
     let mut command = command("own")?;
     host.prepare(&mut command);

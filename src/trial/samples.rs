@@ -1,6 +1,6 @@
-//! Where round trips go as they are measured: into histograms of fixed size, the first of them also
-//! as they are, and, if they are kept, compactly into a file. A day of pings takes no more memory than
-//! a minute of them.
+//! Storage of round trips as they are measured: into histograms of fixed size, the first of them
+//! also as they are, and, if they are kept, compactly into a file. A day of pings takes no more
+//! memory than a minute of them.
 //!
 //! The file, version 1: the magic `DHSAMP1\n`, then one chunk per trial, all little-endian:
 //!
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::figures::moments::{Delays, Moments, nearest_rank};
 use crate::figures::{Distribution, Recorder, SEGMENTS, Sample};
 
-/// What a samples file starts with.
+/// First bytes of a samples file.
 pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";
 
 const CHUNK_HEADER: usize = 4 + 8 + 4 + 4 + 1 + 8 + 8;
@@ -30,8 +30,8 @@ const SPILL_AT: usize = 64 << 10;
 const RTT_DIGITS: u8 = 4;
 const LATENESS_DIGITS: u8 = 3;
 
-/// How many round trips are kept as they are, at most: 1 MiB. Percentiles of no more than these are
-/// ranks of what was measured; those of more come from the histogram.
+/// Most round trips that are kept as they are: 1 MiB. Percentiles of no more than these are ranks
+/// of what was measured; those of more come from the histogram.
 const MOST_KEPT: u64 = 1 << 16;
 
 /// A round trip as it was measured, in nanoseconds.
@@ -68,7 +68,7 @@ impl Samples {
     /// Samples that are summed up, and kept in a chunk at `keep` if given.
     ///
     /// # Errors
-    /// Where the file cannot be made.
+    /// Fails if the file cannot be made.
     pub fn new(keep: Option<&Path>, timeout_ns: u64) -> Result<Samples> {
         let keep = keep.map(|path| {
             let op = || format!("write samples to {}", path.display());
@@ -99,7 +99,7 @@ impl Samples {
         sorted
     }
 
-    /// Whether all samples are there as they were measured.
+    /// Returns true if all samples are there as they were measured.
     fn is_whole(&self) -> bool {
         self.first.len() as u64 == self.rtt.len() + self.censored
     }
@@ -273,7 +273,7 @@ impl Encoder {
     }
 }
 
-/// Which trial of a race a chunk belongs to.
+/// Place of a chunk: the trial of a race that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Its block.
@@ -282,11 +282,11 @@ pub struct Place {
     pub order: u32,
     /// The contender's id.
     pub contender: u32,
-    /// Whether it is the hidden copy.
+    /// True if it is the hidden copy.
     pub control: bool,
 }
 
-/// One trial's samples, read back.
+/// Samples of one trial, read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// The trial.
@@ -302,7 +302,7 @@ pub struct Chunk {
 /// Moves the chunk that an agent left at `part` to the end of the race's file at `main`.
 ///
 /// # Errors
-/// Where a file cannot be read or written, or the chunk is not whole.
+/// Fails if a file cannot be read or written, or the chunk is not whole.
 pub fn append(main: &Path, part: &Path, place: Place) -> Result<()> {
     let read = |e| Error::setup(format!("read samples from {}", part.display()), e);
     let mut chunk = std::fs::read(part).map_err(read)?;
@@ -332,7 +332,7 @@ pub fn append(main: &Path, part: &Path, place: Place) -> Result<()> {
 /// Cuts off the chunks of block `first` and later ones, and whatever a killed process left unwhole.
 ///
 /// # Errors
-/// Where the file cannot be read or cut, or is not a samples file.
+/// Fails if the file cannot be read or cut, or is not a samples file.
 pub fn cut(main: &Path, first: u64) -> Result<()> {
     let mut kept = MAGIC.len() as u64;
     for chunk in open(main)? {
@@ -348,7 +348,7 @@ pub fn cut(main: &Path, first: u64) -> Result<()> {
 /// Reads the chunks of a samples file one by one; stops after the first error.
 ///
 /// # Errors
-/// Where the file cannot be opened or does not start with [`MAGIC`].
+/// Fails if the file cannot be opened or does not start with [`MAGIC`].
 pub fn open(path: &Path) -> Result<Chunks<BufReader<File>>> {
     let file = File::open(path)
         .map_err(|e| Error::setup(format!("read samples from {}", path.display()), e))?;
@@ -367,7 +367,7 @@ impl<R: Read> Chunks<R> {
     /// Reads from anything; `name` stands in messages.
     ///
     /// # Errors
-    /// Where the first bytes are not [`MAGIC`].
+    /// Fails if the first bytes are not [`MAGIC`].
     pub fn new(mut reader: R, name: &str) -> Result<Chunks<R>> {
         let mut magic = [0; 8];
         let got = reader.read_exact(&mut magic);

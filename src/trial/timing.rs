@@ -55,7 +55,7 @@ pub enum Sleeper {
 /// Sleeps `count` times until `span` after the last sleep's end, on `cpu`, and says how late it woke.
 ///
 /// # Errors
-/// Where the CPU cannot be pinned to.
+/// Fails if the CPU cannot be pinned to.
 pub fn sleeps(sleeper: Sleeper, span: Nanos, count: usize, cpu: Option<usize>) -> Result<Lateness> {
     // A thread of its own, since pinning and timer slack stay with the thread.
     let late = spawn("sleeper", move || -> Result<Vec<u64>> {
@@ -99,7 +99,7 @@ fn hybrid_sleep(waiter: &Waiter, span: Nanos) -> u64 {
 /// Sends echoes on a schedule, as a trial does, and says how late the sends were.
 ///
 /// # Errors
-/// Where the host cannot do the placement, or loopback does not work.
+/// Fails if the host cannot do the placement, or loopback does not work.
 pub fn sends(
     placement: Placement,
     every: Nanos,

@@ -45,7 +45,7 @@ impl OverPath {
     /// Whether the handshake is over; notes when it was.
     ///
     /// # Errors
-    /// Where the protocol closed the connection instead.
+    /// Fails if the protocol closed the connection instead.
     pub fn has_opened(&mut self) -> io::Result<bool> {
         match self.session.protocol.state() {
             State::Open => {

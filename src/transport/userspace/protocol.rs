@@ -97,7 +97,7 @@ pub trait Protocol: Send {
     /// message whole.
     ///
     /// # Errors
-    /// Where the connection is closed.
+    /// Fails if the connection is closed.
     fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()>;
 
     /// Hands over what arrived, in the order of its lane: pieces of a byte stream, or whole messages.

@@ -11,7 +11,7 @@ use crate::transport::Conn;
 
 use super::Flow;
 
-/// Where the connections after a flow's first come from.
+/// Source of the connections after a flow's first.
 pub enum Further<C: ?Sized> {
     /// There are none.
     None,
@@ -54,7 +54,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.half.on_opened(clock.now(), Nanos(self.conn.stats().connect_ns));
     }
 
-    /// What its connections have counted.
+    /// Counters of all its connections.
     pub(in crate::trial) fn stats(&self) -> ConnStats {
         let mut stats = self.conn.stats();
         if let Some(past) = &self.past {

@@ -13,10 +13,10 @@ use crate::workload::Half;
 
 use super::super::control::Limits;
 
-/// How far a direction may be ahead of its rate: so much time at the rate may pass at once.
+/// Time by which a direction may be ahead of its rate: so much time at the rate may pass at once.
 pub const BURST: Nanos = Nanos::from_millis(100);
 
-/// What setting up and ending may take on top of the allowed duration.
+/// Time that setting up and ending may take on top of the allowed duration.
 const GRACE: Nanos = Nanos::from_secs(10);
 
 /// Holds all flows of a trial together to a server's limits.
@@ -27,27 +27,27 @@ pub struct Meter {
     ways: Mutex<[Way; 2]>,
 }
 
-/// What was sent, or received.
+/// Direction under a limit: sent, or received.
 #[derive(Debug, Clone, Copy, Default)]
 struct Way {
     bytes: u64,
-    /// When all of it would have passed at the allowed rate.
+    /// Time at which all of it would have passed at the allowed rate.
     due: Nanos,
 }
 
-/// One flow's part in a [`Meter`].
+/// Share of one flow in a [`Meter`].
 pub(in super::super) struct Metering {
     meter: Arc<Meter>,
     last: Nanos,
     seen: [u64; 2],
 }
 
-/// How long `bytes` take at `rate`.
+/// Returns the time that `bytes` take at `rate`.
 pub fn time_at(rate: BitRate, bytes: u64) -> Nanos {
     Nanos((bytes as f64 * 8e9 / rate.0.max(1) as f64) as u64)
 }
 
-/// How many bytes `span` has room for at `rate`.
+/// Returns the number of bytes that pass in `span` at `rate`.
 pub fn bytes_in(rate: BitRate, span: Nanos) -> u64 {
     (rate.0 as f64 * span.0 as f64 / 8e9) as u64
 }

@@ -1,4 +1,4 @@
-//! What a flow's thread is told from outside.
+//! Signals to a flow's thread from outside.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ impl Signal {
         self.news.store(true, Ordering::Release);
     }
 
-    /// Whether the flow has not looked since.
+    /// Returns true if the flow has not looked since.
     pub fn is_unread(&self) -> bool {
         self.news.load(Ordering::Acquire)
     }
@@ -38,7 +38,7 @@ impl Signal {
         self.news.store(true, Ordering::Release);
     }
 
-    /// Whether it was told to stop.
+    /// Returns true if it was told to stop.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }

@@ -11,10 +11,10 @@ use crate::transport::Progress;
 /// took longer, somebody else had the CPU.
 const LONGEST_LOOK: Nanos = Nanos::from_micros(3);
 
-/// What a vain look takes where none was timed.
+/// Time that a vain look takes, assumed if none was timed.
 const USUAL_LOOK: Nanos = Nanos(300);
 
-/// What a turn spent its time on.
+/// Use of a turn's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spent {
     /// Something was moved, or the thread slept.
@@ -28,7 +28,7 @@ pub(super) enum Spent {
 }
 
 impl Spent {
-    /// What one look was that brought `progress`.
+    /// Classifies one look that brought `progress`.
     pub(super) fn looking(progress: Progress) -> Spent {
         if progress == Progress::Idle { Spent::Vain(1) } else { Spent::Well }
     }

@@ -49,7 +49,7 @@ pub enum Part {
     NearWake,
 }
 
-/// What is known of a contender's round trips, and so how they are split.
+/// Scheme by which a contender's round trips are split, from what is known of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// Both kernels stamped.
@@ -61,17 +61,17 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Whether it splits only what was stamped.
+    /// Returns true if it splits only what was stamped.
     fn needs_stamps(self) -> bool {
         !matches!(self, Scheme::Applications(_))
     }
 }
 
-/// Whether both ends read one clock.
+/// Relation of the clocks of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clocks {
-    /// One kernel runs both ends.
+    /// Same clock: one kernel runs both ends.
     Same,
     /// Two hosts.
     Apart,
@@ -84,7 +84,7 @@ impl Clocks {
     }
 }
 
-/// One round trip in parts, which add up to `total` exactly.
+/// Parts of one round trip, which add up to `total` exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     /// In order.
@@ -93,7 +93,7 @@ pub struct Split {
     pub total: u64,
 }
 
-/// Why a row cannot be split.
+/// Reason why a row cannot be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
     /// No answer, or no row of the same number at the far end.
@@ -147,7 +147,7 @@ impl Moment {
 /// Splits the round trip that `near` and `far` noted.
 ///
 /// # Errors
-/// What is missing.
+/// The reason [`Missing`] if the row cannot be split.
 pub fn split(near: &Row, far: Option<&Row>, scheme: Scheme) -> Result<Split, Missing> {
     let n = |moment: Moment| moment.of(near).ok_or(Missing::Near(moment));
     let f = |moment: Moment| {
@@ -213,9 +213,9 @@ pub fn split(near: &Row, far: Option<&Row>, scheme: Scheme) -> Result<Split, Mis
 /// The round trips of some trials, split, and how often what was missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Joined {
-    /// What could be split.
+    /// Rows that could be split.
     pub splits: Vec<Split>,
-    /// What could not, and why.
+    /// Number of rows that could not be split, by what was missing.
     pub missing: BTreeMap<Missing, u64>,
     /// From leaving the near host until its acknowledgement, where that came (TCP).
     pub acknowledged: Vec<u64>,
@@ -253,13 +253,13 @@ impl Joined {
         }
     }
 
-    /// Whether most rows could be split.
+    /// Returns true if most rows could be split.
     pub fn is_complete(&self) -> bool {
         let missing: u64 = self.missing.values().sum();
         !self.splits.is_empty() && missing <= self.splits.len() as u64
     }
 
-    /// What it comes to; `None` where nothing could be split.
+    /// Summarises the splits; `None` if nothing could be split.
     ///
     /// The parts are means over the round trips around the median one, so that they add up to the
     /// median round trip: medians of parts would not, as no round trip is at the median everywhere.
@@ -306,7 +306,7 @@ impl Joined {
     }
 }
 
-/// How far the mean of the central round trips may be from the median one.
+/// Largest distance of the mean of the central round trips from the median one.
 const CLOSE_NS: f64 = 500.0;
 
 /// The round trips around the median one: a twentieth of all to either side and at least ten, or
@@ -333,12 +333,12 @@ fn middle(n: usize, reach: usize) -> (usize, usize) {
     (low - reach, high + reach)
 }
 
-/// Where the time of a round trip goes.
+/// Parts of a round trip, in time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrip {
     /// Round trips that it stands on.
     pub messages: u64,
-    /// Those that lacked a moment.
+    /// Rows that lacked a moment.
     pub incomplete: u64,
     /// The median, from the near application's call to its having the answer.
     pub total_ns: f64,
@@ -355,7 +355,7 @@ pub struct RoundTrip {
     /// Median length of the near end's sending call. It may return after the answer has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_sending_ns: Option<f64>,
-    /// The same at the far end.
+    /// Sending time at the far end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_sending_ns: Option<f64>,
 }
@@ -363,7 +363,7 @@ pub struct RoundTrip {
 /// The time of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PartTime {
-    /// Which.
+    /// Part that is timed.
     pub part: Part,
     /// Its mean over the round trips around the median one, in nanoseconds.
     pub ns: f64,

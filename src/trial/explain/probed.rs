@@ -17,7 +17,7 @@ use crate::workload::Numbering;
 /// Sends whose stamps may still come, newest last; those before them are given up.
 const AWAITED: usize = 256;
 
-/// How many stamped messages an end that is in a hurry sends before it fetches their stamps, unless
+/// Number of stamped messages that an end in a hurry sends before it fetches their stamps, unless
 /// it has nothing else to do.
 const HURRIED: u32 = 8;
 
@@ -119,7 +119,7 @@ impl Slot {
     }
 }
 
-/// What was noted so far.
+/// Notes so far.
 #[derive(Debug, Default)]
 struct Noted {
     unstamped: Option<String>,
@@ -132,7 +132,7 @@ struct Noted {
     receiving: Span,
 }
 
-/// Which way a message went.
+/// Kind of message that was sent: question or answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Question,
@@ -225,9 +225,10 @@ impl Probed {
         stamps.fetch(|passed| noted.passed(passed))
     }
 
-    /// Whether what was sent leaves time to fetch its stamps at once. An end that answers sleeps in
-    /// receiving calls, which stamps do not disturb; the sooner it does so, the sooner a near end on
-    /// the same CPU goes on. A kernel answers so fast that the answer may be there already.
+    /// Returns true if what was sent leaves time to fetch its stamps at once. An end that answers
+    /// sleeps in receiving calls, which stamps do not disturb; the sooner it does so, the sooner a
+    /// near end on the same CPU goes on. A kernel answers so fast that the answer may be there
+    /// already.
     fn has_time_after(&self, sent: Sent) -> bool {
         (sent, self.peer) == (Sent::Question, PeerKind::Process) || self.unfetched >= HURRIED
     }
