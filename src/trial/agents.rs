@@ -35,7 +35,7 @@ use super::remote::RemoteServer;
 use super::topology::Topology;
 use super::{End, Noted, Order, PathFacts, Record, Runner};
 
-/// Where the far end is.
+/// Location of the far end.
 #[derive(Debug)]
 pub enum Far {
     /// Another process on this machine.
@@ -52,7 +52,7 @@ pub enum Far {
 }
 
 impl Far {
-    /// How much longer than the work and the usual slack a trial may take until it hangs.
+    /// Time by which a trial may exceed the work and the usual slack before it counts as hung.
     fn extra_time(&self) -> Nanos {
         match self {
             Far::Emulated(path) => path.extra_time(),
@@ -98,7 +98,7 @@ impl Agents {
         }
     }
 
-    /// Whether files that are there before the first trial may be replaced by what arrives.
+    /// Sets whether files that exist before the first trial may be replaced by received ones.
     pub fn overwrite(mut self, overwrite: Overwrite) -> Agents {
         self.files = Files::new(overwrite);
         self
@@ -138,7 +138,7 @@ impl Agents {
         }
     }
 
-    /// Where the far end binds, or where the kernel answers.
+    /// Endpoint at which the far end binds, or the kernel answers.
     fn endpoint(&self, contender: &Contender) -> Result<Endpoint> {
         match (contender.transport.info().reach, &self.far) {
             (Reach::Machine, Far::Loopback(_)) => Ok(Endpoint::Unix(String::new())),
@@ -389,7 +389,7 @@ impl Runner for Agents {
 }
 
 impl BothReports {
-    /// What both ends noted, if they were to.
+    /// Notes of both ends, if they were to take any.
     fn noted(&self) -> Option<Noted> {
         let far = self.far.as_ref();
         Some(Noted {

@@ -1,4 +1,4 @@
-//! What the control groups of this process let it have: CPU time, tasks, and how often it was held back.
+//! Limits of this process's control groups: CPU time, tasks, and how often a quota held it back.
 //!
 //! Sources: cgroups(7); kernel documents `admin-guide/cgroup-v2.rst` (cpu.max, cpu.stat, pids.max) and
 //! `scheduler/sched-bwc.rst` (version 1: cpu.cfs_quota_us, cpu.stat).
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::figures::Throttled;
 
-/// Where hierarchies are mounted.
+/// Directory where hierarchies are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// Thousandths of a CPU that this process may use on the average: the least quota of its group and of those
@@ -26,7 +26,7 @@ pub fn free_tasks() -> Option<u64> {
     groups("pids").iter().filter_map(free).min()
 }
 
-/// How often quotas have held this process's groups back so far.
+/// Counts of how often quotas have held this process's groups back so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Quotas(Vec<Throttled>);
 
@@ -36,8 +36,8 @@ impl Quotas {
         Quotas(groups("cpu").iter().map(|group| throttled_of(group).unwrap_or_default()).collect())
     }
 
-    /// What came on top since an `earlier` reading, of the group that was held back longest; `None` where none
-    /// was.
+    /// Returns what was added since an `earlier` reading, of the group that was held back longest;
+    /// `None` if none was.
     pub(super) fn since(&self, earlier: &Quotas) -> Option<Throttled> {
         let added = self.0.iter().zip(&earlier.0).map(|(now, then)| Throttled {
             times: now.times.saturating_sub(then.times),
@@ -53,7 +53,8 @@ fn groups(controller: &str) -> Vec<PathBuf> {
     groups_in(&own, controller, Path::new(ROOT))
 }
 
-/// The same of what `/proc/self/cgroup` says: `4:cpu,cpuacct:/a/b` of version 1, `0::/a/b` of version 2.
+/// Parses `/proc/self/cgroup` for [`groups`]: `4:cpu,cpuacct:/a/b` of version 1, `0::/a/b` of
+/// version 2.
 fn groups_in(own: &str, controller: &str, root: &Path) -> Vec<PathBuf> {
     let lines = || own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let of_v1 = |(names, _): &(&str, &str)| names.split(',').any(|name| name == controller);

@@ -26,7 +26,7 @@ use crate::units::hex::{hex, unhex};
 /// The environment variable that may hold a pin.
 pub const PIN_VARIABLE: &str = "DEADHEAT_PIN";
 
-/// How a pin is written: the name of the hash, then its digits.
+/// Prefix of a pin: the name of the hash, before its digits.
 const PREFIX: &str = "sha256:";
 
 /// The SHA-256 of a server's public key (its SubjectPublicKeyInfo in DER, as RFC 7469 hashes it).
@@ -156,7 +156,7 @@ impl ServerKey {
         Ok(ServerKey { config: Arc::new(config), pin })
     }
 
-    /// What clients pin.
+    /// Returns the pin for clients.
     pub fn pin(&self) -> Pin {
         self.pin
     }

@@ -14,7 +14,7 @@ use crate::error::Result;
 
 /// A stream that poll(2) may be asked about, and that may hold bytes which poll(2) does not see.
 pub trait Stream: AsFd {
-    /// Whether there is something to read though the descriptor may not say so.
+    /// Returns true if there is something to read though the descriptor may not say so.
     fn holds_more(&self) -> bool {
         false
     }
@@ -70,7 +70,7 @@ impl ControlStream {
         Ok(())
     }
 
-    /// Whether it is encrypted.
+    /// Returns true if it is encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()
     }

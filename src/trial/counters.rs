@@ -1,4 +1,4 @@
-//! What the kernel's network code counted during a trial, for the whole network namespace: whatever
+//! Counters of the kernel's network code over a trial, for the whole network namespace: whatever
 //! else runs on the host counts, too.
 //!
 //! Sources: /proc/net/snmp (IPv4, TCP, UDP: RFC 1213, kernel document
@@ -18,7 +18,7 @@ pub fn read() -> Option<HostCounters> {
     Some(parse(&snmp, &snmp6, &softnet))
 }
 
-/// What was counted since an earlier reading; absent where either is.
+/// Returns the counts since an earlier reading; absent if either reading is.
 pub fn since(earlier: Option<&HostCounters>) -> Option<HostCounters> {
     Some(read()?.since(earlier?))
 }

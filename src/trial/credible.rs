@@ -30,20 +30,21 @@ const MOST: f64 = (1u64 << 50) as f64;
 /// The largest header that is believed, in bytes.
 const LARGEST_HEADER: u64 = 1024;
 
-/// How much two clocks of one rate may differ: crystals are wrong by 0.01 %, virtual machines by more.
+/// Largest ratio between two clocks of one rate: crystals are wrong by 0.01 %, virtual machines by
+/// more.
 const CLOCKS: f64 = 1.01;
 
-/// What is between a word and its being heard, where both are at once.
+/// Time between the sending of a control message and its receipt, if both happen at once.
 const SOON: Nanos = Nanos::from_millis(1);
 
-/// What a host may take over something else than sending and receiving.
+/// Time that a host may spend on something else than sending and receiving.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
 /// The least share of the time in which data was sent that its receiver takes to receive it. Half, as a
 /// warm-up that is left out may be slower than what follows.
 const LEAST_SHARE: f64 = 0.5;
 
-/// What this end knows of a trial by itself.
+/// Facts of a trial that this end knows by itself.
 pub(super) struct Known<'a> {
     pub(super) near: &'a AgentReport,
     pub(super) task: &'a dyn Task,
@@ -147,7 +148,7 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// What took time took no more of it than there was.
+    /// Checks that no time span in the report is longer than the trial.
     fn check_times(&self, half: &HalfReport, series: Option<&Series>) -> Checked {
         let spans = [
             ("received for", half.receive_span.and_then(length)),
@@ -286,7 +287,8 @@ fn greatest(times: &Distribution) -> Option<u64> {
     quantiles.chain(times.min).chain(times.max).max()
 }
 
-/// What the far end says it has sent is passed to this end before any report is there.
+/// Checks the counts that the far end says it has sent, which are passed to this end before any
+/// report is there.
 ///
 /// # Errors
 /// A count that none can be.
@@ -346,7 +348,7 @@ mod tests {
         AgentReport { halves: vec![half], conns: vec![conn], ..AgentReport::default() }
     }
 
-    /// What an honest far end says to that.
+    /// Report of an honest far end on that.
     fn far() -> AgentReport {
         let span =
             ReceiveSpan { first_ns: 7, last_ns: 7 + SECOND, first_bytes: 1000, warmup_bytes: 0 };

@@ -17,10 +17,10 @@ use crate::path::gate;
 use crate::path::network::Network;
 use crate::time::Nanos;
 
-/// How long a near end tries to get through, besides the time that the path takes. Nothing but the
-/// model stands in the way here, so that patience costs nothing: a lost SYN is sent again after 1, 3, 7
-/// and 15 s (RFC 6298; tcp_syn_retries in ip-sysctl.rst), and one in five lost, there or back, must not
-/// look like a firewall.
+/// Time for which a near end tries to connect, besides the time that the path takes. Nothing but
+/// the model stands in the way here, so that patience costs nothing: a lost SYN is sent again after
+/// 1, 3, 7 and 15 s (RFC 6298; tcp_syn_retries in ip-sysctl.rst), and one in five lost, there or
+/// back, must not look like a firewall.
 const DIAL: Nanos = Nanos::from_secs(30);
 
 /// Round trips that opening a connection may take: lost and sent again, slowly.
@@ -100,15 +100,15 @@ impl EmulatedPath {
         record.valid = record.why_invalid.is_none();
     }
 
-    /// What both ends of a trial are told.
+    /// Returns the properties of the path that both ends of a trial need.
     pub(super) fn terms(&self) -> control::Emulated {
         let round_trip = Nanos(2 * transit(&self.network).0);
         let dial_ns = DIAL + Nanos(DIAL_ROUND_TRIPS.saturating_mul(round_trip.0));
         control::Emulated { transit_ns: transit(&self.network), dial_ns }
     }
 
-    /// How much longer than on an ideal path a trial may take until it hangs: until what was sent has
-    /// left, and has arrived.
+    /// Time by which a trial may exceed one on an ideal path before it counts as hung: until what
+    /// was sent has left, and has arrived.
     pub(super) fn extra_time(&self) -> Nanos {
         drain(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0))
     }

@@ -6,7 +6,7 @@ use super::{End, Order, PathFacts, Record, Runner};
 use crate::error::{Error, Result};
 use crate::figures::Metrics;
 
-/// How many CPUs the fake machine has.
+/// Number of CPUs of the fake machine.
 const CPUS: usize = 8;
 
 /// Answers each order from a closure.

@@ -1,8 +1,8 @@
 //! The files of trials, on the host where the race runs: read and hashed before, made before, held
 //! against what was sent afterwards. Never while the clock runs, and never for somebody elsewhere.
 //!
-//! What arrives goes to `PATH.partial`. Only when all of it is there and right does it get its name,
-//! in one rename(2), so that PATH is never a part of a transfer.
+//! Received content goes to `PATH.partial`. Only when all of it is there and right does it get its
+//! name, in one rename(2), so that PATH is never a part of a transfer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -24,7 +24,7 @@ use crate::figures::{ContentState, Verified};
 use crate::units::hex::hex;
 use crate::workload::{self, Content, Origin, Piece, Purpose, Task};
 
-/// Whether a file that is there already may be replaced.
+/// Permission to replace a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overwrite {
     /// No: it is somebody's.
@@ -38,7 +38,7 @@ pub enum Overwrite {
 #[derive(Debug, Default)]
 pub(super) struct Files {
     overwrite: Overwrite,
-    /// What trials before have made, and later ones may replace.
+    /// Files that trials before have made, and later ones may replace.
     own: BTreeSet<PathBuf>,
     known: BTreeMap<PathBuf, Known>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Ready {
     source_bytes: Option<u64>,
 }
 
-/// What a trial's content came to.
+/// Outcome of a trial's content.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) verified: Verified,
@@ -195,7 +195,7 @@ impl Files {
         Ok(Settled { verified, why_invalid })
     }
 
-    /// What the sink holds decides.
+    /// Decides by the content of the sink.
     fn settle_sink(
         &mut self,
         ready: &Ready,
@@ -233,7 +233,8 @@ impl Files {
         Ok(())
     }
 
-    /// What the receiving halves saw decides; why it is wrong, where the place is not known.
+    /// Decides by what the receiving halves saw; with the reason for a difference whose place is
+    /// not known.
     fn settle_reports(
         &mut self,
         ready: &Ready,
@@ -300,7 +301,7 @@ impl Ready {
     }
 }
 
-/// Why a file may not be written, and what would help.
+/// Returns the reason why a file may not be written, and what would help.
 pub fn taken(file: &Path) -> String {
     format!(
         "{} is there already; --force replaces it, or name a file that is not there",

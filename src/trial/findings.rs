@@ -1,4 +1,4 @@
-//! What stands in the way of good figures on a machine: seen, why it matters, what to do.
+//! Findings that stand in the way of good figures on a machine: seen, why it matters, what to do.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,14 +8,14 @@ use crate::datapath::wait::SPIN_WINDOW;
 use crate::time::Nanos;
 use crate::units::Bytes;
 
-/// One thing that stands in the way.
+/// Finding that stands in the way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// A stable word for it: `steal`, `one_cpu`.
     pub code: String,
-    /// What was seen and why it matters.
+    /// Observation, and why it matters.
     pub message: String,
-    /// What to do.
+    /// Advice on what to do.
     pub advice: String,
 }
 

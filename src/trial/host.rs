@@ -1,4 +1,4 @@
-//! What a host is: the facts that decide how far a figure can be carried elsewhere.
+//! Facts about a host: those that decide how far a figure can be carried elsewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -198,7 +198,7 @@ fn governor(cpus: &[usize]) -> Option<String> {
     (!names.is_empty()).then(|| names.join(" and "))
 }
 
-/// What speaks for a hypervisor or a container.
+/// Signs of a hypervisor or a container.
 #[derive(Debug, Default)]
 struct Hints {
     /// The CPU says that it is a guest's.
@@ -209,7 +209,7 @@ struct Hints {
     clocks: String,
     /// `/sys/hypervisor/type`.
     hypervisor: Option<String>,
-    /// What a container leaves: marker files, control group names.
+    /// Traces of a container: marker files, control group names.
     container: Option<String>,
 }
 

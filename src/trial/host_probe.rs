@@ -15,7 +15,7 @@ use super::usage::CpuTimes;
 use crate::contract::WaitMode;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// How long the CPUs are watched at a time while the host settles.
+/// Time for which the CPUs are watched at once while the host settles.
 pub(super) const WINDOW: Nanos = Nanos::from_millis(250);
 
 /// Echoes of one measurement that count, and those before them.
@@ -65,7 +65,7 @@ impl HostProbe {
         HostProbe { course, times: CpuTimes::read_of(&cpus), cpus, own, stop }
     }
 
-    /// One measurement; absent where no echo came back.
+    /// Takes one measurement; absent if no echo came back.
     pub fn measure(&mut self) -> Option<ProbePoint> {
         let run = self.course.run().ok()?;
         let times = CpuTimes::read_of(&self.cpus);

@@ -17,7 +17,7 @@ use std::io::Write;
 
 use crate::error::{Error, Result, unknown};
 
-/// What idle CPUs do while trials run.
+/// Behaviour of idle CPUs while trials run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
     /// They wait in the kernel's idle loop, and wake up at once.

@@ -45,18 +45,18 @@ impl Sampler {
         self.due = now + self.interval;
     }
 
-    /// When the next point is due.
+    /// Time at which the next point is due.
     #[inline]
     pub fn due(&self) -> Nanos {
         self.due
     }
 
-    /// How long a point may wait for a moment in which taking it delays nothing.
+    /// Longest time that a point may wait for a moment in which taking it delays nothing.
     pub fn patience(&self) -> Nanos {
         Nanos(self.interval.0 / 10)
     }
 
-    /// How long after the start `now` is.
+    /// Time from the start to `now`.
     pub fn since_start(&self, now: Nanos) -> Nanos {
         now - self.start
     }
@@ -92,7 +92,7 @@ impl Sampler {
         }
     }
 
-    /// What was kept.
+    /// Returns the points kept, as a series.
     pub fn series(&self) -> Series {
         Series::new(self.interval.0, &self.points)
     }

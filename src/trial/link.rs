@@ -16,7 +16,7 @@ use super::control_stream::{ControlStream, Stream};
 use super::patient::Patient;
 use super::process::{self, AgentProcess};
 
-/// How long a peer may take between the first and the last byte of a message.
+/// Longest time between the first and the last byte of a message from a peer.
 const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);
 
 /// The stop of lines that have none: a local agent is a process of ours.
@@ -100,7 +100,7 @@ impl Link {
         })
     }
 
-    /// What to wait on for the next word.
+    /// Descriptor to wait on for the next word.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.line {
             Line::Process(process) => process.control().as_fd(),
@@ -108,7 +108,7 @@ impl Link {
         }
     }
 
-    /// Whether there is a word to hear within `timeout`.
+    /// Returns true if there is a word to hear within `timeout`.
     ///
     /// # Errors
     /// Fails if the line cannot be waited on.
@@ -118,7 +118,7 @@ impl Link {
         seen.map_err(|e| Error::setup(format!("wait for {}", self.who), e))
     }
 
-    /// Whether there is something to hear though the descriptor may not say so.
+    /// Returns true if there is something to hear though the descriptor may not say so.
     pub fn holds_more(&self) -> bool {
         match &self.line {
             Line::Process(_) => false,
@@ -126,12 +126,12 @@ impl Link {
         }
     }
 
-    /// Who is at the other end.
+    /// Name of the peer at the other end.
     pub fn who(&self) -> &str {
         &self.who
     }
 
-    /// Whether the agent is reached through a server, which outlives the trial.
+    /// Returns true if the agent is reached through a server, which outlives the trial.
     pub fn is_through_server(&self) -> bool {
         matches!(self.line, Line::Server { .. })
     }
@@ -160,7 +160,7 @@ impl Link {
     }
 }
 
-/// What came over a line.
+/// Message received over a link.
 #[derive(Debug)]
 pub enum Word {
     /// From the agent.

@@ -5,7 +5,7 @@ use std::ops::Add;
 use crate::contract::Side;
 use crate::figures::series::{Point, RoundTrips, rate_bps};
 
-/// One interval of a trial under way, all flows together.
+/// Interval of a trial under way, all flows together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row {
     /// The contender, as typed.
@@ -14,9 +14,9 @@ pub struct Row {
     pub from_ns: u64,
     /// Until when.
     pub to_ns: u64,
-    /// What the far end received, in bits per second; `None` where nobody is there to tell.
+    /// Rate received by the far end, in bits per second; `None` if nobody is there to tell.
     pub up_bps: Option<f64>,
-    /// What the near end received.
+    /// Rate received by the near end.
     pub down_bps: Option<f64>,
     /// The round trips that ended in the interval.
     pub rtt: RoundTrips,
@@ -31,7 +31,7 @@ pub struct Row {
     pub retransmits: Option<u64>,
 }
 
-/// What a flow at one end has told.
+/// Reports of a flow at one end.
 #[derive(Debug, Clone)]
 struct Told {
     side: Side,
@@ -43,7 +43,7 @@ struct Told {
     news: News,
 }
 
-/// Whether a flow has told something that no row shows yet.
+/// State of a flow: `Yes` if it has reported something that no row shows yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
     Yes,

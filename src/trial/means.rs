@@ -1,4 +1,5 @@
-//! What an end of a trial takes from its host beyond sockets, and whether it may: a file, memory.
+//! Resources that an end of a trial takes from its host beyond sockets, and permission for them: a
+//! file, memory.
 
 use super::confine::confine;
 use super::control::{AgentPlan, Limits};
@@ -42,7 +43,7 @@ pub(super) fn take(plan: &AgentPlan, task: &dyn Task) -> Result<Option<NamedFile
     }
 }
 
-/// What a server says to whoever names one of its files.
+/// Answer of a server to whoever names one of its files.
 pub const NO_FILES: &str = "a server reads and writes no files for its clients; files are those of \
                             the host where the race runs: file= with direction=up, sink= with \
                             direction=down";

@@ -14,7 +14,7 @@ pub const PAIRS: usize = 12;
 /// The level of the interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// What identical runs differ by.
+/// Difference between identical runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// The placement it holds for.

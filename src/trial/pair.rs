@@ -18,12 +18,12 @@ use super::credible::{Known, check_tallies};
 use super::link::{Link, Word};
 use super::patient::sleep;
 
-/// How long both ends may take over what is not the work itself.
+/// Time that both ends may take for anything but the work itself.
 pub(super) const SLACK: Nanos = Nanos::from_secs(20);
-/// How long a server may keep a trial waiting for others.
+/// Longest time that a server may keep a trial waiting for others.
 const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
 
-/// How long to leave a server alone that has no room for a trial.
+/// Pause before a server that has no room for a trial is asked again.
 const RETRY: Nanos = Nanos::from_secs(1);
 
 /// Tells the far agent to `open`, and waits until it listens. A server without room is asked again.
@@ -84,11 +84,11 @@ pub(super) struct Pair {
     /// The far end has said its last word.
     far_ended: bool,
     stop: Arc<AtomicBool>,
-    /// When they were told to start.
+    /// Time at which they were told to start.
     began: Nanos,
 }
 
-/// One end, for words that come from either.
+/// End that a word comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     Near,
@@ -100,7 +100,7 @@ pub(super) struct BothReports {
     pub(super) far: Option<AgentReport>,
     /// From the word to start to the far end's report.
     pub(super) took: Nanos,
-    /// Why the far end's report was dropped: it cannot be true.
+    /// Reason why the far end's report was dropped: it cannot be true.
     pub(super) doubt: Option<String>,
 }
 
@@ -320,7 +320,7 @@ impl Drop for Pair {
     }
 }
 
-/// Which of the links that are listened to has a word first; `None` after `timeout`.
+/// Waits for the first of these links to have a word; `None` after `timeout`.
 fn first_of(near: Option<&Link>, far: Option<&Link>, timeout: Nanos) -> Result<Option<From>> {
     use std::os::fd::AsRawFd;
     // poll(2) ignores negative descriptors.

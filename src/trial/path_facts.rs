@@ -1,4 +1,4 @@
-//! What was built for an emulated path, as results carry it.
+//! Facts of a built emulated path, as results carry them.
 
 use std::net::IpAddr;
 
@@ -10,16 +10,16 @@ use crate::path::network::{Impairments, Link, Network, Rate};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// What was built.
+/// Description of a built path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BuiltPath {
-    /// What carries it: `tun`, `packet`, `netem`.
+    /// Backend that carries it: `tun`, `packet`, `netem`.
     pub backend: String,
-    /// Why that.
+    /// Reason for that choice.
     pub why: String,
-    /// How close departures are joined: `strict` or `aggregate`.
+    /// Grouping of close departures: `strict` or `aggregate`.
     pub grouping: String,
-    /// How its threads wait for the time of a release: `hybrid` or `spin`.
+    /// Mode in which its threads wait for the time of a release: `hybrid` or `spin`.
     pub wait: String,
     /// The largest IP packet, in bytes.
     pub mtu: u16,
@@ -30,16 +30,16 @@ pub struct BuiltPath {
     /// take any part of the delay away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_least_ns: Option<u64>,
-    /// How late its releases may be in a trial that counts.
+    /// Limits of the lateness of its releases in a trial that counts.
     pub lateness_limits: LatenessLimits,
     /// Its links.
     pub links: Vec<BuiltLink>,
 }
 
-/// One link.
+/// Link of a built path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BuiltLink {
-    /// What it does to packets, in the words of a path.
+    /// Effect on packets, in the words of a path.
     pub words: String,
     /// The near host's addresses.
     pub near: Vec<IpAddr>,
@@ -51,7 +51,7 @@ pub struct BuiltLink {
     pub down: BuiltWay,
 }
 
-/// One direction of a link: what it is held to.
+/// Direction of a link: what it is held to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BuiltWay {
     /// The share of packets that the loss model takes in the long run, 0 to 1; absent where it has
@@ -81,7 +81,7 @@ pub struct TraceFile {
     pub length_ns: u64,
 }
 
-/// How a network was built, for [`BuiltPath::of`].
+/// Parameters by which a network was built, for [`BuiltPath::of`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct How {
     /// As in [`BuiltPath`].
@@ -128,7 +128,7 @@ impl BuiltPath {
     }
 }
 
-/// One link alone in the words of a path.
+/// Describes one link alone in the words of a path.
 fn words(network: &Network, link: &Link) -> String {
     let alone = Network {
         links: vec![link.clone()],

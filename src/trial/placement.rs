@@ -1,5 +1,5 @@
-//! Where the two ends of a trial run. On one machine this decides a round trip more than any
-//! protocol does, so it is the same for every contender, and printed.
+//! Placement of the two ends of a trial on CPUs. On one machine this decides a round trip more than
+//! any protocol does, so it is the same for every contender, and printed.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::topology::{Cpu, Topology};
 use crate::contract::WaitMode;
 use crate::error::{Error, Result, unknown};
 
-/// Where the two ends run.
+/// Placement of the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Placement {
@@ -83,7 +83,7 @@ impl TryFrom<String> for Placement {
     }
 }
 
-/// Whether both ends share a machine.
+/// Relation of the machines of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     /// Loopback.
@@ -94,7 +94,7 @@ pub enum Ends {
     TwoMachines,
 }
 
-/// What a workload asks of the CPUs.
+/// Demand of a workload on the CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// Messages on a schedule: the time to wake up counts.
@@ -110,12 +110,12 @@ pub struct Assigned {
     pub near: Option<usize>,
     /// The far end's CPU; absent for any, or where the far host decides.
     pub far: Option<usize>,
-    /// How both ends wait.
+    /// Mode in which both ends wait.
     pub wait: WaitMode,
 }
 
 impl Placement {
-    /// How both ends wait under it.
+    /// Mode in which both ends wait under it.
     pub fn wait(&self) -> WaitMode {
         match self {
             Placement::Busy => WaitMode::Spin,

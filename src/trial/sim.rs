@@ -41,10 +41,11 @@ mod end;
 mod flight;
 mod world;
 
-/// When each trial begins on its own clock. Not 0, which some messages take for no time at all.
+/// Time at which each trial begins on its own clock. Not 0, which some messages take for no time at
+/// all.
 const BEGIN: Nanos = Nanos::from_secs(1);
 
-/// What a path in virtual time is called in results.
+/// Name in results of a path in virtual time.
 pub const KIND: &str = "simulated";
 
 /// Runs trials in virtual time.
@@ -180,7 +181,7 @@ impl Simulation {
         Cast { order: &load.order, contender, model, task, ..*cast }.hosts()
     }
 
-    /// Whether the contender can do the work here.
+    /// Checks that the contender can do the work here.
     ///
     /// # Errors
     /// [`Error::Usage`] where it is a kernel's, where the work has to do with files, or where its messages
@@ -251,7 +252,7 @@ impl Runner for Simulation {
     }
 }
 
-/// Why a contender cannot run in virtual time, with what can.
+/// Returns the reason why a contender cannot run in virtual time, with what can.
 fn misfit(contender: &Contender) -> String {
     let own: Vec<&str> = crate::transport::ALL
         .iter()
@@ -266,7 +267,7 @@ fn misfit(contender: &Contender) -> String {
     )
 }
 
-/// Why a contender cannot run on a real path; `None` where it can.
+/// Returns the reason why a contender cannot run on a real path; `None` if it can.
 pub fn needs_simulation(contender: &Contender) -> Option<String> {
     let info = contender.transport.info();
     (info.reach == Reach::Process && contender.transport.userspace().is_some()).then(|| {
@@ -278,7 +279,7 @@ pub fn needs_simulation(contender: &Contender) -> Option<String> {
     })
 }
 
-/// Who takes part in a trial.
+/// Participants of a trial.
 #[derive(Clone, Copy)]
 struct Cast<'a> {
     order: &'a Order,
@@ -291,7 +292,7 @@ struct Cast<'a> {
 }
 
 impl Cast<'_> {
-    /// What an end would have from its hello; here it follows from the seed.
+    /// Derives from the seed the token that a real end would have from its hello.
     fn token(&self, flow: u16) -> Token {
         let mut draws = SplitMix64::new(self.order.seed ^ u64::from(flow));
         let mut bytes = [0; 16];
@@ -306,7 +307,7 @@ impl Cast<'_> {
         Ok([self.host(Side::Near)?, self.host(Side::Far)?])
     }
 
-    /// One end of each flow.
+    /// Creates the ends of all flows at one host.
     fn host(&self, side: Side) -> Result<Vec<end::End>> {
         let flows = self.task.flows().len();
         (0..flows as u16).map(|flow| Ok(end::End::new(self.flow(side, flow, flows)?))).collect()
@@ -343,7 +344,7 @@ impl Cast<'_> {
     }
 }
 
-/// What an agent would report. Nothing here cost any time.
+/// Returns the report that an agent would make. Nothing here cost any time.
 fn report(ends: Vec<end::Stops>) -> AgentReport {
     let mut report = AgentReport::default();
     for end in ends {

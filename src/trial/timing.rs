@@ -1,4 +1,4 @@
-//! How well this machine keeps time: clock, timers, scheduled sends.
+//! Timekeeping of this machine: clock, timers, scheduled sends.
 
 use std::io;
 use std::thread;
@@ -19,10 +19,10 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// Samples of each timing: the least that give a 99th percentile, which needs ten beyond it.
 pub const SAMPLES: usize = 1000;
 
-/// How late something happened after it was due, in nanoseconds, over many times.
+/// Lateness of an event after it was due, in nanoseconds, over many times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// How many times.
+    /// Number of times.
     pub n: u64,
     /// The median.
     pub p50_ns: u64,
@@ -116,7 +116,7 @@ pub fn sends(
     Lateness::of(&course.run()?.lateness_ns).ok_or_else(|| failed("no samples"))
 }
 
-/// What reading the clock costs, and how finely it counts.
+/// Cost of reading the clock, and its resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClockFacts {
     /// Mean time of one read, in nanoseconds.

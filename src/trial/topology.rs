@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::OnceLock;
 
-/// One CPU as the scheduler counts them: a hardware thread.
+/// CPU as the scheduler counts them: a hardware thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
     /// Its number.
@@ -15,7 +15,7 @@ pub struct Cpu {
     pub core: usize,
     /// Its package (socket).
     pub package: i64,
-    /// How fast it is against the machine's fastest, 1024; 1024 too where the kernel does not say.
+    /// Speed relative to the machine's fastest, 1024; 1024 too if the kernel does not say.
     pub capacity: u32,
     /// Device interrupts it has served since boot.
     pub interrupts: u64,
@@ -55,7 +55,7 @@ impl Topology {
         self.cpus.iter().map(|cpu| cpu.id).collect()
     }
 
-    /// How many physical cores they are.
+    /// Number of physical cores.
     pub fn cores(&self) -> usize {
         let mut cores: Vec<usize> = self.cpus.iter().map(|cpu| cpu.core).collect();
         cores.sort_unstable();

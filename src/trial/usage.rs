@@ -1,4 +1,4 @@
-//! What a span of time cost this process, and what the hypervisor took meanwhile.
+//! Cost of a span of time to this process, and CPU time that the hypervisor took meanwhile.
 
 use std::fs;
 
@@ -84,7 +84,7 @@ fn one_minute(text: &str) -> Option<f64> {
     load.is_finite().then_some(load)
 }
 
-/// What this process has cost so far, all threads (getrusage(2), `RUSAGE_SELF`).
+/// Cost of this process so far, all threads (getrusage(2), `RUSAGE_SELF`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessCost {
     user_ns: u64,
@@ -110,8 +110,8 @@ impl ProcessCost {
         }
     }
 
-    /// What was spent since an `earlier` reading. System calls and waiting are for the caller to fill
-    /// in: the kernel does not count them.
+    /// Returns the cost since an `earlier` reading. System calls and waiting are for the caller to
+    /// fill in: the kernel does not count them.
     pub fn since(&self, earlier: &ProcessCost) -> Cost {
         let user_ns = self.user_ns.saturating_sub(earlier.user_ns);
         let system_ns = self.system_ns.saturating_sub(earlier.system_ns);

@@ -1,4 +1,4 @@
-//! What a path carries when it is asked for all it can: a byte stream, and single small datagrams.
+//! Capacity of a path under full load: of a byte stream, and of single small datagrams.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// Bytes of one call.
 const CALL: usize = 128 << 10;
 
-/// How long a connection may take.
+/// Longest time to set up a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes that a stream carried, and over which time at its receiver.

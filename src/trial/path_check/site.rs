@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::path::emulated::hosts::Entry;
 use crate::path::emulated::socket::{self, Wanted};
 
-/// How many sockets of each kind one check needs at a host.
+/// Number of sockets of each kind that one check needs at a host.
 const EACH: usize = 8;
 
-/// One of the two hosts: an address, and sockets that belong there.
+/// Host at one end of the path: an address, and sockets that belong there.
 #[derive(Debug)]
 pub struct Site {
     address: IpAddr,
@@ -26,7 +26,7 @@ impl Site {
     /// This host itself.
     ///
     /// # Errors
-    /// What socket(2) says.
+    /// The error of socket(2).
     pub fn here(address: IpAddr) -> Result<Site> {
         Site::from_made(address, socket::here(&wanted(address)))
     }
@@ -54,7 +54,7 @@ impl Site {
     /// A fresh datagram socket, bound to any port of the host's address.
     ///
     /// # Errors
-    /// What bind(2) says; or that there is none left.
+    /// The error of bind(2); or that there is none left.
     pub fn datagrams(&mut self) -> Result<Socket> {
         let fd = self.datagrams.pop();
         self.bound(fd)

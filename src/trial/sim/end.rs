@@ -1,4 +1,4 @@
-//! One end of one flow: the same flow as in a real trial, whose waits end when virtual time says so.
+//! End of one flow: the same flow as in a real trial, whose waits end when virtual time says so.
 
 use crate::contract::{Action, GUARD, Patience};
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::transport::{Conn, Effective, Progress};
 use crate::trial::driver::{Flow, Signal, Turns, Watch, failed};
 use crate::workload::HalfReport;
 
-/// How long a flow that finds no room for a message waits at most, as in a real trial.
+/// Longest wait of a flow that finds no room for a message, as in a real trial.
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
 
 pub(super) struct End {
@@ -18,12 +18,13 @@ pub(super) struct End {
     turns: Option<Turns>,
     signal: Signal,
     told: Told,
-    /// When the flow takes its next turn by itself, and when the protocol has something to do.
+    /// Time at which the flow takes its next turn by itself, and time at which the protocol has
+    /// something to do.
     wake: Option<Nanos>,
     deadline: Option<Nanos>,
-    /// Whether room to send wakes it.
+    /// Event that wakes it: room to send, or arrivals.
     waits_for: WaitsFor,
-    /// Whether the protocol may have something to transmit.
+    /// True if the protocol may have something to transmit.
     may_transmit: bool,
     /// The peer's end was seen; it is news once.
     saw_close: bool,
@@ -36,7 +37,7 @@ enum WaitsFor {
     Room,
 }
 
-/// What remains of an end.
+/// Results of an end.
 pub(super) struct Stops {
     pub(super) report: HalfReport,
     pub(super) series: Series,
@@ -44,7 +45,7 @@ pub(super) struct Stops {
     pub(super) effective: Effective,
 }
 
-/// What a flow has told.
+/// Reports of a flow.
 #[derive(Default)]
 struct Told {
     sent: Option<Tally>,
@@ -79,7 +80,7 @@ impl End {
         }
     }
 
-    /// Whether its connection is set up.
+    /// Returns true if its connection is set up.
     pub(super) fn has_opened(&mut self) -> Result<bool> {
         self.flow.conn.has_opened().map_err(|e| failed("set up a connection", e))
     }
@@ -98,7 +99,7 @@ impl End {
         !self.is_over() && self.wake.is_some_and(|at| at <= now)
     }
 
-    /// When it does something by itself.
+    /// Time at which it next does something by itself.
     pub(super) fn next(&self) -> Option<Nanos> {
         let wake = self.wake.filter(|_| !self.is_over());
         [wake, self.deadline].into_iter().flatten().min()
@@ -248,13 +249,13 @@ impl End {
         });
     }
 
-    /// What remains, once it is over.
+    /// Returns its results, once it is over.
     pub(super) fn stops(self) -> Option<Stops> {
         self.stopped
     }
 }
 
-/// What a flow waits for.
+/// Event that a flow waits for.
 enum Wait {
     No,
     Until(Option<Nanos>, WaitsFor),

@@ -1,6 +1,6 @@
 //! Datagrams on their way, in memory that is used again.
 
-/// One packet of a datagram: what a channel calls it by.
+/// Packet of a datagram, as a channel refers to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     slot: u32,
@@ -15,7 +15,7 @@ struct Flight {
     /// The end that it goes to.
     to: usize,
     parts: u32,
-    /// Those that arrived, a bit each.
+    /// Packets that arrived, a bit each.
     arrived: u128,
     /// Departures to come.
     left: u32,
@@ -28,7 +28,7 @@ pub(super) struct Flights {
     free: Vec<u32>,
 }
 
-/// What the arrival of a packet makes of its datagram.
+/// State of a datagram after the arrival of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// It is here.
@@ -90,13 +90,13 @@ impl Flights {
         if is_whole && (is_new || flight.parts == 1) { Arrival::Whole } else { Arrival::Partial }
     }
 
-    /// What the packet is part of, and where it goes.
+    /// Returns the datagram that the packet is part of, and the end that it goes to.
     pub(super) fn datagram(&self, part: Part) -> (usize, &[u8]) {
         let flight = &self.flights[part.slot as usize];
         (flight.to, &flight.bytes)
     }
 
-    /// One departure is over.
+    /// Notes that one departure is over.
     pub(super) fn departed(&mut self, part: Part) {
         let flight = &mut self.flights[part.slot as usize];
         flight.left = flight.left.saturating_sub(1);
@@ -106,7 +106,7 @@ impl Flights {
     }
 }
 
-/// How a datagram travels in IP packets.
+/// Fragmentation of datagrams into IP packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cutter {
     /// The largest IP packet in bytes.
@@ -126,7 +126,7 @@ impl Cutter {
         self.ip_header + if self.ip_header >= 40 { 8 } else { 0 }
     }
 
-    /// How many packets carry a datagram of `bytes`, the UDP header included.
+    /// Number of packets that carry a datagram of `bytes`, the UDP header included.
     pub(super) fn parts(&self, bytes: u64) -> u64 {
         if bytes + self.ip_header <= self.mtu { 1 } else { bytes.div_ceil(self.room()) }
     }

@@ -22,7 +22,7 @@ use crate::transport::Progress;
 use crate::transport::userspace::UDP_HEADER;
 use crate::units::BitRate;
 
-/// How many things may happen at one time until it is clear that time does not pass.
+/// Number of events at one time from which it is clear that time does not pass.
 const STANDSTILL: u64 = 50_000_000;
 /// After how many of them the stop button is looked at.
 const LOOK_EVERY: u64 = 1 << 12;
@@ -35,25 +35,25 @@ pub(super) struct World {
     flights: Flights,
     cutter: Cutter,
     interfaces: [Interface; 2],
-    /// How fast a host hands packets to the path, near and far. Without this nothing would hold back
-    /// a sender that nobody controls, where the path has no rate either.
+    /// Rates at which the hosts hand packets to the path, near and far. Without this nothing would
+    /// hold back a sender that nobody controls, where the path has no rate either.
     nics: [BitRate; 2],
     ends: Vec<End>,
     /// The first so many flows are the work; the others are load beside it.
     work: usize,
-    /// When the work begins, once everything is connected.
+    /// Time at which the work begins, once everything is connected.
     begins: Option<Nanos>,
-    /// Whether each host has said that it will send no more.
+    /// State of each host: whether it has said that it will send no more.
     told: [Told; 2],
     stop: Arc<AtomicBool>,
 }
 
-/// Where one host's packets leave.
+/// Interface by which one host's packets leave.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interface {
     /// From when on it takes another.
     free_at: Nanos,
-    /// Whose turn it is, among the flows.
+    /// Flow whose turn it is.
     turn: usize,
 }
 
@@ -64,7 +64,8 @@ enum Role {
     Load,
 }
 
-/// Whether all flows of a host have sent all they will, and control has told the other so.
+/// State of a host: `Yes` if all its flows have sent all they will, and control has told the other
+/// so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     No,
@@ -107,7 +108,7 @@ impl World {
     /// the far ends of each; the load begins `lead` earlier.
     ///
     /// # Errors
-    /// What a flow fails with; where they are not done after `longest`.
+    /// The error of a flow that fails; also if they are not done after `longest`.
     pub(super) fn run(
         &mut self,
         work: [Vec<End>; 2],
@@ -167,7 +168,8 @@ impl World {
         self.ends.iter_mut().enumerate().filter(move |(at, _)| belongs(*at)).map(|(_, end)| end)
     }
 
-    /// Whether all connections are set up: flows begin together, as where control lets them go.
+    /// Returns true if all connections are set up: flows begin together, as where control lets them
+    /// go.
     fn are_set_up(&mut self) -> Result<bool> {
         let mut all = true;
         for end in &mut self.ends {
@@ -202,7 +204,7 @@ impl World {
         Ok(())
     }
 
-    /// When the next thing happens.
+    /// Time of the next event.
     fn next(&self, now: Nanos) -> Option<Nanos> {
         let channels = self.channels.iter().filter_map(Channel::next).map(|at| self.start + at);
         let ends = self.ends.iter().filter_map(End::next);
@@ -293,7 +295,7 @@ impl World {
         self.interfaces[me].free_at = now + Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
     }
 
-    /// What the path did.
+    /// Returns the figures of the path.
     pub(super) fn figures(&self) -> PathFigures {
         let way = |channel: &Channel<Part>| WayFigures {
             fates: channel.fates(),
