@@ -108,7 +108,7 @@ impl Userspace for Arq {
     }
 }
 
-/// One end.
+/// End of a connection.
 struct End {
     terms: Terms,
     sender: Sender,

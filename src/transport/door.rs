@@ -1,5 +1,5 @@
-//! Where a listener's connections come from: its own socket, or a server that owns the port, sees
-//! the hello first, and hands over what belongs to this trial.
+//! Source of a listener's connections: its own socket, or a server that owns the port, sees the
+//! hello first, and hands over what belongs to this trial.
 //!
 //! The hand-over runs over a `SOCK_SEQPACKET` Unix socket pair. A stream connection travels as a
 //! descriptor (`SCM_RIGHTS`, unix(7)); a datagram flow as its peer's proved address.
@@ -15,7 +15,7 @@ use crate::time::Nanos;
 
 pub use deadheat_base::descriptor::readable;
 
-/// Where connections come from.
+/// Source of a listener's connections.
 #[derive(Debug)]
 pub enum Door {
     /// The listener binds its own socket and checks hellos itself.
@@ -45,7 +45,7 @@ pub enum Handed {
     },
 }
 
-/// One end of the hand-over channel.
+/// End of the hand-over channel.
 #[derive(Debug)]
 pub struct HandOver(OwnedFd);
 

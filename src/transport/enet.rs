@@ -154,12 +154,12 @@ impl Userspace for Enet {
 /// The smallest datagram that ENet may be limited to, in bytes.
 const LEAST_DATAGRAM: u32 = rusty_enet::consts::PROTOCOL_MINIMUM_MTU as u32;
 
-/// One end.
+/// End of a connection.
 struct End {
     host: Host<Wire>,
     /// The library's clock, in milliseconds.
     clock: Arc<AtomicU64>,
-    /// When that clock was zero.
+    /// Time at which that clock was zero.
     began: Option<Nanos>,
     side: Side,
     /// Their services; the number of a lane is that of its channel.
@@ -186,7 +186,7 @@ impl End {
         self.host.socket_mut().ledger.begin(time, timeout);
     }
 
-    /// How long what is sent now waits for an answer, in milliseconds.
+    /// Time that what is sent now waits for an answer, in milliseconds.
     fn timeout(&self) -> u64 {
         let peer = self.host.peer(PEER);
         (peer.round_trip_time() + 4 * peer.round_trip_time_variance()).as_millis() as u64
@@ -336,7 +336,8 @@ impl Protocol for End {
         false
     }
 
-    /// Whether the peer has it. A question whether the peer is there may still be open: it is not the application's.
+    /// Returns true if the peer has everything that was sent. A question whether the peer is there
+    /// may still be open: it is not the application's.
     fn is_drained(&self) -> bool {
         let wire = self.host.socket();
         !self.is_fresh && wire.ledger.owed() == 0 && wire.waiting() == 0
@@ -473,7 +474,7 @@ mod tests {
         }
     }
 
-    /// How many connections are tried.
+    /// Number of connections that are tried.
     const ROUNDS: u32 = 20;
 
     #[test]

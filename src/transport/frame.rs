@@ -49,7 +49,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// What is still to be sent.
+    /// Returns the bytes still to be sent.
     #[inline]
     pub(super) fn pending(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
@@ -81,8 +81,8 @@ impl Decoder {
         Decoder { bytes: prefaulted(LEAST_ROOM.max(PREFIX + largest)), start: 0, end: 0, largest }
     }
 
-    /// Where the next bytes go; never empty, because a frame that is still incomplete is smaller
-    /// than the buffer.
+    /// Returns the room for the next bytes; never empty, because a frame that is still incomplete
+    /// is smaller than the buffer.
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {

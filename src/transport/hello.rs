@@ -79,12 +79,12 @@ impl TryFrom<String> for Token {
     }
 }
 
-/// What a near end presents, and a far end echoes as a welcome.
+/// Message that a near end presents, and a far end echoes as a welcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// The trial's token.
     pub token: Token,
-    /// Which of the trial's flows this connection is.
+    /// Number of this connection's flow in the trial.
     pub flow: u16,
 }
 

@@ -196,7 +196,7 @@ impl Tuning {
     }
 }
 
-/// What the machine has put out, for whoever carries it. Each write is one datagram.
+/// Packets that the machine has put out, for whoever carries them. Each write is one datagram.
 #[derive(Debug, Clone, Default)]
 struct Packets(Arc<Mutex<Waiting>>);
 
@@ -257,7 +257,7 @@ impl Waiting {
 /// The fields of a segment's header that are looked at here.
 struct Segment {
     command: u8,
-    /// How many segments of its message follow.
+    /// Number of segments of its message that follow.
     follow: u8,
     number: u32,
 }
@@ -275,19 +275,19 @@ fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
     })
 }
 
-/// Whether no segment says that it belongs to a longer message than there is: the library counts them in
-/// eight bits.
+/// Returns true if no segment says that it belongs to a longer message than there is: the library
+/// counts them in eight bits.
 fn is_sound(datagram: &[u8]) -> bool {
     segments(datagram).all(|segment| u64::from(segment.follow) < MOST_SEGMENTS)
 }
 
-/// One end.
+/// End of a connection.
 struct End {
     machine: Machine<Packets>,
     packets: Packets,
     tuning: Tuning,
     mode: String,
-    /// Where a message is put together.
+    /// Buffer in which a message is put together.
     message: Vec<u8>,
     due: Option<Nanos>,
     /// There is something new to send or to acknowledge.

@@ -1,6 +1,5 @@
-//! How a flow of datagrams is opened, where nothing is lost for good: the near end repeats its
-//! hello until the welcome comes, and confirms it; the far end repeats its welcome until it is
-//! confirmed.
+//! Opening of a flow of datagrams, if nothing is lost for good: the near end repeats its hello
+//! until the welcome comes, and confirms it; the far end repeats its welcome until it is confirmed.
 //!
 //! ```text
 //! near  hello ──▶        hello ──▶          welcome ──▶ (confirms)   data …
@@ -27,7 +26,7 @@ mod destination;
 
 use destination::{announce_destination, at_port, receive_from};
 
-/// Which of the kernel's datagram protocols a flow is of.
+/// Datagram protocol of the kernel that a flow uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variant {
     /// The transport's name.
@@ -38,13 +37,13 @@ pub(super) struct Variant {
     pub(super) protocol: Protocol,
 }
 
-/// How long the far end waits in silence for a welcome to be confirmed. A near end that has not
-/// heard it says hello again every 400 ms, so two in a row must be lost to be mistaken for a
+/// Time of silence for which the far end waits for a welcome to be confirmed. A near end that has
+/// not heard it says hello again every 400 ms, so two in a row must be lost to be mistaken for a
 /// lost confirmation.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
-/// When the hello after `sent` others is due, from the start: 0, 50, 100, 200, 400 ms, then every
-/// 400 ms.
+/// Time at which the hello after `sent` others is due, from the start: 0, 50, 100, 200, 400 ms,
+/// then every 400 ms.
 fn due(sent: u32) -> Nanos {
     Nanos::from_millis(match sent {
         0 => 0,
@@ -53,7 +52,7 @@ fn due(sent: u32) -> Nanos {
     })
 }
 
-/// What a near end did in vain.
+/// Record of a near end's attempts that got no answer.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     /// Hellos sent.
@@ -78,7 +77,7 @@ impl Silence {
     }
 }
 
-/// Why nobody answered.
+/// Reason why nobody answered.
 #[derive(Debug)]
 pub(super) enum Unanswered {
     /// Nothing came back.
@@ -176,7 +175,7 @@ pub(super) fn dial(
     }
 }
 
-/// What one datagram was, as far as opening a flow goes.
+/// Kind of a datagram, as far as opening a flow goes.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     /// A datagram as long as a hello.
@@ -213,7 +212,8 @@ fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
 /// Reads one datagram of a connected socket without waiting; whether it is the answer.
 ///
 /// # Errors
-/// What recv(2) says, and `UnexpectedEof` where the peer has ended the connection, as one of UDP cannot.
+/// The error of recv(2), and `UnexpectedEof` if the peer has ended the connection, as one of UDP
+/// cannot.
 pub(super) fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Result<bool> {
     match read(socket, 0)? {
         Heard::Exactly(bytes) => Ok(bytes == *answer),
@@ -222,7 +222,7 @@ pub(super) fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Resul
     }
 }
 
-/// What a datagram on an open connection still has to do with opening it.
+/// Kind of a late datagram of the opening on an open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Late {
     /// A repeated hello.
@@ -231,7 +231,8 @@ pub(super) enum Late {
     Welcome,
 }
 
-/// Whether a datagram is the connection's own hello or welcome, come late, and not a message.
+/// Classifies a datagram that is the connection's own hello or welcome, come late; `None` if it is
+/// a message.
 #[inline]
 pub(super) fn late(
     bytes: &[u8],
@@ -250,7 +251,7 @@ pub(super) fn late(
 /// A flow that was let in.
 #[derive(Debug)]
 pub(super) struct Guest {
-    /// What it presented.
+    /// Hello that it presented.
     pub(super) hello: Hello,
     /// A socket connected to it.
     pub(super) socket: Socket,
@@ -265,7 +266,7 @@ pub(super) struct Gate {
     from: Way,
     at: SocketAddr,
     token: Token,
-    /// Who was let in already: their late hellos are no further flows.
+    /// Flows that were let in already: their late hellos are no further flows.
     met: Vec<(u16, SocketAddr)>,
     strangers: u64,
 }
@@ -409,7 +410,7 @@ fn answer(
 /// have heard.
 ///
 /// # Errors
-/// What send(2) and recv(2) say, but for what the network said of an earlier datagram.
+/// The errors of send(2) and recv(2), but for what the network said of an earlier datagram.
 pub(super) fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
     let (question, welcome) = (hello.encode(), hello.encode_welcome());
     let mut since = Monotonic.now();

@@ -23,10 +23,10 @@ mod conn;
 /// The largest message in bytes, as of the largest datagram.
 const LARGEST: u64 = 65_507;
 
-/// How many messages one direction holds before there is no room.
+/// Number of messages that one direction holds before there is no room.
 const ROOM: usize = 256;
 
-/// What becomes of one message.
+/// Fate of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is gone.
@@ -158,7 +158,7 @@ impl Transport for LossyMem {
 /// The next slot of the system's choice; none comes twice, so nobody dials a successor by mistake.
 static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
 
-/// Who listens in this process, by slot.
+/// Listeners in this process, by slot.
 static SLOTS: Mutex<BTreeMap<u64, Arc<Slot>>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! What protocols of the kernel share that have connections, as TCP, and messages, as UDP: opening a
-//! connection, and one message a call.
+//! Common part of the kernel's protocols that have connections, as TCP, and messages, as UDP:
+//! opening a connection, and one message a call.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::figures::ConnStats;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// What a receiving call brought.
+/// Result of a receiving call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
     /// Nothing.
@@ -30,7 +30,7 @@ pub(super) enum Came {
     End,
 }
 
-/// One end of an open connection.
+/// End of an open connection.
 pub(super) trait Messenger: Send {
     /// Its socket.
     fn socket(&self) -> &Counted;

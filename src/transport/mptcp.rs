@@ -95,7 +95,7 @@ impl Transport for Mptcp {
     }
 }
 
-/// What multipath TCP has that TCP has not.
+/// Properties of multipath TCP that TCP does not have.
 #[derive(Debug, Clone)]
 struct Multipath {
     options: tcp::Options,

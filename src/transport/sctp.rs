@@ -213,8 +213,8 @@ fn halves(all: [u16; 4]) -> [u32; 2] {
     [word(all[0], all[1]), word(all[2], all[3])]
 }
 
-/// What goes beside each message of a stream: `struct sctp_sndinfo`, and `struct sctp_prinfo` where it
-/// may be given up.
+/// Returns the control data of each message of a stream: `struct sctp_sndinfo`, and `struct
+/// sctp_prinfo` if it may be given up.
 fn beside(stream: u16, service: Service) -> Control {
     let flags = if service.ordering == Ordering::Unordered { UNORDERED } else { 0 };
     let words = |first: [u16; 2]| halves([first[0], first[1], 0, 0])[0].to_ne_bytes();
@@ -231,10 +231,10 @@ fn beside(stream: u16, service: Service) -> Control {
     Control::new(&[(LEVEL, SEND_INFO, &send_info), (LEVEL, RELIABILITY_INFO, &reliability)])
 }
 
-/// One end of an association.
+/// End of an association.
 struct Association {
     socket: Counted,
-    /// What goes beside the messages of each lane.
+    /// Control data of the messages of each lane.
     beside: Vec<Control>,
     /// Bytes of a message whose end has not come.
     have: usize,
@@ -243,9 +243,9 @@ struct Association {
 }
 
 impl Association {
-    /// What the kernel counted (`struct sctp_assoc_stats`): packets with data, and chunks that went again.
-    /// It counts packets of all kinds, and chunks, of which a packet may hold several; there are no more with
-    /// data than of either.
+    /// Counts of the kernel (`struct sctp_assoc_stats`): packets with data, and chunks that were
+    /// sent again. It counts packets of all kinds, and chunks, of which a packet may hold several;
+    /// there are no more with data than of either.
     fn counts(&self) -> Option<(u64, u64)> {
         // The association's number, an address of 128 bytes aligned to 8, and 15 counters of two words.
         const FIRST: usize = 2 + 32;

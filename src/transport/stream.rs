@@ -19,15 +19,15 @@ use crate::figures::{ConnStats, Headers, TcpView, ZeroCopy};
 use crate::spec::Settings;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// How long a backlog waits before it is tried again, where nothing shows that there is room.
+/// Time until a backlog is tried again, if nothing shows that there is room.
 const TRY_AGAIN: Nanos = Nanos::from_micros(100);
 
-/// What one kind of byte stream has that another has not.
+/// Properties in which one kind of byte stream differs from another.
 pub(super) trait Flavour: Clone + Send + 'static {
-    /// What carries the bytes once a connection is open.
+    /// Channel that carries the bytes once a connection is open.
     type Channel: Channel;
 
-    /// How bulk bytes are moved.
+    /// Engines by which bulk bytes are moved.
     fn engines(&self) -> Engines;
 
     /// Sets the options that were asked for: before the handshake, so that it sees them, and again
@@ -52,12 +52,12 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(())
     }
 
-    /// How long it took to open a channel, beyond connecting, in nanoseconds.
+    /// Time that it took to open a channel, beyond connecting, in nanoseconds.
     fn set_up_ns(&self, _channel: &Self::Channel) -> u64 {
         0
     }
 
-    /// Whether further connections join one that is open, and need its listener for that.
+    /// Returns true if further connections join one that is open, and need its listener for that.
     fn joins(&self) -> bool {
         false
     }
@@ -80,7 +80,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Makes a channel of a connected, welcomed socket.
     fn open(&self, socket: Socket, side: Side) -> io::Result<Self::Channel>;
 
-    /// Whether [`Flavour::rearm`] must follow each receive that brought something.
+    /// Returns true if [`Flavour::rearm`] must follow each receive that brought something.
     fn rearms(&self) -> bool {
         false
     }
@@ -93,14 +93,14 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// The options as the kernel tells them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
-    /// What the kernel's TCP says of the connection, and the headers around its data; `None` where it
-    /// is none.
+    /// State of the connection as the kernel's TCP reports it, and the headers around its data;
+    /// `None` if it is not TCP.
     fn told(&self, _channel: &Self::Channel) -> Option<(TcpView, Headers)> {
         None
     }
 }
 
-/// How both ends of a connection move bulk bytes.
+/// Engines by which both ends of a connection move bulk bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Engines {
     send: SendBy,
@@ -159,7 +159,7 @@ impl Engines {
     }
 }
 
-/// Whether this host has what the word of an engine knob stands for, tried on `channel`.
+/// Checks that this host has what the word of an engine knob stands for, tried on `channel`.
 ///
 /// # Errors
 /// [`Error::Unsupported`] with what the kernel says.
@@ -184,7 +184,7 @@ pub(super) fn check_engine<C: Channel>(
     })
 }
 
-/// One end of an open byte stream.
+/// End of an open byte stream.
 pub(super) struct StreamConn<F: Flavour> {
     channel: F::Channel,
     flavour: F,
@@ -192,7 +192,7 @@ pub(super) struct StreamConn<F: Flavour> {
     incoming: Decoder,
     pump: Pump,
     drain: Drain,
-    /// When to look for room for a backlog, where no descriptor shows it.
+    /// Time at which to look for room for a backlog, if no descriptor shows it.
     try_again_at: Option<Nanos>,
     connect_ns: u64,
 }
@@ -201,7 +201,8 @@ impl<F: Flavour> StreamConn<F> {
     /// Takes over a connected, welcomed socket.
     ///
     /// # Errors
-    /// What fcntl(2) or setsockopt(2) says, or the kernel of an engine that it does not have.
+    /// The error of fcntl(2) or setsockopt(2), or of the kernel for an engine that it does not
+    /// have.
     pub(super) fn new(
         socket: Socket,
         side: Side,

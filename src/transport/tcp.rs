@@ -154,7 +154,7 @@ impl Transport for Tcp {
     }
 }
 
-/// Which of the kernel's protocols with connections a socket is of.
+/// Connection-oriented protocol of the kernel that a socket uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variant {
     /// The transport's name.
@@ -171,7 +171,7 @@ pub(super) struct Variant {
 pub(super) const TCP: Variant =
     Variant { id: "tcp", kind: Type::STREAM, protocol: Protocol::TCP, request: "SYN" };
 
-/// Whether this host gives a socket of a variant.
+/// Checks that this host gives a socket of a variant.
 ///
 /// # Errors
 /// [`Error::Unsupported`] with what the kernel says.
@@ -518,7 +518,7 @@ mod tests {
         })
     }
 
-    /// What both ends say of a connection with these knobs.
+    /// Returns the effective options of both ends of a connection with these knobs.
     fn effective(typed: &str) -> [Effective; 2] {
         let knobs = &knobs(typed);
         let mut listener = listen(&anywhere(), knobs, Door::Own).unwrap();

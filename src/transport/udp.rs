@@ -122,7 +122,7 @@ pub(super) fn listen(variant: Variant, listen: Listen<'_>) -> Result<Box<dyn Lis
     }))
 }
 
-/// Whether this host has UDP, for the transport `id`.
+/// Checks that this host has UDP, for the transport `id`.
 pub(super) fn check(id: &str) -> Result<()> {
     // Either family is enough: a host may have IPv6 only.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0");

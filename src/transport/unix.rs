@@ -142,7 +142,7 @@ pub(super) fn listen_stream<F: Flavour>(
     Ok(Box::new(listener))
 }
 
-/// Whether this host has Unix sockets of this kind.
+/// Checks that this host has Unix sockets of this kind.
 pub(super) fn check(id: &str, kind: Type) -> Result<()> {
     Socket::new(Domain::UNIX, kind, None)
         .map(drop)
@@ -190,7 +190,7 @@ pub(super) fn bind(socket: &Socket, at: &Endpoint) -> Result<()> {
     socket.bind(&address(at)?).map_err(|e| Error::setup(format!("bind {at}"), e))
 }
 
-/// Why `dial` failed to reach its listener.
+/// Returns the error of `dial` that failed to reach its listener.
 pub(super) fn unreached(dial: &Dial<'_>, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Error::setup_advice(

@@ -8,9 +8,9 @@ pub(super) struct Receiver {
     /// The first byte that is missing, and the first that its user has not read.
     next: u64,
     read: u64,
-    /// What came after a gap: from and to, sorted, apart from each other.
+    /// Ranges received after a gap: from and to, sorted, apart from each other.
     early: Vec<(u64, u64)>,
-    /// Where the stream ends, once that is known.
+    /// Offset at which the stream ends, once that is known.
     end: Option<u64>,
     /// Acknowledgements that are still to be sent.
     owed: u32,
@@ -80,12 +80,12 @@ impl Receiver {
         self.owed = self.owed.saturating_sub(1);
     }
 
-    /// One goes out with data.
+    /// Notes that an acknowledgement goes out with data.
     pub(super) fn answered(&mut self) {
         self.owed = 0;
     }
 
-    /// What can be read, in one piece; empty where nothing can.
+    /// Returns the bytes that can be read, in one piece; empty if there are none.
     pub(super) fn readable(&self) -> &[u8] {
         self.ring.piece(self.read, self.next - self.read)
     }
@@ -95,7 +95,7 @@ impl Receiver {
         self.read += bytes as u64;
     }
 
-    /// Whether all of the stream was read.
+    /// Returns true if all of the stream was read.
     pub(super) fn is_over(&self) -> bool {
         self.end == Some(self.read)
     }

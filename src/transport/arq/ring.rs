@@ -26,7 +26,7 @@ impl Ring {
         self.0[..rest.len()].copy_from_slice(rest);
     }
 
-    /// What lies from `at` on in one piece, `len` bytes at most.
+    /// Returns the bytes from `at` on in one piece, `len` at most.
     pub(super) fn piece(&self, at: u64, len: u64) -> &[u8] {
         let from = self.place(at);
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.0.len() - from);

@@ -10,7 +10,7 @@ use super::segment::{Segment, Then, write_header};
 use crate::figures::TcpView;
 use crate::time::Nanos;
 
-/// What limits the bytes under way besides the window.
+/// Limit on the bytes under way besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Control {
     /// A congestion window.
@@ -19,7 +19,7 @@ pub(super) enum Control {
     None,
 }
 
-/// How a sender is to behave.
+/// Parameters of a sender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub(super) control: Control,
@@ -121,7 +121,7 @@ impl Sender {
         self.next - self.unacknowledged
     }
 
-    /// Whether all that was put in, the end included, is acknowledged.
+    /// Returns true if all that was put in, the end included, is acknowledged.
     pub(super) fn is_drained(&self) -> bool {
         self.unacknowledged >= self.limit()
     }
@@ -184,7 +184,7 @@ impl Sender {
         self.timer.get_or_insert(now + self.timeout());
     }
 
-    /// What the other end says of this stream.
+    /// Handles the acknowledgement of this stream in a segment from the other end.
     pub(super) fn acknowledge(&mut self, now: Nanos, segment: &Segment<'_>) {
         let acknowledged = segment.acknowledged;
         if acknowledged > self.fresh {

@@ -12,7 +12,7 @@ use crate::datapath::option::set_words;
 /// Type, code, checksum, identifier, sequence number: the same for both families.
 pub(super) const HEADER: usize = 8;
 
-/// Which ICMP.
+/// Version of ICMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     /// RFC 792.
@@ -44,7 +44,7 @@ impl Family {
     }
 }
 
-/// How the kernel lets us at ICMP.
+/// Kind of socket by which the kernel gives access to ICMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// A ping socket: the kernel sets identifier and checksum, and hands over only our replies.

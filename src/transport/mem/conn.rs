@@ -14,7 +14,7 @@ use crate::figures::ConnStats;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::{Conn, Effective, Progress};
 
-/// What the present is, and so whether anyone can wait for it to pass.
+/// Kind of time, and so whether anyone can wait for it to pass.
 #[derive(Debug, Clone)]
 pub(super) enum Time {
     /// It passes by itself.
@@ -23,7 +23,7 @@ pub(super) enum Time {
     Virtual(Manual),
 }
 
-/// What happens to a message that finds no room.
+/// Treatment of a message that finds no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
     /// The sender keeps it.
@@ -32,7 +32,7 @@ pub(super) enum Full {
     Drops,
 }
 
-/// One direction of a connection.
+/// Direction of a connection.
 #[derive(Debug, Default)]
 struct Wire {
     state: Mutex<State>,
@@ -79,7 +79,7 @@ impl State {
     }
 }
 
-/// One end of a connection inside this process.
+/// End of a connection inside this process.
 pub struct MemConn {
     time: Time,
     full: Full,
@@ -116,7 +116,7 @@ pub(super) fn connect(time: Time, full: Full, up: Fates, down: Fates) -> (MemCon
 }
 
 impl MemConn {
-    /// When the next message on its way to this end arrives, in virtual time.
+    /// Time at which the next message on its way to this end arrives, in virtual time.
     pub fn next_arrival(&self) -> Option<Nanos> {
         lock(&self.incoming.state).on_the_way.peek().map(|flight| flight.0.at)
     }

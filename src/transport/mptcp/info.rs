@@ -29,7 +29,7 @@ impl Subflows {
     /// them.
     pub(super) const HEADER: u64 = 20 + 12 + 28;
 
-    /// How many there are.
+    /// Number of subflows.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
@@ -83,7 +83,7 @@ impl Subflows {
 /// Asks the kernel.
 ///
 /// # Errors
-/// What getsockopt(2) says: a connection that fell back to TCP has no such option.
+/// The error of getsockopt(2): a connection that fell back to TCP has no such option.
 pub(super) fn subflows(socket: &Socket) -> io::Result<Subflows> {
     let mut answer = vec![0u8; HEAD + MOST * LONGEST];
     let words = [HEAD as u32, 0, 0, LONGEST as u32];
@@ -107,7 +107,8 @@ pub(super) fn subflows(socket: &Socket) -> io::Result<Subflows> {
     Ok(read(&answer))
 }
 
-/// What an answer says. Each subflow takes as much room as was asked for, of which the kernel fills a part.
+/// Parses the answer of getsockopt(2). Each subflow takes as much room as was asked for, of which
+/// the kernel fills a part.
 fn read(answer: &[u8]) -> Subflows {
     let word = |at: usize| answer.get(4 * at..4 * at + 4)?.try_into().ok().map(u32::from_ne_bytes);
     let count = word(1).unwrap_or(0) as usize;

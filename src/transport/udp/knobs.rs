@@ -1,4 +1,4 @@
-//! What can be set on UDP, and what came of it.
+//! Knobs of UDP, and their effective values.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -89,7 +89,7 @@ pub(in crate::transport) const SNDBUF: Key = Key {
     doc: "send buffer (SO_SNDBUF; the kernel doubles it for its own overhead)",
 };
 
-/// Whether a value was typed, and so has to be had.
+/// Origin of a value: typed, and so required, or a default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
     /// Typed: refused where it cannot be.
@@ -144,7 +144,7 @@ impl Knobs {
         df.set(socket).map_err(|e| Error::setup(format!("set df={} for {label}", df.word()), e))
     }
 
-    /// Whether the knobs that were chosen go together.
+    /// Checks that the knobs that were chosen go together.
     ///
     /// # Errors
     /// [`Error::Unsupported`] naming the one that has to change.
@@ -171,7 +171,7 @@ impl Knobs {
     }
 }
 
-/// Whether this host has the engine of a knob's word.
+/// Checks that this host has the engine of a knob's word.
 ///
 /// # Errors
 /// [`Error::Unsupported`] naming what is missing and what works instead.

@@ -12,7 +12,7 @@ use crate::figures::{ConnStats, TcpView};
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::{Conn, Effective, Progress};
 
-/// One end of a connection in virtual time. Its calls are of the present of the clock, and wait for
+/// End of a connection in virtual time. Its calls are of the present of the clock, and wait for
 /// nothing.
 pub struct OverPath {
     session: Session,
@@ -24,8 +24,8 @@ pub struct OverPath {
 }
 
 impl OverPath {
-    /// One end of a new connection. It is not open before the handshake's datagrams have travelled,
-    /// where the protocol has one.
+    /// Opens one end of a new connection. It is not open before the handshake's datagrams have
+    /// travelled, where the protocol has one.
     ///
     /// # Errors
     /// As of [`Userspace::open`].
@@ -42,7 +42,7 @@ impl OverPath {
         Ok(OverPath { session, clock: clock.clone(), calls: [0; 2], began, opened: began })
     }
 
-    /// Whether the handshake is over; notes when it was.
+    /// Returns true if the handshake is over; notes when it was.
     ///
     /// # Errors
     /// Fails if the protocol closed the connection instead.

@@ -19,22 +19,22 @@ pub const UDP_HEADER: u32 = 8;
 /// A transport whose protocol runs in user space. Whoever implements this is a
 /// [`crate::transport::Transport`] on real and on simulated paths.
 pub trait Userspace: Sync {
-    /// What it is and promises.
+    /// Description of the transport, with its guarantees.
     fn info(&self) -> &'static Info;
 
-    /// One end of a new connection.
+    /// Opens one end of a new connection.
     ///
     /// # Errors
     /// [`crate::Error::Usage`] where the knobs do not suit the path, with what would.
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>>;
 }
 
-/// What an end has to know.
+/// Parameters of a new connection's end.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening<'a> {
-    /// Which end.
+    /// End that is opened.
     pub side: Side,
-    /// What the two ends of this trial share, and no other trial has.
+    /// Token that the two ends of this trial share, and no other trial has.
     pub token: Token,
     /// The contender's knobs.
     pub knobs: &'a Settings,
@@ -46,7 +46,7 @@ pub struct Opening<'a> {
     pub mtu: u32,
     /// The bytes of an IP header: 20 (RFC 791) or 40 (RFC 8200).
     pub ip_header: u32,
-    /// What connections of the same trial have left for this one.
+    /// Session tickets that connections of the same trial have left for this one.
     pub tickets: &'a Tickets,
 }
 
@@ -57,7 +57,7 @@ impl Opening<'_> {
     }
 }
 
-/// How far a connection is.
+/// Progress of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// It is being set up, and takes nothing yet.
@@ -68,10 +68,10 @@ pub enum State {
     Closed(String),
 }
 
-/// One end of one connection. No call allocates once warm, unless the library behind it does, which
-/// is its cost.
+/// End of one connection. No call allocates once warm, unless the library behind it does, which is
+/// its cost.
 pub trait Protocol: Send {
-    /// How far the connection is.
+    /// State of the connection.
     fn state(&self) -> State;
 
     /// Begins the handshake at `now`. The far end is not asked to: the near end's first datagram does.
@@ -84,7 +84,8 @@ pub trait Protocol: Send {
     /// as the answer says, in bytes, the last one possibly shorter. `None` where nothing is to leave.
     fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize>;
 
-    /// When [`Protocol::on_deadline`] is due; `None` for not before something else happens.
+    /// Time at which [`Protocol::on_deadline`] is due; `None` for not before something else
+    /// happens.
     fn next_deadline(&self) -> Option<Nanos>;
 
     /// Acts on its deadline having come.
@@ -107,10 +108,10 @@ pub trait Protocol: Send {
     /// Ends this direction of a lane behind what was written.
     fn finish(&mut self, now: Nanos, lane: Lane);
 
-    /// Whether the peer's direction of a lane has ended and all of it was read.
+    /// Returns true if the peer's direction of a lane has ended and all of it was read.
     fn has_ended(&self, lane: Lane) -> bool;
 
-    /// Whether the peer has everything that was written and is to arrive.
+    /// Returns true if the peer has everything that was written and is to arrive.
     fn is_drained(&self) -> bool;
 
     /// Counters so far.
@@ -125,7 +126,7 @@ pub trait Protocol: Send {
     fn effective(&self) -> Effective;
 }
 
-/// What a protocol counts.
+/// Counters of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Datagrams with data that were sent for the first time; absent where each message is one.

@@ -100,7 +100,7 @@ impl Metering {
     /// Adds what the flow carried since the last look.
     ///
     /// # Errors
-    /// Which limit was passed.
+    /// The limit that was passed.
     #[inline]
     pub(super) fn check(&mut self, now: Nanos, half: &mut dyn Half) -> Result<()> {
         let standing = half.standing(now);
