@@ -21,20 +21,20 @@ pub struct Lane(pub u16);
 /// Fate of a message that the network loses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// It is sent again until it arrives or the connection fails.
+    /// Sent again until it arrives or the connection fails.
     Reliable,
-    /// It is sent again until so long after it was handed over, and gone then (RFC 3758, 4.1).
+    /// Sent again until this long after it was handed over, then given up (RFC 3758, 4.1).
     Within(Nanos),
-    /// It is gone.
+    /// Not sent again.
     BestEffort,
 }
 
 /// Order in which messages arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
-    /// As sent.
+    /// Order of sending.
     Ordered,
-    /// As the network pleases.
+    /// Any order, as the network delivers them.
     Unordered,
 }
 
@@ -97,7 +97,7 @@ pub enum Framing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It is told, behind the last message.
+    /// Signalled, behind the last message.
     Told,
     /// Nothing: the transport has no end of its own.
     Silent,
@@ -111,7 +111,7 @@ pub enum Congestion {
     Controlled,
     /// The receiver's buffer only, inside one machine.
     Backpressure,
-    /// Nobody.
+    /// No mechanism.
     Uncontrolled,
 }
 
@@ -153,7 +153,7 @@ pub struct Offer {
 pub struct Guarantees {
     /// The service of a lane for which nothing else was asked.
     pub service: Service,
-    /// Other services that can be asked for.
+    /// Services that can be asked for instead.
     pub others: &'static [Offer],
     /// The most lanes of one connection. Where there are several, none waits for another's losses.
     pub lanes: u16,

@@ -50,7 +50,7 @@ pub struct Metric {
     pub name: String,
     /// The name for people: `RTT p50`.
     pub label: String,
-    /// Its unit.
+    /// Unit of its values.
     pub unit: Unit,
     /// Direction of better values.
     pub better: Better,
@@ -380,9 +380,9 @@ pub struct Pacing {
     pub missed_no_room: u64,
     /// Slots missed because the sender did not run when they were due.
     pub missed_no_time: u64,
-    /// Of those sent: how many were late by more than is allowed for want of CPU time.
+    /// Number of those sent that were late by more than is allowed for want of CPU time.
     pub late: u64,
-    /// From due to handed over.
+    /// Time from when a message was due until it was handed over.
     pub lateness_ns: Distribution,
     /// Deviation of the time between two sends from the period, as an absolute value.
     pub gap_error_ns: Distribution,
@@ -457,14 +457,15 @@ pub struct WarmUp {
 /// Measurement of one round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Its sequence number, from 0.
+    /// Sequence number, from 0.
     pub seq: u64,
     /// Time at which it was due, on the near clock.
     pub intended_ns: u64,
     /// Delay between that time and the send: from when it was due until it was handed to the
     /// transport.
     pub lateness_ns: u64,
-    /// From the intended time to the answer; `None` where no answer came within the timeout.
+    /// Round-trip time from the intended time to the answer; `None` if no answer came within the
+    /// timeout.
     pub rtt_ns: Option<u64>,
 }
 
@@ -473,8 +474,8 @@ pub const SEGMENTS: usize = 4;
 
 /// Recorder of a workload's samples as they are taken.
 pub trait Recorder: Send {
-    /// So many samples are to come, as far as that is known: memory for them is to be there before the
-    /// first.
+    /// Prepares for this many samples, as far as that is known: memory for them is to be there
+    /// before the first.
     fn expect(&mut self, _samples: u64) {}
     /// Records one sample. Called inside the measuring loop, so it is quick: no allocation once
     /// warm, and at most a write to a file's cache every few thousand samples.

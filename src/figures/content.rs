@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentState {
-    /// All of it arrived, and every byte is what was sent.
+    /// Complete and correct: all of it arrived, and every byte is what was sent.
     Verified,
-    /// Nobody looked.
+    /// Not compared.
     NotVerified,
     /// Some of it never arrived. Of made-up content, what did arrive is what was sent.
     Partial,

@@ -155,7 +155,7 @@ tcp_columns! {
     cwnd_bytes,
     /// Smoothed round-trip time.
     srtt_ns,
-    /// Its mean deviation.
+    /// Mean deviation of the round-trip time.
     rttvar_ns,
     /// The least round-trip time of late.
     min_rtt_ns,
@@ -282,9 +282,9 @@ impl Series {
 /// Differences between two neighbouring points of a [`Series`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
-    /// Its start, in nanoseconds after the flow's.
+    /// Start, in nanoseconds after the flow's.
     pub from_ns: u64,
-    /// Its end.
+    /// End, likewise.
     pub to_ns: u64,
     /// Bytes handed to the transport in it.
     pub sent_bytes: u64,

@@ -13,7 +13,7 @@ pub struct TcpView {
     /// Smoothed round-trip time (RFC 6298, §2), as this end measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub srtt_ns: Option<u64>,
-    /// Its mean deviation.
+    /// Mean deviation of the round-trip time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rttvar_ns: Option<u64>,
     /// The least round-trip time of late (net.ipv4.tcp_min_rtt_wlen, 300 s).

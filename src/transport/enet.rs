@@ -237,8 +237,8 @@ impl End {
     }
 }
 
-/// Has ENet wait for a peer that does not answer for as long as the trial does; by itself it gives up after 5 to 30
-/// seconds.
+/// Makes ENet wait for a peer that does not answer for as long as the trial does; by itself it
+/// gives up after 5 to 30 seconds.
 fn stay(peer: &mut rusty_enet::Peer<Wire>) {
     peer.set_timeout(u32::MAX, u32::MAX, u32::MAX);
 }

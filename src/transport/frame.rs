@@ -27,7 +27,7 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// For messages up to `largest` bytes.
+    /// Creates an encoder for messages up to `largest` bytes.
     pub(super) fn new(largest: usize) -> Encoder {
         Encoder { bytes: prefaulted(PREFIX + largest), start: 0, end: 0 }
     }
@@ -76,7 +76,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// For messages up to `largest` bytes.
+    /// Creates a decoder for messages up to `largest` bytes.
     pub(super) fn new(largest: usize) -> Decoder {
         Decoder { bytes: prefaulted(LEAST_ROOM.max(PREFIX + largest)), start: 0, end: 0, largest }
     }

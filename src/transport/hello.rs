@@ -48,7 +48,7 @@ impl Token {
         Token(bytes)
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn bytes(&self) -> &[u8; 16] {
         &self.0
     }

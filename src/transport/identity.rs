@@ -78,9 +78,9 @@ pub(super) const RESUME_EARLY: Key = Key {
 pub(super) enum Resume {
     /// Each has a whole handshake.
     Off,
-    /// They resume one before.
+    /// Later connections resume one before.
     Ticket,
-    /// And send data with the handshake.
+    /// Later connections resume one before, and send data with the handshake.
     Early,
 }
 
@@ -190,7 +190,7 @@ const PKCS8_ED25519: [u8; 16] = [
 ];
 
 impl Identity {
-    /// That of a trial.
+    /// Creates the identity of a trial.
     pub(super) fn of(token: &[u8; 16]) -> Result<Identity, Failure> {
         let seed =
             Sha256::new().chain_update(b"deadheat certificate").chain_update(token).finalize();
@@ -244,9 +244,9 @@ impl Identity {
 /// Kind of proof by which a peer shows who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shows {
-    /// By a certificate.
+    /// Proof by a certificate.
     Certificate,
-    /// By its public key alone (RFC 7250).
+    /// Proof by its public key alone (RFC 7250).
     RawKey,
 }
 

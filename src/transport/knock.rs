@@ -31,9 +31,9 @@ use destination::{announce_destination, at_port, receive_from};
 pub(super) struct Variant {
     /// The transport's name.
     pub(super) id: &'static str,
-    /// Its name for people.
+    /// Name for people.
     pub(super) label: &'static str,
-    /// For socket(2).
+    /// Protocol number for socket(2).
     pub(super) protocol: Protocol,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Silence {
     pub(super) errors: u32,
     /// The last of them.
     pub(super) last: Option<io::Error>,
-    /// For how long.
+    /// Time waited.
     pub(super) waited: Nanos,
 }
 
@@ -182,7 +182,7 @@ enum Heard {
     Exactly([u8; hello::LEN]),
     /// An empty datagram, or the end of a connection that has one.
     Nothing,
-    /// Anything else.
+    /// Any other datagram.
     Other,
 }
 
@@ -255,7 +255,7 @@ pub(super) struct Guest {
     pub(super) hello: Hello,
     /// A socket connected to it.
     pub(super) socket: Socket,
-    /// Its address.
+    /// Address of the near end.
     pub(super) peer: SocketAddr,
 }
 

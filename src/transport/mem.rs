@@ -29,11 +29,11 @@ const ROOM: usize = 256;
 /// Fate of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is gone.
+    /// Lost.
     Lost,
-    /// It arrives so long after it was sent.
+    /// Delivered so long after it was sent.
     After(Nanos),
-    /// It arrives twice.
+    /// Delivered twice, so long after it was sent.
     Twice(Nanos, Nanos),
 }
 

@@ -22,7 +22,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 pub(super) enum Came {
     /// Nothing.
     Nothing,
-    /// Something that is no message: a part of one, or what belongs to opening the connection.
+    /// A datagram that is no message: a part of one, or what belongs to opening the connection.
     Other,
     /// A message of a lane and of so many bytes, which stand at the start of the room.
     Message(Lane, usize),
@@ -32,7 +32,7 @@ pub(super) enum Came {
 
 /// End of an open connection.
 pub(super) trait Messenger: Send {
-    /// Its socket.
+    /// Returns its socket.
     fn socket(&self) -> &Counted;
     /// The largest message in bytes, and why that is so.
     fn largest(&self) -> (usize, &'static str);

@@ -102,7 +102,7 @@ pub struct Info {
     pub framing_bytes: usize,
     /// Meaning, for a comparison, of its knobs and of the options read back.
     pub options: &'static [Meaning],
-    /// Its knobs.
+    /// Knobs that it takes.
     pub keys: &'static [Key],
 }
 
@@ -133,8 +133,8 @@ pub trait Transport: Sync {
         Ok(())
     }
 
-    /// Its protocol, where it runs in user space and so on a path in virtual time, too; `None` where
-    /// only a kernel has it.
+    /// Returns its protocol, if it runs in user space and so on a path in virtual time, too; `None`
+    /// if only a kernel has it.
     fn userspace(&self) -> Option<&dyn Userspace> {
         None
     }
@@ -234,7 +234,7 @@ impl std::fmt::Display for Endpoint {
 /// Result of a call on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Something moved.
+    /// Progress was made: something was sent or received.
     Moved,
     /// Nothing could move: no room to send, or nothing there to receive.
     Idle,
@@ -309,7 +309,7 @@ pub trait Conn: Send {
         Ok(())
     }
 
-    /// Has the kernel stamp each message from here on, for an instrumented pass.
+    /// Makes the kernel stamp each message from here on, for an instrumented pass.
     ///
     /// # Errors
     /// `Unsupported` where no kernel sees single messages of this transport; otherwise what
@@ -369,7 +369,7 @@ fn lane_0_only(lane: Lane) -> io::Result<()> {
 pub struct Contender {
     /// The transport.
     pub transport: &'static dyn Transport,
-    /// Its knobs, defaults included.
+    /// Knobs, defaults included.
     pub knobs: Settings,
     /// Specification as typed.
     pub spec: Spec,

@@ -134,7 +134,7 @@ impl Flavour for Multipath {
         self.options.open(socket, side)
     }
 
-    /// As TCP's but for the number of subflows, which comes with the first data.
+    /// Returns TCP's options and the number of subflows, which comes with the first data.
     fn effective(&self, channel: &Counted) -> Effective {
         let mut read = self.options.effective(channel);
         // Those of the first subflow, which is one of several.
@@ -147,7 +147,7 @@ impl Flavour for Multipath {
         read
     }
 
-    /// All subflows together.
+    /// Returns the view of all subflows together.
     fn told(&self, channel: &Counted) -> Option<(TcpView, Headers)> {
         let subflows = info::subflows(channel.socket()).ok()?;
         let view = subflows.together()?;

@@ -5,7 +5,7 @@
 /// An option that is asked for as a knob, or read back from a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
-    /// Its name, as a knob and as read back.
+    /// Name, as a knob and as read back.
     pub name: &'static str,
     /// Reason why it matters when contenders differ in it.
     pub matters: &'static str,

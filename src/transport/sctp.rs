@@ -31,7 +31,7 @@ pub(super) struct Sctp;
 const SCTP: Variant =
     Variant { id: "sctp", kind: Type::STREAM, protocol: IPPROTO, request: "INIT" };
 
-/// Its congestion control, for which there is no choice (RFC 9260, 7).
+/// Name of its congestion control, for which there is no choice (RFC 9260, 7).
 pub(super) const CC: &str = "sctp";
 
 /// The bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
@@ -50,7 +50,7 @@ const SEND_INFO: libc::c_int = 2;
 const RECEIVED_INFO: libc::c_int = 3;
 const RELIABILITY_INFO: libc::c_int = 5;
 
-/// In the flags of a message: it waits for none before it.
+/// Flag of a message that waits for none before it.
 const UNORDERED: u16 = 1;
 
 static INFO: Info = Info {

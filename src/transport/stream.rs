@@ -34,7 +34,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// on a connection that came from elsewhere.
     fn apply(&self, socket: &Socket) -> Result<()>;
 
-    /// Has the kernel stamp messages from here on.
+    /// Makes the kernel stamp messages from here on.
     fn instrument(&self, _channel: &mut Self::Channel) -> io::Result<()> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,

@@ -159,9 +159,9 @@ impl Transport for Tcp {
 pub(super) struct Variant {
     /// The transport's name.
     pub(super) id: &'static str,
-    /// For socket(2).
+    /// Type for socket(2).
     pub(super) kind: Type,
-    /// For socket(2), too.
+    /// Protocol for socket(2).
     pub(super) protocol: Protocol,
     /// The packet that asks for a connection.
     pub(super) request: &'static str,

@@ -28,8 +28,8 @@ mod channel;
 pub(super) struct Tls;
 
 /// Bytes that a record takes around its data: its header (5), the type within (1) and the
-/// authentication tag (16; RFC 8446, 5.2).
-/// 5.2). A message is a record, and bulk data makes records of 16 KiB.
+/// authentication tag (16; RFC 8446, 5.2). A message is a record, and bulk data makes records of
+/// 16 KiB.
 pub(super) const RECORD: usize = 5 + 1 + 16;
 
 static INFO: Info = Info {

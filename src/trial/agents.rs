@@ -42,9 +42,9 @@ pub enum Far {
     Loopback(Family),
     /// A host behind a path that this program emulates on this machine.
     Emulated(Box<EmulatedPath>),
-    /// Behind a server.
+    /// Host behind a server.
     Server {
-        /// As typed after `--to`.
+        /// Name of the host as typed after `--to`.
         host: String,
         /// The connection.
         server: Box<RemoteServer>,
@@ -79,7 +79,7 @@ pub struct Agents {
     awake: Option<Awake>,
 }
 
-/// Is told of each interval of a trial under way.
+/// Callback for each interval of a trial under way.
 type OnInterval = Box<dyn FnMut(&Row)>;
 
 impl Agents {

@@ -93,7 +93,7 @@ fn quota_of(group: &Path) -> Option<u64> {
     quota.saturating_mul(1_000).checked_div(number(group, "cpu.cfs_period_us")?)
 }
 
-/// In thousandths of a CPU: `200000 100000` is two CPUs, `max 100000` no quota.
+/// Parses a quota, in thousandths of a CPU: `200000 100000` is two CPUs, `max 100000` no quota.
 fn quota(cpu_max: &str) -> Option<u64> {
     let (quota, period) = cpu_max.trim().split_once(' ')?;
     let (quota, period) = (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?);
@@ -104,7 +104,7 @@ fn throttled_of(group: &Path) -> Option<Throttled> {
     throttled(&text(group, "cpu.stat")?)
 }
 
-/// Of `cpu.stat`. Version 1 has the time in nanoseconds, version 2 in microseconds.
+/// Parses `cpu.stat`. Version 1 has the time in nanoseconds, version 2 in microseconds.
 fn throttled(stat: &str) -> Option<Throttled> {
     let value = |name: &str| -> Option<u64> {
         stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())

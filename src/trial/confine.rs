@@ -78,7 +78,7 @@ const REFUSED: &[libc::c_long] = &[
 /// Access of this thread to files, as restricted by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
-    /// All but the reading of `/proc` and `/sys` is refused.
+    /// Access confined: all but the reading of `/proc` and `/sys` is refused.
     Kept,
     /// The kernel has no Landlock.
     Open,

@@ -111,7 +111,7 @@ pub struct Proof {
 /// Limits that a server sets for one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Its length.
+    /// Duration of the trial.
     pub duration_ns: Nanos,
     /// Application bytes per direction.
     pub bytes: u64,
@@ -155,7 +155,7 @@ pub enum FromAgent {
     Interval {
         /// Number of the flow.
         flow: u16,
-        /// Its newest point.
+        /// Newest point of the flow.
         point: Box<Point>,
     },
     /// Every half has sent what it will.
@@ -165,7 +165,7 @@ pub enum FromAgent {
     },
     /// The figures; the last word.
     Done(Box<AgentReport>),
-    /// It could not; the last word.
+    /// Failure of the agent; the last word.
     Fault(Fault),
 }
 
@@ -225,16 +225,16 @@ fn default_interval() -> Nanos {
 /// Figures of one end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// By flow.
+    /// Reports of the halves, by flow.
     pub halves: Vec<HalfReport>,
-    /// By flow.
+    /// Counters of the connections, by flow.
     pub conns: Vec<ConnStats>,
-    /// By flow, how it went over time.
+    /// Time series, by flow.
     #[serde(default)]
     pub series: Vec<Series>,
     /// Options as read back from the first flow.
     pub effective: Effective,
-    /// By flow, the options that it has otherwise than the first; empty where all flows are alike.
+    /// Options that a flow has otherwise than the first, by flow; empty if all flows are alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effective_by_flow: Vec<Effective>,
     /// Cost of the trial to this end.

@@ -48,7 +48,7 @@ const LEAST_SHARE: f64 = 0.5;
 pub(super) struct Known<'a> {
     pub(super) near: &'a AgentReport,
     pub(super) task: &'a dyn Task,
-    /// From the word to start to the far end's report.
+    /// Time from the word to start to the far end's report.
     pub(super) took: Nanos,
 }
 

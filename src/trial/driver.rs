@@ -28,7 +28,7 @@ mod meter;
 mod signal;
 mod waiting;
 
-/// Is told how a flow goes, from the flow's own thread: it must be quick, and allocate nothing.
+/// Observer of a flow, called from the flow's own thread: it must be quick, and allocate nothing.
 pub trait Watch {
     /// The half has sent all it will, and what that was. Once in a trial.
     fn sent_all(&mut self, sent: Tally);
@@ -68,7 +68,7 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
 /// Number of times that a spinning end looks at the socket before it looks at the clock again, if
 /// nothing is due for long.
 const LOOKS: u32 = 64;
-/// From here on a due time is far enough for [`LOOKS`] looks at the socket (0.3 µs each).
+/// Distance from which a due time is far enough for [`LOOKS`] looks at the socket (0.3 µs each).
 const FAR_OFF: Nanos = Nanos::from_micros(200);
 /// A look at the flow takes up to about 10 µs, so none is taken this shortly before something is due.
 const CLEAR: Nanos = Nanos::from_micros(100);
@@ -85,7 +85,7 @@ pub(super) struct Turns {
     stale: bool,
     announced: bool,
     metering: Option<Metering>,
-    /// Since when the half has been done.
+    /// Time since which the half has been done.
     done_since: Option<Nanos>,
 }
 

@@ -14,7 +14,7 @@ pub mod probed;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pass {
-    /// Its figures.
+    /// Measuring its figures.
     #[default]
     Figures,
     /// Explaining what its figures are made of.
@@ -87,7 +87,7 @@ pub struct EndNotes {
     pub held_on: Option<usize>,
     /// The work of that CPU, or of all.
     pub cpu: CpuUse,
-    /// By flow.
+    /// Notes by flow.
     pub flows: Vec<FlowNotes>,
 }
 
@@ -97,7 +97,7 @@ pub struct FlowNotes {
     /// Reason why the kernel stamped nothing, if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unstamped: Option<String>,
-    /// Of the last messages.
+    /// Rows of the last messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<Row>,
     /// Bulk data sent.
@@ -120,7 +120,7 @@ pub struct Visits {
     pub visits: u64,
     /// The time inside them, waits in the kernel included, in nanoseconds.
     pub inside_ns: u64,
-    /// From the first to the end of the last, in nanoseconds.
+    /// Time from the start of the first to the end of the last, in nanoseconds.
     pub span_ns: u64,
 }
 
@@ -135,7 +135,7 @@ impl Visits {
 pub struct CpuUse {
     /// Number of CPUs.
     pub cpus: u64,
-    /// All time, idle time included.
+    /// Total time, idle time included.
     pub all_ns: u64,
     /// Programs and the calls they made.
     pub programs_ns: u64,
@@ -204,7 +204,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// For an end held on `cpu`, or on none.
+    /// Reads the values for an end held on `cpu`, or on none.
     pub(super) fn read(cpu: Option<usize>) -> Before {
         Before { cpu, used: CpuUse::read(cpu), ahead: Realtime::ahead_of_monotonic() }
     }

@@ -51,7 +51,7 @@ struct Known {
     digests: BTreeMap<(u64, u64), String>,
 }
 
-/// By which a file is taken for the same: device, inode, length, and when it was changed.
+/// State by which a file is taken for the same: device, inode, length, and time of its last change.
 type State = (u64, u64, u64, i64, i64);
 
 /// The files of one trial, ready for it.

@@ -14,7 +14,7 @@ use crate::datapath::cpu::allowed_cpus;
 /// The facts of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
-    /// Its name.
+    /// Name of the host.
     pub hostname: String,
     /// Kernel name and release: `Linux 6.18.44`.
     pub kernel: String,

@@ -11,7 +11,8 @@ pub const SHORTEST: Nanos = Nanos::from_millis(10);
 /// The longest interval.
 pub const LONGEST: Nanos = Nanos::from_secs(3600);
 
-/// With this many points, neighbours are merged: a flow keeps fewer, and half of them at least.
+/// Number of points from which neighbours are merged: a flow keeps fewer, and half of them at
+/// least.
 pub const MOST_POINTS: usize = 120;
 /// Points that all flows of an end keep at most, so that a report fits into a control message; each
 /// flow has up to four nevertheless.

@@ -163,8 +163,8 @@ impl Link {
 /// Message received over a link.
 #[derive(Debug)]
 pub enum Word {
-    /// From the agent.
+    /// Message from the agent.
     Agent(FromAgent),
-    /// From the server before it.
+    /// Message from the server before it.
     Server(FromServer),
 }

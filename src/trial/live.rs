@@ -10,9 +10,9 @@ use crate::figures::series::{Point, RoundTrips, rate_bps};
 pub struct Row {
     /// The contender, as typed.
     pub contender: String,
-    /// From when, in nanoseconds after the trial's start.
+    /// Start of the interval, in nanoseconds after the trial's start.
     pub from_ns: u64,
-    /// Until when.
+    /// End of the interval, likewise.
     pub to_ns: u64,
     /// Rate received by the far end, in bits per second; `None` if nobody is there to tell.
     pub up_bps: Option<f64>,
@@ -36,9 +36,9 @@ pub struct Row {
 struct Told {
     side: Side,
     flow: u16,
-    /// Its point at the end of the last row.
+    /// Point at the end of the last row.
     before: Point,
-    /// Its newest.
+    /// Newest point.
     now: Point,
     news: News,
 }
@@ -61,7 +61,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// For a trial of `contender` in which so many flows tell, both ends counted.
+    /// Creates a view for a trial of `contender` in which so many flows tell, both ends counted.
     pub fn new(contender: &str, expected: usize) -> Live {
         Live { contender: contender.to_owned(), expected, told: Vec::new(), shown_to_ns: 0 }
     }

@@ -91,7 +91,7 @@ pub struct Order {
     pub workload: String,
     /// Placement of the two ends on CPUs.
     pub placement: Placement,
-    /// The trial's seed; the same for every contender of a block.
+    /// Seed of the trial; equal for every contender of a block.
     pub seed: u64,
     /// File for raw samples, if they are kept.
     pub samples: Option<PathBuf>,
@@ -117,11 +117,11 @@ pub struct Noted {
 /// Outcome of a trial.
 #[derive(Debug)]
 pub enum End {
-    /// It ran.
+    /// Completed, with its record.
     Ran(Box<Record>),
     /// Control works, but the contender's packets do not get through; the evidence.
     Blocked(String),
-    /// It failed; what and why.
+    /// Failed, with the operation and the reason.
     Failed(Error),
 }
 
@@ -176,7 +176,7 @@ pub trait Runner {
 /// The path of a race.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathFacts {
-    /// As typed: `loopback`, what is emulated, or the host after `--to`.
+    /// Path as typed: `loopback`, what is emulated, or the host after `--to`.
     pub spec: String,
     /// `loopback`, `emulated`, `simulated` or `remote`.
     pub kind: String,
@@ -240,8 +240,8 @@ pub struct Record {
     /// The far end's options as read back from its first flow.
     #[serde(default, skip_serializing_if = "Effective::is_empty")]
     pub far_effective: Effective,
-    /// By flow of the near end, the options that it has otherwise than the first; absent where all flows
-    /// are alike.
+    /// Options by flow of the near end that differ from those of the first; absent if all flows are
+    /// alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effective_by_flow: Vec<Effective>,
     /// Options in force by flow, at the far end.

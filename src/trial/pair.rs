@@ -98,7 +98,7 @@ enum From {
 pub(super) struct BothReports {
     pub(super) near: AgentReport,
     pub(super) far: Option<AgentReport>,
-    /// From the word to start to the far end's report.
+    /// Time from the word to start to the far end's report.
     pub(super) took: Nanos,
     /// Reason why the far end's report was dropped: it cannot be true.
     pub(super) doubt: Option<String>,
@@ -149,7 +149,7 @@ impl Pair {
         self.tell_both(&ToAgent::Start)
     }
 
-    /// Has both stop where they are, and sees them through to their reports.
+    /// Stops both where they are, and sees them through to their reports.
     pub(super) fn stop(&mut self) -> Result<BothReports> {
         self.tell_both(&ToAgent::Stop)?;
         self.finish(SLACK, &mut |_, _, _| {})

@@ -46,7 +46,7 @@ const WAKE_UP: Nanos = Nanos::from_micros(100);
 /// The size of the datagrams whose delay is measured, as UDP has it.
 const TIMED: usize = 100;
 
-/// Something that can be checked: a network that is there.
+/// Network under check, already built.
 pub trait Bed {
     /// Starts the path anew with this seed.
     ///
@@ -101,7 +101,7 @@ pub struct PathCheck {
     pub backend: Backend,
     /// Reason for that choice.
     pub why: String,
-    /// By direction; only up where both directions are told to do the same.
+    /// Checks by direction; only up if both directions are told to do the same.
     pub ways: Vec<WayCheck>,
     /// Capacity of the path; absent if it limits the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,9 +114,9 @@ pub struct PathCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judged {
-    /// It is.
+    /// Within its limits.
     Within,
-    /// It is not.
+    /// Outside its limits.
     Outside,
     /// The path leaves it open: jitter, traces, outages, damage.
     Open,
@@ -442,7 +442,7 @@ fn expected_losses(model: &Impairments, n: u64) -> Option<RangeInclusive<u64>> {
 }
 
 impl Capacity {
-    /// Two seconds of streams and as many datagrams as a loopback takes in about a second.
+    /// Measures two seconds of streams and as many datagrams as a loopback takes in about a second.
     fn measure(delay: Nanos, bed: &mut dyn Bed) -> Result<Capacity> {
         const DATAGRAMS: usize = 150_000;
         let time = Nanos::from_secs(1);

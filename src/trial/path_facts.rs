@@ -32,7 +32,7 @@ pub struct BuiltPath {
     pub rtt_least_ns: Option<u64>,
     /// Limits of the lateness of its releases in a trial that counts.
     pub lateness_limits: LatenessLimits,
-    /// Its links.
+    /// Links of the path.
     pub links: Vec<BuiltLink>,
 }
 
@@ -45,9 +45,9 @@ pub struct BuiltLink {
     pub near: Vec<IpAddr>,
     /// The far host's.
     pub far: Vec<IpAddr>,
-    /// From near to far.
+    /// Direction from near to far.
     pub up: BuiltWay,
-    /// From far to near.
+    /// Direction from far to near.
     pub down: BuiltWay,
 }
 
@@ -73,24 +73,24 @@ pub struct BuiltWay {
 /// A file that a link follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceFile {
-    /// As typed.
+    /// Name of the file, as typed.
     pub file: String,
     /// SHA-256 of its bytes, in hexadecimal.
     pub sha256: String,
-    /// After which time it starts again, in nanoseconds.
+    /// Time after which it starts again, in nanoseconds.
     pub length_ns: u64,
 }
 
 /// Parameters by which a network was built, for [`BuiltPath::of`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct How {
-    /// As in [`BuiltPath`].
+    /// Backend, as in [`BuiltPath`].
     pub backend: String,
-    /// As in [`BuiltPath`].
+    /// Reason, as in [`BuiltPath`].
     pub why: String,
-    /// As in [`BuiltPath`].
+    /// Grouping, as in [`BuiltPath`].
     pub grouping: String,
-    /// As in [`BuiltPath`].
+    /// Mode of waiting, as in [`BuiltPath`].
     pub wait: String,
     /// The addresses of near and far by link.
     pub addresses: Vec<[Vec<IpAddr>; 2]>,

@@ -23,7 +23,7 @@ pub enum Placement {
     Host,
     /// Near end on the first CPU, far end on the second.
     Cpus(usize, usize),
-    /// On no CPU: the ends run in virtual time.
+    /// No CPU: the ends run in virtual time.
     Virtual,
 }
 
@@ -88,7 +88,8 @@ impl TryFrom<String> for Placement {
 pub enum Ends {
     /// Loopback.
     OneMachine,
-    /// Two hosts inside this machine, and between them threads of ours that want CPU time, too.
+    /// One machine with two hosts inside it, and between them threads of ours that want CPU time,
+    /// too.
     ThroughEmulator,
     /// The far end is a server elsewhere.
     TwoMachines,
@@ -99,7 +100,7 @@ pub enum Ends {
 pub enum Load {
     /// Messages on a schedule: the time to wake up counts.
     Paced,
-    /// As much as there is room for: the time to compute counts.
+    /// Bulk data, as much as there is room for: the time to compute counts.
     Bulk,
 }
 

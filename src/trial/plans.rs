@@ -28,7 +28,7 @@ pub(super) struct Plans<'a> {
     pub(super) live: bool,
     pub(super) emulated: Option<control::Emulated>,
     pub(super) goes_first: bool,
-    /// As the near and the far end are told it.
+    /// Workload strings for the near and the far end.
     pub(super) workloads: [String; 2],
 }
 

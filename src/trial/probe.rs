@@ -61,7 +61,8 @@ impl Echo {
         })
     }
 
-    /// From the 10th to the 90th percentile, as a share of the median; absent where the median is 0.
+    /// Returns the distance from the 10th to the 90th percentile, as a share of the median; absent
+    /// if the median is 0.
     pub fn spread(&self) -> Option<f64> {
         let width = self.p90_ns.saturating_sub(self.p10_ns) as f64;
         (self.p50_ns > 0).then(|| width / self.p50_ns as f64)
@@ -92,7 +93,7 @@ pub(super) const PAUSE: Nanos = Nanos::from_micros(500);
 pub(super) enum Rhythm {
     /// Back to back: each is sent once the last one is back.
     BackToBack,
-    /// On a schedule, with the trial driver's waiting.
+    /// Scheduled, with the trial driver's waiting.
     Every(Nanos),
 }
 

@@ -65,7 +65,7 @@ pub enum Disturber {
     Programs,
     /// The hypervisor, which gives its CPUs to others.
     Hypervisor,
-    /// Nobody who is known: an echo takes now this long and now that long.
+    /// Unknown source: an echo takes now this long and now that long.
     Echo,
 }
 
@@ -93,7 +93,7 @@ pub struct Settled {
 /// Shares of CPU time that were not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Shares {
-    /// Other programs'.
+    /// Share of other programs.
     pub(super) busy: f64,
     /// The hypervisor's.
     pub(super) steal: f64,
@@ -155,7 +155,7 @@ pub enum HostState {
     Noisy,
     /// The level changed for good, once or more.
     Drifting,
-    /// Now on one level and now on another.
+    /// Alternating between two levels.
     TwoLevels,
 }
 
@@ -189,10 +189,10 @@ pub struct HostQuiet {
     /// Changes of its level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<LevelChange>,
-    /// Its two levels, where it has two.
+    /// Levels of the echo, if it has two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regimes: Option<[Regime; 2]>,
-    /// All of it in a word.
+    /// Summary of all of it in a word.
     pub state: HostState,
 }
 
@@ -209,8 +209,8 @@ impl HostQuiet {
         self.scatter = scatter(&self.medians());
     }
 
-    /// Judges all points. The same seed finds the same. Takes up to a tenth of a second with thousands of
-    /// points, so it is for the end.
+    /// Judges all points. The same seed finds the same. Takes up to a tenth of a second with
+    /// thousands of points, so it is for the end.
     pub fn conclude(&mut self, seed: u64) {
         let medians = self.medians();
         self.scatter = scatter(&medians);

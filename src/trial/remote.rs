@@ -59,18 +59,18 @@ impl Credentials {
 pub struct Waiting<'a> {
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Is told why, each time that a server has no room.
+    /// Callback that is told why, each time that a server has no room.
     pub on_full: &'a mut dyn FnMut(&str),
 }
 
 /// A server that let us in.
 #[derive(Debug)]
 pub struct RemoteServer {
-    /// Its address.
+    /// Address of the server.
     pub address: SocketAddr,
     /// The control connection.
     pub control: Arc<ControlStream>,
-    /// Its host.
+    /// Facts about its host.
     pub facts: HostFacts,
     /// Limits that it sets.
     pub limits: Limits,
@@ -147,7 +147,7 @@ enum Answer {
     Welcome(Box<RemoteServer>),
     /// No room now; in its words.
     Full(Error),
-    /// It closed instead of letting us in.
+    /// Closed instead of letting us in.
     Closed(Error),
 }
 

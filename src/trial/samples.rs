@@ -37,7 +37,7 @@ const MOST_KEPT: u64 = 1 << 16;
 /// A round trip as it was measured, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct RoundTrip {
-    /// From the intended time; [`LOST`] where no answer came.
+    /// Round-trip time from the intended time; [`LOST`] if no answer came.
     rtt: u64,
     late: u64,
 }
@@ -276,9 +276,9 @@ impl Encoder {
 /// Place of a chunk: the trial of a race that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Its block.
+    /// Number of the block.
     pub block: u64,
-    /// Its place in the block.
+    /// Position of the trial in the block.
     pub order: u32,
     /// The contender's id.
     pub contender: u32,
@@ -291,11 +291,11 @@ pub struct Place {
 pub struct Chunk {
     /// The trial.
     pub place: Place,
-    /// After how many nanoseconds a sample counts as lost.
+    /// Time in nanoseconds after which a sample counts as lost.
     pub timeout_ns: u64,
-    /// In order of sequence number.
+    /// Samples in order of sequence number.
     pub samples: Vec<Sample>,
-    /// Its length in the file, in bytes.
+    /// Length in the file, in bytes.
     pub len: u64,
 }
 

@@ -100,7 +100,7 @@ pub(super) struct Session {
     control: UnixStream,
     events: Receiver<Event>,
     signals: Vec<Arc<Signal>>,
-    /// By flow, the newest point that has not been passed on; empty where nobody asked for them.
+    /// Newest points by flow that have not been passed on; empty if nobody asked for them.
     points: Vec<Arc<Slot>>,
     threads: Arc<Vec<JoinHandle<()>>>,
     sent: Vec<Option<Tally>>,

@@ -59,7 +59,7 @@ pub struct Simulation {
     on_interval: Option<OnInterval>,
 }
 
-/// Is told of each interval of a trial under way.
+/// Callback for each interval of a trial under way.
 type OnInterval = Box<dyn FnMut(&Row)>;
 
 impl Simulation {

@@ -9,11 +9,11 @@ use std::sync::OnceLock;
 /// CPU as the scheduler counts them: a hardware thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
-    /// Its number.
+    /// Number of the CPU.
     pub id: usize,
-    /// Its physical core, by the lowest CPU number in it.
+    /// Physical core, by the lowest CPU number in it.
     pub core: usize,
-    /// Its package (socket).
+    /// Package (socket).
     pub package: i64,
     /// Speed relative to the machine's fastest, 1024; 1024 too if the kernel does not say.
     pub capacity: u32,
@@ -24,7 +24,7 @@ pub struct Cpu {
 /// The CPUs that this process may use, by number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
-    /// At least one.
+    /// CPUs, at least one.
     pub cpus: Vec<Cpu>,
 }
 

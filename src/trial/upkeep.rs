@@ -24,7 +24,7 @@ const SOON: Nanos = Nanos::from_millis(10);
 pub(super) enum Until {
     /// A word, or its end.
     Word,
-    /// Its end.
+    /// End of control.
     End,
 }
 

@@ -7,7 +7,7 @@ use crate::figures::Cost;
 /// CPU time since boot, of the machine or of some of its CPUs, in jiffies (proc_stat(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTimes {
-    /// All of it, idle time included, over all CPUs.
+    /// Total, idle time included, over all CPUs.
     pub total: u64,
     /// The part in which a CPU had nothing to run.
     pub idle: u64,

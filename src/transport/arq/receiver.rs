@@ -17,7 +17,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// With room for a window of so many bytes.
+    /// Creates a receiver with room for a window of so many bytes.
     pub(super) fn new(window: usize) -> Receiver {
         // One gap between any two segments of a window is more than ever happens.
         let early = Vec::with_capacity(64);
@@ -75,7 +75,7 @@ impl Receiver {
         self.owed > 0
     }
 
-    /// An acknowledgement goes out on its own.
+    /// Notes that an acknowledgement goes out on its own.
     pub(super) fn answered_once(&mut self) {
         self.owed = self.owed.saturating_sub(1);
     }
@@ -90,7 +90,7 @@ impl Receiver {
         self.ring.piece(self.read, self.next - self.read)
     }
 
-    /// So many of [`Receiver::readable`] were read.
+    /// Notes that so many of [`Receiver::readable`] were read.
     pub(super) fn consumed(&mut self, bytes: usize) {
         self.read += bytes as u64;
     }

@@ -4,7 +4,7 @@
 pub(super) struct Ring(Box<[u8]>);
 
 impl Ring {
-    /// For so many bytes at once; at least one.
+    /// Creates a ring for so many bytes at once; at least one.
     pub(super) fn new(capacity: usize) -> Ring {
         Ring(vec![0; capacity.max(1)].into_boxed_slice())
     }

@@ -49,9 +49,10 @@ pub(super) struct Sender {
     threshold: u64,
     /// Acknowledgements in a row that told of nothing new.
     repeated: u32,
-    /// In fast recovery: until everything before this is acknowledged.
+    /// End of fast recovery: it lasts until everything before this is acknowledged.
     recovers_to: Option<u64>,
-    /// After a loss: segments from before this may be copies, and what they cause tells of no new loss.
+    /// Offset after a loss: segments from before this may be copies, and what they cause tells of
+    /// no new loss.
     no_news_before: u64,
     /// The first segment is to go again.
     resend: bool,
@@ -126,7 +127,7 @@ impl Sender {
         self.unacknowledged >= self.limit()
     }
 
-    /// Its congestion control and round-trip time.
+    /// Returns its congestion control and round-trip time.
     pub(super) fn view(&self) -> TcpView {
         let segment = self.terms.segment.max(1);
         TcpView {
@@ -263,7 +264,7 @@ impl Sender {
         }
     }
 
-    /// Something was lost: half of what is under way is as much as the path takes.
+    /// Reacts to a loss: half of what is under way is as much as the path takes.
     fn lost(&mut self) {
         let under_way = self.fresh - self.unacknowledged;
         self.threshold = (under_way / 2).max(2 * self.terms.segment);

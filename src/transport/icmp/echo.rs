@@ -82,9 +82,9 @@ impl Access {
 /// The form of requests and replies on one socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Echo {
-    /// Of the addresses.
+    /// Family of the addresses.
     pub(super) family: Family,
-    /// Of the socket.
+    /// Kind of the socket.
     pub(super) access: Access,
     /// Marks requests from raw sockets as ours; ping sockets have one of the kernel's.
     pub(super) id: u16,
@@ -119,8 +119,8 @@ impl Echo {
         (header[0] == self.family.reply() && header[1] == 0 && ours).then_some(payload)
     }
 
-    /// Has the kernel drop what a raw socket would see besides our replies: other types, and other
-    /// programs' echoes. [`Echo::payload`] still checks each, as some may have come before.
+    /// Makes the kernel drop what a raw socket would see besides our replies: other types, and
+    /// other programs' echoes. [`Echo::payload`] still checks each, as some may have come before.
     pub(super) fn keep_out_others(&self, socket: &Socket) -> io::Result<()> {
         if self.access == Access::Ping {
             return Ok(());

@@ -17,9 +17,9 @@ use crate::transport::{Conn, Effective, Progress};
 /// Kind of time, and so whether anyone can wait for it to pass.
 #[derive(Debug, Clone)]
 pub(super) enum Time {
-    /// It passes by itself.
+    /// Real time, which passes by itself.
     Real,
-    /// It is moved.
+    /// Virtual time, which is moved.
     Virtual(Manual),
 }
 
@@ -28,7 +28,7 @@ pub(super) enum Time {
 pub(super) enum Full {
     /// The sender keeps it.
     Waits,
-    /// It is lost, and counted.
+    /// Lost, and counted.
     Drops,
 }
 

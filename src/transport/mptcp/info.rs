@@ -9,7 +9,7 @@ use socket2::Socket;
 use crate::figures::TcpView;
 use crate::transport::tcp::info::{Info, LONGEST, parse};
 
-/// As of include/linux/socket.h; the C library does not have it.
+/// Option level, as of include/linux/socket.h; the C library does not have it.
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_TCPINFO: libc::c_int = 2;
 
@@ -39,7 +39,8 @@ impl Subflows {
         self.0.iter().map(|info| info.pmtu_bytes).min().unwrap_or(0)
     }
 
-    /// All of them as one: what is counted in sum, round-trip times of the fastest.
+    /// Combines all subflows into one view: what is counted in sum, round-trip times of the
+    /// fastest.
     pub(super) fn together(&self) -> Option<TcpView> {
         let views = self.0.iter().map(|info| info.view);
         views.reduce(|a, b| {

@@ -48,7 +48,7 @@ pub(super) struct End {
     cipher: &'static str,
     window: u64,
     resume: Resume,
-    /// Its first data went with the handshake.
+    /// True if its first data went with the handshake.
     is_early: bool,
 }
 

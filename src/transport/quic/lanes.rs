@@ -30,7 +30,7 @@ enum Carrier {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     NotYet,
-    /// Behind what still has to be handed to quinn.
+    /// End behind what still has to be handed to quinn.
     Soon,
     Now,
 }
@@ -314,7 +314,7 @@ fn read_chunks(
     ended
 }
 
-/// Has `take` take all of `bytes`; whether it did.
+/// Makes `take` take all of `bytes`; returns whether it did.
 fn give(bytes: &mut Bytes, lane: Lane, take: Take<'_>) -> bool {
     while !bytes.is_empty() {
         let taken = take(lane, bytes);

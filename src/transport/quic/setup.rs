@@ -23,7 +23,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// For datagrams of at most `payload` bytes.
+    /// Creates a setup for datagrams of at most `payload` bytes.
     pub(super) fn new(opening: &Opening<'_>, payload: u32) -> Result<Setup, Failure> {
         let window = opening.knobs.size("window").map_or(8_000_000, |size| size.0);
         let (control, factory): (_, Arc<dyn ControllerFactory + Send + Sync>) =

@@ -17,7 +17,7 @@ use crate::transport::{Conn, Effective, Progress};
 pub struct OverPath {
     session: Session,
     clock: Manual,
-    /// That sent, and that received.
+    /// Number of calls that sent, and that received.
     calls: [u64; 2],
     began: Nanos,
     opened: Nanos,

@@ -338,7 +338,8 @@ impl Conn for OverUdp {
         if self.outgoing.is_empty() { Interest::Read } else { Interest::ReadWrite }
     }
 
-    /// At once where something arrived that may want an answer, otherwise when the protocol says.
+    /// Returns zero (at once) if something arrived that may want an answer, otherwise the time that
+    /// the protocol says.
     fn next_deadline(&self) -> Option<Nanos> {
         if self.owes_transmit { Some(Nanos::ZERO) } else { self.session.protocol.next_deadline() }
     }

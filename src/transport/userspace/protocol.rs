@@ -60,11 +60,11 @@ impl Opening<'_> {
 /// Progress of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It is being set up, and takes nothing yet.
+    /// Setting up; it takes nothing yet.
     Handshaking,
     /// Both ends may send.
     Open,
-    /// It is over, for this reason.
+    /// Closed, for this reason.
     Closed(String),
 }
 
@@ -117,7 +117,7 @@ pub trait Protocol: Send {
     /// Counters so far.
     fn counts(&self) -> Counts;
 
-    /// Its congestion control and round-trip time now, where it has them.
+    /// Returns its congestion control and round-trip time now, if it has them.
     fn view(&self) -> Option<TcpView> {
         None
     }

@@ -16,7 +16,7 @@ use crate::transport::{Info, Progress};
 pub(super) struct Session {
     pub(super) protocol: Box<dyn Protocol>,
     info: &'static Info,
-    /// By lane.
+    /// Lanes by number.
     lanes: Box<[Track]>,
     /// Pattern of which the bulk data of a byte stream is made, and number of bytes of it that were
     /// written.

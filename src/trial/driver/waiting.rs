@@ -17,11 +17,11 @@ const USUAL_LOOK: Nanos = Nanos(300);
 /// Use of a turn's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spent {
-    /// Something was moved, or the thread slept.
+    /// Useful work or sleep: something was moved, or the thread slept.
     Well,
-    /// So many looks found nothing.
+    /// Number of looks that found nothing.
     Vain(u32),
-    /// So many looks found nothing before one found something.
+    /// Number of looks that found nothing before one found something.
     Found(u32),
     /// The clock was watched until the time had come.
     Watching,
@@ -62,7 +62,7 @@ impl Waiting {
         }
     }
 
-    /// All of it; a look that nobody timed counts as much as those that were.
+    /// Returns the total; a look that nobody timed counts as much as those that were.
     pub fn total(&self) -> Nanos {
         let each = self.time.0.checked_div(self.looks).unwrap_or(USUAL_LOOK.0);
         self.time + Nanos(self.untimed.saturating_mul(each.min(LONGEST_LOOK.0)))

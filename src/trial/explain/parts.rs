@@ -1,4 +1,4 @@
-//! From moments to parts: where the time of a round trip goes. Pure arithmetic on rows.
+//! Splitting of round trips into parts, from the moments in their rows. Pure arithmetic on rows.
 //!
 //! ```text
 //! near  call ── scheduled ── left ╮                                    ╭ arrived ── got
@@ -73,12 +73,12 @@ impl Scheme {
 pub enum Clocks {
     /// Same clock: one kernel runs both ends.
     Same,
-    /// Two hosts.
+    /// Separate clocks, of two hosts.
     Apart,
 }
 
 impl Clocks {
-    /// By the names of the running kernels.
+    /// Compares the names of the running kernels.
     pub fn of(near: &EndNotes, far: &EndNotes) -> Clocks {
         if near.boot == far.boot && !near.boot.is_empty() { Clocks::Same } else { Clocks::Apart }
     }
@@ -87,9 +87,9 @@ impl Clocks {
 /// Parts of one round trip, which add up to `total` exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// In order.
+    /// Parts in order, with their times.
     pub parts: Vec<(Part, u64)>,
-    /// From the near application's call to its having the answer.
+    /// Time from the near application's call to its having the answer.
     pub total: u64,
 }
 
@@ -117,7 +117,7 @@ pub enum Moment {
     Left,
     /// Received from the driver.
     Arrived,
-    /// In the application's hands.
+    /// Received by the application.
     Got,
 }
 
@@ -132,7 +132,7 @@ impl Moment {
         }
     }
 
-    /// In words.
+    /// Returns its name in words.
     pub fn name(self) -> &'static str {
         match self {
             Moment::Call => "sending call",
@@ -217,7 +217,7 @@ pub struct Joined {
     pub splits: Vec<Split>,
     /// Number of rows that could not be split, by what was missing.
     pub missing: BTreeMap<Missing, u64>,
-    /// From leaving the near host until its acknowledgement, where that came (TCP).
+    /// Times from leaving the near host until its acknowledgement, if that came (TCP).
     pub acknowledged: Vec<u64>,
     /// The sending calls, near and far, from their beginning to their return.
     pub calls: [Vec<u64>; 2],
@@ -342,7 +342,7 @@ pub struct RoundTrip {
     pub incomplete: u64,
     /// The median, from the near application's call to its having the answer.
     pub total_ns: f64,
-    /// Its parts, in order.
+    /// Parts in order.
     pub parts: Vec<PartTime>,
     /// The median less its parts.
     pub residual_ns: f64,
@@ -365,11 +365,11 @@ pub struct RoundTrip {
 pub struct PartTime {
     /// Part that is timed.
     pub part: Part,
-    /// Its mean over the round trips around the median one, in nanoseconds.
+    /// Mean over the round trips around the median one, in nanoseconds.
     pub ns: f64,
-    /// Its 10th percentile over all of them.
+    /// 10th percentile over all of them.
     pub low_ns: f64,
-    /// Its 90th.
+    /// 90th percentile over all of them.
     pub high_ns: f64,
 }
 

@@ -123,7 +123,7 @@ impl Slot {
 #[derive(Debug, Default)]
 struct Noted {
     unstamped: Option<String>,
-    /// By number modulo [`MOST_ROWS`]; `u64::MAX` is the number of an empty one.
+    /// Slots by message number modulo [`MOST_ROWS`]; `u64::MAX` is the number of an empty one.
     slots: Vec<Slot>,
     /// Keys and numbers of sends; the oldest makes room, place by place.
     awaited: Vec<(u32, u64)>,

@@ -27,7 +27,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// In bits per second; `None` where nothing came.
+    /// Returns the rate in bits per second; `None` if nothing came.
     pub(super) fn rate(self) -> Option<f64> {
         (self.span > Nanos::ZERO).then(|| 8.0 * self.bytes as f64 / self.span.as_secs_f64())
     }

@@ -33,7 +33,7 @@ pub(super) struct Course {
     pub size: usize,
     /// The time between two; 0 is as fast as they go.
     pub every: Nanos,
-    /// After how long one should be there.
+    /// Time after which one should be there.
     pub delay: Nanos,
     /// Fact that the kernel is to report of each send.
     pub stamps: Sent,
@@ -53,7 +53,7 @@ pub(super) enum Sent {
 pub(super) struct Came {
     /// Packets that were sent.
     pub sent: u64,
-    /// From the first to the last send, in nanoseconds.
+    /// Time from the first to the last send, in nanoseconds.
     pub sending_ns: u64,
     /// Packets that came, each once.
     pub got: u64,

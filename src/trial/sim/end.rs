@@ -236,7 +236,7 @@ impl End {
         }
     }
 
-    /// It is over now, whatever the half thinks.
+    /// Ends the flow now, whatever the half thinks.
     pub(super) fn stop(&mut self, now: Nanos) {
         self.flow.end(now, &mut self.told);
         let report = self.flow.half.report(now);

@@ -31,9 +31,9 @@ pub(super) struct Flights {
 /// State of a datagram after the arrival of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It is here.
+    /// Complete.
     Whole,
-    /// Others of its packets are missing, or all came before.
+    /// Not newly complete: others of its packets are missing, or all came before.
     Partial,
 }
 
@@ -74,7 +74,7 @@ impl Flights {
         self.flights[slot as usize].left += departures;
     }
 
-    /// All its packets have entered.
+    /// Notes that all its packets have entered.
     pub(super) fn gone(&mut self, slot: u32) {
         self.departed(Part { slot, part: 0 });
     }

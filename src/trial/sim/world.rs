@@ -1,5 +1,5 @@
-//! Two hosts and what lies between them, in virtual time: takes the next thing that happens, whichever
-//! it is, until both ends are done.
+//! Simulation of two hosts and what lies between them, in virtual time: takes the next thing that
+//! happens, whichever it is, until both ends are done.
 //!
 //! At one time things happen in this order: packets come out of the channels, up before down; timers of
 //! protocols fire; flows take their turns, those of the near host first; control says who will send no
@@ -24,7 +24,7 @@ use crate::units::BitRate;
 
 /// Number of events at one time from which it is clear that time does not pass.
 const STANDSTILL: u64 = 50_000_000;
-/// After how many of them the stop button is looked at.
+/// Number of events after which the stop button is looked at.
 const LOOK_EVERY: u64 = 1 << 12;
 
 /// The two hosts. Ends are numbered: those of the near host by flow, then those of the far one.
@@ -51,7 +51,7 @@ pub(super) struct World {
 /// Interface by which one host's packets leave.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interface {
-    /// From when on it takes another.
+    /// Time from which it takes another.
     free_at: Nanos,
     /// Flow whose turn it is.
     turn: usize,
@@ -72,7 +72,7 @@ enum Told {
     Yes,
 }
 
-/// Is told the points of a flow's series.
+/// Callback for the points of a flow's series.
 pub(super) type OnPoint<'a> = &'a mut dyn FnMut(Side, u16, Point);
 
 impl World {
