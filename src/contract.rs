@@ -238,15 +238,16 @@ pub trait Source {
     fn budget(&self) -> u64;
     /// The application message size in bytes, for transports that keep boundaries.
     fn message_size(&self) -> usize;
-    /// Bytes that the application hands over per call.
+    /// Returns the number of bytes that the application hands over per call.
     fn call_size(&self) -> usize;
     /// Writes the workload's header, and its content if it has any, into the next message. Called
     /// once per message, in order.
     fn stamp(&mut self, message: &mut [u8]);
     /// `bytes` were accepted by the transport.
     fn accepted(&mut self, bytes: u64);
-    /// Place of the next byte of a byte stream that is read from a file; `None` for generated
-    /// content, which is [`crate::datapath::buffer::pattern`] from its start, again and again.
+    /// Returns the place of the next byte of a byte stream that is read from a file; `None` for
+    /// generated content, which is [`crate::datapath::buffer::pattern`] from its start, again and
+    /// again.
     fn file(&self) -> Option<FileAt<'_>> {
         None
     }
@@ -264,9 +265,9 @@ pub trait Sink {
     fn room(&mut self) -> Option<&mut [u8]> {
         None
     }
-    /// Place in a file to which the next byte of a byte stream goes, `None` if it goes to no file.
-    /// A transport that moves it there inside the kernel reports it with [`Sink::pass`], any other
-    /// hands it to [`Sink::take`].
+    /// Returns the place in a file to which the next byte of a byte stream goes, `None` if it goes
+    /// to no file. A transport that moves it there inside the kernel reports it with
+    /// [`Sink::pass`], any other hands it to [`Sink::take`].
     fn file(&self) -> Option<FileAt<'_>> {
         None
     }

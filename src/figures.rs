@@ -302,7 +302,9 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Number of packets that one message travels as: more than one are fragments (RFC 791, section
+    /// Returns the number of packets that one message travels as: more than one are fragments (RFC
+    /// 791, section 3.2; RFC 8200, section 4.5), each with an IP header of its own and a multiple
+    /// of 8 bytes.
     /// 3.2; RFC 8200, section 4.5), each with an IP header of its own and a multiple of 8 bytes.
     pub fn per_message(&self) -> u64 {
         if self.message_bytes.saturating_add(self.header_bytes) <= self.path_mtu {
@@ -482,11 +484,11 @@ pub trait Recorder: Send {
     fn record(&mut self, sample: Sample);
     /// The round-trip times so far, summed up; `timeout_ns` is where lost ones are censored.
     fn rtt(&self, timeout_ns: u64) -> Distribution;
-    /// Distribution of the generator's lateness.
+    /// Returns the distribution of the generator's lateness.
     fn lateness(&self) -> Distribution;
-    /// Effect of late sends on this quantile (in thousandths) of the round trips: the logarithm of
-    /// the quantile from the intended times over that from the times of sending. `None` if either
-    /// is not known.
+    /// Returns the effect of late sends on this quantile (in thousandths) of the round trips: the
+    /// logarithm of the quantile from the intended times over that from the times of sending.
+    /// `None` if either is not known.
     fn late_effect(&self, _per_mille: u64) -> Option<f64> {
         None
     }

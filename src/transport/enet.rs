@@ -186,7 +186,7 @@ impl End {
         self.host.socket_mut().ledger.begin(time, timeout);
     }
 
-    /// Time that what is sent now waits for an answer, in milliseconds.
+    /// Returns the time that what is sent now waits for an answer, in milliseconds.
     fn timeout(&self) -> u64 {
         let peer = self.host.peer(PEER);
         (peer.round_trip_time() + 4 * peer.round_trip_time_variance()).as_millis() as u64

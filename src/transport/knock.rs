@@ -42,8 +42,8 @@ pub(super) struct Variant {
 /// lost confirmation.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
-/// Time at which the hello after `sent` others is due, from the start: 0, 50, 100, 200, 400 ms,
-/// then every 400 ms.
+/// Returns the time at which the hello after `sent` others is due, from the start: 0, 50, 100, 200,
+/// 400 ms, then every 400 ms.
 fn due(sent: u32) -> Nanos {
     Nanos::from_millis(match sent {
         0 => 0,

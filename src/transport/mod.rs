@@ -115,7 +115,7 @@ impl Info {
 
 /// A way for bytes to travel.
 pub trait Transport: Sync {
-    /// Description of the transport, with its guarantees.
+    /// Returns the description of the transport, with its guarantees.
     fn info(&self) -> &'static Info;
 
     /// Checks that this host supports the transport.
@@ -193,7 +193,7 @@ pub struct Listen<'a> {
 
 /// Accepts connections that present the token.
 pub trait Listener: Send {
-    /// Endpoint that a near end must dial.
+    /// Returns the endpoint that a near end must dial.
     fn endpoint(&self) -> Endpoint;
 
     /// Waits for the next flow, at most `timeout`. Strangers are turned away without an answer.
@@ -296,9 +296,9 @@ pub trait Conn: Send {
         !self.has_backlog()
     }
 
-    /// Time at which a protocol in user space next wants `on_deadline`. Of the kernel's transports
-    /// only one with a backlog has this, where [`Conn::fd`] does not show when there is room again.
-    /// Nobody may sleep past it, and so not in a call with [`Patience::Block`].
+    /// Returns the time at which a protocol in user space next wants `on_deadline`. Of the kernel's
+    /// transports only one with a backlog has this, where [`Conn::fd`] does not show when there is
+    /// room again. Nobody may sleep past it, and so not in a call with [`Patience::Block`].
     fn next_deadline(&self) -> Option<Nanos> {
         None
     }
@@ -332,8 +332,8 @@ pub trait Conn: Send {
     /// Counters so far.
     fn stats(&self) -> ConnStats;
 
-    /// Current state of the connection as the kernel's TCP reports it; `None` if TCP does not carry
-    /// it. One system call, no allocation.
+    /// Returns the current state of the connection as the kernel's TCP reports it; `None` if TCP
+    /// does not carry it. One system call, no allocation.
     fn view(&self) -> Option<TcpView> {
         None
     }

@@ -243,9 +243,9 @@ struct Association {
 }
 
 impl Association {
-    /// Counts of the kernel (`struct sctp_assoc_stats`): packets with data, and chunks that were
-    /// sent again. It counts packets of all kinds, and chunks, of which a packet may hold several;
-    /// there are no more with data than of either.
+    /// Returns the counts of the kernel (`struct sctp_assoc_stats`): packets with data, and chunks
+    /// that were sent again. It counts packets of all kinds, and chunks, of which a packet may hold
+    /// several; there are no more with data than of either.
     fn counts(&self) -> Option<(u64, u64)> {
         // The association's number, an address of 128 bytes aligned to 8, and 15 counters of two words.
         const FIRST: usize = 2 + 32;

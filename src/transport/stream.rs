@@ -27,7 +27,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Channel that carries the bytes once a connection is open.
     type Channel: Channel;
 
-    /// Engines by which bulk bytes are moved.
+    /// Returns the engines by which bulk bytes are moved.
     fn engines(&self) -> Engines;
 
     /// Sets the options that were asked for: before the handshake, so that it sees them, and again
@@ -52,7 +52,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(())
     }
 
-    /// Time that it took to open a channel, beyond connecting, in nanoseconds.
+    /// Returns the time that it took to open a channel, beyond connecting, in nanoseconds.
     fn set_up_ns(&self, _channel: &Self::Channel) -> u64 {
         0
     }
@@ -93,8 +93,8 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// The options as the kernel tells them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
-    /// State of the connection as the kernel's TCP reports it, and the headers around its data;
-    /// `None` if it is not TCP.
+    /// Returns the state of the connection as the kernel's TCP reports it, and the headers around
+    /// its data; `None` if it is not TCP.
     fn told(&self, _channel: &Self::Channel) -> Option<(TcpView, Headers)> {
         None
     }

@@ -52,7 +52,8 @@ pub enum Far {
 }
 
 impl Far {
-    /// Time by which a trial may exceed the work and the usual slack before it counts as hung.
+    /// Returns the time by which a trial may exceed the work and the usual slack before it counts
+    /// as hung.
     fn extra_time(&self) -> Nanos {
         match self {
             Far::Emulated(path) => path.extra_time(),
@@ -138,7 +139,7 @@ impl Agents {
         }
     }
 
-    /// Endpoint at which the far end binds, or the kernel answers.
+    /// Returns the endpoint at which the far end binds, or the kernel answers.
     fn endpoint(&self, contender: &Contender) -> Result<Endpoint> {
         match (contender.transport.info().reach, &self.far) {
             (Reach::Machine, Far::Loopback(_)) => Ok(Endpoint::Unix(String::new())),
@@ -389,7 +390,7 @@ impl Runner for Agents {
 }
 
 impl BothReports {
-    /// Notes of both ends, if they were to take any.
+    /// Returns the notes of both ends, if they were to take any.
     fn noted(&self) -> Option<Noted> {
         let far = self.far.as_ref();
         Some(Noted {

@@ -348,7 +348,7 @@ mod tests {
         AgentReport { halves: vec![half], conns: vec![conn], ..AgentReport::default() }
     }
 
-    /// Report of an honest far end on that.
+    /// Returns the report of an honest far end on that.
     fn far() -> AgentReport {
         let span =
             ReceiveSpan { first_ns: 7, last_ns: 7 + SECOND, first_bytes: 1000, warmup_bytes: 0 };

@@ -107,8 +107,8 @@ impl EmulatedPath {
         control::Emulated { transit_ns: transit(&self.network), dial_ns }
     }
 
-    /// Time by which a trial may exceed one on an ideal path before it counts as hung: until what
-    /// was sent has left, and has arrived.
+    /// Returns the time by which a trial may exceed one on an ideal path before it counts as hung:
+    /// until what was sent has left, and has arrived.
     pub(super) fn extra_time(&self) -> Nanos {
         drain(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0))
     }

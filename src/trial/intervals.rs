@@ -46,18 +46,19 @@ impl Sampler {
         self.due = now + self.interval;
     }
 
-    /// Time at which the next point is due.
+    /// Returns the time at which the next point is due.
     #[inline]
     pub fn due(&self) -> Nanos {
         self.due
     }
 
-    /// Longest time that a point may wait for a moment in which taking it delays nothing.
+    /// Returns the longest time that a point may wait for a moment in which taking it delays
+    /// nothing.
     pub fn patience(&self) -> Nanos {
         Nanos(self.interval.0 / 10)
     }
 
-    /// Time from the start to `now`.
+    /// Returns the time from the start to `now`.
     pub fn since_start(&self, now: Nanos) -> Nanos {
         now - self.start
     }

@@ -100,7 +100,7 @@ impl Link {
         })
     }
 
-    /// Descriptor to wait on for the next word.
+    /// Returns the descriptor to wait on for the next word.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.line {
             Line::Process(process) => process.control().as_fd(),
@@ -126,7 +126,7 @@ impl Link {
         }
     }
 
-    /// Name of the peer at the other end.
+    /// Returns the name of the peer at the other end.
     pub fn who(&self) -> &str {
         &self.who
     }

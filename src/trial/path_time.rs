@@ -25,13 +25,13 @@ const JITTER_REACH: u64 = 10;
 /// Time for which a near end tries to connect, if the path has no say in it.
 const DIAL: Nanos = Nanos::from_secs(3);
 
-/// Time for which a near end tries to connect.
+/// Returns the time for which a near end tries to connect.
 pub(super) fn dial_timeout(emulated: Option<Emulated>) -> Nanos {
     emulated.map_or(DIAL, |path| path.dial_ns)
 }
 
-/// Time for which a far end waits for each flow; longer than a near end tries, so that the near
-/// end, which knows more, speaks first.
+/// Returns the time for which a far end waits for each flow; longer than a near end tries, so that
+/// the near end, which knows more, speaks first.
 pub(super) fn accept_timeout(dial: Nanos) -> Nanos {
     dial + Nanos(dial.0 / 3 * 2)
 }
@@ -54,7 +54,7 @@ pub fn setting(path: &Path) -> Setting {
     Setting { kind, rtt: Some(rtt), rate: rates.min() }
 }
 
-/// Longest time that the path may hold a packet that is not waiting behind others.
+/// Returns the longest time that the path may hold a packet that is not waiting behind others.
 pub(super) fn transit(network: &Network) -> Nanos {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     let longest = ways.map(|way| {
@@ -80,8 +80,8 @@ fn delay(way: &Impairments) -> Nanos {
     steps.iter().filter_map(|step| step.delay).fold(way.delay, Nanos::max)
 }
 
-/// Longest time of a packet that is alone in the queue: at a rate its own time, on a trace also the
-/// longest time in which nothing leaves.
+/// Returns the longest time of a packet that is alone in the queue: at a rate its own time, on a
+/// trace also the longest time in which nothing leaves.
 fn one_packet(way: &Impairments, mtu: u16) -> Nanos {
     let bits = 8 * (u64::from(mtu) + u64::from(way.overhead));
     match &way.rate {
@@ -122,7 +122,7 @@ fn longest_pause(trace: &Trace) -> Nanos {
     }
 }
 
-/// Time that a full queue, and what a sender's kernel holds, take to leave.
+/// Returns the time that a full queue, and what a sender's kernel holds, take to leave.
 pub(super) fn drain(network: &Network) -> Nanos {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     ways.map(|way| drain_way(way, network.mtu)).max().unwrap_or_default()
@@ -145,7 +145,7 @@ fn drain_way(way: &Impairments, mtu: u16) -> Nanos {
     Nanos(u64::try_from(ns).unwrap_or(u64::MAX)).min(LONGEST_DRAIN)
 }
 
-/// Mean rate of a trace over its length, in bits per second.
+/// Returns the mean rate of a trace over its length, in bits per second.
 fn mean_rate(trace: &Trace) -> u64 {
     let length = u128::from(trace.length.0.max(1));
     let bits_ns: u128 = match &trace.content {

@@ -116,7 +116,7 @@ pub struct Assigned {
 }
 
 impl Placement {
-    /// Mode in which both ends wait under it.
+    /// Returns the mode in which both ends wait under it.
     pub fn wait(&self) -> WaitMode {
         match self {
             Placement::Busy => WaitMode::Spin,

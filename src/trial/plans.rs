@@ -47,7 +47,8 @@ impl Plans<'_> {
         }
     }
 
-    /// Longest time until both ends are connected: a little longer than the far one waits.
+    /// Returns the longest time until both ends are connected: a little longer than the far one
+    /// waits.
     pub(super) fn longest_to_connect(&self) -> Nanos {
         let far = self.emulated.map(|path| accept_timeout(path.dial_ns));
         far.map_or(Nanos::ZERO, |far| far + SLACK)

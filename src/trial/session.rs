@@ -201,8 +201,8 @@ impl Session {
         Ok(self.report())
     }
 
-    /// Time to wait for an event before the flows are nudged. A thread that spins looks at its
-    /// signal by itself, and waking up for nothing would take its CPU from it.
+    /// Returns the time to wait for an event before the flows are nudged. A thread that spins looks
+    /// at its signal by itself, and waking up for nothing would take its CPU from it.
     fn patience(&self) -> Duration {
         match (self.sleeps, self.peer_finished) {
             (false, _) => Duration::MAX,

@@ -55,7 +55,7 @@ impl Topology {
         self.cpus.iter().map(|cpu| cpu.id).collect()
     }
 
-    /// Number of physical cores.
+    /// Returns the number of physical cores.
     pub fn cores(&self) -> usize {
         let mut cores: Vec<usize> = self.cpus.iter().map(|cpu| cpu.core).collect();
         cores.sort_unstable();

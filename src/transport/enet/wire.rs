@@ -140,7 +140,8 @@ const CHANNELS_AT: usize = 12;
 /// The bytes of each kind of command without its data.
 const SIZES: [usize; 13] = [0, 8, 48, 44, 8, 4, 6, 8, 24, 8, 12, 16, 24];
 
-/// Offset of the data length in a kind of command that has data; `None` for one that has none.
+/// Returns the offset of the data length in a kind of command that has data; `None` for one that
+/// has none.
 fn length_at(kind: u8) -> Option<usize> {
     match kind {
         6 => Some(0),
@@ -293,9 +294,9 @@ impl Ledger {
         self.sent.remove(at)
     }
 
-    /// Time at which the library has something to do by itself, in its milliseconds: its oldest
-    /// command is to be sent again, or the peer to be asked whether it is there. If it does not act
-    /// then, it is asked again every millisecond.
+    /// Returns the time at which the library has something to do by itself, in its milliseconds:
+    /// its oldest command is to be sent again, or the peer to be asked whether it is there. If it
+    /// does not act then, it is asked again every millisecond.
     pub(super) fn due(&self) -> u64 {
         let due = match self.sent.front() {
             Some(oldest) => oldest.at + oldest.timeout,

@@ -116,7 +116,7 @@ pub(super) fn connect(time: Time, full: Full, up: Fates, down: Fates) -> (MemCon
 }
 
 impl MemConn {
-    /// Time at which the next message on its way to this end arrives, in virtual time.
+    /// Returns the time at which the next message on its way to this end arrives, in virtual time.
     pub fn next_arrival(&self) -> Option<Nanos> {
         lock(&self.incoming.state).on_the_way.peek().map(|flight| flight.0.at)
     }

@@ -29,7 +29,7 @@ impl Subflows {
     /// them.
     pub(super) const HEADER: u64 = 20 + 12 + 28;
 
-    /// Number of subflows.
+    /// Returns the number of subflows.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

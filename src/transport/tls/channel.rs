@@ -83,7 +83,7 @@ impl TlsChannel {
         }
     }
 
-    /// Duration of the handshake.
+    /// Returns the duration of the handshake.
     pub(super) fn handshake(&self) -> Nanos {
         self.handshake
     }

@@ -19,7 +19,7 @@ pub const UDP_HEADER: u32 = 8;
 /// A transport whose protocol runs in user space. Whoever implements this is a
 /// [`crate::transport::Transport`] on real and on simulated paths.
 pub trait Userspace: Sync {
-    /// Description of the transport, with its guarantees.
+    /// Returns the description of the transport, with its guarantees.
     fn info(&self) -> &'static Info;
 
     /// Opens one end of a new connection.
@@ -71,7 +71,7 @@ pub enum State {
 /// End of one connection. No call allocates once warm, unless the library behind it does, which is
 /// its cost.
 pub trait Protocol: Send {
-    /// State of the connection.
+    /// Returns the state of the connection.
     fn state(&self) -> State;
 
     /// Begins the handshake at `now`. The far end is not asked to: the near end's first datagram does.
@@ -84,8 +84,8 @@ pub trait Protocol: Send {
     /// as the answer says, in bytes, the last one possibly shorter. `None` where nothing is to leave.
     fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize>;
 
-    /// Time at which [`Protocol::on_deadline`] is due; `None` for not before something else
-    /// happens.
+    /// Returns the time at which [`Protocol::on_deadline`] is due; `None` for not before something
+    /// else happens.
     fn next_deadline(&self) -> Option<Nanos>;
 
     /// Acts on its deadline having come.

@@ -54,7 +54,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.half.on_opened(clock.now(), Nanos(self.conn.stats().connect_ns));
     }
 
-    /// Counters of all its connections.
+    /// Returns the counters of all its connections.
     pub(in crate::trial) fn stats(&self) -> ConnStats {
         let mut stats = self.conn.stats();
         if let Some(past) = &self.past {

@@ -64,16 +64,16 @@ pub(super) struct Came {
 }
 
 impl Came {
-    /// Time between the first and the last arrival, and the number of packets that arrived after
-    /// the first.
+    /// Returns the time between the first and the last arrival, and the number of packets that
+    /// arrived after the first.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
         let came = || self.times.iter().map(|[_, came]| *came).filter(|at| *at > 0);
         let (first, last) = (came().min()?, came().max()?);
         Some((last - first, came().count() as u64 - 1))
     }
 
-    /// Delays of the packets that have both stamps, less `expected`, sorted; without the first
-    /// tenth, of which some may have met cold caches.
+    /// Returns the delays of the packets that have both stamps, less `expected`, sorted; without
+    /// the first tenth, of which some may have met cold caches.
     pub(super) fn excess(&self, expected: Nanos) -> Vec<i64> {
         let settled = self.times.get(self.times.len() / 10..).unwrap_or_default();
         let both = settled.iter().filter(|[left, came]| *left > 0 && *came > 0);

@@ -99,7 +99,7 @@ impl End {
         !self.is_over() && self.wake.is_some_and(|at| at <= now)
     }
 
-    /// Time at which it next does something by itself.
+    /// Returns the time at which it next does something by itself.
     pub(super) fn next(&self) -> Option<Nanos> {
         let wake = self.wake.filter(|_| !self.is_over());
         [wake, self.deadline].into_iter().flatten().min()

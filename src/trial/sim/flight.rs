@@ -126,7 +126,7 @@ impl Cutter {
         self.ip_header + if self.ip_header >= 40 { 8 } else { 0 }
     }
 
-    /// Number of packets that carry a datagram of `bytes`, the UDP header included.
+    /// Returns the number of packets that carry a datagram of `bytes`, the UDP header included.
     pub(super) fn parts(&self, bytes: u64) -> u64 {
         if bytes + self.ip_header <= self.mtu { 1 } else { bytes.div_ceil(self.room()) }
     }

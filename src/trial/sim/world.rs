@@ -204,7 +204,7 @@ impl World {
         Ok(())
     }
 
-    /// Time of the next event.
+    /// Returns the time of the next event.
     fn next(&self, now: Nanos) -> Option<Nanos> {
         let channels = self.channels.iter().filter_map(Channel::next).map(|at| self.start + at);
         let ends = self.ends.iter().filter_map(End::next);
