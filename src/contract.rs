@@ -217,7 +217,8 @@ pub struct FileAt<'a> {
 /// A file that one flow reads or writes, for workloads, which open none. Places in it are counted
 /// from its start, whichever part the flow has of it.
 pub trait Store: Send {
-    /// A place in it, for transports that move bytes between file and socket inside the kernel.
+    /// Returns a place in it, for transports that move bytes between file and socket inside the
+    /// kernel.
     fn at(&self, offset: u64) -> FileAt<'_>;
     /// Fills `into` from `offset` on.
     ///
@@ -234,9 +235,9 @@ pub trait Store: Send {
 /// Source of bulk data. Byte streams ask for the budget and the file; message transports have each
 /// message stamped.
 pub trait Source {
-    /// Bytes that may still be handed over in this call; zero ends it.
+    /// Returns the number of bytes that may still be handed over in this call; zero ends it.
     fn budget(&self) -> u64;
-    /// The application message size in bytes, for transports that keep boundaries.
+    /// Returns the application message size in bytes, for transports that keep boundaries.
     fn message_size(&self) -> usize;
     /// Returns the number of bytes that the application hands over per call.
     fn call_size(&self) -> usize;
@@ -260,8 +261,8 @@ pub trait Sink {
     /// `bytes` of a byte stream arrived that this call does not show: they were put into
     /// [`Sink::room`], moved to [`Sink::file`] inside the kernel, or discarded there.
     fn pass(&mut self, bytes: u64);
-    /// Memory that the next bytes of a byte stream are to be received into, where the workload has
-    /// its own; what came is then told with [`Sink::pass`].
+    /// Returns memory that the next bytes of a byte stream are to be received into, where the
+    /// workload has its own; what came is then told with [`Sink::pass`].
     fn room(&mut self) -> Option<&mut [u8]> {
         None
     }
@@ -298,12 +299,12 @@ impl Guarantees {
         largest_message: Some(65_507),
     };
 
-    /// The lanes of a connection of which nothing was asked: one, of the usual service.
+    /// Returns the lanes of a connection of which nothing was asked: one, of the usual service.
     pub fn one_lane(&self) -> &[Service] {
         std::slice::from_ref(&self.service)
     }
 
-    /// All services that can be asked for, the usual one first.
+    /// Returns all services that can be asked for, the usual one first.
     pub fn offers(&self) -> impl Iterator<Item = Offer> + '_ {
         let usual = Offer { service: self.service, largest_message: self.largest_message };
         std::iter::once(usual).chain(self.others.iter().copied())

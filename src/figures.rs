@@ -145,7 +145,7 @@ impl Ledger {
         } = Some(account);
     }
 
-    /// The accounts that exist, with their names.
+    /// Returns the accounts that exist, with their names.
     pub fn accounts(&self) -> impl Iterator<Item = (&'static str, &Account)> {
         [("up", &self.up), ("down", &self.down), ("round_trip", &self.round_trip)]
             .into_iter()
@@ -258,7 +258,7 @@ impl HostCounters {
         self.with(earlier, u64::saturating_sub)
     }
 
-    /// Both together.
+    /// Adds both together.
     pub fn plus(&self, other: &HostCounters) -> HostCounters {
         self.with(other, u64::saturating_add)
     }
@@ -317,7 +317,7 @@ impl Packets {
         self.message_bytes.saturating_add(8).div_ceil(room.max(8))
     }
 
-    /// The largest message that travels as one packet, in bytes.
+    /// Returns the largest message that travels as one packet, in bytes.
     pub fn largest_whole(&self) -> u64 {
         self.path_mtu.saturating_sub(self.header_bytes)
     }
@@ -342,9 +342,9 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Header bytes that went with `messages` messages of `size` bytes each. A datagram that does
-    /// not fit `mtu` is cut into fragments, which repeat the IP header, carry multiples of 8 bytes
-    /// (RFC 791), and over IPv6 have a header of 8 bytes more (RFC 8200, 4.5).
+    /// Returns the number of header bytes that went with `messages` messages of `size` bytes each.
+    /// A datagram that does not fit `mtu` is cut into fragments, which repeat the IP header, carry
+    /// multiples of 8 bytes (RFC 791), and over IPv6 have a header of 8 bytes more (RFC 8200, 4.5).
     pub fn around(&self, messages: u64, size: u64) -> u64 {
         if let Some(packets) = self.packets {
             return packets * (self.ip_bytes + self.transport_bytes)
@@ -358,12 +358,13 @@ impl Headers {
         messages * (ip + self.transport_bytes)
     }
 
-    /// The headers of IP and transport.
+    /// Returns the headers of IP and transport.
     pub fn in_each_packet(&self) -> u64 {
         self.ip_bytes + self.transport_bytes
     }
 
-    /// The packets that datagrams of `size` bytes make; absent where the path MTU is unknown.
+    /// Returns the packets that datagrams of `size` bytes make; absent where the path MTU is
+    /// unknown.
     pub fn packets_of(&self, size: u64) -> Option<Packets> {
         let header_bytes = self.in_each_packet();
         Some(Packets { message_bytes: size, header_bytes, path_mtu: self.mtu? })
@@ -426,7 +427,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// CPU time without waiting.
+    /// Returns the CPU time without waiting.
     pub fn working_ns(&self) -> u64 {
         self.cpu_ns.saturating_sub(self.waiting_ns.unwrap_or(0))
     }
@@ -482,7 +483,8 @@ pub trait Recorder: Send {
     /// Records one sample. Called inside the measuring loop, so it is quick: no allocation once
     /// warm, and at most a write to a file's cache every few thousand samples.
     fn record(&mut self, sample: Sample);
-    /// The round-trip times so far, summed up; `timeout_ns` is where lost ones are censored.
+    /// Returns the round-trip times so far, summed up; `timeout_ns` is where lost ones are
+    /// censored.
     fn rtt(&self, timeout_ns: u64) -> Distribution;
     /// Returns the distribution of the generator's lateness.
     fn lateness(&self) -> Distribution;
@@ -492,22 +494,23 @@ pub trait Recorder: Send {
     fn late_effect(&self, _per_mille: u64) -> Option<f64> {
         None
     }
-    /// This quantile (in thousandths) of each of [`SEGMENTS`] equal consecutive parts of the round trips;
-    /// empty where one of them is not known.
+    /// Returns this quantile (in thousandths) of each of [`SEGMENTS`] equal consecutive parts of
+    /// the round trips; empty where one of them is not known.
     fn segments(&self, _per_mille: u64) -> Vec<f64> {
         Vec::new()
     }
-    /// RFC 3550 interarrival jitter of the round trips, in nanoseconds, for familiarity.
+    /// Returns the RFC 3550 interarrival jitter of the round trips, in nanoseconds, for
+    /// familiarity.
     fn jitter_rfc3550_ns(&self) -> Option<u64>;
     /// Records one paced send: its lateness, and the deviation of its distance from the one before
     /// from the period, both in nanoseconds. As quick as [`Recorder::record`].
     fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>);
-    /// The errors of the gaps between sends so far, summed up.
+    /// Returns the errors of the gaps between sends so far, summed up.
     fn gap_error(&self) -> Distribution;
     /// Records the one-way delay of one message, in nanoseconds, between two clocks whose offset is
     /// unknown. As quick as [`Recorder::record`].
     fn record_delay(&mut self, ns: i64);
-    /// The delays so far above the least of them, summed up.
+    /// Returns the delays so far above the least of them, summed up.
     fn delay_variation(&self) -> Distribution;
 }
 

@@ -38,7 +38,7 @@ impl RoundTrips {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// The mean, in whole nanoseconds; `None` where there was none.
+    /// Returns the mean, in whole nanoseconds; `None` where there was none.
     pub fn mean_ns(&self) -> Option<u64> {
         self.sum_ns.checked_div(self.n)
     }
@@ -137,12 +137,12 @@ macro_rules! tcp_columns {
         }
 
         impl TcpColumns {
-            /// The columns of `views`.
+            /// Creates the columns of `views`.
             fn new(views: &[TcpView]) -> TcpColumns {
                 TcpColumns { $($name: known(views.iter().map(|view| view.$name.into())),)* }
             }
 
-            /// Every column with its name, in the order of the fields.
+            /// Returns every column with its name, in the order of the fields.
             pub fn columns(&self) -> impl Iterator<Item = (&'static str, &[Option<u64>])> {
                 [$((stringify!($name), self.$name.as_slice()),)*].into_iter()
             }
@@ -181,25 +181,25 @@ tcp_columns! {
     snd_wnd_bytes,
 }
 
-/// A column, or none where nothing in it is known.
+/// Returns a column, or none where nothing in it is known.
 fn known(column: impl Iterator<Item = Option<u64>>) -> Vec<Option<u64>> {
     let column: Vec<Option<u64>> = column.collect();
     if column.iter().all(Option::is_none) { Vec::new() } else { column }
 }
 
-/// A column that is known throughout, or none.
+/// Returns a column that is known throughout, or none.
 fn whole(column: impl Iterator<Item = Option<u64>>) -> Vec<u64> {
     column.collect::<Option<Vec<u64>>>().unwrap_or_default()
 }
 
-/// A column, or none where it is 0 throughout.
+/// Returns a column, or none where it is 0 throughout.
 fn counted(column: impl Iterator<Item = u64>) -> Vec<u64> {
     let column: Vec<u64> = column.collect();
     if column.iter().all(|n| *n == 0) { Vec::new() } else { column }
 }
 
 impl Series {
-    /// The series of `points`, in order of time.
+    /// Creates the series of `points`, in order of time.
     pub fn new(interval_ns: u64, points: &[Point]) -> Series {
         let of = |value: fn(&Point) -> u64| points.iter().map(value);
         let rtt = |value: fn(&RoundTrips) -> u64| {
@@ -246,7 +246,7 @@ impl Series {
         })
     }
 
-    /// The round trips of neighbouring intervals together, in `most` groups at most.
+    /// Returns the round trips of neighbouring intervals together, in `most` groups at most.
     pub fn round_trips(&self, most: usize) -> Vec<RoundTrips> {
         let each = |at: usize| {
             let of = |column: &[Option<u64>]| column.get(at).copied().flatten().unwrap_or(0);
@@ -317,9 +317,9 @@ pub fn rate_bps(bytes: f64, ns: u64) -> Option<f64> {
     (ns > 0).then(|| bytes * 8e9 / ns as f64)
 }
 
-/// Goodput of all flows together over time, in bits per second: `parts` stretches of equal length
-/// from the start to the last point of any flow. Between two points bytes count as having come
-/// evenly, so a stretch shorter than an interval shows no more than that interval.
+/// Returns the goodput of all flows together over time, in bits per second: `parts` stretches of
+/// equal length from the start to the last point of any flow. Between two points bytes count as
+/// having come evenly, so a stretch shorter than an interval shows no more than that interval.
 pub fn goodput_bps(flows: &[&Series], parts: u64) -> Vec<f64> {
     let end = flows.iter().filter_map(|flow| flow.at_ns.last()).max().copied().unwrap_or(0);
     let at = |part: u64| (u128::from(end) * u128::from(part) / u128::from(parts.max(1))) as u64;

@@ -15,7 +15,7 @@ pub struct Throttled {
 }
 
 impl Throttled {
-    /// Both together.
+    /// Adds both together.
     pub fn plus(self, other: Throttled) -> Throttled {
         Throttled {
             times: self.times.saturating_add(other.times),

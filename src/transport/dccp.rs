@@ -177,7 +177,7 @@ fn is_gone(error: &io::Error) -> bool {
     [BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof].contains(&error.kind())
 }
 
-/// The number of a congestion control.
+/// Returns the number of a congestion control.
 fn ccid(word: &str) -> Option<u8> {
     word.strip_prefix("ccid")?.parse().ok()
 }
@@ -263,7 +263,7 @@ impl Flow {
         get(self.socket.as_fd(), LEVEL, name, &mut word).map(|_| word[0])
     }
 
-    /// The error of a send, with the sizes where the message was too large.
+    /// Returns the error of a send, with the sizes where the message was too large.
     #[cold]
     fn told(&self, error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {

@@ -59,7 +59,7 @@ enum Note {
 const NOTE_MAX: usize = 512;
 
 impl HandOver {
-    /// A connected pair: one end for the server, one for the agent.
+    /// Creates a connected pair: one end for the server, one for the agent.
     ///
     /// # Errors
     /// Fails if the kernel gives no socket pair.
@@ -82,7 +82,7 @@ impl HandOver {
         Ok((HandOver(a), HandOver(b)))
     }
 
-    /// The end that a parent process left at `fd`.
+    /// Returns the end that a parent process left at `fd`.
     pub fn from_fd(fd: OwnedFd) -> HandOver {
         HandOver(fd)
     }

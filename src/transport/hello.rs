@@ -32,7 +32,7 @@ const WELCOME: u8 = 2;
 pub struct Token([u8; 16]);
 
 impl Token {
-    /// A fresh one from the kernel's generator.
+    /// Creates a fresh one from the kernel's generator.
     ///
     /// # Errors
     /// Fails if the kernel gives no random bytes.
@@ -53,7 +53,7 @@ impl Token {
         &self.0
     }
 
-    /// Four bytes of it that mark each message of the trial, to tell strays apart.
+    /// Returns four bytes of it that mark each message of the trial, to tell strays apart.
     pub fn tag(&self) -> u32 {
         u32::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
     }
@@ -89,12 +89,12 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// The bytes a near end sends first.
+    /// Returns the bytes a near end sends first.
     pub fn encode(&self) -> [u8; LEN] {
         self.bytes(HELLO)
     }
 
-    /// The bytes a far end answers with.
+    /// Returns the bytes a far end answers with.
     pub fn encode_welcome(&self) -> [u8; LEN] {
         self.bytes(WELCOME)
     }

@@ -38,7 +38,7 @@ pub(super) const CIPHER: Key = Key {
     doc: "the cipher suite of TLS 1.3, with X25519 as key exchange",
 };
 
-/// The cipher that was asked for, by its name, and the library's part with this one alone.
+/// Returns the cipher that was asked for, by its name, and the library's part with this one alone.
 pub(super) fn provider(asked: Option<&str>) -> (&'static str, Arc<CryptoProvider>) {
     let (name, suite) = suite(asked);
     let provider = CryptoProvider {
@@ -127,7 +127,7 @@ pub(super) struct Terms<'a> {
 }
 
 impl Tickets {
-    /// The near end's side of a connection, which may resume one of the same trial.
+    /// Returns the near end's side of a connection, which may resume one of the same trial.
     pub(super) fn client(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ClientConfig>, Failure> {
         let make = || {
             let mut config = Identity::of(terms.token.bytes())?.client(terms.provider)?;
@@ -140,7 +140,7 @@ impl Tickets {
         self.keep(terms.resume, |kept| &mut kept.near, make)
     }
 
-    /// The far end's.
+    /// Returns the far end's.
     pub(super) fn server(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ServerConfig>, Failure> {
         let make = || {
             let mut config = Identity::of(terms.token.bytes())?.server(terms.provider)?;
@@ -203,7 +203,7 @@ impl Identity {
         Ok(Identity { key, certificate: certificate.der().clone() })
     }
 
-    /// The far end's side.
+    /// Returns the far end's side.
     pub(super) fn server(
         &self,
         provider: &Arc<CryptoProvider>,
@@ -219,7 +219,7 @@ impl Identity {
         Ok(config)
     }
 
-    /// The near end's side.
+    /// Returns the near end's side.
     pub(super) fn client(
         &self,
         provider: &Arc<CryptoProvider>,

@@ -262,7 +262,7 @@ struct Segment {
     number: u32,
 }
 
-/// The segments of a datagram, as far as they are whole.
+/// Returns the segments of a datagram, as far as they are whole.
 fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -295,7 +295,7 @@ struct End {
     mtu: u32,
 }
 
-/// The machine's clock, which wraps after 49 days as it expects.
+/// Returns the machine's clock, which wraps after 49 days as it expects.
 fn milliseconds(now: Nanos) -> u32 {
     (now.0 / 1_000_000) as u32
 }

@@ -66,7 +66,7 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// The evidence, as the start of a sentence.
+    /// Returns the evidence, as the start of a sentence.
     pub(super) fn tell(&self, what: &str, to: &str) -> String {
         let (sent, waited) = (self.sent, self.waited);
         let errors = match &self.last {
@@ -305,7 +305,7 @@ impl Gate {
         Ok(Gate { variant, from, at, token, met: Vec::new(), strangers: 0 })
     }
 
-    /// The address to dial.
+    /// Returns the address to dial.
     pub(super) fn at(&self) -> SocketAddr {
         self.at
     }
@@ -350,7 +350,8 @@ impl Gate {
         }
     }
 
-    /// The next hello with the right token, if one comes in time. Returns early with `None`, too.
+    /// Returns the next hello with the right token, if one comes in time. Returns early with
+    /// `None`, too.
     fn listen(&mut self, patience: Nanos) -> io::Result<Option<Call>> {
         match &self.from {
             Way::Handed(hand_over) => match hand_over.take(patience)? {
@@ -389,7 +390,7 @@ impl Gate {
     }
 }
 
-/// A socket for one flow, on the address its hello came to.
+/// Returns a socket for one flow, on the address its hello came to.
 fn answer(
     variant: Variant,
     local: SocketAddr,
@@ -445,7 +446,7 @@ pub(super) fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Res
     }
 }
 
-/// A bound socket that shares its address with the sockets of its flows (socket(7),
+/// Creates a bound socket that shares its address with the sockets of its flows (socket(7),
 /// `SO_REUSEADDR`; every one of them must have it).
 fn bound(variant: Variant, at: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(variant.protocol))?;

@@ -250,7 +250,8 @@ impl Lobby {
         Ok(Lobby { socket, visitors: Vec::with_capacity(ROOM), seen: Seen::default() })
     }
 
-    /// The next connection with `token`: its flow and its socket, which is not yet welcomed.
+    /// Returns the next connection with `token`: its flow and its socket, which is not yet
+    /// welcomed.
     ///
     /// # Errors
     /// [`Error::Blocked`] with what was seen where none came until `deadline`, after `timeout`.
@@ -266,7 +267,7 @@ impl Lobby {
             .ok_or_else(|| self.nobody(endpoint, timeout))
     }
 
-    /// The next connection with `token`, or `None` at the deadline.
+    /// Returns the next connection with `token`, or `None` at the deadline.
     fn admit(
         &mut self,
         token: Token,
@@ -300,8 +301,8 @@ impl Lobby {
         }
     }
 
-    /// The visitors who have something to say, in ascending order, after waiting for one of them or
-    /// for a new one.
+    /// Returns the visitors who have something to say, in ascending order, after waiting for one of
+    /// them or for a new one.
     fn ready(&self, wait: Nanos) -> io::Result<Vec<usize>> {
         let sockets = self.visitors.iter().map(|visitor| &visitor.socket);
         let mut polls: Vec<libc::pollfd> = sockets

@@ -34,15 +34,15 @@ pub(super) enum Came {
 pub(super) trait Messenger: Send {
     /// Returns its socket.
     fn socket(&self) -> &Counted;
-    /// The largest message in bytes, and why that is so.
+    /// Returns the largest message in bytes, and why that is so.
     fn largest(&self) -> (usize, &'static str);
     /// Makes one call that sends a message; whether it went.
     fn send(&mut self, lane: Lane, message: &[u8], patience: Patience) -> io::Result<bool>;
     /// Makes one receiving call into `room`.
     fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Came>;
-    /// The options as read back.
+    /// Returns the options as read back.
     fn effective(&self) -> Effective;
-    /// Counters so far, but for those of calls and of connecting.
+    /// Returns the counters so far, but for those of calls and of connecting.
     fn stats(&self) -> ConnStats;
 }
 

@@ -245,7 +245,7 @@ pub enum Progress {
 /// Options actually in force on a connection, as the kernel or library reports them: name to value.
 pub type Effective = BTreeMap<String, String>;
 
-/// Options with their values, as [`Conn::effective`] tells them.
+/// Returns options with their values, as [`Conn::effective`] tells them.
 fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
     options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -255,7 +255,7 @@ fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
 /// Messages and bulk are two uses of it, never mixed on one connection. No call allocates once
 /// warm. System errors come back as they are; the driver names the operation and the peer.
 pub trait Conn: Send {
-    /// The descriptor to poll; `None` for transports without a kernel.
+    /// Returns the descriptor to poll; `None` for transports without a kernel.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Sends one message whole, or not at all (`Idle`, no room). Never blocks. A byte stream that
@@ -321,15 +321,15 @@ pub trait Conn: Send {
         ))
     }
 
-    /// The kernel's stamps, where [`Conn::instrument`] has switched them on.
+    /// Returns the kernel's stamps, where [`Conn::instrument`] has switched them on.
     fn stamps(&mut self) -> Option<&mut Stamps> {
         None
     }
 
-    /// The options as read back.
+    /// Returns the options as read back.
     fn effective(&self) -> Effective;
 
-    /// Counters so far.
+    /// Returns the counters so far.
     fn stats(&self) -> ConnStats;
 
     /// Returns the current state of the connection as the kernel's TCP reports it; `None` if TCP

@@ -135,7 +135,7 @@ impl Options {
     }
 }
 
-/// The next end of a pipe that the far end hands over.
+/// Returns the next end of a pipe that the far end hands over.
 fn take(door: &HandOver, deadline: Nanos) -> io::Result<OwnedFd> {
     loop {
         let now = Monotonic.now();

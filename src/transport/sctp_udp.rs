@@ -171,7 +171,7 @@ struct End {
     mtu: u32,
 }
 
-/// The numbers of a packet's DATA chunks, their TSN (RFC 9260, 3.3.1).
+/// Returns the numbers of a packet's DATA chunks, their TSN (RFC 9260, 3.3.1).
 fn data_numbers(packet: &[u8]) -> impl Iterator<Item = u32> {
     const DATA: u8 = 0;
     let mut rest = packet.get(COMMON_HEADER as usize..).unwrap_or_default();

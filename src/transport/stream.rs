@@ -42,7 +42,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
         ))
     }
 
-    /// The stamps, where they are on.
+    /// Returns the stamps, where they are on.
     fn stamps<'a>(&self, _channel: &'a mut Self::Channel) -> Option<&'a mut Stamps> {
         None
     }
@@ -90,7 +90,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(())
     }
 
-    /// The options as the kernel tells them.
+    /// Returns the options as the kernel tells them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
     /// Returns the state of the connection as the kernel's TCP reports it, and the headers around
@@ -126,7 +126,7 @@ const RECEIVE: &[(&str, ReceiveBy)] = &[
 ];
 
 impl From<&Settings> for Engines {
-    /// The knobs `io` and `rx`; a transport's keys list the words that it has.
+    /// Returns the knobs `io` and `rx`; a transport's keys list the words that it has.
     fn from(knobs: &Settings) -> Engines {
         Engines {
             send: find(SEND, knobs.text("io")).unwrap_or(SendBy::Write),

@@ -181,7 +181,7 @@ pub(super) fn check(variant: Variant) -> Result<()> {
         .map_err(|e| Error::unsupported(variant.id, format!("this host gives no socket: {e}")))
 }
 
-/// A socket of either family: a host may have IPv6 only.
+/// Creates a socket of either family: a host may have IPv6 only.
 pub(super) fn any(variant: Variant) -> io::Result<Socket> {
     let open = |domain| Socket::new(domain, variant.kind, Some(variant.protocol));
     open(Domain::IPV4).or_else(|_| open(Domain::IPV6))
@@ -205,7 +205,7 @@ pub(super) fn dial<F: Flavour>(
         .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
 }
 
-/// A connected socket, and how long connecting took in nanoseconds.
+/// Creates a connected socket, and how long connecting took in nanoseconds.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -245,7 +245,7 @@ pub(super) fn listen<F: Flavour>(
     Ok(Box::new(listener))
 }
 
-/// A socket bound to an address, and that address.
+/// Creates a socket bound to an address, and that address.
 ///
 /// # Errors
 /// As [`Transport::listen`].
@@ -264,7 +264,7 @@ pub(super) fn bind(
     Ok((socket, Endpoint::Ip(bound.as_socket().unwrap_or(address))))
 }
 
-/// The address of an endpoint.
+/// Returns the address of an endpoint.
 ///
 /// # Errors
 /// [`Error::Usage`] for any other endpoint.

@@ -135,7 +135,7 @@ pub(super) fn check(id: &str) -> Result<()> {
     }
 }
 
-/// The error for an endpoint that is not an IP address.
+/// Returns the error for an endpoint that is not an IP address.
 pub(super) fn not_ip(transport: &str, endpoint: &Endpoint) -> Error {
     Error::usage(format!("{transport} needs an IP address and port, not `{endpoint}`"))
 }
@@ -164,8 +164,9 @@ impl Listener for UdpListener {
     }
 }
 
-/// A socket whose calls know the peer as the knob says. The far end's stays connected in any case, as
-/// the kernel tells the flows on one port apart by that; its calls carry the address all the same.
+/// Creates a socket whose calls know the peer as the knob says. The far end's stays connected in
+/// any case, as the kernel tells the flows on one port apart by that; its calls carry the address
+/// all the same.
 fn take_over(
     socket: socket2::Socket,
     peer: SocketAddr,
@@ -178,7 +179,8 @@ fn take_over(
     DatagramSocket::with_peer(socket, peer)
 }
 
-/// The headers of IP and of UDP (RFC 768) or ICMP (RFC 792), which are as long, around each message.
+/// Returns the headers of IP and of UDP (RFC 768) or ICMP (RFC 792), which are as long, around each
+/// message.
 pub(super) fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
     Headers {
         ip_bytes: option::ip_header_bytes(socket),
@@ -256,7 +258,7 @@ impl UdpConn {
         mtu.map(|mtu| mtu as u64)
     }
 
-    /// The error of a send, with the sizes where the message was too large.
+    /// Returns the error of a send, with the sizes where the message was too large.
     #[cold]
     fn told(&self, error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {

@@ -160,7 +160,7 @@ pub(super) fn refuse_handed(id: &str, door: &Door) -> Result<()> {
     }
 }
 
-/// The endpoint with a name: a random one where it has none.
+/// Returns the endpoint with a name: a random one where it has none.
 pub(super) fn named(endpoint: &Endpoint) -> Result<Endpoint> {
     match endpoint {
         Endpoint::Unix(name) if name.is_empty() => {
@@ -171,7 +171,7 @@ pub(super) fn named(endpoint: &Endpoint) -> Result<Endpoint> {
     }
 }
 
-/// The socket address of an endpoint in the abstract namespace.
+/// Returns the socket address of an endpoint in the abstract namespace.
 pub(super) fn address(endpoint: &Endpoint) -> Result<SockAddr> {
     let Endpoint::Unix(name) = endpoint else {
         return Err(Error::usage(format!("a unix socket needs a name, not {endpoint}")));
@@ -180,7 +180,7 @@ pub(super) fn address(endpoint: &Endpoint) -> Result<SockAddr> {
         .map_err(|e| Error::setup_advice(format!("name {endpoint}"), e, "at most 107 bytes"))
 }
 
-/// A new socket of this kind.
+/// Creates a new socket of this kind.
 pub(super) fn open(kind: Type) -> Result<Socket> {
     Socket::new(Domain::UNIX, kind, None).map_err(|e| Error::setup("open a unix socket", e))
 }

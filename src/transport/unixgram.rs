@@ -111,7 +111,7 @@ impl Transport for UnixDatagram {
     }
 }
 
-/// A socket whose send buffer takes a message of `largest` bytes.
+/// Creates a socket whose send buffer takes a message of `largest` bytes.
 fn open_for(largest: usize, options: &Buffers) -> Result<Socket> {
     let socket = open(Type::DGRAM)?;
     options.apply(&socket)?;
@@ -220,7 +220,7 @@ impl Listener for DatagramListener {
 }
 
 impl DatagramListener {
-    /// A connection back to `near`; `None` where it is gone already.
+    /// Returns a connection back to `near`; `None` where it is gone already.
     fn welcome(&self, hello: Hello, near: &SockAddr) -> Result<Option<DatagramConn>> {
         let socket = open_for(self.largest_message, &self.options)?;
         bind(&socket, &named(&Endpoint::Unix(String::new()))?)?;

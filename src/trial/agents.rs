@@ -84,7 +84,7 @@ pub struct Agents {
 type OnInterval = Box<dyn FnMut(&Row)>;
 
 impl Agents {
-    /// A runner for trials against `far`.
+    /// Creates a runner for trials against `far`.
     pub fn new(far: Far) -> Agents {
         Agents {
             far,
@@ -206,7 +206,7 @@ impl Agents {
         Ok(record)
     }
 
-    /// The load that a trial has, with its endpoint and CPUs.
+    /// Returns the load that a trial has, with its endpoint and CPUs.
     fn load(&self, plan: &Plans<'_>, task: &dyn Task) -> Result<Option<(LoadOrder, LoadPlan)>> {
         let Some(load) = LoadOrder::of(task, plan.order)? else { return Ok(None) };
         let place = LoadPlan {

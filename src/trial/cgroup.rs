@@ -31,7 +31,7 @@ pub fn free_tasks() -> Option<u64> {
 pub(super) struct Quotas(Vec<Throttled>);
 
 impl Quotas {
-    /// The present reading.
+    /// Returns the present reading.
     pub(super) fn read() -> Quotas {
         Quotas(groups("cpu").iter().map(|group| throttled_of(group).unwrap_or_default()).collect())
     }
@@ -47,7 +47,7 @@ impl Quotas {
     }
 }
 
-/// The group of this process that `controller` holds, and those above it.
+/// Returns the group of this process that `controller` holds, and those above it.
 fn groups(controller: &str) -> Vec<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups_in(&own, controller, Path::new(ROOT))

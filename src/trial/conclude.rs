@@ -98,7 +98,8 @@ fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
     halves.fold(0, |sum, half| sum.saturating_add(half.received.bytes))
 }
 
-/// The packets that messages of `message_bytes` make on the path that the connections found.
+/// Returns the packets that messages of `message_bytes` make on the path that the connections
+/// found.
 fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packets> {
     if info.guarantees.framing != Framing::Messages {
         return None;

@@ -275,7 +275,7 @@ impl Secret {
         Ok(Secret(text.to_owned()))
     }
 
-    /// The one in `DEADHEAT_SECRET`, if it is set.
+    /// Returns the one in `DEADHEAT_SECRET`, if it is set.
     ///
     /// # Errors
     /// As [`Secret::new`].
@@ -284,7 +284,7 @@ impl Secret {
         Secret::new(&text, SECRET_VARIABLE).map(Some)
     }
 
-    /// The secret itself.
+    /// Returns the secret itself.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -296,7 +296,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The proof that one knows `secret`, for a server's `nonce`.
+/// Returns the proof that one knows `secret`, for a server's `nonce`.
 pub fn prove(secret: &str, nonce: &str) -> Proof {
     let mac = keyed(secret, nonce).finalize().into_bytes();
     Proof { mac: hex(&mac) }

@@ -48,7 +48,7 @@ impl Pin {
         })
     }
 
-    /// The one in `DEADHEAT_PIN`, if it is set.
+    /// Returns the one in `DEADHEAT_PIN`, if it is set.
     ///
     /// # Errors
     /// As [`Pin::parse`].
@@ -56,7 +56,7 @@ impl Pin {
         std::env::var(PIN_VARIABLE).ok().map(|typed| Pin::parse(&typed)).transpose()
     }
 
-    /// The client's side of a connection to the server that has this pin.
+    /// Returns the client's side of a connection to the server that has this pin.
     ///
     /// # Errors
     /// Fails if the TLS library cannot be set up.
@@ -96,7 +96,7 @@ pub struct ServerKey {
 }
 
 impl ServerKey {
-    /// A key that lasts as long as this process.
+    /// Creates a key that lasts as long as this process.
     ///
     /// # Errors
     /// Fails if no key can be made.
@@ -161,7 +161,7 @@ impl ServerKey {
         self.pin
     }
 
-    /// The server's side of a connection.
+    /// Returns the server's side of a connection.
     ///
     /// # Errors
     /// Fails if the TLS library cannot be set up.

@@ -40,12 +40,12 @@ struct Tls {
 }
 
 impl ControlStream {
-    /// A connection that is not encrypted.
+    /// Creates a connection that is not encrypted.
     pub fn plain(tcp: TcpStream) -> ControlStream {
         ControlStream { tcp, tls: None }
     }
 
-    /// The client's end of a connection that is encrypted if there is a pin.
+    /// Creates the client's end of a connection that is encrypted if there is a pin.
     ///
     /// # Errors
     /// Fails if TLS cannot be set up.
@@ -75,7 +75,7 @@ impl ControlStream {
         self.tls.is_some()
     }
 
-    /// The TCP connection under it.
+    /// Returns the TCP connection under it.
     pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }

@@ -170,7 +170,7 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// The longest that `span` of this end's clock may be on another.
+    /// Returns the longest that `span` of this end's clock may be on another.
     fn most(&self, span: Nanos) -> Nanos {
         Nanos((span.0 as f64 * CLOCKS) as u64) + SOON
     }
@@ -280,7 +280,7 @@ fn length(span: ReceiveSpan) -> Option<u64> {
     span.last_ns.checked_sub(span.first_ns)
 }
 
-/// The longest of all times that a distribution names.
+/// Returns the longest of all times that a distribution names.
 fn greatest(times: &Distribution) -> Option<u64> {
     let quantiles = [times.p50, times.p90, times.p99, times.p999];
     let quantiles = quantiles.into_iter().flatten().map(Quantile::at_least_ns);
@@ -316,7 +316,7 @@ fn check_size(what: &str, of: &(impl Serialize + ?Sized)) -> Checked {
     }
 }
 
-/// The greatest absolute value of all numbers in `value`.
+/// Returns the greatest absolute value of all numbers in `value`.
 fn largest(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64().map(f64::abs),

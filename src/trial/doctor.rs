@@ -134,7 +134,8 @@ impl Timers {
     }
 }
 
-/// The floor of each placement that this host can do. One CPU must work; the others may not exist.
+/// Returns the floor of each placement that this host can do. One CPU must work; the others may not
+/// exist.
 fn measure_floors(topology: &Topology) -> Result<Vec<Floor>> {
     let mut echoes = vec![probe::floor(Placement::SameCore, topology)?];
     let others = [Placement::CrossCore, Placement::Busy];
@@ -154,7 +155,7 @@ fn with_wake_ups(echoes: &[Echo]) -> Vec<Floor> {
     echoes.iter().map(floor).collect()
 }
 
-/// A share for people, with two digits where it is small: `0.42 %`, `4.2 %`, `42 %`.
+/// Returns a share for people, with two digits where it is small: `0.42 %`, `4.2 %`, `42 %`.
 pub fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     let digits = match percent {
@@ -165,7 +166,7 @@ pub fn percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
-/// An examination with nothing wrong, for tests to spoil.
+/// Creates an examination with nothing wrong, for tests to spoil.
 #[cfg(test)]
 pub(crate) fn healthy() -> Doctor {
     let lateness = |p50_ns, p99_ns| Lateness { n: 1000, p50_ns, p99_ns: Some(p99_ns) };

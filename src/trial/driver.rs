@@ -110,7 +110,7 @@ impl Turns {
 }
 
 impl<C: Conn + ?Sized> Flow<C> {
-    /// A flow on one connection, with no limits and no probe.
+    /// Creates a flow on one connection, with no limits and no probe.
     pub fn new(
         conn: Box<C>,
         half: Box<dyn Half>,

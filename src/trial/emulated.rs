@@ -47,7 +47,7 @@ impl EmulatedPath {
         Ok(path)
     }
 
-    /// The far host's address on the first link.
+    /// Returns the far host's address on the first link.
     ///
     /// # Errors
     /// Fails if the path carries no packets of the family asked for.
@@ -65,7 +65,7 @@ impl EmulatedPath {
         })
     }
 
-    /// A line to an agent on the host of this side.
+    /// Creates a line to an agent on the host of this side.
     ///
     /// # Errors
     /// Fails if it cannot be started there.
@@ -82,7 +82,7 @@ impl EmulatedPath {
         self.emulator.begin(seed)
     }
 
-    /// The path's account since it began.
+    /// Returns the path's account since it began.
     ///
     /// # Errors
     /// Fails if it is gone.
@@ -113,7 +113,7 @@ impl EmulatedPath {
         drain(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0))
     }
 
-    /// The path in words and numbers.
+    /// Returns the path in words and numbers.
     pub(super) fn facts(&self) -> PathFacts {
         let built = self.emulator.built();
         let links = 0..self.network.links.len();

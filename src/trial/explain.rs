@@ -146,7 +146,7 @@ pub struct CpuUse {
 }
 
 impl CpuUse {
-    /// The time since boot of one CPU, or of all.
+    /// Returns the time since boot of one CPU, or of all.
     pub fn read(cpu: Option<usize>) -> CpuUse {
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         CpuUse::parse(&text, cpu)
@@ -209,7 +209,7 @@ impl Before {
         Before { cpu, used: CpuUse::read(cpu), ahead: Realtime::ahead_of_monotonic() }
     }
 
-    /// The notes of a trial that ends now.
+    /// Returns the notes of a trial that ends now.
     pub(super) fn conclude(&self, flows: Vec<FlowNotes>) -> EndNotes {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         EndNotes {

@@ -40,7 +40,7 @@ impl<F: FnMut(&Order) -> End> Runner for Fake<F> {
     }
 }
 
-/// A valid record that has nothing but `metrics`.
+/// Creates a valid record that has nothing but `metrics`.
 pub fn record(metrics: Metrics) -> Record {
     let blank = Record::without_figures(String::new());
     Record {

@@ -117,7 +117,7 @@ impl Files {
         self.digest(path, 0, bytes).map(drop)
     }
 
-    /// The hash of a part of the source.
+    /// Returns the hash of a part of the source.
     fn digest(&mut self, path: &Path, start: u64, bytes: u64) -> Result<String> {
         let known = self.known.get_mut(path);
         if let Some(digest) = known.as_ref().and_then(|k| k.digests.get(&(start, bytes))) {
@@ -292,7 +292,7 @@ impl Files {
 }
 
 impl Ready {
-    /// The workload as one end is told it; `order` where it names no files.
+    /// Returns the workload as one end is told it; `order` where it names no files.
     pub(super) fn told(&self, task: &dyn Task, side: Side, order: &str) -> String {
         if self.source.is_none() && self.sink.is_none() {
             return order.to_owned();
@@ -309,7 +309,7 @@ pub fn taken(file: &Path) -> String {
     )
 }
 
-/// The length in bytes of a file to be sent.
+/// Returns the length in bytes of a file to be sent.
 ///
 /// # Errors
 /// [`Error::Usage`] where it is missing, no file, unreadable or empty.
@@ -370,7 +370,7 @@ fn sha256(path: &Path, start: u64, bytes: u64) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// The first of `bytes` in which two files differ; where one ends before, its end.
+/// Returns the first of `bytes` in which two files differ; where one ends before, its end.
 fn first_difference(a: &Path, b: &Path, bytes: u64) -> Result<Option<u64>> {
     let cannot = |error| failed(b, "it cannot be read", &error);
     let other = File::open(b).map_err(cannot)?;
@@ -396,7 +396,8 @@ fn first_difference(a: &Path, b: &Path, bytes: u64) -> Result<Option<u64>> {
     }
 }
 
-/// The first byte that is not the made-up content of its piece; where the file ends before, its end.
+/// Returns the first byte that is not the made-up content of its piece; where the file ends before,
+/// its end.
 fn first_not_made_up(path: &Path, pieces: &[Piece]) -> Result<Option<u64>> {
     let pattern = pattern();
     for piece in pieces {

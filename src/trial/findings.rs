@@ -37,7 +37,7 @@ const ENOUGH_BUFFER: u64 = 4 << 20;
 /// A clock read above this is a system call or a trip to the hypervisor instead of the vDSO.
 const SLOW_CLOCK_NS: f64 = 150.0;
 
-/// The findings of an examination, the ones that spoil most first.
+/// Returns the findings of an examination, the ones that spoil most first.
 pub fn of(doctor: &Doctor) -> Vec<Finding> {
     let checks: &[fn(&Doctor) -> Option<Finding>] = &[
         steal,

@@ -98,7 +98,7 @@ pub const SYSCTLS: &[&str] = &[
 ];
 
 impl HostFacts {
-    /// The facts of this host. What the kernel does not show is absent; nothing here fails.
+    /// Returns the facts of this host. What the kernel does not show is absent; nothing here fails.
     pub fn gather() -> HostFacts {
         let cpus = allowed_cpus();
         let name = uname();
@@ -136,7 +136,7 @@ fn text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A file's first line without space around it; absent where that is empty.
+/// Returns a file's first line without space around it; absent where that is empty.
 fn line(path: &str) -> Option<String> {
     let text = text(path)?;
     let line = text.lines().next()?.trim();
@@ -166,8 +166,8 @@ fn uname() -> Uname {
     }
 }
 
-/// The CPU's name in `/proc/cpuinfo`, under whichever key the architecture has; on ARM, which
-/// names none, the codes of implementer and part.
+/// Returns the CPU's name in `/proc/cpuinfo`, under whichever key the architecture has; on ARM,
+/// which names none, the codes of implementer and part.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |key: &str| {
         cpuinfo.lines().find_map(|line| {
@@ -185,7 +185,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// The frequency governors in use on `cpus`, each once; absent where the host has none.
+/// Returns the frequency governors in use on `cpus`, each once; absent where the host has none.
 fn governor(cpus: &[usize]) -> Option<String> {
     let mut names: Vec<String> = cpus
         .iter()
@@ -344,7 +344,7 @@ fn one_space(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes of memory that this host has, where it tells.
+/// Returns the number of bytes of memory that this host has, where it tells.
 pub(super) fn memory() -> Option<u64> {
     text("/proc/meminfo").and_then(|text| memory_bytes(&text))
 }

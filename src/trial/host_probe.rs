@@ -36,8 +36,8 @@ pub struct HostProbe {
 }
 
 impl HostProbe {
-    /// A probe where `placement` puts the ends of trials, or next to the near end where the far one is
-    /// on another host. `stop` ends a wait for the host to settle.
+    /// Creates a probe where `placement` puts the ends of trials, or next to the near end where the
+    /// far one is on another host. `stop` ends a wait for the host to settle.
     pub fn new(
         placement: Placement,
         ends: Ends,
@@ -90,8 +90,8 @@ impl Watched for HostProbe {
         self.measure().map(|point| point.p50_ns)
     }
 
-    /// The larger of two shares: of all CPUs, and of those that the ends have, because one program on one
-    /// of many CPUs disturbs if it is theirs.
+    /// Returns the larger of two shares: of all CPUs, and of those that the ends have, because one
+    /// program on one of many CPUs disturbs if it is theirs.
     fn sit_still(&mut self) -> Shares {
         let read = |cpus: &[usize]| CpuTimes::read_of(cpus);
         let before = [read(&self.cpus), read(&self.own)];

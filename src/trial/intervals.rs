@@ -29,8 +29,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler for one of `flows`. An interval out of bounds is moved to the nearest one within, since
-    /// it may come from a stranger.
+    /// Creates a sampler for one of `flows`. An interval out of bounds is moved to the nearest one
+    /// within, since it may come from a stranger.
     pub fn new(interval: Nanos, flows: usize) -> Sampler {
         let most = (MOST_TOGETHER / flows.max(1)).clamp(4, MOST_POINTS) / 2 * 2;
         // Written once, so that the pages are there.

@@ -34,7 +34,7 @@ enum Line {
 }
 
 impl Link {
-    /// A line to an agent in a child process.
+    /// Creates a line to an agent in a child process.
     ///
     /// # Errors
     /// Fails if it cannot be started.
@@ -42,8 +42,8 @@ impl Link {
         Link::to(who, process::agent(None)?)
     }
 
-    /// A line to an agent in a child process on one of the hosts of an emulated path. Control itself
-    /// does not travel on that path.
+    /// Creates a line to an agent in a child process on one of the hosts of an emulated path.
+    /// Control itself does not travel on that path.
     ///
     /// # Errors
     /// Fails if it cannot be started there.
@@ -55,7 +55,7 @@ impl Link {
         Ok(Link { who: who.to_owned(), line: Line::Process(process) })
     }
 
-    /// A line through a server, on its control connection, until `stop` is set.
+    /// Creates a line through a server, on its control connection, until `stop` is set.
     pub fn to_server(who: &str, control: &Arc<ControlStream>, stop: Arc<AtomicBool>) -> Link {
         let stream = Arc::clone(control);
         Link { who: who.to_owned(), line: Line::Server { stream, stop } }
@@ -73,7 +73,7 @@ impl Link {
         done.map_err(|e| self.gone(e))
     }
 
-    /// The agent's next word, or a server's in its place.
+    /// Returns the agent's next word, or a server's in its place.
     ///
     /// # Errors
     /// Fails if it is gone; [`Error::Nonsense`] where what it says makes no sense.

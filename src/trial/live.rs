@@ -89,7 +89,7 @@ impl Live {
         overdue.or_else(|| if fresh == self.expected { self.rest() } else { None })
     }
 
-    /// A row of what was told and not yet shown.
+    /// Returns a row of what was told and not yet shown.
     pub fn rest(&mut self) -> Option<Row> {
         if self.told.iter().all(|told| told.news == News::No) {
             return None;
@@ -106,7 +106,7 @@ impl Live {
         Some(row)
     }
 
-    /// The congestion windows of one end's flows that send.
+    /// Returns the congestion windows of one end's flows that send.
     fn window(&self, side: Side) -> Option<u64> {
         let senders = self.told.iter().filter(|told| told.side == side && told.now.sent_bytes > 0);
         senders

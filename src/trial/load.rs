@@ -37,7 +37,8 @@ pub(super) struct LoadOrder {
 }
 
 impl LoadOrder {
-    /// The load that `task` asks for, in the trial of `order`; `None` where it asks for none.
+    /// Returns the load that `task` asks for, in the trial of `order`; `None` where it asks for
+    /// none.
     ///
     /// # Errors
     /// As of [`parts`].

@@ -23,7 +23,7 @@ pub(super) fn begin(plan: &AgentPlan) -> Result<()> {
     Ok(())
 }
 
-/// The file that this end is to read or write, if any, and whether it may.
+/// Returns the file that this end is to read or write, if any, and whether it may.
 ///
 /// An end that runs on behalf of somebody elsewhere (its plan has a server's limits) opens no file,
 /// whatever it is told: who may reach a server's port must not reach its disk.

@@ -18,7 +18,7 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// The present one.
+    /// Returns the present one.
     pub(super) fn read() -> Meters {
         Meters {
             counters: counters::read(),

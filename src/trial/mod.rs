@@ -146,13 +146,13 @@ pub trait Runner {
         Ok(None)
     }
 
-    /// The facts of both hosts: near, and far where it is another.
+    /// Returns the facts of both hosts: near, and far where it is another.
     ///
     /// # Errors
     /// Fails if the far host cannot be asked.
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)>;
 
-    /// The path in words and numbers.
+    /// Returns the path in words and numbers.
     fn path(&self) -> PathFacts;
 
     /// Waits until this host is calm, at most 10 s, and tells what it waits for; absent where there is no
@@ -298,7 +298,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A trial that has no figures, and why.
+    /// Creates a trial that has no figures, and why.
     pub fn without_figures(why: String) -> Record {
         Record {
             valid: false,

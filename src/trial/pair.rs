@@ -59,7 +59,7 @@ pub(super) fn await_ready(
     }
 }
 
-/// The error in a word that should have been another.
+/// Returns the error in a word that should have been another.
 fn refusal(link: &Link, word: Word) -> Error {
     match word {
         Word::Agent(FromAgent::Fault(fault)) => match End::from(fault) {
@@ -117,7 +117,7 @@ impl BothReports {
 }
 
 impl Pair {
-    /// Both ends, told to open and not yet connected. `stop` calls the trial off.
+    /// Creates both ends, told to open and not yet connected. `stop` calls the trial off.
     pub(super) fn new(near: Link, far: Option<Link>, stop: Arc<AtomicBool>) -> Pair {
         Pair {
             near,
@@ -217,7 +217,7 @@ impl Pair {
         }
     }
 
-    /// The next word of either end.
+    /// Returns the next word of either end.
     fn hear(&mut self, deadline: Nanos) -> Result<(From, FromAgent)> {
         loop {
             if self.stop.load(Ordering::Acquire) {
@@ -237,9 +237,9 @@ impl Pair {
         }
     }
 
-    /// The error in a word that should have been another. Where one end failed the other often
-    /// does, too, and knows more or less about it: what was blocked comes first, then a file, which is
-    /// never the consequence, then the near end, which dialled.
+    /// Returns the error in a word that should have been another. Where one end failed the other
+    /// often does, too, and knows more or less about it: what was blocked comes first, then a file,
+    /// which is never the consequence, then the near end, which dialled.
     fn refused(&mut self, from: From, word: FromAgent) -> Error {
         let soon = Monotonic.now() + Nanos::from_millis(200);
         let other = match from {
@@ -271,7 +271,7 @@ impl Pair {
         }
     }
 
-    /// The next word of one end before `deadline`, if there is one.
+    /// Returns the next word of one end before `deadline`, if there is one.
     fn hear_one(&mut self, from: From, deadline: Nanos) -> Result<Option<FromAgent>> {
         let link = match (from, &mut self.far) {
             (From::Far, Some(far)) => far,

@@ -60,7 +60,7 @@ pub trait Bed {
     /// Fails if it cannot be told.
     fn end(&mut self) -> Result<PathFigures>;
 
-    /// Fresh sockets of one of its hosts, with an IPv4 address.
+    /// Creates fresh sockets of one of its hosts, with an IPv4 address.
     ///
     /// # Errors
     /// Fails if that host cannot be entered.

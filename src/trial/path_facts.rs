@@ -99,7 +99,7 @@ pub struct How {
 }
 
 impl BuiltPath {
-    /// The facts of `network`, built like this.
+    /// Returns the facts of `network`, built like this.
     pub fn of(network: &Network, how: How) -> BuiltPath {
         let mut addresses = how.addresses.into_iter();
         let mut nics = how.nics.into_iter();

@@ -70,7 +70,7 @@ pub(super) fn transit(network: &Network) -> Nanos {
     longest.max().unwrap_or_default().min(LONGEST_TRANSIT)
 }
 
-/// The longest delay, a trace's own included.
+/// Returns the longest delay, a trace's own included.
 fn delay(way: &Impairments) -> Nanos {
     let Rate::Trace(trace) = &way.rate else { return way.delay };
     let steps = match &trace.content {
@@ -91,7 +91,8 @@ fn one_packet(way: &Impairments, mtu: u16) -> Nanos {
     }
 }
 
-/// The longest time in which a trace lets nothing through, its end and its next start taken together.
+/// Returns the longest time in which a trace lets nothing through, its end and its next start taken
+/// together.
 fn longest_pause(trace: &Trace) -> Nanos {
     let between = |times: &[Nanos]| {
         let (Some(first), Some(last)) = (times.first(), times.last()) else {

@@ -207,8 +207,8 @@ impl Placement {
     }
 }
 
-/// The CPUs that ends may be given, the best first. Through an emulator those that its threads leave
-/// free, as long as these are two cores; otherwise all, the free ones first.
+/// Returns the CPUs that ends may be given, the best first. Through an emulator those that its
+/// threads leave free, as long as these are two cores; otherwise all, the free ones first.
 fn candidates(ends: Ends, topology: &Topology) -> Vec<Cpu> {
     let mut quiet = topology.by_quiet();
     if ends == Ends::ThroughEmulator {
@@ -221,14 +221,14 @@ fn candidates(ends: Ends, topology: &Topology) -> Vec<Cpu> {
     quiet
 }
 
-/// The number of cores on which an emulated path has no thread of its own.
+/// Returns the number of cores on which an emulated path has no thread of its own.
 fn free_cores(topology: &Topology) -> usize {
     let path = crate::path::emulated::forward::cpus(&topology.ids());
     let free = topology.cpus.iter().filter(|cpu| !path.contains(&cpu.id)).copied();
     Topology { cpus: free.collect() }.cores()
 }
 
-/// The placement of a race whose user asked for none, and why.
+/// Returns the placement of a race whose user asked for none, and why.
 ///
 /// A rule of the CPUs there are and of the kind of work. It looks at no contender and measures
 /// nothing: which transport is ahead depends on the placement, so a placement that a minute's noise

@@ -69,8 +69,8 @@ impl Echo {
     }
 }
 
-/// An echo without pauses, each sent when the last one is back: the floor that no protocol gets
-/// below.
+/// Measures an echo without pauses, each sent when the last one is back: the floor that no protocol
+/// gets below.
 ///
 /// # Errors
 /// Fails if the host cannot do the placement, or loopback does not work.
@@ -351,8 +351,8 @@ fn thread_died() -> Error {
     Error::setup("UDP echo over 127.0.0.1", io::Error::other("a thread died"))
 }
 
-/// The quantile `q` of `sorted` by nearest rank: the least value with at least that share at or
-/// below it.
+/// Returns the quantile `q` of `sorted` by nearest rank: the least value with at least that share
+/// at or below it.
 pub(super) fn nearest_rank(sorted: &[u64], q: f64) -> Option<u64> {
     let rank = (q * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()

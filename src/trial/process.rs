@@ -77,7 +77,7 @@ fn command(door: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// The program that agents are: this one.
+/// Returns the program that agents are: this one.
 ///
 /// # Errors
 /// [`Error::Setup`] where the kernel does not show it, for want of `/proc`.

@@ -101,9 +101,9 @@ pub(super) struct Shares {
 
 /// A host that is watched while it settles.
 pub(super) trait Watched {
-    /// The time.
+    /// Returns the time.
     fn now(&self) -> Nanos;
-    /// The median of a short run of echoes, in nanoseconds; absent where none came back.
+    /// Returns the median of a short run of echoes, in nanoseconds; absent where none came back.
     fn echo(&mut self) -> Option<u64>;
     /// Sits still for a moment, and says who used the CPUs meanwhile.
     fn sit_still(&mut self) -> Shares;
@@ -267,9 +267,9 @@ impl HostQuiet {
     }
 }
 
-/// The standard deviation of a point around its level, from the steps between neighbours, in which
-/// levels and drift cancel. A step of the median size is 0.6745 standard deviations of a step, and a
-/// step has the variance of two points.
+/// Returns the standard deviation of a point around its level, from the steps between neighbours,
+/// in which levels and drift cancel. A step of the median size is 0.6745 standard deviations of a
+/// step, and a step has the variance of two points.
 fn scatter(medians: &[f64]) -> Option<f64> {
     if medians.len() < FEWEST || medians.iter().any(|median| *median <= 0.0) {
         return None;

@@ -92,7 +92,7 @@ impl Samples {
         })
     }
 
-    /// The first samples in order of size; with those that are lost behind the others.
+    /// Returns the first samples in order of size; with those that are lost behind the others.
     fn sorted(&self, of: impl Fn(&RoundTrip) -> u64) -> Vec<u64> {
         let mut sorted: Vec<u64> = self.first.iter().map(of).collect();
         sorted.sort_unstable();
@@ -236,7 +236,7 @@ impl Recorder for Samples {
     }
 }
 
-/// The value at the nearest rank; `None` where it is lost, or nothing is there. Never 0.
+/// Returns the value at the nearest rank; `None` where it is lost, or nothing is there. Never 0.
 fn known_at(sorted: &[u64], per_mille: u64) -> Option<u64> {
     let rank = nearest_rank(sorted.len() as u64, per_mille) as usize;
     sorted.get(rank - 1).copied().filter(|ns| *ns != LOST).map(|ns| ns.max(1))

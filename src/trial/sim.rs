@@ -63,7 +63,7 @@ pub struct Simulation {
 type OnInterval = Box<dyn FnMut(&Row)>;
 
 impl Simulation {
-    /// A runner for trials over `network`, which was `typed` so.
+    /// Creates a runner for trials over `network`, which was `typed` so.
     ///
     /// # Errors
     /// [`Error::Usage`] where the network has more than one link.
@@ -97,7 +97,7 @@ impl Simulation {
         self
     }
 
-    /// The clock of the race: virtual time, which passes in trials only.
+    /// Returns the clock of the race: virtual time, which passes in trials only.
     pub fn clock(&self) -> Manual {
         self.clock.clone()
     }
@@ -171,7 +171,7 @@ impl Simulation {
         Ok(record)
     }
 
-    /// The ends of the load beside the work of `cast`.
+    /// Returns the ends of the load beside the work of `cast`.
     fn load(&self, load: &LoadOrder, cast: &Cast<'_>) -> Result<[Vec<end::End>; 2]> {
         let (contender, task) = (&load.contender, &*load.task);
         self.fits(contender, task)?;
@@ -302,7 +302,7 @@ impl Cast<'_> {
         Token::from_bytes(bytes)
     }
 
-    /// Both ends of each flow, by host.
+    /// Creates both ends of each flow, by host.
     fn hosts(&self) -> Result<[Vec<end::End>; 2]> {
         Ok([self.host(Side::Near)?, self.host(Side::Far)?])
     }

@@ -50,7 +50,7 @@ impl Topology {
         Topology { cpus: cpus.collect() }
     }
 
-    /// The CPU numbers.
+    /// Returns the CPU numbers.
     pub fn ids(&self) -> Vec<usize> {
         self.cpus.iter().map(|cpu| cpu.id).collect()
     }
@@ -72,7 +72,8 @@ impl Topology {
     }
 }
 
-/// The hardware threads of `cpu`'s core, itself included; empty where the kernel does not say.
+/// Returns the hardware threads of `cpu`'s core, itself included; empty where the kernel does not
+/// say.
 pub(super) fn siblings(cpu: usize) -> Vec<usize> {
     ["core_cpus_list", "thread_siblings_list"]
         .iter()

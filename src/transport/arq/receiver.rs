@@ -66,7 +66,7 @@ impl Receiver {
         self.early.insert(at, (from, to));
     }
 
-    /// The first number that is missing; the end of the stream has one.
+    /// Returns the first number that is missing; the end of the stream has one.
     pub(super) fn acknowledged(&self) -> u64 {
         self.next + u64::from(self.end == Some(self.next))
     }

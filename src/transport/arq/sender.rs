@@ -92,7 +92,7 @@ impl Sender {
         }
     }
 
-    /// Bytes that there is room for.
+    /// Returns the number of bytes that there is room for.
     pub(super) fn room(&self) -> u64 {
         self.ring.capacity() - (self.end - self.unacknowledged.min(self.end))
     }
@@ -108,12 +108,12 @@ impl Sender {
         self.then = Then::End;
     }
 
-    /// The first number that is never sent: the end of the stream takes one.
+    /// Returns the first number that is never sent: the end of the stream takes one.
     fn limit(&self) -> u64 {
         self.end + u64::from(self.then == Then::End)
     }
 
-    /// The next number to be sent.
+    /// Returns the next number to be sent.
     pub(super) fn next(&self) -> u64 {
         self.next
     }

@@ -91,7 +91,7 @@ impl Wire {
         })
     }
 
-    /// Bytes that wait to leave.
+    /// Returns the number of bytes that wait to leave.
     pub(super) fn waiting(&self) -> usize {
         self.outgoing.waiting()
     }
@@ -155,7 +155,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([pair[0], pair[1]]))
 }
 
-/// The commands of a datagram, as far as they are whole.
+/// Returns the commands of a datagram, as far as they are whole.
 fn commands(datagram: &[u8]) -> impl Iterator<Item = Command<'_>> {
     const HAS_SENT_TIME: u16 = 0x8000;
     let flags = word(datagram, 0).unwrap_or_default();
@@ -238,7 +238,7 @@ impl Ledger {
         self.owed += bytes;
     }
 
-    /// Bytes of data that were written to be acknowledged, and are not.
+    /// Returns the number of bytes of data that were written to be acknowledged, and are not.
     pub(super) fn owed(&self) -> usize {
         self.owed
     }

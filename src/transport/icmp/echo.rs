@@ -104,7 +104,7 @@ impl Echo {
         }
     }
 
-    /// The payload, if `bytes` are a reply to this socket's requests.
+    /// Returns the payload, if `bytes` are a reply to this socket's requests.
     pub(super) fn payload<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let start = match (self.family, self.access) {
             (Family::V4, Access::Raw) => usize::from(bytes.first()? & 0x0f) * 4,
@@ -165,7 +165,7 @@ const ICMP_FILTER: libc::c_int = 1;
 /// linux/icmpv6.h, RFC 3542 section 3.2.
 const ICMP6_FILTER: libc::c_int = 1;
 
-/// The Internet checksum of a message.
+/// Returns the Internet checksum of a message.
 fn checksum(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
 }

@@ -98,7 +98,7 @@ impl fmt::Debug for MemConn {
     }
 }
 
-/// Both ends of a connection.
+/// Creates both ends of a connection.
 pub(super) fn connect(time: Time, full: Full, up: Fates, down: Fates) -> (MemConn, MemConn) {
     let wires = [Arc::<Wire>::default(), Arc::<Wire>::default()];
     let end = |fates, outgoing: usize| MemConn {

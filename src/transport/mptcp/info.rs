@@ -34,7 +34,7 @@ impl Subflows {
         self.0.len()
     }
 
-    /// The smallest path MTU of all.
+    /// Returns the smallest path MTU of all.
     pub(super) fn pmtu_bytes(&self) -> u64 {
         self.0.iter().map(|info| info.pmtu_bytes).min().unwrap_or(0)
     }

@@ -75,7 +75,7 @@ fn transport(
     Ok(transport)
 }
 
-/// The suite of the first packets, which is always this one (RFC 9001, 5.2).
+/// Returns the suite of the first packets, which is always this one (RFC 9001, 5.2).
 fn initial_suite() -> Result<rustls::quic::Suite, Failure> {
     let suite = cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
     suite.ok_or_else(|| "TLS 1.3 without the cipher suite that QUIC begins with".into())

@@ -69,7 +69,7 @@ impl TlsChannel {
         Ok(channel)
     }
 
-    /// The socket, for options.
+    /// Returns the socket, for options.
     pub(super) fn wire(&self) -> &Counted {
         &self.wire
     }

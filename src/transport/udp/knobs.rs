@@ -160,7 +160,7 @@ impl Knobs {
         Ok(())
     }
 
-    /// Datagrams per sendmmsg(2).
+    /// Returns the number of datagrams per sendmmsg(2).
     pub(super) fn send_batch(&self) -> usize {
         self.batch.unwrap_or(MESSAGES)
     }
@@ -193,7 +193,7 @@ pub(super) fn check(key: &str, word: &str) -> Result<()> {
     probe(socket.as_fd()).map_err(|error| unsupported(key, word, &error.to_string()))
 }
 
-/// The error for an engine that was asked for by name and cannot be.
+/// Returns the error for an engine that was asked for by name and cannot be.
 pub(super) fn unsupported(key: &str, word: &str, why: &str) -> Error {
     let instead = match key {
         "io" => "io=send and io=sendmmsg work everywhere",
@@ -210,7 +210,7 @@ pub(super) struct InUse<T> {
 }
 
 impl InUse<SendEngine> {
-    /// The engine asked for, or, where nobody typed it and this host lacks it, one without
+    /// Returns the engine asked for, or, where nobody typed it and this host lacks it, one without
     /// segmentation.
     pub(super) fn sending((asked, wish): (SendEngine, Wish)) -> Result<InUse<SendEngine>> {
         let mut used = InUse { engine: asked, instead_of: None };
@@ -234,8 +234,8 @@ impl InUse<SendEngine> {
 }
 
 impl InUse<ReceiveEngine> {
-    /// The engine asked for, or, where nobody typed it and this host lacks it, the same without
-    /// coalescing.
+    /// Returns the engine asked for, or, where nobody typed it and this host lacks it, the same
+    /// without coalescing.
     pub(super) fn receiving((asked, wish): (ReceiveEngine, Wish)) -> Result<InUse<ReceiveEngine>> {
         match (check("rx", asked.word()), wish) {
             (Err(error), Wish::Default) => Ok(InUse {

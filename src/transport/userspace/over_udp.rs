@@ -260,7 +260,7 @@ impl OverUdp {
         }
     }
 
-    /// The error of a connection that the protocol has closed.
+    /// Returns the error of a connection that the protocol has closed.
     fn check_open(&self) -> io::Result<()> {
         match self.session.protocol.state() {
             State::Closed(why) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)),

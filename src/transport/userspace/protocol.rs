@@ -51,7 +51,7 @@ pub struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Bytes of the headers in front of each datagram's payload.
+    /// Returns the number of bytes of the headers in front of each datagram's payload.
     pub fn headers(&self) -> u32 {
         self.ip_header + UDP_HEADER
     }
@@ -91,7 +91,7 @@ pub trait Protocol: Send {
     /// Acts on its deadline having come.
     fn on_deadline(&mut self, now: Nanos);
 
-    /// The most bytes that [`Protocol::write`] takes on a lane now.
+    /// Returns the most bytes that [`Protocol::write`] takes on a lane now.
     fn room(&self, lane: Lane) -> usize;
 
     /// Takes bytes to send, no more than there is room for: the next ones of a byte stream, or one
@@ -114,7 +114,7 @@ pub trait Protocol: Send {
     /// Returns true if the peer has everything that was written and is to arrive.
     fn is_drained(&self) -> bool;
 
-    /// Counters so far.
+    /// Returns the counters so far.
     fn counts(&self) -> Counts;
 
     /// Returns its congestion control and round-trip time now, if it has them.
@@ -122,7 +122,7 @@ pub trait Protocol: Send {
         None
     }
 
-    /// The options as they are in effect, by the names of knobs where there is one.
+    /// Returns the options as they are in effect, by the names of knobs where there is one.
     fn effective(&self) -> Effective;
 }
 

@@ -66,7 +66,7 @@ impl Session {
         Ok(Progress::Moved)
     }
 
-    /// The lane that `message` is to take.
+    /// Returns the lane that `message` is to take.
     #[inline]
     fn track(&self, lane: Lane, message: &[u8]) -> io::Result<&Track> {
         let Some(track) = self.lanes.get(usize::from(lane.0)) else {
@@ -209,7 +209,7 @@ impl Session {
         }
     }
 
-    /// The protocol's part of a connection's counters.
+    /// Returns the protocol's part of a connection's counters.
     pub(super) fn stats(&self) -> ConnStats {
         let Counts { packets, resent, header_bytes } = self.protocol.counts();
         ConnStats {
@@ -234,8 +234,8 @@ struct Track {
 }
 
 impl Track {
-    /// A lane of `service`. A byte stream is one whose bytes all arrive, in order; whatever may be lost or
-    /// overtaken is whole messages.
+    /// Creates a lane of `service`. A byte stream is one whose bytes all arrive, in order; whatever
+    /// may be lost or overtaken is whole messages.
     fn new(info: &Info, opening: &Opening<'_>, service: Service) -> Track {
         let is_stream =
             info.guarantees.framing == Framing::ByteStream && service.is_like(Service::ORDERED);
@@ -247,7 +247,7 @@ impl Track {
         }
     }
 
-    /// Bytes in front of each message.
+    /// Returns the number of bytes in front of each message.
     #[inline]
     fn prefix(&self) -> usize {
         if self.decoder.is_some() { PREFIX } else { 0 }

@@ -188,7 +188,7 @@ impl<F: Flavour> WsConn<F> {
         Ok(Progress::Closed)
     }
 
-    /// Bytes in front of the last message.
+    /// Returns the number of bytes in front of the last message.
     fn header(&self) -> u64 {
         let length = match self.last {
             0..126 => 2,

@@ -53,7 +53,7 @@ pub fn bytes_in(rate: BitRate, span: Nanos) -> u64 {
 }
 
 impl Meter {
-    /// A meter for a trial that begins at `now`.
+    /// Creates a meter for a trial that begins at `now`.
     pub fn new(limits: Limits, now: Nanos) -> Meter {
         let way = Way { bytes: 0, due: now };
         Meter { limits, began: now, ways: Mutex::new([way; 2]) }
@@ -92,7 +92,7 @@ impl Meter {
 }
 
 impl Metering {
-    /// A flow that begins at `now`.
+    /// Creates a flow that begins at `now`.
     pub(super) fn new(meter: Arc<Meter>, now: Nanos) -> Metering {
         Metering { meter, last: now, seen: [0; 2] }
     }

@@ -309,8 +309,8 @@ impl Joined {
 /// Largest distance of the mean of the central round trips from the median one.
 const CLOSE_NS: f64 = 500.0;
 
-/// The round trips around the median one: a twentieth of all to either side and at least ten, or
-/// fewer where their mean would be off.
+/// Returns the round trips around the median one: a twentieth of all to either side and at least
+/// ten, or fewer where their mean would be off.
 fn central<'a, 'b>(by_total: &'b [&'a Split], median: f64) -> Option<&'b [&'a Split]> {
     let widest = (by_total.len() / 20).max(10);
     let around = |reach: usize| {
@@ -325,8 +325,8 @@ fn central<'a, 'b>(by_total: &'b [&'a Split], median: f64) -> Option<&'b [&'a Sp
     (0..=widest).rev().filter_map(around).find(|splits| is_close(splits))
 }
 
-/// The first and the last index around the middle of `n`, as many below it as above it: `reach`, or
-/// what there is.
+/// Returns the first and the last index around the middle of `n`, as many below it as above it:
+/// `reach`, or what there is.
 fn middle(n: usize, reach: usize) -> (usize, usize) {
     let (low, high) = (n.saturating_sub(1) / 2, n / 2);
     let reach = reach.min(low);

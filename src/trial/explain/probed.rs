@@ -45,7 +45,7 @@ impl Probe {
         (Box::new(probed), probe)
     }
 
-    /// The notes of a flow that has ended; called on its thread, whose CPU time is read.
+    /// Returns the notes of a flow that has ended; called on its thread, whose CPU time is read.
     pub fn conclude(&self, conn: &mut dyn Conn) -> FlowNotes {
         let mut noted = self.noted();
         if let Some(stamps) = conn.stamps() {
@@ -70,7 +70,7 @@ impl Probe {
     }
 }
 
-/// CPU time of the calling thread since it began.
+/// Returns the CPU time of the calling thread since it began.
 fn thread_time() -> Nanos {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `ts` is a valid timespec to write to; this clock always exists on Linux.
@@ -140,7 +140,7 @@ enum Sent {
 }
 
 impl Noted {
-    /// The slot of message `number`, begun anew where an older message has its place.
+    /// Returns the slot of message `number`, begun anew where an older message has its place.
     fn slot(&mut self, number: u64) -> &mut Slot {
         let slot = &mut self.slots[number as usize % MOST_ROWS];
         if slot.number != number {

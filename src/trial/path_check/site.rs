@@ -31,7 +31,7 @@ impl Site {
         Site::from_made(address, socket::here(&wanted(address)))
     }
 
-    /// The host of this entry, with an address of its own.
+    /// Returns the host of this entry, with an address of its own.
     ///
     /// # Errors
     /// [`Error::Setup`] where this process may not enter it.
@@ -46,12 +46,12 @@ impl Site {
         Ok(Site { address, datagrams, streams })
     }
 
-    /// The address.
+    /// Returns the address.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// A fresh datagram socket, bound to any port of the host's address.
+    /// Creates a fresh datagram socket, bound to any port of the host's address.
     ///
     /// # Errors
     /// The error of bind(2); or that there is none left.
@@ -60,7 +60,7 @@ impl Site {
         self.bound(fd)
     }
 
-    /// A fresh stream socket, bound likewise.
+    /// Creates a fresh stream socket, bound likewise.
     ///
     /// # Errors
     /// As of [`Site::datagrams`].
@@ -78,7 +78,7 @@ impl Site {
     }
 }
 
-/// Datagram sockets and then stream sockets, of the address's family; [`EACH`] of both.
+/// Returns datagram sockets and then stream sockets, of the address's family; [`EACH`] of both.
 fn wanted(address: IpAddr) -> Vec<Wanted> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
     let kinds = [Type::DGRAM, Type::STREAM].into_iter().flat_map(|kind| [kind; EACH]);

@@ -63,7 +63,7 @@ impl Watch for Told {
 }
 
 impl End {
-    /// A flow whose connection is being set up.
+    /// Creates a flow whose connection is being set up.
     pub(super) fn new(flow: Flow<OverPath>) -> End {
         let deadline = flow.conn.next_deadline();
         End {
@@ -109,7 +109,7 @@ impl End {
         self.told.sent
     }
 
-    /// The points taken since this was last asked.
+    /// Returns the points taken since this was last asked.
     pub(super) fn points(&mut self) -> std::vec::Drain<'_, Point> {
         self.told.points.drain(..)
     }

@@ -116,8 +116,8 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    /// Bytes of content in each fragment but the last: a multiple of 8 (RFC 791, 3.2), behind a header
-    /// that is 8 bytes longer over IPv6 (RFC 8200, 4.5).
+    /// Returns the number of bytes of content in each fragment but the last: a multiple of 8 (RFC
+    /// 791, 3.2), behind a header that is 8 bytes longer over IPv6 (RFC 8200, 4.5).
     fn room(&self) -> u64 {
         (self.mtu.saturating_sub(self.fragment_header()) / 8 * 8).max(8)
     }
@@ -131,7 +131,7 @@ impl Cutter {
         if bytes + self.ip_header <= self.mtu { 1 } else { bytes.div_ceil(self.room()) }
     }
 
-    /// The lengths of these packets in bytes.
+    /// Returns the lengths of these packets in bytes.
     pub(super) fn packets(&self, bytes: u64) -> impl Iterator<Item = u64> + use<> {
         let (parts, room, cutter) = (self.parts(bytes), self.room(), *self);
         (0..parts).map(move |part| match parts {

@@ -161,7 +161,7 @@ impl World {
         self.of(role).for_each(|end| end.begin(now));
     }
 
-    /// The ends, at both hosts, of the work or of the load.
+    /// Returns the ends, at both hosts, of the work or of the load.
     fn of(&mut self, role: Role) -> impl Iterator<Item = &mut End> {
         let (flows, work) = (self.flows().max(1), self.work);
         let belongs = move |at: usize| (at % flows < work) == (role == Role::Measured);
@@ -306,7 +306,8 @@ impl World {
         PathFigures { links: vec![LinkFigures { up: way(up), down: way(down) }] }
     }
 
-    /// The ends of both hosts as they stopped, those of the work and those of the load; and how long it took.
+    /// Returns the ends of both hosts as they stopped, those of the work and those of the load; and
+    /// how long it took.
     pub(super) fn stops(self) -> ([Vec<Stops>; 2], [Vec<Stops>; 2], Nanos) {
         let took = self.clock.now() - self.start;
         let (flows, work) = (self.flows(), self.work);
