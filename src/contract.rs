@@ -244,7 +244,7 @@ pub trait Source {
     /// Writes the workload's header, and its content if it has any, into the next message. Called
     /// once per message, in order.
     fn stamp(&mut self, message: &mut [u8]);
-    /// `bytes` were accepted by the transport.
+    /// Notes that the transport accepted `bytes`.
     fn accepted(&mut self, bytes: u64);
     /// Returns the place of the next byte of a byte stream that is read from a file; `None` for
     /// generated content, which is [`crate::datapath::buffer::pattern`] from its start, again and
@@ -258,8 +258,8 @@ pub trait Source {
 pub trait Sink {
     /// Takes one message, or one chunk of a byte stream, as it arrived.
     fn take(&mut self, bytes: &[u8]);
-    /// `bytes` of a byte stream arrived that this call does not show: they were put into
-    /// [`Sink::room`], moved to [`Sink::file`] inside the kernel, or discarded there.
+    /// Notes `bytes` of a byte stream that arrived and that this call does not show: they were put
+    /// into [`Sink::room`], moved to [`Sink::file`] inside the kernel, or discarded there.
     fn pass(&mut self, bytes: u64);
     /// Returns memory that the next bytes of a byte stream are to be received into, where the
     /// workload has its own; what came is then told with [`Sink::pass`].

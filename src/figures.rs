@@ -60,7 +60,7 @@ pub struct Metric {
 
 /// The figures of one trial by metric name.
 ///
-/// A metric is absent where the trial cannot know it. A latency percentile that falls among lost
+/// A metric is absent if the trial cannot know it. A latency percentile that falls among lost
 /// samples is stored at the timeout, the least it can be, and listed in `censored`.
 pub type Metrics = BTreeMap<String, f64>;
 
@@ -156,20 +156,20 @@ impl Ledger {
 /// Counters of one connection, as its transport knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ConnStats {
-    /// Time of the transport's own handshake, in nanoseconds; 0 where it has none. The exchange that proves an
+    /// Time of the transport's own handshake, in nanoseconds; 0 if it has none. The exchange that proves an
     /// address by its token is in none of them.
     pub connect_ns: u64,
     /// System calls that sent.
     pub send_calls: u64,
     /// System calls that received, those that found nothing included.
     pub receive_calls: u64,
-    /// Datagrams that this end's socket buffer had no room for; absent where unknown.
+    /// Datagrams that this end's socket buffer had no room for; absent if unknown.
     pub socket_drops: Option<u64>,
-    /// Segments the transport sent again; absent where unknown.
+    /// Segments the transport sent again; absent if unknown.
     pub retransmits: Option<u64>,
     /// Errors the network reported back (ICMP unreachable and the like).
     pub network_errors: u64,
-    /// Size of the headers around its data; absent where there are none, inside one machine.
+    /// Size of the headers around its data; absent if there are none, inside one machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Headers>,
     /// Outcome of zero-copy calls; absent if none are made.
@@ -334,9 +334,9 @@ pub struct Headers {
     pub transport_bytes: u64,
     /// Bytes in front of each message of a byte stream, which preserve its boundaries.
     pub framing_bytes: u64,
-    /// The largest IP packet in bytes that the path takes; absent where unknown.
+    /// The largest IP packet in bytes that the path takes; absent if unknown.
     pub mtu: Option<u64>,
-    /// Packets with data that this end sent, repeated ones left out; absent where each message is
+    /// Packets with data that this end sent, repeated ones left out; absent if each message is
     /// one datagram.
     pub packets: Option<u64>,
 }
@@ -363,7 +363,7 @@ impl Headers {
         self.ip_bytes + self.transport_bytes
     }
 
-    /// Returns the packets that datagrams of `size` bytes make; absent where the path MTU is
+    /// Returns the packets that datagrams of `size` bytes make; absent if the path MTU is
     /// unknown.
     pub fn packets_of(&self, size: u64) -> Option<Packets> {
         let header_bytes = self.in_each_packet();
@@ -400,7 +400,7 @@ pub struct PacedFlow {
     #[serde(flatten)]
     pub pacing: Pacing,
     /// The one-way delay of each message above the least one of the flow (RFC 5481, 4.2), from the
-    /// intended time of sending; absent where messages have no room for a stamp.
+    /// intended time of sending; absent if messages have no room for a stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_variation_ns: Option<Distribution>,
 }
@@ -415,7 +415,7 @@ pub struct Cost {
     /// The part of it in the kernel.
     pub system_ns: u64,
     /// The part of it that was waiting: watching the clock before a send, and looks at a socket that had
-    /// nothing. The instrument's own; absent where nobody counted it.
+    /// nothing. The instrument's own; absent if nobody counted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_ns: Option<u64>,
     /// System calls the datapath made.
@@ -495,7 +495,7 @@ pub trait Recorder: Send {
         None
     }
     /// Returns this quantile (in thousandths) of each of [`SEGMENTS`] equal consecutive parts of
-    /// the round trips; empty where one of them is not known.
+    /// the round trips; empty if one of them is not known.
     fn segments(&self, _per_mille: u64) -> Vec<f64> {
         Vec::new()
     }

@@ -30,11 +30,11 @@ pub struct Verified {
     /// Bytes of them that never arrived; absent if all did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bytes_missing: u64,
-    /// The first byte that is not what was sent, from 0; absent where all are, or nobody looked.
+    /// The first byte that is not what was sent, from 0; absent if all are, or nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs_at: Option<u64>,
     /// The file that holds what arrived: the one asked for, or the same with `.partial` behind it;
-    /// absent where none was written.
+    /// absent if none was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }

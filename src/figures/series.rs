@@ -12,7 +12,7 @@ pub struct RoundTrips {
     pub n: u64,
     /// Their sum, in nanoseconds.
     pub sum_ns: u64,
-    /// The shortest; 0 where there was none.
+    /// The shortest; 0 if there was none.
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
@@ -58,10 +58,10 @@ pub struct Point {
     pub received_bytes: u64,
     /// Messages received, each once; 0 for byte streams.
     pub received_messages: u64,
-    /// Messages that this end misses by now; absent where it cannot know.
+    /// Messages that this end misses by now; absent if it cannot know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_messages: Option<u64>,
-    /// Datagrams that this end's socket buffer had no room for; absent where unknown.
+    /// Datagrams that this end's socket buffer had no room for; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
     /// The round trips since the point before.
@@ -72,7 +72,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// This point, standing for the interval that `before` ended as well as for its own.
+    /// Returns this point, standing for the interval that `before` ended as well as for its own.
     pub fn after(mut self, before: &Point) -> Point {
         let mut rtt = before.rtt;
         rtt.merge(&self.rtt);
@@ -94,19 +94,19 @@ pub struct Series {
     pub sent_bytes: Vec<u64>,
     /// Application bytes received so far.
     pub received_bytes: Vec<u64>,
-    /// Messages handed to the transport so far; absent where there were none.
+    /// Messages handed to the transport so far; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sent_messages: Vec<u64>,
-    /// Messages received so far, each once; absent where there were none.
+    /// Messages received so far, each once; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub received_messages: Vec<u64>,
-    /// Messages that this end misses so far; absent where it cannot know.
+    /// Messages that this end misses so far; absent if it cannot know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_messages: Vec<u64>,
-    /// Datagrams that this end's socket buffer had no room for so far; absent where unknown.
+    /// Datagrams that this end's socket buffer had no room for so far; absent if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub socket_drops: Vec<u64>,
-    /// Round trips that ended in the interval; absent where none was measured at all.
+    /// Round trips that ended in the interval; absent if none was measured at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtt_n: Vec<u64>,
     /// The shortest of them.
@@ -118,7 +118,7 @@ pub struct Series {
     /// The longest of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtt_max_ns: Vec<Option<u64>>,
-    /// The kernel's view of TCP, at the end of each interval; absent where this end sent nothing.
+    /// The kernel's view of TCP, at the end of each interval; absent if this end sent nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpColumns>,
 }
@@ -126,7 +126,7 @@ pub struct Series {
 macro_rules! tcp_columns {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// The kernel's view of a TCP connection by column, as [`TcpView`] explains each. A column is
-        /// absent where the kernel never told it, an entry null where it had nothing to tell.
+        /// absent if the kernel never told it, an entry null where it had nothing to tell.
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
         pub struct TcpColumns {
             $(
@@ -263,7 +263,8 @@ impl Series {
         all.chunks(all.len().div_ceil(most.max(1)).max(1)).map(together).collect()
     }
 
-    /// Bytes received up to `at_ns` after the start, in a straight line between two points.
+    /// Returns the number of bytes received up to `at_ns` after the start, in a straight line
+    /// between two points.
     pub fn received_by(&self, at_ns: u64) -> f64 {
         let mut bytes = 0.0;
         for interval in self.intervals() {

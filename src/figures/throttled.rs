@@ -25,7 +25,7 @@ impl Throttled {
 }
 
 impl std::fmt::Display for Throttled {
-    /// `12 times, 340 ms in all`, or the first half where the kernel counted no time yet.
+    /// Writes `12 times, 340 ms in all`, or the first half if the kernel counted no time yet.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let times =
             if self.times == 1 { "once".to_owned() } else { format!("{} times", self.times) };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The kernel's view of one end of a TCP connection (`TCP_INFO` of tcp(7)). Counters run from the
-/// connection's start. A field is absent where this kernel does not tell it, or has seen nothing yet.
+/// connection's start. A field is absent if this kernel does not tell it, or has seen nothing yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpView {
     /// Congestion window (RFC 5681) in bytes: full segments of `mss_bytes`.

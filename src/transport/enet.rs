@@ -329,7 +329,7 @@ impl Protocol for End {
         }
     }
 
-    /// ENet has no end of one direction.
+    /// Does nothing: ENet has no end of one direction.
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {

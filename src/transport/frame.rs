@@ -55,7 +55,7 @@ impl Encoder {
         &self.bytes[self.start..self.end]
     }
 
-    /// `n` bytes of [`Encoder::pending`] went.
+    /// Notes that `n` bytes of [`Encoder::pending`] were sent.
     #[inline]
     pub(super) fn sent(&mut self, n: usize) {
         self.start = self.end.min(self.start + n);
@@ -93,7 +93,8 @@ impl Decoder {
         &mut self.bytes[self.end..]
     }
 
-    /// `n` bytes came into [`Decoder::room`]: hands over every message that is now whole.
+    /// Notes that `n` bytes came into [`Decoder::room`], and hands over every message that is now
+    /// whole.
     ///
     /// # Errors
     /// `InvalidData` for a length that was not agreed; the stream is of no use from there on.
@@ -119,7 +120,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The peer ended its direction here.
+    /// Handles the end of the peer's direction.
     ///
     /// # Errors
     /// `UnexpectedEof` in the middle of a frame.

@@ -32,7 +32,7 @@ const WELCOME: u8 = 2;
 pub struct Token([u8; 16]);
 
 impl Token {
-    /// Creates a fresh one from the kernel's generator.
+    /// Creates a fresh token from the kernel's generator.
     ///
     /// # Errors
     /// Fails if the kernel gives no random bytes.
@@ -43,7 +43,7 @@ impl Token {
         Ok(Token(bytes))
     }
 
-    /// A token for tests.
+    /// Creates a token for tests.
     pub const fn from_bytes(bytes: [u8; 16]) -> Token {
         Token(bytes)
     }
@@ -60,7 +60,7 @@ impl Token {
 }
 
 impl fmt::Debug for Token {
-    /// A token is a capability: its first bytes are enough for a log.
+    /// Writes its first bytes only: a token is a capability, and they are enough for a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({:08x}…)", self.tag())
     }

@@ -316,7 +316,7 @@ impl Conn for IcmpConn {
         Err(no_bulk())
     }
 
-    /// Nothing to do: an echo has no end.
+    /// Does nothing: an echo has no end.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -140,7 +140,7 @@ impl Tickets {
         self.keep(terms.resume, |kept| &mut kept.near, make)
     }
 
-    /// Returns the far end's.
+    /// Returns the far end's side of a connection.
     pub(super) fn server(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ServerConfig>, Failure> {
         let make = || {
             let mut config = Identity::of(terms.token.bytes())?.server(terms.provider)?;

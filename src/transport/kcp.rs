@@ -383,7 +383,7 @@ impl Protocol for End {
         }
     }
 
-    /// KCP has no end of its own.
+    /// Does nothing: KCP has no end of its own.
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {

@@ -350,7 +350,7 @@ impl Gate {
         }
     }
 
-    /// Returns the next hello with the right token, if one comes in time. Returns early with
+    /// Waits for the next hello with the right token, if one comes in time. Returns early with
     /// `None`, too.
     fn listen(&mut self, patience: Nanos) -> io::Result<Option<Call>> {
         match &self.from {
@@ -459,7 +459,7 @@ fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
     socket.local_addr()?.as_socket().ok_or_else(|| io::Error::other("a socket without IP address"))
 }
 
-/// IPv4 as IPv4, also where an IPv6 socket saw it (RFC 4291, section 2.5.5.2).
+/// Returns IPv4 as IPv4, also if an IPv6 socket saw it (RFC 4291, section 2.5.5.2).
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),

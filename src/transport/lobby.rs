@@ -250,7 +250,7 @@ impl Lobby {
         Ok(Lobby { socket, visitors: Vec::with_capacity(ROOM), seen: Seen::default() })
     }
 
-    /// Returns the next connection with `token`: its flow and its socket, which is not yet
+    /// Waits for the next connection with `token`: its flow and its socket, which is not yet
     /// welcomed.
     ///
     /// # Errors
@@ -267,7 +267,7 @@ impl Lobby {
             .ok_or_else(|| self.nobody(endpoint, timeout))
     }
 
-    /// Returns the next connection with `token`, or `None` at the deadline.
+    /// Waits for the next connection with `token`, or `None` at the deadline.
     fn admit(
         &mut self,
         token: Token,

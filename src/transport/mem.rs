@@ -48,8 +48,9 @@ pub fn losing(per_mille: u64, seed: u64) -> Fates {
     })
 }
 
-/// A connection in virtual time: near end and far end, with what becomes of the messages on the way
-/// up and on the way down. Nothing ever waits; a receive brings what is due at `clock`'s present.
+/// Creates a connection in virtual time: near end and far end, with what becomes of the messages on
+/// the way up and on the way down. Nothing ever waits; a receive brings what is due at `clock`'s
+/// present.
 pub fn pair(clock: &Manual, up: Fates, down: Fates) -> (MemConn, MemConn) {
     connect(Time::Virtual(clock.clone()), Full::Waits, up, down)
 }
@@ -250,7 +251,8 @@ impl Listener for MemListener {
     }
 }
 
-/// A panic in another thread leaves the queues usable: every change to them is complete.
+/// Locks a queue. A panic in another thread leaves the queues usable: every change to them is
+/// complete.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

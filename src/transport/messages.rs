@@ -192,7 +192,7 @@ impl<M: Messenger> Conn for MessageConn<M> {
         })
     }
 
-    /// Nothing to do: neither protocol ends one direction alone (RFC 9260, 9.2; RFC 4340, 8.3).
+    /// Does nothing: neither protocol ends one direction alone (RFC 9260, 9.2; RFC 4340, 8.3).
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -98,7 +98,7 @@ pub struct Info {
     pub peer: PeerKind,
     /// Distance that it covers.
     pub reach: Reach,
-    /// Bytes it adds to each message so that boundaries survive; 0 where they do by themselves.
+    /// Bytes it adds to each message so that boundaries survive; 0 if they do by themselves.
     pub framing_bytes: usize,
     /// Meaning, for a comparison, of its knobs and of the options read back.
     pub options: &'static [Meaning],

@@ -204,7 +204,7 @@ impl Options {
     }
 }
 
-/// Four half words as the two words that they are in memory.
+/// Returns four half words as the two words that they are in memory.
 fn halves(all: [u16; 4]) -> [u32; 2] {
     let word = |a: u16, b: u16| {
         let ([a, b], [c, d]) = (a.to_ne_bytes(), b.to_ne_bytes());

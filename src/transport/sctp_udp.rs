@@ -331,7 +331,7 @@ impl Protocol for End {
         }
     }
 
-    /// SCTP has no end of one direction (RFC 9260, 9.2).
+    /// Does nothing: SCTP has no end of one direction (RFC 9260, 9.2).
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {

@@ -126,7 +126,7 @@ const RECEIVE: &[(&str, ReceiveBy)] = &[
 ];
 
 impl From<&Settings> for Engines {
-    /// Returns the knobs `io` and `rx`; a transport's keys list the words that it has.
+    /// Reads the knobs `io` and `rx`; a transport's keys list the words that it has.
     fn from(knobs: &Settings) -> Engines {
         Engines {
             send: find(SEND, knobs.text("io")).unwrap_or(SendBy::Write),
@@ -352,7 +352,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
         }
     }
 
-    /// A backlog is sent first; it is an error if there is no room for it within
+    /// Sends a backlog first; it is an error if there is no room for it within
     /// [`crate::contract::GUARD`].
     fn finish(&mut self) -> io::Result<()> {
         while !self.outgoing.pending().is_empty() {

@@ -187,7 +187,7 @@ pub(super) fn any(variant: Variant) -> io::Result<Socket> {
     open(Domain::IPV4).or_else(|_| open(Domain::IPV6))
 }
 
-/// A near end.
+/// Dials: opens a near end.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -205,7 +205,7 @@ pub(super) fn dial<F: Flavour>(
         .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
 }
 
-/// Creates a connected socket, and how long connecting took in nanoseconds.
+/// Connects a socket; returns it, and how long connecting took in nanoseconds.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -224,7 +224,7 @@ pub(super) fn connect(
     Ok((socket, (Monotonic.now() - began).0))
 }
 
-/// A far end.
+/// Listens: opens a far end.
 ///
 /// # Errors
 /// As [`Transport::listen`].
@@ -245,7 +245,7 @@ pub(super) fn listen<F: Flavour>(
     Ok(Box::new(listener))
 }
 
-/// Creates a socket bound to an address, and that address.
+/// Binds a socket to an address; returns both.
 ///
 /// # Errors
 /// As [`Transport::listen`].

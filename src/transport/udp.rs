@@ -86,7 +86,7 @@ impl Transport for Udp {
 /// The plain one.
 pub(super) const UDP: Variant = Variant { id: "udp", label: "UDP", protocol: Protocol::UDP };
 
-/// A near end.
+/// Dials: opens a near end.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -105,7 +105,7 @@ pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
     Ok(Box::new(UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest)))
 }
 
-/// A far end.
+/// Listens: opens a far end.
 ///
 /// # Errors
 /// As [`Transport::listen`].
@@ -355,7 +355,7 @@ impl Conn for UdpConn {
         done
     }
 
-    /// Nothing to do: UDP has no end, and the peer learns over control what was sent.
+    /// Does nothing: UDP has no end, and the peer learns over control what was sent.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -232,7 +232,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// Both as the kernel tells them.
+    /// Returns the options of both ends as the kernel tells them.
     pub(super) fn effective(socket: &Socket) -> Effective {
         [("sndbuf", socket.send_buffer_size()), ("rcvbuf", socket.recv_buffer_size())]
             .into_iter()

@@ -72,7 +72,7 @@ pub enum FromServer {
         /// The server's version.
         #[serde(deserialize_with = "crate::foreign::text")]
         version: String,
-        /// Hexadecimal nonce to prove the shared secret with; absent where none is needed.
+        /// Hexadecimal nonce to prove the shared secret with; absent if none is needed.
         nonce: Option<String>,
         /// Limits that the server sets.
         limits: Limits,
@@ -260,7 +260,7 @@ pub struct AgentReport {
 pub struct Secret(String);
 
 impl Secret {
-    /// A secret from a file or variable; white space around it does not count.
+    /// Creates a secret from a file or variable; white space around it does not count.
     ///
     /// # Errors
     /// [`Error::Usage`] where it is empty: a secret that everyone knows is worse than none.
@@ -275,7 +275,7 @@ impl Secret {
         Ok(Secret(text.to_owned()))
     }
 
-    /// Returns the one in `DEADHEAT_SECRET`, if it is set.
+    /// Reads the secret in `DEADHEAT_SECRET`, if it is set.
     ///
     /// # Errors
     /// As [`Secret::new`].

@@ -48,7 +48,7 @@ impl Pin {
         })
     }
 
-    /// Returns the one in `DEADHEAT_PIN`, if it is set.
+    /// Reads the pin in `DEADHEAT_PIN`, if it is set.
     ///
     /// # Errors
     /// As [`Pin::parse`].
@@ -104,8 +104,8 @@ impl ServerKey {
         ServerKey::from_pkcs8(generate()?.into())
     }
 
-    /// The key in `file`, PEM (PKCS #8, as `openssl genpkey -algorithm ed25519` writes it). A file that
-    /// is not there is made, readable by its owner only.
+    /// Reads the key in `file`, PEM (PKCS #8, as `openssl genpkey -algorithm ed25519` writes it). A
+    /// file that is not there is made, readable by its owner only.
     ///
     /// # Errors
     /// Fails if it cannot be read or made, or holds no private key that TLS 1.3 can sign with.
@@ -176,7 +176,7 @@ impl fmt::Debug for ServerKey {
     }
 }
 
-/// An Ed25519 key (RFC 8410).
+/// Creates an Ed25519 key (RFC 8410).
 fn generate() -> Result<PrivatePkcs8KeyDer<'static>> {
     let pair = KeyPair::generate_for(&PKCS_ED25519)
         .map_err(|e| Error::setup("make a key", std::io::Error::other(e.to_string())))?;

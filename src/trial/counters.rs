@@ -9,7 +9,7 @@ use std::fs;
 
 use crate::figures::HostCounters;
 
-/// Returns the present reading; absent where the kernel shows none.
+/// Returns the present reading; absent if the kernel shows none.
 pub fn read() -> Option<HostCounters> {
     let snmp = fs::read_to_string("/proc/net/snmp").ok()?;
     // Without IPv6, or without a queue per CPU, there is nothing to add.
@@ -45,7 +45,7 @@ fn parse(snmp: &str, snmp6: &str, softnet: &str) -> HostCounters {
     }
 }
 
-/// Returns a value of /proc/net/snmp, where a line of names precedes each line of values; 0 where
+/// Reads a value of /proc/net/snmp, where a line of names precedes each line of values; 0 if
 /// it is missing or, as few are, negative.
 fn value(snmp: &str, group: &str, name: &str) -> u64 {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
@@ -54,7 +54,7 @@ fn value(snmp: &str, group: &str, name: &str) -> u64 {
     pairs.find(|(found, _)| *found == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
-/// Returns a value of /proc/net/snmp6: a name and a number on each line.
+/// Reads a value of /proc/net/snmp6: a name and a number on each line.
 fn value6(snmp6: &str, name: &str) -> u64 {
     let mut pairs = snmp6.lines().filter_map(|line| {
         let mut words = line.split_whitespace();

@@ -108,7 +108,7 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// No count may be so large that sums of such counts go wrong.
+    /// Checks that no count is so large that sums of such counts go wrong.
     fn check_sizes(&self, far: &AgentReport) -> Checked {
         for half in &far.halves {
             check_size("a count", &[half.sent, half.received])?;
@@ -129,7 +129,8 @@ impl Known<'_> {
         far.conns.iter().try_for_each(check_headers)
     }
 
-    /// Figures of the workload's own are among its metrics, and within what their units allow.
+    /// Checks that figures of the workload's own are among its metrics, and within what their units
+    /// allow.
     fn check_figures(&self, half: &HalfReport) -> Checked {
         let metrics = self.task.metrics();
         for (name, figure) in &half.figures {
@@ -175,8 +176,8 @@ impl Known<'_> {
         Nanos((span.0 as f64 * CLOCKS) as u64) + SOON
     }
 
-    /// Data cannot arrive in far less time than it was sent in. Of what was lost anything may be missing, so
-    /// only the share that arrived is held to it; what was sent again began to arrive late.
+    /// Checks that data did not arrive in far less time than it was sent in. Any part of the data may
+    /// be lost, so only the share that arrived is checked; retransmitted data began to arrive late.
     fn check_haste(&self, flow: usize, near: &HalfReport, far: &HalfReport) -> Checked {
         let conn = self.near.conns.get(flow);
         let is_clean = conn.is_some_and(|conn| conn.retransmits.unwrap_or(0) == 0);
@@ -200,8 +201,8 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// The far end sends what the workload asks for: to the byte, but for a last message that is whole, and
-    /// for headers within the messages.
+    /// Checks that the far end sent what the workload asks for: to the byte, but for a last message
+    /// that is whole, and for headers within the messages.
     fn check_sent(&self, far: &AgentReport) -> Checked {
         let Some(most) = self.task.most_bytes() else { return Ok(()) };
         let flows = self.task.flows();
@@ -236,7 +237,7 @@ impl Known<'_> {
     }
 }
 
-/// Nothing arrives that was not sent.
+/// Checks that nothing arrived that was not sent.
 fn check_counts(near: &HalfReport, far: &HalfReport) -> Checked {
     let ways = [
         ("it received", far.received, "this end sent", near.sent),

@@ -134,7 +134,7 @@ impl Timers {
     }
 }
 
-/// Returns the floor of each placement that this host can do. One CPU must work; the others may not
+/// Measures the floor of each placement that this host can do. One CPU must work; the others may not
 /// exist.
 fn measure_floors(topology: &Topology) -> Result<Vec<Floor>> {
     let mut echoes = vec![probe::floor(Placement::SameCore, topology)?];
@@ -155,7 +155,7 @@ fn with_wake_ups(echoes: &[Echo]) -> Vec<Floor> {
     echoes.iter().map(floor).collect()
 }
 
-/// Returns a share for people, with two digits where it is small: `0.42 %`, `4.2 %`, `42 %`.
+/// Formats a share for people, with two digits where it is small: `0.42 %`, `4.2 %`, `42 %`.
 pub fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     let digits = match percent {

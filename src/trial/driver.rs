@@ -30,10 +30,10 @@ mod waiting;
 
 /// Observer of a flow, called from the flow's own thread: it must be quick, and allocate nothing.
 pub trait Watch {
-    /// The half has sent all it will, and what that was. Once in a trial.
+    /// Notes that the half has sent all it will, and what that was. Once in a trial.
     fn sent_all(&mut self, sent: Tally);
 
-    /// A point of the flow's series was taken.
+    /// Notes that a point of the flow's series was taken.
     fn sampled(&mut self, _point: &Point) {}
 }
 
@@ -152,7 +152,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         done
     }
 
-    /// The flow begins now.
+    /// Begins the flow now.
     pub(super) fn begin(&mut self, now: Nanos) -> Turns {
         self.sampler.start(now);
         let meter = self.meter.take();
@@ -166,7 +166,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         }
     }
 
-    /// The flow ended now.
+    /// Ends the flow now.
     pub(super) fn end(&mut self, now: Nanos, watch: &mut dyn Watch) {
         let last = self.look(now);
         if self.sampler.finish(last) {

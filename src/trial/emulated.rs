@@ -73,8 +73,8 @@ impl EmulatedPath {
         Link::to_process_on(who, self.emulator.namespaces(), side)
     }
 
-    /// The path is empty and as its seed says from now on: its own, or the trial's, which is the same
-    /// for every contender of a block.
+    /// Empties the path, which from now on is as its seed says: its own, or the trial's, which is
+    /// the same for every contender of a block.
     ///
     /// # Errors
     /// Fails if it is gone.

@@ -78,11 +78,11 @@ impl From<Row> for [Option<u64>; 8] {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EndNotes {
     /// Names the running kernel (`/proc/sys/kernel/random/boot_id`), so that two ends know whether
-    /// they share its clock; empty where unknown.
+    /// they share its clock; empty if unknown.
     pub boot: String,
     /// Amount by which the time of day was set meanwhile, in nanoseconds.
     pub step_ns: i64,
-    /// The CPU on which its flows are held; absent where they are not.
+    /// The CPU on which its flows are held; absent if they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_on: Option<usize>,
     /// The work of that CPU, or of all.

@@ -187,7 +187,8 @@ fn one_core(doctor: &Doctor) -> Option<Finding> {
     )
 }
 
-/// A wake-up that costs more than the whole round trip does otherwise hides what is raced.
+/// Finds wake-ups that cost more than the whole round trip does otherwise, and so hide what is
+/// raced.
 fn wake_ups(doctor: &Doctor) -> Option<Finding> {
     let floor = |placement| doctor.floors.iter().find(move |f| f.echo.placement == placement);
     let busy = floor(Placement::Busy)?.echo.p50_ns;

@@ -26,9 +26,9 @@ pub struct HostFacts {
     pub cpus: Vec<usize>,
     /// Hardware threads per core.
     pub threads_per_core: Option<u32>,
-    /// Frequency governor; absent where the host has none.
+    /// Frequency governor; absent if the host has none.
     pub governor: Option<String>,
-    /// `idle` driver of the kernel (cpuidle); absent where unknown.
+    /// `idle` driver of the kernel (cpuidle); absent if unknown.
     pub idle_driver: Option<String>,
     /// Hypervisor or container, as far as the guest can tell; absent on bare metal.
     pub virtualisation: Option<String>,
@@ -98,7 +98,7 @@ pub const SYSCTLS: &[&str] = &[
 ];
 
 impl HostFacts {
-    /// Returns the facts of this host. What the kernel does not show is absent; nothing here fails.
+    /// Gathers the facts of this host. What the kernel does not show is absent; nothing here fails.
     pub fn gather() -> HostFacts {
         let cpus = allowed_cpus();
         let name = uname();
@@ -136,7 +136,7 @@ fn text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns a file's first line without space around it; absent where that is empty.
+/// Returns a file's first line without space around it; absent if that is empty.
 fn line(path: &str) -> Option<String> {
     let text = text(path)?;
     let line = text.lines().next()?.trim();
@@ -185,7 +185,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// Returns the frequency governors in use on `cpus`, each once; absent where the host has none.
+/// Returns the frequency governors in use on `cpus`, each once; absent if the host has none.
 fn governor(cpus: &[usize]) -> Option<String> {
     let mut names: Vec<String> = cpus
         .iter()

@@ -40,7 +40,7 @@ impl Sampler {
         Sampler { start: Nanos::ZERO, interval, due: Nanos::ZERO, points, most }
     }
 
-    /// The flow starts at `now`.
+    /// Starts the flow's series at `now`.
     pub fn start(&mut self, now: Nanos) {
         self.start = now;
         self.due = now + self.interval;

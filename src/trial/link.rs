@@ -73,7 +73,7 @@ impl Link {
         done.map_err(|e| self.gone(e))
     }
 
-    /// Returns the agent's next word, or a server's in its place.
+    /// Waits for the agent's next word, or a server's in its place.
     ///
     /// # Errors
     /// Fails if it is gone; [`Error::Nonsense`] where what it says makes no sense.

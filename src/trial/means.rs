@@ -48,7 +48,8 @@ pub const NO_FILES: &str = "a server reads and writes no files for its clients; 
                             the host where the race runs: file= with direction=up, sink= with \
                             direction=down";
 
-/// Half of a host's memory may be taken, by all trials that a server runs at once.
+/// Checks that no more than half of the host's memory is taken, by all trials that a server runs at
+/// once.
 fn check_memory(need: u64, host: Option<u64>, limits: Option<&Limits>) -> Result<()> {
     let trials = limits.map_or(1, |limits| u64::from(limits.concurrent.max(1)));
     match host {

@@ -18,7 +18,7 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// Returns the present one.
+    /// Reads all meters now.
     pub(super) fn read() -> Meters {
         Meters {
             counters: counters::read(),

@@ -106,7 +106,7 @@ pub struct Order {
 pub struct Noted {
     /// The near end.
     pub near: EndNotes,
-    /// The far end; absent where that is the kernel, or a server too old to take notes.
+    /// The far end; absent if that is the kernel, or a server too old to take notes.
     pub far: Option<EndNotes>,
     /// Counters of the connections of the near end, by flow, and of the far end.
     pub conns: [Vec<ConnStats>; 2],
@@ -155,7 +155,7 @@ pub trait Runner {
     /// Returns the path in words and numbers.
     fn path(&self) -> PathFacts;
 
-    /// Waits until this host is calm, at most 10 s, and tells what it waits for; absent where there is no
+    /// Waits until this host is calm, at most 10 s, and tells what it waits for; absent if there is no
     /// host to wait for.
     fn settle(&mut self, _tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
         None
@@ -180,7 +180,7 @@ pub struct PathFacts {
     pub spec: String,
     /// `loopback`, `emulated`, `simulated` or `remote`.
     pub kind: String,
-    /// The far end's address; empty where it has none.
+    /// The far end's address; empty if it has none.
     pub address: String,
     /// Emulated path that was built for it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,7 +209,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
     /// Effect of that lateness on the claimed figure at most: the logarithm of the ratio by which
-    /// it was made worse. 0 where nothing was late; absent where there is no schedule, or the
+    /// it was made worse. 0 if nothing was late; absent if there is no schedule, or the
     /// figure is censored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_effect: Option<f64>,
@@ -249,7 +249,7 @@ pub struct Record {
     pub far_effective_by_flow: Vec<Effective>,
     /// Longest connection set-up of its flows, in nanoseconds.
     pub connect_ns: u64,
-    /// Segments sent again by the transport, both ends; absent where unknown.
+    /// Segments sent again by the transport, both ends; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
@@ -284,7 +284,7 @@ pub struct Record {
     /// The near end over time, by flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Series>,
-    /// The far end over time, by flow; absent where that is the kernel.
+    /// The far end over time, by flow; absent if that is the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_intervals: Vec<Series>,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
@@ -298,7 +298,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Creates a trial that has no figures, and why.
+    /// Creates the record of a trial that has no figures, and why.
     pub fn without_figures(why: String) -> Record {
         Record {
             valid: false,

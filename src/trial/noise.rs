@@ -31,7 +31,7 @@ pub struct Noise {
 
 /// Runs [`PAIRS`] pairs of identical echo runs under `placement`, each with fresh threads and
 /// sockets, in the order AB BA AB …, and compares A with B as a race compares contenders: by the
-/// log-ratio of each pair. Takes about a second. Absent where runs brought no answers.
+/// log-ratio of each pair. Takes about a second. Absent if runs brought no answers.
 ///
 /// # Errors
 /// Fails if the host cannot do the placement, or loopback does not work.
@@ -72,8 +72,8 @@ fn sum_up(placement: Placement, medians: &[f64]) -> Option<Noise> {
     })
 }
 
-/// Half the width of the interval around the centre of the log-ratios, as a fraction; absent where
-/// they are too few or not finite.
+/// Returns half the width of the interval around the centre of the log-ratios, as a fraction;
+/// absent if they are too few or not finite.
 fn half_width(log_ratios: &[f64]) -> Option<f64> {
     let interval = signed_rank::interval(log_ratios, CONFIDENCE)?;
     let half = 0.5 * (interval.high - interval.low);

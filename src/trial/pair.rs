@@ -217,7 +217,7 @@ impl Pair {
         }
     }
 
-    /// Returns the next word of either end.
+    /// Waits for the next word of either end.
     fn hear(&mut self, deadline: Nanos) -> Result<(From, FromAgent)> {
         loop {
             if self.stop.load(Ordering::Acquire) {
@@ -271,7 +271,7 @@ impl Pair {
         }
     }
 
-    /// Returns the next word of one end before `deadline`, if there is one.
+    /// Waits for the next word of one end before `deadline`, if there is one.
     fn hear_one(&mut self, from: From, deadline: Nanos) -> Result<Option<FromAgent>> {
         let link = match (from, &mut self.far) {
             (From::Far, Some(far)) => far,

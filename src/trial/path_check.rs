@@ -202,14 +202,14 @@ pub struct LossCheck {
     pub by_own_account: u64,
     /// Datagrams lost by the path outside its model: in devices and rings.
     pub device_drops: u64,
-    /// The mean number of consecutive packets lost together, by the path's own account; absent where
+    /// The mean number of consecutive packets lost together, by the path's own account; absent if
     /// it keeps none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_burst: Option<f64>,
     /// Expected mean in the long run; absent if the model does not specify it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_burst: Option<f64>,
-    /// The share that the path says; absent where it says none.
+    /// The share that the path says; absent if it says none.
     pub expected_share: Option<f64>,
     /// The least and the most that may be lost, with a confidence of 99 %.
     pub expected: Option<[u64; 2]>,

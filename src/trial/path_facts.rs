@@ -26,7 +26,7 @@ pub struct BuiltPath {
     /// The seed of its impairments, where the path has its own; otherwise each block's seed is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The least time there and back that the model allows, in nanoseconds; absent where jitter may
+    /// The least time there and back that the model allows, in nanoseconds; absent if jitter may
     /// take any part of the delay away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_least_ns: Option<u64>,
@@ -54,14 +54,14 @@ pub struct BuiltLink {
 /// Direction of a link: what it is held to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BuiltWay {
-    /// The share of packets that the loss model takes in the long run, 0 to 1; absent where it has
+    /// The share of packets that the loss model takes in the long run, 0 to 1; absent if it has
     /// none, as with a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_share: Option<f64>,
-    /// The rate, in bits per second; absent where nothing limits it, or a trace does.
+    /// The rate, in bits per second; absent if nothing limits it, or a trace does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// The rate of the sending host's network card, in bits per second; absent where it has none, and in
+    /// The rate of the sending host's network card, in bits per second; absent if it has none, and in
     /// results from before there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_bps: Option<u64>,

@@ -30,7 +30,8 @@ impl<S: Stream> Read for Patient<'_, S>
 where
     for<'a> &'a S: Read,
 {
-    /// [`io::ErrorKind::TimedOut`] after the deadline, [`io::ErrorKind::Other`] once `stop` is set.
+    /// Reads; fails with [`io::ErrorKind::TimedOut`] after the deadline, with
+    /// [`io::ErrorKind::Other`] once `stop` is set.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             check(self.stop)?;

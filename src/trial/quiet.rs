@@ -103,7 +103,7 @@ pub(super) struct Shares {
 pub(super) trait Watched {
     /// Returns the time.
     fn now(&self) -> Nanos;
-    /// Returns the median of a short run of echoes, in nanoseconds; absent where none came back.
+    /// Measures the median of a short run of echoes, in nanoseconds; absent if none came back.
     fn echo(&mut self) -> Option<u64>;
     /// Sits still for a moment, and says who used the CPUs meanwhile.
     fn sit_still(&mut self) -> Shares;
@@ -197,7 +197,7 @@ pub struct HostQuiet {
 }
 
 impl HostQuiet {
-    /// The race has waited for the host.
+    /// Notes that the race has waited for the host.
     pub fn settled(&mut self, settled: Settled) {
         self.waited_ns = self.waited_ns.saturating_add(settled.waited.0);
         self.disturbed = settled.disturbed;

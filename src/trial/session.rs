@@ -294,7 +294,7 @@ pub(super) type WayIn = Sender<Box<dyn Conn>>;
 /// Entrance for connections that come in while the trial runs, and the flows that they go to.
 pub(super) struct Entrance {
     pub(super) listener: Box<dyn Listener>,
-    /// Empty where connections only need the listener to stay.
+    /// Empty if connections only need the listener to stay.
     pub(super) incoming: Vec<WayIn>,
 }
 

@@ -26,12 +26,12 @@ pub struct Lateness {
     pub n: u64,
     /// The median.
     pub p50_ns: u64,
-    /// The 99th percentile; absent where fewer than ten samples lie beyond it.
+    /// The 99th percentile; absent if fewer than ten samples lie beyond it.
     pub p99_ns: Option<u64>,
 }
 
 impl Lateness {
-    /// Sums up `sorted` samples; absent where there are none.
+    /// Sums up `sorted` samples; absent if there are none.
     fn of(sorted: &[u64]) -> Option<Lateness> {
         Some(Lateness {
             n: sorted.len() as u64,

@@ -29,8 +29,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// This process's CPUs as they were when first asked, so that every trial of a process gets
-    /// the same answer although interrupts go on.
+    /// Returns this process's CPUs as they were when first asked, so that every trial of a process
+    /// gets the same answer although interrupts go on.
     pub fn here() -> &'static Topology {
         static HERE: OnceLock<Topology> = OnceLock::new();
         HERE.get_or_init(Topology::read)
@@ -72,7 +72,7 @@ impl Topology {
     }
 }
 
-/// Returns the hardware threads of `cpu`'s core, itself included; empty where the kernel does not
+/// Returns the hardware threads of `cpu`'s core, itself included; empty if the kernel does not
 /// say.
 pub(super) fn siblings(cpu: usize) -> Vec<usize> {
     ["core_cpus_list", "thread_siblings_list"]

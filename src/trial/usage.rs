@@ -16,7 +16,7 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// Returns the present reading; zero where the kernel shows none.
+    /// Returns the present reading; zero if the kernel shows none.
     pub fn read() -> CpuTimes {
         fs::read_to_string("/proc/stat")
             .ok()
@@ -62,7 +62,7 @@ fn times_of(text: &str, cpus: &[usize]) -> CpuTimes {
     })
 }
 
-/// Returns the line that begins with the word `name`.
+/// Parses the line that begins with the word `name`.
 fn cpu_times(text: &str, name: &str) -> Option<CpuTimes> {
     let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
     let fields: Vec<u64> =
@@ -76,7 +76,7 @@ fn cpu_times(text: &str, name: &str) -> Option<CpuTimes> {
     })
 }
 
-/// Returns the load average over one minute (proc_loadavg(5)); absent where the kernel shows none.
+/// Returns the load average over one minute (proc_loadavg(5)); absent if the kernel shows none.
 pub fn load_average() -> Option<f64> {
     one_minute(&fs::read_to_string("/proc/loadavg").ok()?)
 }

@@ -48,7 +48,7 @@ impl Receiver {
         self.note(from, to);
     }
 
-    /// The bytes between the two offsets are here.
+    /// Notes that the bytes between the two offsets are here.
     fn note(&mut self, from: u64, to: u64) {
         let (mut from, mut to) = (from, to);
         self.early.retain(|&(other_from, other_to)| {

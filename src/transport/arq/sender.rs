@@ -103,7 +103,7 @@ impl Sender {
         self.end += bytes.len() as u64;
     }
 
-    /// The stream ends behind what was put in.
+    /// Ends the stream behind what was put in.
     pub(super) fn finish(&mut self) {
         self.then = Then::End;
     }
@@ -247,7 +247,7 @@ impl Sender {
         self.congestion_window = (self.congestion_window + more).min(self.terms.window);
     }
 
-    /// An acknowledgement told of nothing new.
+    /// Handles an acknowledgement that told of nothing new.
     fn repeat(&mut self) {
         self.repeated += 1;
         if self.recovers_to.is_some() {
@@ -275,7 +275,7 @@ impl Sender {
         self.timer
     }
 
-    /// The timer may have fired.
+    /// Handles the timer, which may have fired.
     pub(super) fn on_timer(&mut self, now: Nanos) {
         if self.timer.is_none_or(|at| at > now) {
             return;

@@ -218,13 +218,13 @@ impl Ledger {
         }
     }
 
-    /// The library is about to be called.
+    /// Prepares for a call of the library.
     pub(super) fn begin(&mut self, now: u64, timeout: u64) {
         (self.now, self.timeout) = (now, timeout);
     }
 
-    /// The library was called, and its timeout changed by what it received: what left since may have the one or the
-    /// other.
+    /// Ends a call of the library, whose timeout changed by what it received: what left since may
+    /// have the one or the other.
     pub(super) fn end(&mut self, timeout: u64) {
         let now = self.now;
         let recent = self.sent.iter_mut().rev().take_while(|sent| sent.at == now);
@@ -233,7 +233,7 @@ impl Ledger {
         }
     }
 
-    /// Data was written that is to be acknowledged.
+    /// Notes that data was written that is to be acknowledged.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.owed += bytes;
     }

@@ -140,8 +140,9 @@ impl Echo {
         socket.attach_filter(&self.program())
     }
 
-    /// A classic BPF program (Documentation/networking/filter.rst) that keeps what has our
-    /// identifier. Over IPv4 a raw socket's packets start with the IP header, over IPv6 they do not.
+    /// Returns a classic BPF program (Documentation/networking/filter.rst) that keeps what has our
+    /// identifier. Over IPv4 a raw socket's packets start with the IP header, over IPv6 they do
+    /// not.
     fn program(&self) -> Vec<SockFilter> {
         let op = |code: u32, jf: u8, k: u32| SockFilter::new(code as u16, 0, jf, k);
         let mut program = match self.family {

@@ -259,7 +259,7 @@ impl Conn for MemConn {
 }
 
 impl Drop for MemConn {
-    /// The peer hears the end, as it would of a closed socket.
+    /// Ends the direction, so that the peer hears of it as it would of a closed socket.
     fn drop(&mut self) {
         lock(&self.outgoing.state).finished = true;
         self.outgoing.changed.notify_all();

@@ -75,14 +75,14 @@ impl Lanes {
         Lanes { streams: streams.map(|(n, _)| n).collect(), messages: Vec::new(), tags, lanes }
     }
 
-    /// The connection is there: opens the streams of this direction.
+    /// Opens the streams of this direction, once the connection is there.
     pub(super) fn open(&mut self, connection: &mut Connection) {
         for n in &self.streams {
             self.lanes[usize::from(*n)].outgoing = connection.streams().open(Dir::Uni);
         }
     }
 
-    /// The peer opened streams.
+    /// Accepts the streams that the peer opened.
     pub(super) fn accept(&mut self, connection: &mut Connection) {
         while let Some(stream) = connection.streams().accept(Dir::Uni) {
             match self.streams.get(stream.index() as usize) {

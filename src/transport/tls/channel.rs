@@ -236,7 +236,7 @@ impl Write for Wire<'_> {
         self.wire.send(bytes, self.patience)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    /// Many records with one call.
+    /// Writes many records with one call.
     fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
         self.wire
             .send_pieces(pieces, self.patience)?

@@ -227,7 +227,7 @@ impl InUse<SendEngine> {
         self.engine = to;
     }
 
-    /// The engine, and what it stands in for.
+    /// Describes the engine, and what it stands in for.
     pub(super) fn tell(&self) -> String {
         tell(self.engine.word(), self.instead_of.as_ref())
     }
@@ -246,7 +246,7 @@ impl InUse<ReceiveEngine> {
         }
     }
 
-    /// The engine, and what it stands in for.
+    /// Describes the engine, and what it stands in for.
     pub(super) fn tell(&self) -> String {
         tell(self.engine.word(), self.instead_of.as_ref())
     }

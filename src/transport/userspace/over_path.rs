@@ -57,7 +57,7 @@ impl OverPath {
         }
     }
 
-    /// A datagram arrived.
+    /// Handles a datagram that arrived.
     pub fn handle_datagram(&mut self, datagram: &[u8]) {
         self.session.protocol.handle(self.clock.now(), datagram);
     }

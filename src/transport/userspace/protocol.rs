@@ -129,9 +129,9 @@ pub trait Protocol: Send {
 /// Counters of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Datagrams with data that were sent for the first time; absent where each message is one.
+    /// Datagrams with data that were sent for the first time; absent if each message is one.
     pub packets: Option<u64>,
-    /// Datagrams, or segments in them, that were sent again; absent where none ever is.
+    /// Datagrams, or segments in them, that were sent again; absent if none ever is.
     pub resent: Option<u64>,
     /// Bytes of the protocol's own header in each datagram with data.
     pub header_bytes: u64,

@@ -12,7 +12,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// A packet with segments of these numbers leaves.
+    /// Counts the segments of a packet that leaves, by their numbers.
     pub fn count(&mut self, numbers: impl Iterator<Item = u32>) {
         let mut is_new = false;
         for number in numbers {

@@ -63,7 +63,7 @@ pub(super) struct WsConn<F: Flavour> {
     flavour: F,
     side: Side,
     largest_message: usize,
-    /// The next message of bulk data, empty where the last one was sent.
+    /// The next message of bulk data, empty if the last one was sent.
     bulk: Vec<u8>,
     /// The length of the message that was sent last.
     last: usize,

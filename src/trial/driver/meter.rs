@@ -59,7 +59,7 @@ impl Meter {
         Meter { limits, began: now, ways: Mutex::new([way; 2]) }
     }
 
-    /// `more` bytes were sent and received between `last` and `now`.
+    /// Adds `more` bytes, sent and received between `last` and `now`.
     fn add(&self, last: Nanos, now: Nanos, more: [u64; 2]) -> Result<()> {
         let limits = &self.limits;
         if now - self.began > limits.duration_ns + GRACE {
@@ -112,7 +112,8 @@ impl Metering {
     }
 }
 
-/// A limit concerns this contender only; the race can go on with the others.
+/// Returns the error of a limit that was passed, which concerns this contender only; the race can
+/// go on with the others.
 fn over(what: &str) -> Error {
     Error::blocked(format!("the server's limits end it: {what}"))
 }

@@ -14,7 +14,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Control says that the other end has sent all it will.
+    /// Tells the flow that, as control says, the other end has sent all it will.
     pub fn peer_finished(&self, sent: Tally) {
         if let Ok(mut slot) = self.peer_sent.lock() {
             *slot = Some(sent);
@@ -22,7 +22,7 @@ impl Signal {
         self.news.store(true, Ordering::Release);
     }
 
-    /// A connection has come in.
+    /// Tells the flow that a connection has come in.
     pub fn came_in(&self) {
         self.news.store(true, Ordering::Release);
     }
@@ -32,7 +32,7 @@ impl Signal {
         self.news.load(Ordering::Acquire)
     }
 
-    /// The trial is over, whatever the half thinks.
+    /// Tells the flow that the trial is over, whatever the half thinks.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.news.store(true, Ordering::Release);

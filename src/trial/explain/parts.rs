@@ -19,33 +19,33 @@ use crate::stats;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// The near end's sending call, until the packet is scheduled: into the kernel, socket, protocol.
+    /// Near end's sending call, until the packet is scheduled: into the kernel, socket, protocol.
     NearCall,
-    /// From there until the near driver has it: queueing discipline.
+    /// Near queueing discipline: from scheduling until the driver has the packet.
     NearStack,
-    /// From the near application's call until the far application has the message; without stamps.
+    /// Whole way there, without stamps: from the near application's call until the far application has it.
     ThereUnsplit,
-    /// From the near driver to the far one.
+    /// Path from the near driver to the far one.
     There,
-    /// From the far driver until the far application has it: protocol, socket, waking up.
+    /// Far receive path, from the driver until the application has it: protocol, socket, waking up.
     FarWake,
-    /// The far application, its time to think included.
+    /// Far application, its time to think included.
     FarApplication,
-    /// The far end's sending call, until the packet is scheduled.
+    /// Far end's sending call, until the packet is scheduled.
     FarCall,
-    /// From there until the far driver has it.
+    /// Far queueing discipline: from scheduling until the driver has the packet.
     FarStack,
-    /// From the far driver to the near one.
+    /// Path from the far driver to the near one.
     Back,
-    /// There and back together, where the two clocks are not one.
+    /// Path there and back together, if the two clocks are not one.
     BothWays,
-    /// There, the far kernel's answer, and back.
+    /// Path there, the far kernel's answer, and the path back.
     FarKernel,
-    /// From the far application's call until the near application has the answer; without stamps.
+    /// Whole way back, without stamps: from the far application's call until the near application has it.
     BackUnsplit,
-    /// There and back from call to application, without stamps and without a common clock.
+    /// Whole way there and back, from call to application, without stamps and without a common clock.
     BothUnsplit,
-    /// From the near driver until the near application has the answer.
+    /// Near receive path, from the driver until the application has the answer.
     NearWake,
 }
 
@@ -346,7 +346,7 @@ pub struct RoundTrip {
     pub parts: Vec<PartTime>,
     /// The median less its parts.
     pub residual_ns: f64,
-    /// The median of those in between, which were not stamped; absent where all are alike.
+    /// The median of those in between, which were not stamped; absent if all are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bare_ns: Option<f64>,
     /// Median from leaving the near host to the kernel's acknowledgement (TCP).

@@ -103,7 +103,8 @@ fn discard(socket: &Socket) -> io::Result<Carried> {
     Ok(Carried { bytes, span: first.map_or(Nanos::ZERO, |first| last - first) })
 }
 
-/// Datagrams of 64 bytes, one a call, as fast as they go: how many came per second.
+/// Sends datagrams of 64 bytes, one a call, as fast as they go, and returns how many came per
+/// second.
 ///
 /// # Errors
 /// The failed operation.

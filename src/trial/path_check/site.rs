@@ -23,7 +23,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// This host itself.
+    /// Returns this host itself.
     ///
     /// # Errors
     /// The error of socket(2).
@@ -78,7 +78,7 @@ impl Site {
     }
 }
 
-/// Returns datagram sockets and then stream sockets, of the address's family; [`EACH`] of both.
+/// Lists datagram sockets and then stream sockets, of the address's family; [`EACH`] of both.
 fn wanted(address: IpAddr) -> Vec<Wanted> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
     let kinds = [Type::DGRAM, Type::STREAM].into_iter().flat_map(|kind| [kind; EACH]);

@@ -85,7 +85,7 @@ impl End {
         self.flow.conn.has_opened().map_err(|e| failed("set up a connection", e))
     }
 
-    /// The flow begins.
+    /// Begins the flow.
     pub(super) fn begin(&mut self, now: Nanos) {
         self.turns = Some(self.flow.begin(now));
         self.wake = Some(now);
@@ -114,7 +114,7 @@ impl End {
         self.told.points.drain(..)
     }
 
-    /// A datagram is here.
+    /// Handles a datagram that is here.
     pub(super) fn arrive(&mut self, now: Nanos, datagram: &[u8]) {
         self.flow.conn.handle_datagram(datagram);
         self.deadline = self.flow.conn.next_deadline();
@@ -122,14 +122,14 @@ impl End {
         self.wake_up(now);
     }
 
-    /// The flow, once it has begun, takes a turn now.
+    /// Lets the flow, once it has begun, take a turn now.
     fn wake_up(&mut self, now: Nanos) {
         if self.turns.is_some() {
             self.wake = Some(now);
         }
     }
 
-    /// Control says that the other end has sent all it will.
+    /// Tells the flow that, as control says, the other end has sent all it will.
     pub(super) fn hear(&mut self, now: Nanos, sent: Tally) {
         self.signal.peer_finished(sent);
         self.wake = Some(now);

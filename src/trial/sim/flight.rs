@@ -31,14 +31,14 @@ pub(super) struct Flights {
 /// State of a datagram after the arrival of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// Complete.
+    /// Complete now.
     Whole,
     /// Not newly complete: others of its packets are missing, or all came before.
     Partial,
 }
 
 impl Flights {
-    /// A datagram to the end `to`, which `fill` may write; nothing where it answers nothing.
+    /// Launches a datagram to the end `to`, which `fill` may write; nothing if it answers nothing.
     pub(super) fn launch<T>(
         &mut self,
         to: usize,
@@ -62,13 +62,13 @@ impl Flights {
         self.flights[slot as usize].bytes.len() as u64
     }
 
-    /// The datagram is cut into so many packets. It stays until [`Flights::gone`].
+    /// Notes that the datagram is cut into so many packets. It stays until [`Flights::gone`].
     pub(super) fn cut(&mut self, slot: u32, parts: u64) {
         let flight = &mut self.flights[slot as usize];
         (flight.parts, flight.left) = (parts as u32, 1);
     }
 
-    /// A packet of it enters a channel, which answers how many departures it will have.
+    /// Lets a packet of it enter a channel, which answers how many departures it will have.
     pub(super) fn enter(&mut self, slot: u32, part: u16, enter: impl FnOnce(Part) -> u32) {
         let departures = enter(Part { slot, part });
         self.flights[slot as usize].left += departures;
@@ -79,7 +79,7 @@ impl Flights {
         self.departed(Part { slot, part: 0 });
     }
 
-    /// A packet arrived.
+    /// Handles the arrival of a packet.
     pub(super) fn arrive(&mut self, part: Part) -> Arrival {
         let flight = &mut self.flights[part.slot as usize];
         let before = flight.arrived.count_ones();

@@ -76,7 +76,7 @@ enum Told {
 pub(super) type OnPoint<'a> = &'a mut dyn FnMut(Side, u16, Point);
 
 impl World {
-    /// `link` between the two hosts, with draws by `seed`, from now on.
+    /// Creates a world with `link` between the two hosts, with draws by `seed`, from now on.
     pub(super) fn new(clock: Manual, link: &Link, seed: u64, cutter: Cutter) -> World {
         let channel = |direction| {
             let place = impair::Place { seed, link: 0, direction };
@@ -178,7 +178,7 @@ impl World {
         Ok(all)
     }
 
-    /// Everything that happens now.
+    /// Handles everything that happens now.
     fn step(&mut self, now: Nanos, on_point: OnPoint<'_>) -> Result<()> {
         self.arrivals(now, Direction::Up);
         self.arrivals(now, Direction::Down);
@@ -273,7 +273,7 @@ impl World {
         }
     }
 
-    /// A datagram leaves its host, packet after packet.
+    /// Sends a datagram from its host, packet after packet.
     fn leave(&mut self, now: Nanos, me: usize, slot: u32, flow: usize) {
         let direction = [Direction::Up, Direction::Down][me];
         let flow = SplitMix64::new(flow as u64).next_u64();
