@@ -99,7 +99,7 @@ pub enum Framing {
 pub enum Ending {
     /// Signalled, behind the last message.
     Told,
-    /// Nothing: the transport has no end of its own.
+    /// Not signalled: the transport has no end of its own.
     Silent,
 }
 
@@ -195,7 +195,7 @@ pub enum Action {
     Pump,
     /// Receive bulk data into this half's [`Sink`].
     Drain,
-    /// Nothing to send before this time, or before a message arrives (`None`).
+    /// Wait: there is nothing to send before this time, or before a message arrives (`None`).
     Wait(Option<Nanos>),
     /// Close the connection and open the next, where the work asks for several; for the end that dials.
     Open,

@@ -77,7 +77,7 @@ pub struct Tally {
     pub late: u64,
     /// Messages that came after one with a higher sequence number (RFC 4737, type-P-reordered).
     pub reordered: u64,
-    /// Messages whose content was not what was sent.
+    /// Messages whose content differs from what was sent.
     pub corrupted: u64,
     /// Messages that belong to no trial or another one.
     pub foreign: u64,
@@ -178,7 +178,7 @@ pub struct ConnStats {
 }
 
 impl ConnStats {
-    /// Adds what an earlier connection of the same flow counted.
+    /// Adds the counts of an earlier connection of the same flow.
     pub fn add(&mut self, earlier: &ConnStats) {
         let both = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         self.connect_ns = self.connect_ns.max(earlier.connect_ns);
@@ -230,7 +230,7 @@ pub struct HostCounters {
     /// Packets given up because a fragment stayed away, by default for 30 s (`ReasmTimeout`).
     #[serde(skip_serializing_if = "is_zero")]
     pub reassembly_timeouts: u64,
-    /// Datagrams to a port that nobody had (`NoPorts`).
+    /// Datagrams to a port that no socket had (`NoPorts`).
     #[serde(skip_serializing_if = "is_zero")]
     pub udp_no_port: u64,
     /// Datagrams that arrived and were not delivered to their socket (`InErrors`).

@@ -58,7 +58,7 @@ const WINDOW: usize = PROTOCOL_MAXIMUM_WINDOW_SIZE as usize;
 /// Bytes that are taken before the first of them is acknowledged: those under way, and as many that wait.
 const ROOM: usize = 2 * WINDOW;
 
-/// The one that an end talks to.
+/// Peer that an end talks to.
 const PEER: PeerID = PeerID(0);
 
 static INFO: Info = Info {
@@ -165,11 +165,11 @@ struct End {
     /// Their services; the number of a lane is that of its channel.
     lanes: Vec<Service>,
     state: State,
-    /// Messages that the library has put together and nobody has read.
+    /// Messages that the library has put together and that were not read yet.
     arrived: VecDeque<(u8, Packet)>,
     /// Bytes of best effort that were written since the library last sent.
     unsent: usize,
-    /// There is something new to send.
+    /// True if there is something new to send.
     is_fresh: bool,
     due: Option<Nanos>,
     is_throttled: bool,

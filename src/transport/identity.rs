@@ -76,7 +76,7 @@ pub(super) const RESUME_EARLY: Key = Key {
 /// Resumption asked of later connections by a knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resume {
-    /// Each has a whole handshake.
+    /// Later connections have a whole handshake each.
     Off,
     /// Later connections resume one before.
     Ticket,

@@ -290,7 +290,7 @@ struct End {
     /// Buffer in which a message is put together.
     message: Vec<u8>,
     due: Option<Nanos>,
-    /// There is something new to send or to acknowledge.
+    /// True if there is something new to send or to acknowledge.
     is_fresh: bool,
     mtu: u32,
 }

@@ -59,7 +59,7 @@ pub(super) struct Silence {
     pub(super) sent: u32,
     /// Errors the network answered with.
     pub(super) errors: u32,
-    /// The last of them.
+    /// Last of these errors.
     pub(super) last: Option<io::Error>,
     /// Time waited.
     pub(super) waited: Nanos,
@@ -80,7 +80,7 @@ impl Silence {
 /// Reason why nobody answered.
 #[derive(Debug)]
 pub(super) enum Unanswered {
-    /// Nothing came back.
+    /// No answer came back.
     Silent(Silence),
     /// This host could not even ask.
     Failed(io::Error),

@@ -20,7 +20,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// Result of a receiving call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
-    /// Nothing.
+    /// Nothing was received.
     Nothing,
     /// A datagram that is no message: a part of one, or what belongs to opening the connection.
     Other,

@@ -236,7 +236,7 @@ impl std::fmt::Display for Endpoint {
 pub enum Progress {
     /// Progress was made: something was sent or received.
     Moved,
-    /// Nothing could move: no room to send, or nothing there to receive.
+    /// No progress was possible: no room to send, or nothing there to receive.
     Idle,
     /// The peer ended its direction; nothing more will come.
     Closed,

@@ -125,7 +125,8 @@ impl Flavour for Multipath {
         }
     }
 
-    /// A subflow comes in by the listener, as a connection of its own that names the one it belongs to.
+    /// Returns true: a subflow comes in by the listener, as a connection of its own that names the
+    /// one it belongs to.
     fn joins(&self) -> bool {
         true
     }

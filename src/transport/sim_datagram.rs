@@ -125,7 +125,7 @@ impl Protocol for Datagrams {
         false
     }
 
-    /// The interface empties the socket's buffer, whatever becomes of this end.
+    /// Returns true: the interface empties the socket's buffer, whatever becomes of this end.
     fn is_drained(&self) -> bool {
         true
     }

@@ -423,7 +423,8 @@ impl Flavour for Options {
         set("quickack", self.quickack, |on| socket.set_tcp_quickack(on))
     }
 
-    /// TCP_QUICKACK is not permanent: the kernel may leave the mode at any time (tcp(7)).
+    /// Returns true if `quickack` is on, as TCP_QUICKACK is not permanent: the kernel may leave the
+    /// mode at any time (tcp(7)).
     fn rearms(&self) -> bool {
         self.quickack == Some(true)
     }

@@ -43,7 +43,7 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub conn: Box<C>,
     /// Connections after the first.
     pub further: Further<C>,
-    /// The peer has ended the connection.
+    /// True once the peer has ended the connection.
     pub is_closed: bool,
     /// Counters of the connections before this one.
     pub past: Option<ConnStats>,
@@ -53,7 +53,7 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub wait: WaitMode,
     /// Looks at it from time to time.
     pub sampler: Sampler,
-    /// Holds it to what a server allows, if this end is a server's.
+    /// Meter that holds it to what a server allows, if this end is a server's.
     pub meter: Option<Arc<Meter>>,
     /// The largest message in bytes.
     pub largest_message: usize,
@@ -61,7 +61,7 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub wait_calls: u64,
     /// CPU time spent in vain looks at socket and clock, so far.
     pub waiting: Waiting,
-    /// Holds what the connection notes, in an instrumented trial.
+    /// Probe that holds what the connection notes, in an instrumented trial.
     pub probe: Option<Probe>,
 }
 

@@ -27,7 +27,7 @@ use crate::workload::{self, Content, Origin, Piece, Purpose, Task};
 /// Permission to replace a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overwrite {
-    /// No: it is somebody's.
+    /// Refused: the file belongs to somebody.
     #[default]
     Refused,
     /// Yes: that was asked for by name.

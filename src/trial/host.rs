@@ -201,7 +201,7 @@ fn governor(cpus: &[usize]) -> Option<String> {
 /// Signs of a hypervisor or a container.
 #[derive(Debug, Default)]
 struct Hints {
-    /// The CPU says that it is a guest's.
+    /// True if the CPU says that it is a guest's.
     hypervisor_flag: bool,
     /// Maker and model that the firmware states.
     firmware: Option<String>,

@@ -79,8 +79,8 @@ impl Sampler {
         self.due = self.start + Nanos((passed + 1).saturating_mul(self.interval.0));
     }
 
-    /// Keeps the point at the flow's end. One that follows the last by almost no time takes its place,
-    /// since rates over so short an interval mean nothing; whether it is a point of its own.
+    /// Keeps the point at the flow's end. One that follows the last by almost no time takes its
+    /// place, since rates over so short an interval mean nothing; whether it is a point of its own.
     pub fn finish(&mut self, point: Point) -> bool {
         match self.points.last_mut() {
             Some(last) if point.at_ns.saturating_sub(last.at_ns) < self.interval.0 / 10 => {

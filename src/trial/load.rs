@@ -27,7 +27,7 @@ pub fn parts(load: &Load) -> Result<(Contender, Box<dyn Task>)> {
     }
 }
 
-/// A load with what it is made of.
+/// Load of a trial, with its parts.
 pub(super) struct LoadOrder {
     pub(super) order: Order,
     pub(super) contender: Contender,
@@ -69,7 +69,7 @@ impl LoadOrder {
         }
     }
 
-    /// Adds what the load had to the figures of the work.
+    /// Adds the load's figures to those of the work.
     pub(super) fn conclude(&self, reports: &BothReports, metrics: &mut Metrics) {
         let findings = self.task.conclude(&Reports {
             near: &reports.near.halves,

@@ -1,4 +1,4 @@
-//! The noise floor: how different two identical things look here.
+//! Noise floor: how different two identical things look here.
 
 use serde::{Deserialize, Serialize};
 

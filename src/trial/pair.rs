@@ -81,7 +81,7 @@ pub(super) struct Pair {
     far: Option<Link>,
     near_report: Option<AgentReport>,
     far_report: Option<AgentReport>,
-    /// The far end has said its last word.
+    /// True once the far end has said its last word.
     far_ended: bool,
     stop: Arc<AtomicBool>,
     /// Time at which they were told to start.

@@ -40,7 +40,7 @@ const SEED: u64 = 1;
 /// The bytes of an IPv4 and a UDP header.
 const HEADERS: u32 = 28;
 
-/// Most wake-ups in virtual machines are shorter.
+/// Time that most wake-ups in virtual machines do not exceed.
 const WAKE_UP: Nanos = Nanos::from_micros(100);
 
 /// The size of the datagrams whose delay is measured, as UDP has it.
@@ -151,15 +151,15 @@ pub struct DelayCheck {
     pub expected_ns: Nanos,
     /// Packets with both stamps, the first tenth left out.
     pub n: u64,
-    /// The least error; absent, as those after it, where no packet had both stamps.
+    /// Least error; absent, as those after it, if no packet had both stamps.
     pub min_ns: Option<i64>,
-    /// The median.
+    /// Median error.
     pub p50_ns: Option<i64>,
-    /// The 90th percentile.
+    /// 90th percentile of the error.
     pub p90_ns: Option<i64>,
-    /// The 99th percentile; absent with fewer than 1000 packets.
+    /// 99th percentile of the error; absent with fewer than 1000 packets.
     pub p99_ns: Option<i64>,
-    /// The greatest.
+    /// Greatest error.
     pub max_ns: Option<i64>,
     /// Limit of the median's distance from 0.
     pub limit_p50_ns: u64,
@@ -178,7 +178,7 @@ pub struct RateCheck {
     pub offered_bps: f64,
     /// Received rate, link-layer overhead included; absent if fewer than two packets arrived.
     pub achieved_bps: Option<f64>,
-    /// The difference as a share of what the path says.
+    /// Difference of the two as a share of the specified rate.
     pub error: Option<f64>,
     /// Limit of that error.
     pub limit: f64,

@@ -51,7 +51,7 @@ pub struct BuiltLink {
     pub down: BuiltWay,
 }
 
-/// Direction of a link: what it is held to.
+/// Direction of a link, with the limits it is held to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BuiltWay {
     /// The share of packets that the loss model takes in the long run, 0 to 1; absent if it has
@@ -65,7 +65,7 @@ pub struct BuiltWay {
     /// results from before there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_bps: Option<u64>,
-    /// The recording of what it can carry.
+    /// File that records what it can carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceFile>,
 }

@@ -86,7 +86,7 @@ impl TryFrom<String> for Placement {
 /// Relation of the machines of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// Loopback.
+    /// One machine, over loopback.
     OneMachine,
     /// One machine with two hosts inside it, and between them threads of ours that want CPU time,
     /// too.

@@ -36,7 +36,7 @@ const SIZE: usize = 64;
 pub struct Echo {
     /// Placement of the two ends.
     pub placement: Placement,
-    /// Answers.
+    /// Number of answers.
     pub n: u64,
     /// Echoes without an answer within 100 ms.
     pub unanswered: u64,

@@ -121,7 +121,7 @@ pub fn sends(
 pub struct ClockFacts {
     /// Mean time of one read, in nanoseconds.
     pub read_ns: f64,
-    /// The least difference seen between two reads that differ, in nanoseconds.
+    /// Least difference seen between two reads that differ, in nanoseconds.
     pub step_ns: u64,
 }
 

@@ -5,7 +5,7 @@ use super::segment::{Segment, Then};
 
 pub(super) struct Receiver {
     ring: Ring,
-    /// The first byte that is missing, and the first that its user has not read.
+    /// Number of the first byte that is missing, and of the first that its user has not read.
     next: u64,
     read: u64,
     /// Ranges received after a gap: from and to, sorted, apart from each other.

@@ -15,7 +15,7 @@ use crate::time::Nanos;
 pub(super) enum Control {
     /// A congestion window.
     Reno,
-    /// Nothing.
+    /// No further limit.
     None,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Sender {
     /// Offset after a loss: segments from before this may be copies, and what they cause tells of
     /// no new loss.
     no_news_before: u64,
-    /// The first segment is to go again.
+    /// True if the first segment is to be sent again.
     resend: bool,
     timed: Option<(u64, Nanos)>,
     round_trip: RoundTrip,
@@ -143,7 +143,7 @@ impl Sender {
     }
 
     /// Writes the next segment that may leave at `now`, with `acknowledged` of the other stream;
-    /// whether there was one.
+    /// returns whether there was one.
     pub(super) fn transmit(&mut self, now: Nanos, acknowledged: u64, room: &mut Vec<u8>) -> bool {
         if std::mem::take(&mut self.resend) && self.unacknowledged < self.fresh {
             let len = self

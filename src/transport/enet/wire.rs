@@ -190,9 +190,9 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct Ledger {
     sent: VecDeque<Sent>,
-    /// The next number of each channel that was never sent.
+    /// Next number of each channel that was never sent.
     next: Box<[u16; 256]>,
-    /// The library's time, and the timeout of what it sends, in milliseconds.
+    /// Time of the library, and the timeout of what it sends, in milliseconds.
     now: u64,
     timeout: u64,
     last_answer: u64,

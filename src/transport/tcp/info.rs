@@ -9,7 +9,7 @@ use socket2::Socket;
 
 use crate::figures::TcpView;
 
-/// Longer than any answer so far, in bytes (280 from Linux 6.18).
+/// Bytes of the answer's buffer: more than any answer so far (280 from Linux 6.18).
 pub(in crate::transport) const LONGEST: usize = 512;
 
 /// Least answer of any kernel that Rust runs on, in bytes: the C library's structure.

@@ -24,7 +24,7 @@ pub(in crate::transport) struct TlsChannel {
     received: Box<[u8]>,
     from: usize,
     to: usize,
-    /// Decrypted bytes that nobody has taken.
+    /// Decrypted bytes that were not taken yet.
     decrypted: usize,
     /// True if the peer said that it ends its direction.
     is_over: bool,

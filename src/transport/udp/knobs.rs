@@ -14,7 +14,7 @@ use crate::spec::{Key, Kind, Settings};
 use crate::transport::knock::Variant;
 use crate::units::Bytes;
 
-/// Messages per call where nobody says otherwise.
+/// Messages per call, unless set otherwise.
 const MESSAGES: usize = 64;
 
 /// Coalesced buffers per call where nobody says otherwise: half a megabyte stays within a core's

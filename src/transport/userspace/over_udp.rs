@@ -134,7 +134,7 @@ struct OverUdp {
     socket: DatagramSocket,
     outgoing: Outgoing,
     arriving: ReceiveBatch,
-    /// Datagrams arrived since the protocol was last asked for some.
+    /// True if datagrams arrived since the protocol was last asked for some.
     owes_transmit: bool,
     hello: [u8; hello::LEN],
     welcome: [u8; hello::LEN],

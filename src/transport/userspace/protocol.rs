@@ -62,7 +62,7 @@ impl Opening<'_> {
 pub enum State {
     /// Setting up; it takes nothing yet.
     Handshaking,
-    /// Both ends may send.
+    /// Open: both ends may send.
     Open,
     /// Closed, for this reason.
     Closed(String),

@@ -3,7 +3,7 @@
 /// Segments by their numbers, which rise by one and wrap around (RFC 1982).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Segments {
-    /// The first number that was never sent.
+    /// First number that was never sent.
     next: Option<u32>,
     /// Packets with at least one segment that was not sent before.
     pub packets: u64,

@@ -63,15 +63,15 @@ pub(super) struct WsConn<F: Flavour> {
     flavour: F,
     side: Side,
     largest_message: usize,
-    /// The next message of bulk data, empty if the last one was sent.
+    /// Next message of bulk data, empty if the last one was sent.
     bulk: Vec<u8>,
     /// The length of the message that was sent last.
     last: usize,
-    /// Frames wait for room.
+    /// True if frames wait for room.
     has_backlog: bool,
-    /// Messages may have come with the end of the handshake, which no descriptor shows.
+    /// True if messages may have come with the end of the handshake, which no descriptor shows.
     may_hold: bool,
-    /// The peer has ended its direction.
+    /// True once the peer has ended its direction.
     is_over: bool,
     connect_ns: u64,
 }

@@ -52,7 +52,7 @@ pub enum Part {
 /// Scheme by which a contender's round trips are split, from what is known of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// Both kernels stamped.
+    /// Stamps of both kernels.
     Stamped(Clocks),
     /// The near kernel stamped, and the far kernel is the peer.
     KernelPeer,
@@ -210,7 +210,7 @@ pub fn split(near: &Row, far: Option<&Row>, scheme: Scheme) -> Result<Split, Mis
     Ok(Split { parts, total })
 }
 
-/// The round trips of some trials, split, and how often what was missing.
+/// Round trips of some trials, split, and numbers of those that could not be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Joined {
     /// Rows that could be split.
@@ -355,7 +355,7 @@ pub struct RoundTrip {
     /// Median length of the near end's sending call. It may return after the answer has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_sending_ns: Option<f64>,
-    /// Sending time at the far end.
+    /// Median length of the far end's sending call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_sending_ns: Option<f64>,
 }

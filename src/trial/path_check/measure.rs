@@ -44,7 +44,7 @@ pub(super) struct Course {
 pub(super) enum Sent {
     /// Time at which it left its host's stack.
     Stamped,
-    /// Nothing.
+    /// No fact: it is only counted.
     Counted,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct End {
     waits_for: WaitsFor,
     /// True if the protocol may have something to transmit.
     may_transmit: bool,
-    /// The peer's end was seen; it is news once.
+    /// True once the peer's end was seen; it is news once.
     saw_close: bool,
     stopped: Option<Stops>,
 }

@@ -39,7 +39,7 @@ pub(super) struct World {
     /// hold back a sender that nobody controls, where the path has no rate either.
     nics: [BitRate; 2],
     ends: Vec<End>,
-    /// The first so many flows are the work; the others are load beside it.
+    /// Number of flows that are the work, which come first; the others are load beside it.
     work: usize,
     /// Time at which the work begins, once everything is connected.
     begins: Option<Nanos>,
