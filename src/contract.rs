@@ -144,7 +144,7 @@ pub enum Reach {
 pub struct Offer {
     /// The service.
     pub service: Service,
-    /// The largest message in bytes; `None` where any length will do.
+    /// The largest message in bytes; `None` if any length will do.
     pub largest_message: Option<u64>,
 }
 

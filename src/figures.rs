@@ -89,21 +89,21 @@ pub struct Tally {
 pub struct Account {
     /// Unit of the account: `messages` or `bytes`.
     pub unit: String,
-    /// Handed to its transport by the sender.
+    /// Amount handed to its transport by the sender.
     pub sent: u64,
-    /// Delivered to the receiver, each counted once.
+    /// Amount delivered to the receiver, each counted once.
     pub delivered: u64,
-    /// Lost between the two hosts' sockets.
+    /// Amount lost between the two hosts' sockets.
     pub lost_on_path: u64,
-    /// Dropped because the receiver's socket buffer was full.
+    /// Amount dropped because the receiver's socket buffer was full.
     pub dropped_at_receiver: u64,
-    /// Received again.
+    /// Amount received again.
     pub duplicates: u64,
-    /// Received after the timeout (part of `delivered`).
+    /// Amount received after the timeout (part of `delivered`).
     pub late: u64,
-    /// Received out of order (part of `delivered`).
+    /// Amount received out of order (part of `delivered`).
     pub reordered: u64,
-    /// Received damaged (part of `delivered`).
+    /// Amount received damaged (part of `delivered`).
     pub corrupted: u64,
     /// Reason why the account does not close; absent if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -371,8 +371,8 @@ impl Headers {
     }
 }
 
-/// Outcome of the schedule of a paced sender. Every slot was sent or missed: `slots = sent +
-/// missed_no_room + missed_no_time`.
+/// Outcome of the schedule of a paced sender. Every slot was sent or missed:
+/// `slots = sent + missed_no_room + missed_no_time`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Pacing {
     /// Messages that were due.

@@ -38,7 +38,7 @@ impl RoundTrips {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// Returns the mean, in whole nanoseconds; `None` where there was none.
+    /// Returns the mean, in whole nanoseconds; `None` if there was none.
     pub fn mean_ns(&self) -> Option<u64> {
         self.sum_ns.checked_div(self.n)
     }
@@ -291,7 +291,7 @@ pub struct Interval {
     pub sent_bytes: u64,
     /// Bytes received in it.
     pub received_bytes: u64,
-    /// Messages handed to the transport in it; `None` where there are none to count.
+    /// Messages handed to the transport in it; `None` if there are none to count.
     pub sent_messages: Option<u64>,
     /// Messages received in it.
     pub received_messages: Option<u64>,
@@ -313,7 +313,7 @@ impl Interval {
     }
 }
 
-/// Bits per second of `bytes` in `ns` nanoseconds; `None` where that is no time.
+/// Bits per second of `bytes` in `ns` nanoseconds; `None` if that is no time.
 pub fn rate_bps(bytes: f64, ns: u64) -> Option<f64> {
     (ns > 0).then(|| bytes * 8e9 / ns as f64)
 }

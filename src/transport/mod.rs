@@ -202,8 +202,8 @@ pub trait Listener: Send {
     /// [`crate::Error::Blocked`] with what was seen when nothing valid arrived in time.
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)>;
 
-    /// Returns true if the listener must stay open as long as its connections, since more packets
-    /// or connections of theirs arrive through it.
+    /// Returns true if the listener must stay open as long as its connections, since further
+    /// subflows of theirs arrive through it.
     fn stays(&self) -> bool {
         false
     }

@@ -213,8 +213,8 @@ fn halves(all: [u16; 4]) -> [u32; 2] {
     [word(all[0], all[1]), word(all[2], all[3])]
 }
 
-/// Returns the control data of each message of a stream: `struct sctp_sndinfo`, and `struct
-/// sctp_prinfo` if it may be given up.
+/// Returns the control data of each message of a stream: `struct sctp_sndinfo`, and
+/// `struct sctp_prinfo` if it may be given up.
 fn beside(stream: u16, service: Service) -> Control {
     let flags = if service.ordering == Ordering::Unordered { UNORDERED } else { 0 };
     let words = |first: [u16; 2]| halves([first[0], first[1], 0, 0])[0].to_ne_bytes();

@@ -220,7 +220,7 @@ impl Listener for DatagramListener {
 }
 
 impl DatagramListener {
-    /// Opens a connection back to `near`; `None` where it is gone already.
+    /// Opens a connection back to `near`; `None` if it is gone already.
     fn welcome(&self, hello: Hello, near: &SockAddr) -> Result<Option<DatagramConn>> {
         let socket = open_for(self.largest_message, &self.options)?;
         bind(&socket, &named(&Endpoint::Unix(String::new()))?)?;

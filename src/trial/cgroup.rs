@@ -12,7 +12,7 @@ use crate::figures::Throttled;
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// Thousandths of a CPU that this process may use on the average: the least quota of its group and of those
-/// above it. `None` where there is none.
+/// above it. `None` if there is none.
 pub(super) fn cpu_quota_milli() -> Option<u64> {
     groups("cpu").iter().filter_map(|group| quota_of(group)).min()
 }

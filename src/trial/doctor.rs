@@ -26,7 +26,7 @@ pub struct Doctor {
     pub timers: Timers,
     /// Lateness of sends at 1 kHz, waiting as trials do by default.
     pub sends: Lateness,
-    /// Lateness of sends with two CPUs that never sleep; absent if there is one.
+    /// Lateness of sends with two CPUs that never sleep; absent if there is only one.
     pub busy_sends: Option<Lateness>,
     /// UDP echo without pauses, by placement; those that this host cannot do are absent.
     pub floors: Vec<Floor>,

@@ -20,9 +20,9 @@ pub struct Row {
     pub down_bps: Option<f64>,
     /// The round trips that ended in the interval.
     pub rtt: RoundTrips,
-    /// Messages found missing in the interval; `None` where nobody can know.
+    /// Messages found missing in the interval; `None` if nobody can know.
     pub lost_messages: Option<u64>,
-    /// Datagrams that a receiver's socket had no room for; `None` where nobody can know.
+    /// Datagrams that a receiver's socket had no room for; `None` if nobody can know.
     pub socket_drops: Option<u64>,
     /// TCP only: the congestion windows of the near end's flows together, in bytes, or of the far end's
     /// where only that sends.

@@ -37,7 +37,7 @@ pub(super) struct LoadOrder {
 }
 
 impl LoadOrder {
-    /// Returns the load that `task` asks for, in the trial of `order`; `None` where it asks for
+    /// Returns the load that `task` asks for, in the trial of `order`; `None` if it asks for
     /// none.
     ///
     /// # Errors

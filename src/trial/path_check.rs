@@ -66,7 +66,7 @@ pub trait Bed {
     /// Fails if that host cannot be entered.
     fn site(&self, side: Side) -> Result<Site>;
 
-    /// Returns the backend that builds it, and the reason for that choice.
+    /// Returns the backend that carries it, and the reason for that choice.
     fn made_of(&self) -> (Backend, String);
 }
 
@@ -97,7 +97,7 @@ impl Bed for Emulator {
 pub struct PathCheck {
     /// The path as typed.
     pub path: String,
-    /// Backend that builds it.
+    /// Backend that carries it.
     pub backend: Backend,
     /// Reason for that choice.
     pub why: String,

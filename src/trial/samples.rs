@@ -236,7 +236,7 @@ impl Recorder for Samples {
     }
 }
 
-/// Returns the value at the nearest rank; `None` where it is lost, or nothing is there. Never 0.
+/// Returns the value at the nearest rank; `None` if it is lost, or nothing is there. Never 0.
 fn known_at(sorted: &[u64], per_mille: u64) -> Option<u64> {
     let rank = nearest_rank(sorted.len() as u64, per_mille) as usize;
     sorted.get(rank - 1).copied().filter(|ns| *ns != LOST).map(|ns| ns.max(1))

@@ -32,7 +32,7 @@ pub(super) struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// Reads a datagram; `None` where it is none of this protocol's.
+    /// Reads a datagram; `None` if it is none of this protocol's.
     pub(super) fn read(datagram: &[u8]) -> Option<Segment<'_>> {
         let (header, bytes) = datagram.split_first_chunk::<HEADER>()?;
         let number = |at: usize| {

@@ -88,7 +88,7 @@ impl TlsChannel {
         self.handshake
     }
 
-    /// Hands what was received to TLS, and receives once where nothing is left of that. `None` where nothing came,
+    /// Hands what was received to TLS, and receives once where nothing is left of that. `None` if nothing came,
     /// 0 at the end.
     fn take_in(&mut self, patience: Patience) -> io::Result<Option<usize>> {
         if self.from == self.to {

@@ -81,7 +81,7 @@ pub trait Protocol: Send {
     fn handle(&mut self, now: Nanos, datagram: &[u8]);
 
     /// Appends datagrams that are to leave at `now` to `batch`, `most` of them or fewer: all as long
-    /// as the answer says, in bytes, the last one possibly shorter. `None` where nothing is to leave.
+    /// as the answer says, in bytes, the last one possibly shorter. `None` if nothing is to leave.
     fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize>;
 
     /// Returns the time at which [`Protocol::on_deadline`] is due; `None` for not before something
