@@ -233,7 +233,7 @@ impl Files {
         Ok(())
     }
 
-    /// Decides by what the receiving halves saw; with the reason for a difference whose place is
+    /// Decides by what the receiving halves saw; returns the reason for a difference whose place is
     /// not known.
     fn settle_reports(
         &mut self,
