@@ -21,20 +21,20 @@ pub struct Lane(pub u16);
 /// Fate of a message that the network loses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// It is sent again until it arrives or the connection fails.
+    /// Sent again until it arrives or the connection fails.
     Reliable,
-    /// It is sent again until so long after it was handed over, and gone then (RFC 3758, 4.1).
+    /// Sent again until this long after it was handed over, then given up (RFC 3758, 4.1).
     Within(Nanos),
-    /// It is gone.
+    /// Not sent again.
     BestEffort,
 }
 
 /// Order in which messages arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
-    /// As sent.
+    /// Order of sending.
     Ordered,
-    /// As the network pleases.
+    /// Any order, as the network delivers them.
     Unordered,
 }
 
@@ -61,7 +61,7 @@ impl Service {
     pub const EXPIRING: Service =
         Service { delivery: Delivery::Within(Nanos::ZERO), ordering: Ordering::Unordered };
 
-    /// Whether both are the same service, for however long a message lives.
+    /// Returns true if both are the same service, regardless of the lifetime of a message.
     pub fn is_like(self, other: Service) -> bool {
         use std::mem::discriminant;
         self.ordering == other.ordering
@@ -83,7 +83,7 @@ impl fmt::Display for Service {
     }
 }
 
-/// What the transport carries.
+/// Unit that the transport carries: bytes or messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {
@@ -97,13 +97,13 @@ pub enum Framing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It is told, behind the last message.
+    /// Signalled, behind the last message.
     Told,
-    /// Nothing: the transport has no end of its own.
+    /// Not signalled: the transport has no end of its own.
     Silent,
 }
 
-/// Who slows the sender down.
+/// Mechanism that slows the sender down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Congestion {
@@ -111,11 +111,11 @@ pub enum Congestion {
     Controlled,
     /// The receiver's buffer only, inside one machine.
     Backpressure,
-    /// Nobody.
+    /// No mechanism.
     Uncontrolled,
 }
 
-/// Who answers at the far end.
+/// Kind of peer that answers at the far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeerKind {
@@ -125,7 +125,7 @@ pub enum PeerKind {
     Kernel,
 }
 
-/// How far a transport reaches.
+/// Distance that a transport covers: a network, one machine or one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
@@ -133,9 +133,9 @@ pub enum Reach {
     Network,
     /// Any IP path to a far end that listens itself: a server hands over TCP and UDP only.
     Path,
-    /// One machine only.
+    /// Within one machine.
     Machine,
-    /// One process only: tests, and models in virtual time.
+    /// Within one process: tests, and models in virtual time.
     Process,
 }
 
@@ -144,32 +144,32 @@ pub enum Reach {
 pub struct Offer {
     /// The service.
     pub service: Service,
-    /// The largest message in bytes; `None` where any length will do.
+    /// The largest message in bytes; `None` if any length will do.
     pub largest_message: Option<u64>,
 }
 
-/// What a transport promises. Workloads ask for these and never for a name.
+/// Properties that a transport promises. Workloads ask for these and never for a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarantees {
     /// The service of a lane for which nothing else was asked.
     pub service: Service,
-    /// Other services that can be asked for.
+    /// Services that can be asked for instead.
     pub others: &'static [Offer],
     /// The most lanes of one connection. Where there are several, none waits for another's losses.
     pub lanes: u16,
-    /// Whether message boundaries are kept.
+    /// Unit that it carries: bytes, or messages whose boundaries are kept.
     pub framing: Framing,
     /// End of a direction, as the peer learns of it.
     pub ending: Ending,
-    /// Who slows the sender down.
+    /// Mechanism that slows the sender down.
     pub congestion: Congestion,
-    /// Whether bytes are encrypted on the path.
+    /// True if bytes are encrypted on the path.
     pub encrypted: bool,
     /// The largest message in bytes; `None` for a byte stream.
     pub largest_message: Option<u64>,
 }
 
-/// How long one receive call may take.
+/// Longest time that one receive call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
     /// Return at once if nothing is there.
@@ -181,7 +181,7 @@ pub enum Patience {
     UntilNudged,
 }
 
-/// What the driver does next for one half of a workload.
+/// Next step of the driver for one half of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Send the first `len` bytes of the buffer that was handed to `poll`.
@@ -195,7 +195,7 @@ pub enum Action {
     Pump,
     /// Receive bulk data into this half's [`Sink`].
     Drain,
-    /// Nothing to send before this time, or before a message arrives (`None`).
+    /// Wait: there is nothing to send before this time, or before a message arrives (`None`).
     Wait(Option<Nanos>),
     /// Close the connection and open the next, where the work asks for several; for the end that dials.
     Open,
@@ -217,7 +217,8 @@ pub struct FileAt<'a> {
 /// A file that one flow reads or writes, for workloads, which open none. Places in it are counted
 /// from its start, whichever part the flow has of it.
 pub trait Store: Send {
-    /// A place in it, for transports that move bytes between file and socket inside the kernel.
+    /// Returns a place in it, for transports that move bytes between file and socket inside the
+    /// kernel.
     fn at(&self, offset: u64) -> FileAt<'_>;
     /// Fills `into` from `offset` on.
     ///
@@ -231,48 +232,50 @@ pub trait Store: Send {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 }
 
-/// Where bulk data comes from. Byte streams ask for the budget and the file; message transports
-/// have each message stamped.
+/// Source of bulk data. Byte streams ask for the budget and the file; message transports have each
+/// message stamped.
 pub trait Source {
-    /// Bytes that may still be handed over in this call; zero ends it.
+    /// Returns the number of bytes that may still be handed over in this call; zero ends it.
     fn budget(&self) -> u64;
-    /// The application message size in bytes, for transports that keep boundaries.
+    /// Returns the application message size in bytes, for transports that keep boundaries.
     fn message_size(&self) -> usize;
-    /// How many bytes the application hands over per call.
+    /// Returns the number of bytes that the application hands over per call.
     fn call_size(&self) -> usize;
     /// Writes the workload's header, and its content if it has any, into the next message. Called
     /// once per message, in order.
     fn stamp(&mut self, message: &mut [u8]);
-    /// `bytes` were accepted by the transport.
+    /// Notes that the transport accepted `bytes`.
     fn accepted(&mut self, bytes: u64);
-    /// Where the next byte of a byte stream comes from; `None` for made-up content, which is
-    /// [`crate::datapath::buffer::pattern`] from its start, again and again.
+    /// Returns the place of the next byte of a byte stream that is read from a file; `None` for
+    /// generated content, which is [`crate::datapath::buffer::pattern`] from its start, again and
+    /// again.
     fn file(&self) -> Option<FileAt<'_>> {
         None
     }
 }
 
-/// Where bulk data goes.
+/// Destination of bulk data.
 pub trait Sink {
-    /// One message, or one chunk of a byte stream, as it arrived.
+    /// Takes one message, or one chunk of a byte stream, as it arrived.
     fn take(&mut self, bytes: &[u8]);
-    /// `bytes` of a byte stream arrived that this call does not show: they were put into
-    /// [`Sink::room`], moved to [`Sink::file`] inside the kernel, or discarded there.
+    /// Notes `bytes` of a byte stream that arrived and that this call does not show: they were put
+    /// into [`Sink::room`], moved to [`Sink::file`] inside the kernel, or discarded there.
     fn pass(&mut self, bytes: u64);
-    /// Memory that the next bytes of a byte stream are to be received into, where the workload has
-    /// its own; what came is then told with [`Sink::pass`].
+    /// Returns memory that the next bytes of a byte stream are to be received into, where the
+    /// workload has its own; what came is then told with [`Sink::pass`].
     fn room(&mut self) -> Option<&mut [u8]> {
         None
     }
-    /// Where the next byte of a byte stream goes, where it goes to a file; a transport that moves it
-    /// there inside the kernel tells it with [`Sink::pass`], any other hands it to [`Sink::take`].
+    /// Returns the place in a file to which the next byte of a byte stream goes, `None` if it goes
+    /// to no file. A transport that moves it there inside the kernel reports it with
+    /// [`Sink::pass`], any other hands it to [`Sink::take`].
     fn file(&self) -> Option<FileAt<'_>> {
         None
     }
 }
 
 impl Guarantees {
-    /// Those of TCP and whatever does the same.
+    /// Guarantees of TCP and of other protocols with the same ones.
     pub const BYTE_STREAM: Guarantees = Guarantees {
         service: Service::ORDERED,
         others: &[],
@@ -284,7 +287,7 @@ impl Guarantees {
         largest_message: None,
     };
 
-    /// Those of UDP over IPv4 (RFC 768) and whatever does the same.
+    /// Guarantees of UDP over IPv4 (RFC 768) and of other protocols with the same ones.
     pub const DATAGRAMS: Guarantees = Guarantees {
         service: Service::BEST_EFFORT,
         others: &[],
@@ -296,18 +299,19 @@ impl Guarantees {
         largest_message: Some(65_507),
     };
 
-    /// The lanes of a connection of which nothing was asked: one, of the usual service.
+    /// Returns the lanes of a connection of which nothing was asked: one, of the usual service.
     pub fn one_lane(&self) -> &[Service] {
         std::slice::from_ref(&self.service)
     }
 
-    /// All services that can be asked for, the usual one first.
+    /// Returns all services that can be asked for, the usual one first.
     pub fn offers(&self) -> impl Iterator<Item = Offer> + '_ {
         let usual = Offer { service: self.service, largest_message: self.largest_message };
         std::iter::once(usual).chain(self.others.iter().copied())
     }
 
-    /// Why connections cannot have `lanes` with messages of `bytes`; `None` where they can.
+    /// Returns the reason why connections cannot have `lanes` with messages of `bytes`; `None` if
+    /// they can.
     pub fn misfit(&self, lanes: &[Service], bytes: u64) -> Option<String> {
         if lanes.len() > usize::from(self.lanes) {
             let has = match self.lanes {
@@ -332,9 +336,9 @@ impl Guarantees {
     }
 }
 
-/// Where messages go.
+/// Destination of received messages.
 pub trait Inbox {
-    /// One whole message.
+    /// Takes one whole message.
     fn message(&mut self, lane: Lane, bytes: &[u8]);
 }
 
@@ -373,7 +377,7 @@ pub(crate) mod shelf {
     /// A place and what was written there.
     type Written = (u64, Vec<u8>);
 
-    /// What was written to a store, and what can be read from it.
+    /// Written and readable content of a store.
     #[derive(Default, Clone)]
     pub(crate) struct Shelf {
         content: Arc<Vec<u8>>,

@@ -21,7 +21,7 @@ pub use content::{ContentState, Verified};
 pub use throttled::Throttled;
 pub use view::TcpView;
 
-/// What a metric is measured in.
+/// Unit that a metric is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -33,7 +33,7 @@ pub enum Unit {
     Share,
 }
 
-/// Whether a race makes claims about a metric or only describes it.
+/// Use of a metric in a race: claims are made about it, or it is only described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -43,28 +43,28 @@ pub enum Role {
     Descriptive,
 }
 
-/// One figure per trial that contenders are compared by.
+/// Figure by which contenders are compared, one value per trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metric {
     /// The name in results, unit last: `rtt_p50_ns`.
     pub name: String,
     /// The name for people: `RTT p50`.
     pub label: String,
-    /// Its unit.
+    /// Unit of its values.
     pub unit: Unit,
-    /// Which end wins.
+    /// Direction of better values.
     pub better: Better,
-    /// Whether verdicts are given.
+    /// Use of the metric: with verdicts, or only described.
     pub role: Role,
 }
 
 /// The figures of one trial by metric name.
 ///
-/// A metric is absent where the trial cannot know it. A latency percentile that falls among lost
+/// A metric is absent if the trial cannot know it. A latency percentile that falls among lost
 /// samples is stored at the timeout, the least it can be, and listed in `censored`.
 pub type Metrics = BTreeMap<String, f64>;
 
-/// What one end counted of one direction.
+/// Counters of one end for one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Messages (or, for byte streams, 0).
@@ -77,7 +77,7 @@ pub struct Tally {
     pub late: u64,
     /// Messages that came after one with a higher sequence number (RFC 4737, type-P-reordered).
     pub reordered: u64,
-    /// Messages whose content was not what was sent.
+    /// Messages whose content differs from what was sent.
     pub corrupted: u64,
     /// Messages that belong to no trial or another one.
     pub foreign: u64,
@@ -87,31 +87,31 @@ pub struct Tally {
 /// messages, or in bytes for byte streams, which lose nothing silently.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Account {
-    /// What the account counts: `messages` or `bytes`.
+    /// Unit of the account: `messages` or `bytes`.
     pub unit: String,
-    /// What the sender handed to its transport.
+    /// Amount handed to its transport by the sender.
     pub sent: u64,
-    /// What the receiver had, each once.
+    /// Amount delivered to the receiver, each counted once.
     pub delivered: u64,
-    /// What vanished between the two hosts' sockets.
+    /// Amount lost between the two hosts' sockets.
     pub lost_on_path: u64,
-    /// What the receiver's socket buffer had no room for.
+    /// Amount dropped because the receiver's socket buffer was full.
     pub dropped_at_receiver: u64,
-    /// What came again.
+    /// Amount received again.
     pub duplicates: u64,
-    /// What came after the timeout (part of `delivered`).
+    /// Amount received after the timeout (part of `delivered`).
     pub late: u64,
-    /// What came out of order (part of `delivered`).
+    /// Amount received out of order (part of `delivered`).
     pub reordered: u64,
-    /// What came damaged (part of `delivered`).
+    /// Amount received damaged (part of `delivered`).
     pub corrupted: u64,
-    /// Why the account does not close; absent where it does.
+    /// Reason why the account does not close; absent if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_because: Option<String>,
 }
 
 impl Account {
-    /// Whether `sent = delivered + lost_on_path + dropped_at_receiver` holds.
+    /// Returns true if `sent = delivered + lost_on_path + dropped_at_receiver` holds.
     pub fn closes(&self) -> bool {
         self.open_because.is_none()
             && self.sent
@@ -145,7 +145,7 @@ impl Ledger {
         } = Some(account);
     }
 
-    /// The accounts that exist, with their names.
+    /// Returns the accounts that exist, with their names.
     pub fn accounts(&self) -> impl Iterator<Item = (&'static str, &Account)> {
         [("up", &self.up), ("down", &self.down), ("round_trip", &self.round_trip)]
             .into_iter()
@@ -153,32 +153,32 @@ impl Ledger {
     }
 }
 
-/// What one connection did, as its transport knows it.
+/// Counters of one connection, as its transport knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ConnStats {
-    /// Time of the transport's own handshake, in nanoseconds; 0 where it has none. The exchange that proves an
+    /// Time of the transport's own handshake, in nanoseconds; 0 if it has none. The exchange that proves an
     /// address by its token is in none of them.
     pub connect_ns: u64,
     /// System calls that sent.
     pub send_calls: u64,
     /// System calls that received, those that found nothing included.
     pub receive_calls: u64,
-    /// Datagrams that this end's socket buffer had no room for; absent where unknown.
+    /// Datagrams that this end's socket buffer had no room for; absent if unknown.
     pub socket_drops: Option<u64>,
-    /// Segments the transport sent again; absent where unknown.
+    /// Segments the transport sent again; absent if unknown.
     pub retransmits: Option<u64>,
     /// Errors the network reported back (ICMP unreachable and the like).
     pub network_errors: u64,
-    /// What the headers around its data take; absent where there are none, inside one machine.
+    /// Size of the headers around its data; absent if there are none, inside one machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Headers>,
-    /// What became of zero-copy calls; absent where none are made.
+    /// Outcome of zero-copy calls; absent if none are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZeroCopy>,
 }
 
 impl ConnStats {
-    /// Adds what an earlier connection of the same flow counted.
+    /// Adds the counts of an earlier connection of the same flow.
     pub fn add(&mut self, earlier: &ConnStats) {
         let both = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         self.connect_ns = self.connect_ns.max(earlier.connect_ns);
@@ -194,16 +194,17 @@ impl ConnStats {
     }
 }
 
-/// What the kernel told of calls with `MSG_ZEROCOPY`. Calls that sent less than asked count as one.
+/// Kernel's completion reports of calls with `MSG_ZEROCOPY`. Calls that sent less than asked count
+/// as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ZeroCopy {
     /// Calls that it is done with. Less than were made where the peer vanished.
     pub completed: u64,
-    /// Those of them whose bytes it copied after all, as on loopback.
+    /// Calls whose bytes the kernel copied after all, as on loopback.
     pub copied: u64,
 }
 
-/// What the kernel's network code counted at one end during a trial, IPv4 and IPv6 together. For the
+/// Counters of the kernel's network code at one end during a trial, IPv4 and IPv6 together. For the
 /// whole network namespace: other traffic counts, too. Names in parentheses are the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -229,13 +230,14 @@ pub struct HostCounters {
     /// Packets given up because a fragment stayed away, by default for 30 s (`ReasmTimeout`).
     #[serde(skip_serializing_if = "is_zero")]
     pub reassembly_timeouts: u64,
-    /// Datagrams to a port that nobody had (`NoPorts`).
+    /// Datagrams to a port that no socket had (`NoPorts`).
     #[serde(skip_serializing_if = "is_zero")]
     pub udp_no_port: u64,
     /// Datagrams that arrived and were not delivered to their socket (`InErrors`).
     #[serde(skip_serializing_if = "is_zero")]
     pub udp_receive_errors: u64,
-    /// Those of them that the socket's buffer had no room for (`RcvbufErrors`).
+    /// Datagrams that the socket's buffer had no room for (`RcvbufErrors`), part of the count
+    /// above.
     #[serde(skip_serializing_if = "is_zero")]
     pub udp_receive_buffer_errors: u64,
     /// Datagrams that found no room on their way out (`SndbufErrors`).
@@ -251,12 +253,12 @@ pub struct HostCounters {
 }
 
 impl HostCounters {
-    /// What was counted since an `earlier` reading.
+    /// Returns the counts since an `earlier` reading.
     pub fn since(&self, earlier: &HostCounters) -> HostCounters {
         self.with(earlier, u64::saturating_sub)
     }
 
-    /// Both together.
+    /// Adds both together.
     pub fn plus(&self, other: &HostCounters) -> HostCounters {
         self.with(other, u64::saturating_add)
     }
@@ -283,7 +285,7 @@ impl HostCounters {
     }
 }
 
-/// Whether a count is left out of the JSON, for serde.
+/// Returns true if a count is left out of the JSON, for serde.
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -300,8 +302,10 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// How many packets one message travels as: more than one are fragments (RFC 791, section 3.2; RFC
-    /// 8200, section 4.5), each with an IP header of its own and a multiple of 8 bytes.
+    /// Returns the number of packets that one message travels as: more than one are fragments (RFC
+    /// 791, section 3.2; RFC 8200, section 4.5), each with an IP header of its own and a multiple
+    /// of 8 bytes.
+    /// 3.2; RFC 8200, section 4.5), each with an IP header of its own and a multiple of 8 bytes.
     pub fn per_message(&self) -> u64 {
         if self.message_bytes.saturating_add(self.header_bytes) <= self.path_mtu {
             return 1;
@@ -313,7 +317,7 @@ impl Packets {
         self.message_bytes.saturating_add(8).div_ceil(room.max(8))
     }
 
-    /// The largest message that travels as one packet, in bytes.
+    /// Returns the largest message that travels as one packet, in bytes.
     pub fn largest_whole(&self) -> u64 {
         self.path_mtu.saturating_sub(self.header_bytes)
     }
@@ -328,19 +332,19 @@ pub struct Headers {
     /// The transport's header in each packet (for datagrams: in the first of its fragments), with
     /// its options.
     pub transport_bytes: u64,
-    /// What goes in front of each message of a byte stream, so that boundaries survive.
+    /// Bytes in front of each message of a byte stream, which preserve its boundaries.
     pub framing_bytes: u64,
-    /// The largest IP packet in bytes that the path takes; absent where unknown.
+    /// The largest IP packet in bytes that the path takes; absent if unknown.
     pub mtu: Option<u64>,
-    /// Packets with data that this end sent, repeated ones left out; absent where each message is
+    /// Packets with data that this end sent, repeated ones left out; absent if each message is
     /// one datagram.
     pub packets: Option<u64>,
 }
 
 impl Headers {
-    /// Header bytes that went with `messages` messages of `size` bytes each. A datagram that does
-    /// not fit `mtu` is cut into fragments, which repeat the IP header, carry multiples of 8 bytes
-    /// (RFC 791), and over IPv6 have a header of 8 bytes more (RFC 8200, 4.5).
+    /// Returns the number of header bytes that went with `messages` messages of `size` bytes each.
+    /// A datagram that does not fit `mtu` is cut into fragments, which repeat the IP header, carry
+    /// multiples of 8 bytes (RFC 791), and over IPv6 have a header of 8 bytes more (RFC 8200, 4.5).
     pub fn around(&self, messages: u64, size: u64) -> u64 {
         if let Some(packets) = self.packets {
             return packets * (self.ip_bytes + self.transport_bytes)
@@ -354,53 +358,54 @@ impl Headers {
         messages * (ip + self.transport_bytes)
     }
 
-    /// The headers of IP and transport.
+    /// Returns the headers of IP and transport.
     pub fn in_each_packet(&self) -> u64 {
         self.ip_bytes + self.transport_bytes
     }
 
-    /// The packets that datagrams of `size` bytes make; absent where the path MTU is unknown.
+    /// Returns the packets that datagrams of `size` bytes make; absent if the path MTU is
+    /// unknown.
     pub fn packets_of(&self, size: u64) -> Option<Packets> {
         let header_bytes = self.in_each_packet();
         Some(Packets { message_bytes: size, header_bytes, path_mtu: self.mtu? })
     }
 }
 
-/// What became of the schedule of a paced sender. Every slot was sent or missed:
+/// Outcome of the schedule of a paced sender. Every slot was sent or missed:
 /// `slots = sent + missed_no_room + missed_no_time`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Pacing {
     /// Messages that were due.
     pub slots: u64,
-    /// Those that the transport took.
+    /// Slots whose message the transport took.
     pub sent: u64,
-    /// Those that were not sent because the transport had no room, or had ended.
+    /// Slots missed because the transport had no room, or had ended.
     pub missed_no_room: u64,
-    /// Those that were not sent because the sender did not run when they were due.
+    /// Slots missed because the sender did not run when they were due.
     pub missed_no_time: u64,
-    /// Of those sent: how many were late by more than is allowed for want of CPU time.
+    /// Number of those sent that were late by more than is allowed for want of CPU time.
     pub late: u64,
-    /// From due to handed over.
+    /// Time from when a message was due until it was handed over.
     pub lateness_ns: Distribution,
-    /// How far the time between two messages handed over was from the period, either way.
+    /// Deviation of the time between two sends from the period, as an absolute value.
     pub gap_error_ns: Distribution,
 }
 
-/// One paced flow, both its ends.
+/// Paced flow, both its ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PacedFlow {
-    /// Which way its messages went.
+    /// Direction of its messages.
     pub direction: Direction,
-    /// What became of its schedule.
+    /// Outcome of its schedule.
     #[serde(flatten)]
     pub pacing: Pacing,
     /// The one-way delay of each message above the least one of the flow (RFC 5481, 4.2), from the
-    /// intended time of sending; absent where messages have no room for a stamp.
+    /// intended time of sending; absent if messages have no room for a stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_variation_ns: Option<Distribution>,
 }
 
-/// What a trial cost one end.
+/// Cost of a trial at one end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// CPU time of the process, user and system, in nanoseconds.
@@ -410,7 +415,7 @@ pub struct Cost {
     /// The part of it in the kernel.
     pub system_ns: u64,
     /// The part of it that was waiting: watching the clock before a send, and looks at a socket that had
-    /// nothing. The instrument's own; absent where nobody counted it.
+    /// nothing. The instrument's own; absent if nobody counted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_ns: Option<u64>,
     /// System calls the datapath made.
@@ -422,7 +427,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// CPU time without waiting.
+    /// Returns the CPU time without waiting.
     pub fn working_ns(&self) -> u64 {
         self.cpu_ns.saturating_sub(self.waiting_ns.unwrap_or(0))
     }
@@ -436,7 +441,8 @@ pub struct ClockEstimate {
     /// The bound on its error at the echo it stands on: half that round trip, the smallest seen. No
     /// end host can know better.
     pub error_bound_ns: u64,
-    /// How fast the far clock gains on the near one, in parts per million; absent on short trials.
+    /// Rate at which the far clock gains on the near one, in parts per million; absent on short
+    /// trials.
     pub drift_ppm: Option<f64>,
     /// Echoes used.
     pub n: u64,
@@ -447,60 +453,64 @@ pub struct ClockEstimate {
 pub struct WarmUp {
     /// Messages that were sent.
     pub sent: u64,
-    /// Those of them that were answered.
+    /// Number of them that were answered.
     pub answered: u64,
 }
 
-/// One round trip as it was measured.
+/// Measurement of one round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Its sequence number, from 0.
+    /// Sequence number, from 0.
     pub seq: u64,
-    /// When it was due, on the near clock.
+    /// Time at which it was due, on the near clock.
     pub intended_ns: u64,
-    /// How long after that it was handed to the transport.
+    /// Delay between that time and the send: from when it was due until it was handed to the
+    /// transport.
     pub lateness_ns: u64,
-    /// From the intended time to the answer; `None` where no answer came within the timeout.
+    /// Round-trip time from the intended time to the answer; `None` if no answer came within the
+    /// timeout.
     pub rtt_ns: Option<u64>,
 }
 
 /// Consecutive parts of a trial whose figures tell how much it varies within.
 pub const SEGMENTS: usize = 4;
 
-/// Where a workload puts its samples as they come.
+/// Recorder of a workload's samples as they are taken.
 pub trait Recorder: Send {
-    /// So many samples are to come, as far as that is known: memory for them is to be there before the
-    /// first.
+    /// Prepares for this many samples, as far as that is known: memory for them is to be there
+    /// before the first.
     fn expect(&mut self, _samples: u64) {}
-    /// One sample. Called inside the measuring loop, so it is quick: no allocation once warm, and at
-    /// most a write to a file's cache every few thousand samples.
+    /// Records one sample. Called inside the measuring loop, so it is quick: no allocation once
+    /// warm, and at most a write to a file's cache every few thousand samples.
     fn record(&mut self, sample: Sample);
-    /// The round-trip times so far, summed up; `timeout_ns` is where lost ones are censored.
+    /// Returns the round-trip times so far, summed up; `timeout_ns` is where lost ones are
+    /// censored.
     fn rtt(&self, timeout_ns: u64) -> Distribution;
-    /// How late the generator was, summed up.
+    /// Returns the distribution of the generator's lateness.
     fn lateness(&self) -> Distribution;
-    /// What late sends did to this quantile (in thousandths) of the round trips: the logarithm of the
-    /// quantile from the intended times over that from the times of sending. `None` where either is
-    /// not known.
+    /// Returns the effect of late sends on this quantile (in thousandths) of the round trips: the
+    /// logarithm of the quantile from the intended times over that from the times of sending.
+    /// `None` if either is not known.
     fn late_effect(&self, _per_mille: u64) -> Option<f64> {
         None
     }
-    /// This quantile (in thousandths) of each of [`SEGMENTS`] equal consecutive parts of the round trips;
-    /// empty where one of them is not known.
+    /// Returns this quantile (in thousandths) of each of [`SEGMENTS`] equal consecutive parts of
+    /// the round trips; empty if one of them is not known.
     fn segments(&self, _per_mille: u64) -> Vec<f64> {
         Vec::new()
     }
-    /// RFC 3550 interarrival jitter of the round trips, in nanoseconds, for familiarity.
+    /// Returns the RFC 3550 interarrival jitter of the round trips, in nanoseconds, for
+    /// familiarity.
     fn jitter_rfc3550_ns(&self) -> Option<u64>;
-    /// One paced send: how late it was, and how far its distance from the one before was from the
-    /// period, both in nanoseconds. As quick as [`Recorder::record`].
+    /// Records one paced send: its lateness, and the deviation of its distance from the one before
+    /// from the period, both in nanoseconds. As quick as [`Recorder::record`].
     fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>);
-    /// The errors of the gaps between sends so far, summed up.
+    /// Returns the errors of the gaps between sends so far, summed up.
     fn gap_error(&self) -> Distribution;
-    /// One message that took this long one way, in nanoseconds, on two clocks whose difference
-    /// nobody knows. As quick as [`Recorder::record`].
+    /// Records the one-way delay of one message, in nanoseconds, between two clocks whose offset is
+    /// unknown. As quick as [`Recorder::record`].
     fn record_delay(&mut self, ns: i64);
-    /// The delays so far above the least of them, summed up.
+    /// Returns the delays so far above the least of them, summed up.
     fn delay_variation(&self) -> Distribution;
 }
 

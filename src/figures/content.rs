@@ -1,40 +1,40 @@
-//! What became of a transfer's content.
+//! Outcome of a check of a transfer's content.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether what arrived is what was sent.
+/// Result of comparing what arrived with what was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentState {
-    /// All of it arrived, and every byte is what was sent.
+    /// Complete and correct: all of it arrived, and every byte is what was sent.
     Verified,
-    /// Nobody looked.
+    /// Not compared.
     NotVerified,
     /// Some of it never arrived. Of made-up content, what did arrive is what was sent.
     Partial,
-    /// What arrived is not what was sent.
+    /// The content that arrived differs from the content sent.
     Differs,
 }
 
 /// A transfer's content, as it was sent and as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
-    /// Whether what arrived is what was sent.
+    /// Result of comparing what arrived with what was sent.
     pub state: ContentState,
-    /// What arrived, or was sent where nobody looked at what arrived: `sha256 ` and 64 hexadecimal
-    /// digits, as `sha256sum` prints them; absent where it was not taken.
+    /// Digest of what arrived, or of what was sent if nobody looked at what arrived: `sha256 ` and
+    /// 64 hexadecimal digits, as `sha256sum` prints them; absent if it was not taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     /// Content bytes that were sent, headers of messages not counted.
     pub bytes: u64,
-    /// Those of them that never arrived; absent where all did.
+    /// Bytes of them that never arrived; absent if all did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bytes_missing: u64,
-    /// The first byte that is not what was sent, from 0; absent where all are, or nobody looked.
+    /// The first byte that is not what was sent, from 0; absent if all are, or nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs_at: Option<u64>,
     /// The file that holds what arrived: the one asked for, or the same with `.partial` behind it;
-    /// absent where none was written.
+    /// absent if none was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! How a flow went over time, at one end: counters at points in time, kept by column so that a
-//! series stays small in JSON. What happened between two points is the difference of their counters.
+//! Time series of a flow, at one end: counters at points in time, kept by column so that a series
+//! stays small in JSON. The difference of the counters of two points is what happened between them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +8,11 @@ use super::TcpView;
 /// The round trips that ended in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RoundTrips {
-    /// How many.
+    /// Number of round trips.
     pub n: u64,
     /// Their sum, in nanoseconds.
     pub sum_ns: u64,
-    /// The shortest; 0 where there was none.
+    /// The shortest; 0 if there was none.
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
@@ -38,16 +38,17 @@ impl RoundTrips {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// The mean, in whole nanoseconds; `None` where there was none.
+    /// Returns the mean, in whole nanoseconds; `None` if there was none.
     pub fn mean_ns(&self) -> Option<u64> {
         self.sum_ns.checked_div(self.n)
     }
 }
 
-/// One flow at one end at one instant. All but the round trips counts from the flow's start.
+/// Counters of one flow at one end at one instant. All but the round trips counts from the flow's
+/// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Point {
-    /// When, in nanoseconds after the flow's start at this end.
+    /// Time in nanoseconds after the flow's start at this end.
     pub at_ns: u64,
     /// Application bytes handed to the transport.
     pub sent_bytes: u64,
@@ -57,10 +58,10 @@ pub struct Point {
     pub received_bytes: u64,
     /// Messages received, each once; 0 for byte streams.
     pub received_messages: u64,
-    /// Messages that this end misses by now; absent where it cannot know.
+    /// Messages that this end misses by now; absent if it cannot know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_messages: Option<u64>,
-    /// Datagrams that this end's socket buffer had no room for; absent where unknown.
+    /// Datagrams that this end's socket buffer had no room for; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
     /// The round trips since the point before.
@@ -71,7 +72,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// This point, standing for the interval that `before` ended as well as for its own.
+    /// Returns this point, standing for the interval that `before` ended as well as for its own.
     pub fn after(mut self, before: &Point) -> Point {
         let mut rtt = before.rtt;
         rtt.merge(&self.rtt);
@@ -86,26 +87,26 @@ pub struct Series {
     /// The time between two points: what was asked for, doubled as often as neighbours were merged. A
     /// flow that slept tells late, so `at_ns` is what counts; the last point is the flow's end.
     pub interval_ns: u64,
-    /// When, in nanoseconds after the flow's start at this end. The two ends start within the time that
-    /// the word to start takes to reach them.
+    /// Times in nanoseconds after the flow's start at this end. The two ends start within the time
+    /// that the word to start takes to reach them.
     pub at_ns: Vec<u64>,
     /// Application bytes handed to the transport so far.
     pub sent_bytes: Vec<u64>,
     /// Application bytes received so far.
     pub received_bytes: Vec<u64>,
-    /// Messages handed to the transport so far; absent where there were none.
+    /// Messages handed to the transport so far; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sent_messages: Vec<u64>,
-    /// Messages received so far, each once; absent where there were none.
+    /// Messages received so far, each once; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub received_messages: Vec<u64>,
-    /// Messages that this end misses so far; absent where it cannot know.
+    /// Messages that this end misses so far; absent if it cannot know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_messages: Vec<u64>,
-    /// Datagrams that this end's socket buffer had no room for so far; absent where unknown.
+    /// Datagrams that this end's socket buffer had no room for so far; absent if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub socket_drops: Vec<u64>,
-    /// Round trips that ended in the interval; absent where none was measured at all.
+    /// Round trips that ended in the interval; absent if none was measured at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtt_n: Vec<u64>,
     /// The shortest of them.
@@ -117,7 +118,7 @@ pub struct Series {
     /// The longest of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtt_max_ns: Vec<Option<u64>>,
-    /// The kernel's view of TCP, at the end of each interval; absent where this end sent nothing.
+    /// The kernel's view of TCP, at the end of each interval; absent if this end sent nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpColumns>,
 }
@@ -125,7 +126,7 @@ pub struct Series {
 macro_rules! tcp_columns {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// The kernel's view of a TCP connection by column, as [`TcpView`] explains each. A column is
-        /// absent where the kernel never told it, an entry null where it had nothing to tell.
+        /// absent if the kernel never told it, an entry null where it had nothing to tell.
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
         pub struct TcpColumns {
             $(
@@ -136,12 +137,12 @@ macro_rules! tcp_columns {
         }
 
         impl TcpColumns {
-            /// The columns of `views`.
+            /// Creates the columns of `views`.
             fn new(views: &[TcpView]) -> TcpColumns {
                 TcpColumns { $($name: known(views.iter().map(|view| view.$name.into())),)* }
             }
 
-            /// Every column with its name, in the order of the fields.
+            /// Returns every column with its name, in the order of the fields.
             pub fn columns(&self) -> impl Iterator<Item = (&'static str, &[Option<u64>])> {
                 [$((stringify!($name), self.$name.as_slice()),)*].into_iter()
             }
@@ -154,7 +155,7 @@ tcp_columns! {
     cwnd_bytes,
     /// Smoothed round-trip time.
     srtt_ns,
-    /// Its mean deviation.
+    /// Mean deviation of the round-trip time.
     rttvar_ns,
     /// The least round-trip time of late.
     min_rtt_ns,
@@ -162,15 +163,15 @@ tcp_columns! {
     retransmits,
     /// Segments in flight now taken for lost.
     lost_segments,
-    /// How fast the network last delivered.
+    /// Rate at which the network last delivered.
     delivery_rate_bps,
-    /// How fast segments may leave.
+    /// Rate at which segments may leave.
     pacing_rate_bps,
-    /// How long there was something to send or unacknowledged, so far.
+    /// Time during which there was something to send or unacknowledged, so far.
     busy_ns,
-    /// How long of it the peer's receive window held it back.
+    /// Part of that time in which the peer's receive window held it back.
     rwnd_limited_ns,
-    /// How long of it the send buffer was too small.
+    /// Part of that time in which the send buffer was too small.
     sndbuf_limited_ns,
     /// Bytes that the peer acknowledged so far.
     bytes_acked,
@@ -180,25 +181,25 @@ tcp_columns! {
     snd_wnd_bytes,
 }
 
-/// A column, or none where nothing in it is known.
+/// Returns a column, or none where nothing in it is known.
 fn known(column: impl Iterator<Item = Option<u64>>) -> Vec<Option<u64>> {
     let column: Vec<Option<u64>> = column.collect();
     if column.iter().all(Option::is_none) { Vec::new() } else { column }
 }
 
-/// A column that is known throughout, or none.
+/// Returns a column that is known throughout, or none.
 fn whole(column: impl Iterator<Item = Option<u64>>) -> Vec<u64> {
     column.collect::<Option<Vec<u64>>>().unwrap_or_default()
 }
 
-/// A column, or none where it is 0 throughout.
+/// Returns a column, or none where it is 0 throughout.
 fn counted(column: impl Iterator<Item = u64>) -> Vec<u64> {
     let column: Vec<u64> = column.collect();
     if column.iter().all(|n| *n == 0) { Vec::new() } else { column }
 }
 
 impl Series {
-    /// The series of `points`, in order of time.
+    /// Creates the series of `points`, in order of time.
     pub fn new(interval_ns: u64, points: &[Point]) -> Series {
         let of = |value: fn(&Point) -> u64| points.iter().map(value);
         let rtt = |value: fn(&RoundTrips) -> u64| {
@@ -223,7 +224,7 @@ impl Series {
         }
     }
 
-    /// What happened between neighbouring points, in order. Columns of unequal length, as a file may
+    /// Differences between neighbouring points, in order. Columns of unequal length, as a file may
     /// have them, end it early.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> {
         let n = self.at_ns.len().min(self.sent_bytes.len()).min(self.received_bytes.len());
@@ -245,7 +246,7 @@ impl Series {
         })
     }
 
-    /// The round trips of neighbouring intervals together, in `most` groups at most.
+    /// Returns the round trips of neighbouring intervals together, in `most` groups at most.
     pub fn round_trips(&self, most: usize) -> Vec<RoundTrips> {
         let each = |at: usize| {
             let of = |column: &[Option<u64>]| column.get(at).copied().flatten().unwrap_or(0);
@@ -262,7 +263,8 @@ impl Series {
         all.chunks(all.len().div_ceil(most.max(1)).max(1)).map(together).collect()
     }
 
-    /// Bytes received up to `at_ns` after the start, in a straight line between two points.
+    /// Returns the number of bytes received up to `at_ns` after the start, in a straight line
+    /// between two points.
     pub fn received_by(&self, at_ns: u64) -> f64 {
         let mut bytes = 0.0;
         for interval in self.intervals() {
@@ -278,18 +280,18 @@ impl Series {
     }
 }
 
-/// What happened between two neighbouring points of a [`Series`].
+/// Differences between two neighbouring points of a [`Series`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
-    /// Its start, in nanoseconds after the flow's.
+    /// Start, in nanoseconds after the flow's.
     pub from_ns: u64,
-    /// Its end.
+    /// End, likewise.
     pub to_ns: u64,
     /// Bytes handed to the transport in it.
     pub sent_bytes: u64,
     /// Bytes received in it.
     pub received_bytes: u64,
-    /// Messages handed to the transport in it; `None` where there are none to count.
+    /// Messages handed to the transport in it; `None` if there are none to count.
     pub sent_messages: Option<u64>,
     /// Messages received in it.
     pub received_messages: Option<u64>,
@@ -311,14 +313,14 @@ impl Interval {
     }
 }
 
-/// Bits per second of `bytes` in `ns` nanoseconds; `None` where that is no time.
+/// Bits per second of `bytes` in `ns` nanoseconds; `None` if that is no time.
 pub fn rate_bps(bytes: f64, ns: u64) -> Option<f64> {
     (ns > 0).then(|| bytes * 8e9 / ns as f64)
 }
 
-/// Goodput of all flows together over time, in bits per second: `parts` stretches of equal length
-/// from the start to the last point of any flow. Between two points bytes count as having come
-/// evenly, so a stretch shorter than an interval shows no more than that interval.
+/// Returns the goodput of all flows together over time, in bits per second: `parts` stretches of
+/// equal length from the start to the last point of any flow. Between two points bytes count as
+/// having come evenly, so a stretch shorter than an interval shows no more than that interval.
 pub fn goodput_bps(flows: &[&Series], parts: u64) -> Vec<f64> {
     let end = flows.iter().filter_map(|flow| flow.at_ns.last()).max().copied().unwrap_or(0);
     let at = |part: u64| (u128::from(end) * u128::from(part) / u128::from(parts.max(1))) as u64;

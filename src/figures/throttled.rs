@@ -1,21 +1,21 @@
-//! How often a quota held a program back, and for how long.
+//! Throttling of a program by a CPU quota: how often, and for how long.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Nanos;
 
-/// How a quota of CPU time (cpu.max, cpu.cfs_quota_us) held a control group back.
+/// Throttling of a control group by a quota of CPU time (cpu.max, cpu.cfs_quota_us).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Throttled {
     /// Periods in which its quota was used up (`nr_throttled`).
     pub times: u64,
-    /// How long its CPUs stood still for that, all together (`throttled_usec`). The kernel adds to it when they go
-    /// on, so the last time may be missing.
+    /// Time for which its CPUs were stopped for that, all together (`throttled_usec`). The kernel
+    /// adds to it when they go on, so the last time may be missing.
     pub held_ns: u64,
 }
 
 impl Throttled {
-    /// Both together.
+    /// Adds both together.
     pub fn plus(self, other: Throttled) -> Throttled {
         Throttled {
             times: self.times.saturating_add(other.times),
@@ -25,7 +25,7 @@ impl Throttled {
 }
 
 impl std::fmt::Display for Throttled {
-    /// `12 times, 340 ms in all`, or the first half where the kernel counted no time yet.
+    /// Writes `12 times, 340 ms in all`, or the first half if the kernel counted no time yet.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let times =
             if self.times == 1 { "once".to_owned() } else { format!("{} times", self.times) };

@@ -1,9 +1,9 @@
-//! What the kernel says of a TCP connection at one instant.
+//! State of a TCP connection at one instant, as the kernel reports it.
 
 use serde::{Deserialize, Serialize};
 
 /// The kernel's view of one end of a TCP connection (`TCP_INFO` of tcp(7)). Counters run from the
-/// connection's start. A field is absent where this kernel does not tell it, or has seen nothing yet.
+/// connection's start. A field is absent if this kernel does not tell it, or has seen nothing yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpView {
     /// Congestion window (RFC 5681) in bytes: full segments of `mss_bytes`.
@@ -13,7 +13,7 @@ pub struct TcpView {
     /// Smoothed round-trip time (RFC 6298, §2), as this end measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub srtt_ns: Option<u64>,
-    /// Its mean deviation.
+    /// Mean deviation of the round-trip time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rttvar_ns: Option<u64>,
     /// The least round-trip time of late (net.ipv4.tcp_min_rtt_wlen, 300 s).
@@ -25,23 +25,24 @@ pub struct TcpView {
     pub lost_segments: u64,
     /// Segments in flight, not yet acknowledged.
     pub unacked_segments: u64,
-    /// How fast the network last delivered, in bits per second, by the kernel's estimate.
+    /// Rate at which the network last delivered, in bits per second, by the kernel's estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_rate_bps: Option<u64>,
-    /// Whether that estimate was bounded by the application and not by the network.
+    /// True if that estimate was bounded by the application and not by the network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delivery_rate_app_limited: bool,
-    /// How fast the kernel lets segments leave, in bits per second; absent where it does not pace.
+    /// Rate at which the kernel lets segments leave, in bits per second; absent if it does not
+    /// pace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_rate_bps: Option<u64>,
-    /// How long there was something to send or unacknowledged, in nanoseconds, counted in the kernel's
-    /// ticks (1 to 10 ms). Includes the two below.
+    /// Time during which there was something to send or unacknowledged, in nanoseconds, counted in
+    /// the kernel's ticks (1 to 10 ms). Includes the two below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
-    /// How long of it the peer's receive window held it back.
+    /// Part of that time in which the peer's receive window held it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_limited_ns: Option<u64>,
-    /// How long of it this end's send buffer was too small.
+    /// Part of that time in which this end's send buffer was too small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_ns: Option<u64>,
     /// Bytes that the peer acknowledged.

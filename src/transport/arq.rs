@@ -108,7 +108,7 @@ impl Userspace for Arq {
     }
 }
 
-/// One end.
+/// End of a connection.
 struct End {
     terms: Terms,
     sender: Sender,
@@ -117,7 +117,7 @@ struct End {
 }
 
 impl Protocol for End {
-    /// Open from the start, as nothing has to be agreed.
+    /// Returns that it is open, from the start, as nothing has to be agreed.
     fn state(&self) -> State {
         State::Open
     }

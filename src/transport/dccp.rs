@@ -44,7 +44,7 @@ const SERVICE: u32 = u32::from_be_bytes(*b"DHRC").to_be();
 
 const LEVEL: libc::c_int = 269;
 
-/// How long a sender naps where the queue is full by number of packets: no poll(2) shows when it is not.
+/// Pause of a sender while the queue is full by number of packets: no poll(2) shows when it is not.
 const NAP: Nanos = Nanos::from_micros(100);
 
 static INFO: Info = Info {
@@ -171,13 +171,13 @@ fn introduce(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<()> {
     }
 }
 
-/// Whether the peer has ended the connection.
+/// Returns true if the peer has ended the connection.
 fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof};
     [BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof].contains(&error.kind())
 }
 
-/// The number of a congestion control.
+/// Returns the number of a congestion control.
 fn ccid(word: &str) -> Option<u8> {
     word.strip_prefix("ccid")?.parse().ok()
 }
@@ -216,7 +216,7 @@ impl Options {
         }
     }
 
-    /// What has to be said before connecting or listening.
+    /// Sets the options that are needed before connecting or listening.
     fn apply(&self, socket: &Socket) -> Result<()> {
         set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_SERVICE, &[SERVICE])
             .map_err(|e| Error::setup("set DCCP_SOCKOPT_SERVICE on a DCCP socket", e))?;
@@ -225,7 +225,7 @@ impl Options {
         self.buffers(socket)
     }
 
-    /// What holds for each connection.
+    /// Sets the options of each connection.
     fn buffers(&self, socket: &Socket) -> Result<()> {
         Buffer::Send.ask(socket, self.sndbuf)?;
         Buffer::Receive.ask(socket, self.rcvbuf)?;
@@ -249,7 +249,7 @@ impl Options {
     }
 }
 
-/// One end of a connection.
+/// End of a connection.
 struct Flow {
     socket: Counted,
     hello: [u8; hello::LEN],
@@ -263,7 +263,7 @@ impl Flow {
         get(self.socket.as_fd(), LEVEL, name, &mut word).map(|_| word[0])
     }
 
-    /// The error of a send, with the sizes where the message was too large.
+    /// Returns the error of a send, with the sizes where the message was too large.
     #[cold]
     fn told(&self, error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {

@@ -1,5 +1,5 @@
-//! Where a listener's connections come from: its own socket, or a server that owns the port, sees
-//! the hello first, and hands over what belongs to this trial.
+//! Source of a listener's connections: its own socket, or a server that owns the port, sees the
+//! hello first, and hands over what belongs to this trial.
 //!
 //! The hand-over runs over a `SOCK_SEQPACKET` Unix socket pair. A stream connection travels as a
 //! descriptor (`SCM_RIGHTS`, unix(7)); a datagram flow as its peer's proved address.
@@ -15,7 +15,7 @@ use crate::time::Nanos;
 
 pub use deadheat_base::descriptor::readable;
 
-/// Where connections come from.
+/// Source of a listener's connections.
 #[derive(Debug)]
 pub enum Door {
     /// The listener binds its own socket and checks hellos itself.
@@ -45,7 +45,7 @@ pub enum Handed {
     },
 }
 
-/// One end of the hand-over channel.
+/// End of the hand-over channel.
 #[derive(Debug)]
 pub struct HandOver(OwnedFd);
 
@@ -59,10 +59,10 @@ enum Note {
 const NOTE_MAX: usize = 512;
 
 impl HandOver {
-    /// A connected pair: one end for the server, one for the agent.
+    /// Creates a connected pair: one end for the server, one for the agent.
     ///
     /// # Errors
-    /// Where the kernel gives no socket pair.
+    /// Fails if the kernel gives no socket pair.
     pub fn pair() -> io::Result<(HandOver, HandOver)> {
         let mut fds = [0; 2];
         // SAFETY: `fds` has room for the two descriptors that socketpair writes.
@@ -82,7 +82,7 @@ impl HandOver {
         Ok((HandOver(a), HandOver(b)))
     }
 
-    /// The end that a parent process left at `fd`.
+    /// Returns the end that a parent process left at `fd`.
     pub fn from_fd(fd: OwnedFd) -> HandOver {
         HandOver(fd)
     }
@@ -90,7 +90,7 @@ impl HandOver {
     /// Hands over a connected stream socket.
     ///
     /// # Errors
-    /// Where the agent is gone.
+    /// Fails if the agent is gone.
     pub fn give_stream(&self, flow: u16, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.write(&Note::Stream { flow }, Some(socket))
     }
@@ -98,7 +98,7 @@ impl HandOver {
     /// Hands over the proved address of a datagram peer.
     ///
     /// # Errors
-    /// Where the agent is gone.
+    /// Fails if the agent is gone.
     pub fn give_datagrams(&self, flow: u16, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
         self.write(&Note::Datagrams { flow, local, peer }, None)
     }
@@ -108,7 +108,7 @@ impl HandOver {
     /// (unix(7)).
     ///
     /// # Errors
-    /// Where the other end is gone.
+    /// Fails if the other end is gone.
     pub fn give_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         self.write(&Note::Fd, Some(fd))
     }
@@ -116,7 +116,7 @@ impl HandOver {
     /// Waits for a descriptor, at most `timeout`; `None` when nothing came.
     ///
     /// # Errors
-    /// Where the other end is gone or sent something else.
+    /// Fails if the other end is gone or sent something else.
     pub fn take_fd(&self, timeout: Nanos) -> io::Result<Option<OwnedFd>> {
         if !readable(self.0.as_fd(), timeout)? {
             return Ok(None);
@@ -130,7 +130,7 @@ impl HandOver {
     /// Waits for the next hand-over, at most `timeout`; `None` when nothing came.
     ///
     /// # Errors
-    /// Where the server is gone or sent something else.
+    /// Fails if the server is gone or sent something else.
     pub fn take(&self, timeout: Nanos) -> io::Result<Option<Handed>> {
         if !readable(self.0.as_fd(), timeout)? {
             return Ok(None);

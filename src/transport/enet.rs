@@ -58,7 +58,7 @@ const WINDOW: usize = PROTOCOL_MAXIMUM_WINDOW_SIZE as usize;
 /// Bytes that are taken before the first of them is acknowledged: those under way, and as many that wait.
 const ROOM: usize = 2 * WINDOW;
 
-/// The one that an end talks to.
+/// Peer that an end talks to.
 const PEER: PeerID = PeerID(0);
 
 static INFO: Info = Info {
@@ -154,22 +154,22 @@ impl Userspace for Enet {
 /// The smallest datagram that ENet may be limited to, in bytes.
 const LEAST_DATAGRAM: u32 = rusty_enet::consts::PROTOCOL_MINIMUM_MTU as u32;
 
-/// One end.
+/// End of a connection.
 struct End {
     host: Host<Wire>,
     /// The library's clock, in milliseconds.
     clock: Arc<AtomicU64>,
-    /// When that clock was zero.
+    /// Time at which that clock was zero.
     began: Option<Nanos>,
     side: Side,
     /// Their services; the number of a lane is that of its channel.
     lanes: Vec<Service>,
     state: State,
-    /// Messages that the library has put together and nobody has read.
+    /// Messages that the library has put together and that were not read yet.
     arrived: VecDeque<(u8, Packet)>,
     /// Bytes of best effort that were written since the library last sent.
     unsent: usize,
-    /// There is something new to send.
+    /// True if there is something new to send.
     is_fresh: bool,
     due: Option<Nanos>,
     is_throttled: bool,
@@ -186,7 +186,7 @@ impl End {
         self.host.socket_mut().ledger.begin(time, timeout);
     }
 
-    /// How long what is sent now waits for an answer, in milliseconds.
+    /// Returns the time that what is sent now waits for an answer, in milliseconds.
     fn timeout(&self) -> u64 {
         let peer = self.host.peer(PEER);
         (peer.round_trip_time() + 4 * peer.round_trip_time_variance()).as_millis() as u64
@@ -237,8 +237,8 @@ impl End {
     }
 }
 
-/// Has ENet wait for a peer that does not answer for as long as the trial does; by itself it gives up after 5 to 30
-/// seconds.
+/// Makes ENet wait for a peer that does not answer for as long as the trial does; by itself it
+/// gives up after 5 to 30 seconds.
 fn stay(peer: &mut rusty_enet::Peer<Wire>) {
     peer.set_timeout(u32::MAX, u32::MAX, u32::MAX);
 }
@@ -329,14 +329,15 @@ impl Protocol for End {
         }
     }
 
-    /// ENet has no end of one direction.
+    /// Does nothing: ENet has no end of one direction.
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {
         false
     }
 
-    /// Whether the peer has it. A question whether the peer is there may still be open: it is not the application's.
+    /// Returns true if the peer has everything that was sent. A question whether the peer is there
+    /// may still be open: it is not the application's.
     fn is_drained(&self) -> bool {
         let wire = self.host.socket();
         !self.is_fresh && wire.ledger.owed() == 0 && wire.waiting() == 0
@@ -473,7 +474,7 @@ mod tests {
         }
     }
 
-    /// How many connections are tried.
+    /// Number of connections that are tried.
     const ROUNDS: u32 = 20;
 
     #[test]

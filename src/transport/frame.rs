@@ -27,7 +27,7 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// For messages up to `largest` bytes.
+    /// Creates an encoder for messages up to `largest` bytes.
     pub(super) fn new(largest: usize) -> Encoder {
         Encoder { bytes: prefaulted(PREFIX + largest), start: 0, end: 0 }
     }
@@ -49,13 +49,13 @@ impl Encoder {
         Ok(())
     }
 
-    /// What is still to be sent.
+    /// Returns the bytes still to be sent.
     #[inline]
     pub(super) fn pending(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// `n` bytes of [`Encoder::pending`] went.
+    /// Notes that `n` bytes of [`Encoder::pending`] were sent.
     #[inline]
     pub(super) fn sent(&mut self, n: usize) {
         self.start = self.end.min(self.start + n);
@@ -76,13 +76,13 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// For messages up to `largest` bytes.
+    /// Creates a decoder for messages up to `largest` bytes.
     pub(super) fn new(largest: usize) -> Decoder {
         Decoder { bytes: prefaulted(LEAST_ROOM.max(PREFIX + largest)), start: 0, end: 0, largest }
     }
 
-    /// Where the next bytes go; never empty, because a frame that is still incomplete is smaller
-    /// than the buffer.
+    /// Returns the room for the next bytes; never empty, because a frame that is still incomplete
+    /// is smaller than the buffer.
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
@@ -93,7 +93,8 @@ impl Decoder {
         &mut self.bytes[self.end..]
     }
 
-    /// `n` bytes came into [`Decoder::room`]: hands over every message that is now whole.
+    /// Notes that `n` bytes came into [`Decoder::room`], and hands over every message that is now
+    /// whole.
     ///
     /// # Errors
     /// `InvalidData` for a length that was not agreed; the stream is of no use from there on.
@@ -119,7 +120,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The peer ended its direction here.
+    /// Handles the end of the peer's direction.
     ///
     /// # Errors
     /// `UnexpectedEof` in the middle of a frame.

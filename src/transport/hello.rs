@@ -32,10 +32,10 @@ const WELCOME: u8 = 2;
 pub struct Token([u8; 16]);
 
 impl Token {
-    /// A fresh one from the kernel's generator.
+    /// Creates a fresh token from the kernel's generator.
     ///
     /// # Errors
-    /// Where the kernel gives no random bytes.
+    /// Fails if the kernel gives no random bytes.
     pub fn fresh() -> Result<Token> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes)
@@ -43,24 +43,24 @@ impl Token {
         Ok(Token(bytes))
     }
 
-    /// A token for tests.
+    /// Creates a token for tests.
     pub const fn from_bytes(bytes: [u8; 16]) -> Token {
         Token(bytes)
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// Four bytes of it that mark each message of the trial, to tell strays apart.
+    /// Returns four bytes of it that mark each message of the trial, to tell strays apart.
     pub fn tag(&self) -> u32 {
         u32::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
     }
 }
 
 impl fmt::Debug for Token {
-    /// A token is a capability: its first bytes are enough for a log.
+    /// Writes its first bytes only: a token is a capability, and they are enough for a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({:08x}…)", self.tag())
     }
@@ -79,22 +79,22 @@ impl TryFrom<String> for Token {
     }
 }
 
-/// What a near end presents, and a far end echoes as a welcome.
+/// Message that a near end presents, and a far end echoes as a welcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// The trial's token.
     pub token: Token,
-    /// Which of the trial's flows this connection is.
+    /// Number of this connection's flow in the trial.
     pub flow: u16,
 }
 
 impl Hello {
-    /// The bytes a near end sends first.
+    /// Returns the bytes a near end sends first.
     pub fn encode(&self) -> [u8; LEN] {
         self.bytes(HELLO)
     }
 
-    /// The bytes a far end answers with.
+    /// Returns the bytes a far end answers with.
     pub fn encode_welcome(&self) -> [u8; LEN] {
         self.bytes(WELCOME)
     }

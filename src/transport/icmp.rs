@@ -136,7 +136,7 @@ impl Listener for KernelListener {
     }
 }
 
-/// The kind of socket that the knob asks for; `None` for whichever this host allows.
+/// Returns the kind of socket that the knob asks for; `None` for whichever this host allows.
 fn asked(word: Option<&str>) -> Option<Access> {
     match word {
         Some("dgram") => Some(Access::Ping),
@@ -169,7 +169,7 @@ fn refused(refusals: &[(Access, io::Error)]) -> Error {
     Error::unsupported("icmp", reasons.join("; "))
 }
 
-/// An identifier for a raw socket; trials and flows differ.
+/// Returns an identifier for a raw socket; trials and flows differ.
 fn identifier(hello: &Hello) -> u16 {
     let tag = hello.token.tag();
     (tag as u16) ^ ((tag >> 16) as u16) ^ hello.flow
@@ -316,7 +316,7 @@ impl Conn for IcmpConn {
         Err(no_bulk())
     }
 
-    /// Nothing to do: an echo has no end.
+    /// Does nothing: an echo has no end.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }

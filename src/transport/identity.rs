@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use super::hello::Token;
 use crate::spec::{Key, Kind, Settings};
 
-/// What can go wrong: never with knobs that were checked, so a message is enough.
+/// Error of setting up TLS: never with knobs that were checked, so a message is enough.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The name in the certificate.
@@ -38,7 +38,7 @@ pub(super) const CIPHER: Key = Key {
     doc: "the cipher suite of TLS 1.3, with X25519 as key exchange",
 };
 
-/// The cipher that was asked for, by its name, and the library's part with this one alone.
+/// Returns the cipher that was asked for, by its name, and the library's part with this one alone.
 pub(super) fn provider(asked: Option<&str>) -> (&'static str, Arc<CryptoProvider>) {
     let (name, suite) = suite(asked);
     let provider = CryptoProvider {
@@ -57,7 +57,7 @@ fn suite(asked: Option<&str>) -> (&'static str, SupportedCipherSuite) {
     }
 }
 
-/// Whether later connections of a trial resume the first (RFC 8446, 2.2).
+/// Knob for resumption: later connections of a trial resume the first (RFC 8446, 2.2).
 pub(super) const RESUME: Key = Key {
     name: "resume",
     kind: Kind::Choice(&["off", "on"]),
@@ -65,7 +65,7 @@ pub(super) const RESUME: Key = Key {
     doc: "on: later connections of a trial resume one before by a ticket, without certificate and signature",
 };
 
-/// The same where early data can be had, too (RFC 8446, 2.3; RFC 9001, 4.6).
+/// Knob for resumption of transports that can send early data, too (RFC 8446, 2.3; RFC 9001, 4.6).
 pub(super) const RESUME_EARLY: Key = Key {
     kind: Kind::Choice(&["off", "on", "0rtt"]),
     doc: "on: later connections of a trial resume one before by a ticket, without certificate and signature; 0rtt: and \
@@ -73,14 +73,14 @@ pub(super) const RESUME_EARLY: Key = Key {
     ..RESUME
 };
 
-/// What a knob asks of later connections.
+/// Resumption asked of later connections by a knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resume {
-    /// Each has a whole handshake.
+    /// Later connections have a whole handshake each.
     Off,
-    /// They resume one before.
+    /// Later connections resume one before.
     Ticket,
-    /// And send data with the handshake.
+    /// Later connections resume one before, and send data with the handshake.
     Early,
 }
 
@@ -102,7 +102,8 @@ impl Resume {
     }
 }
 
-/// What encrypted connections of a trial leave for later ones: tickets, and who issued them. Every clone is the same.
+/// State that encrypted connections of a trial leave for later ones: tickets, and who issued them.
+/// Every clone is the same.
 #[derive(Clone, Default)]
 pub struct Tickets(Arc<Mutex<Kept>>);
 
@@ -118,7 +119,7 @@ impl std::fmt::Debug for Tickets {
     }
 }
 
-/// What the handshakes of a trial are made of.
+/// Parameters of the handshakes of a trial.
 pub(super) struct Terms<'a> {
     pub(super) token: &'a Token,
     pub(super) provider: &'a Arc<CryptoProvider>,
@@ -126,7 +127,7 @@ pub(super) struct Terms<'a> {
 }
 
 impl Tickets {
-    /// The near end's side of a connection, which may resume one of the same trial.
+    /// Returns the near end's side of a connection, which may resume one of the same trial.
     pub(super) fn client(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ClientConfig>, Failure> {
         let make = || {
             let mut config = Identity::of(terms.token.bytes())?.client(terms.provider)?;
@@ -139,7 +140,7 @@ impl Tickets {
         self.keep(terms.resume, |kept| &mut kept.near, make)
     }
 
-    /// The far end's.
+    /// Returns the far end's side of a connection.
     pub(super) fn server(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ServerConfig>, Failure> {
         let make = || {
             let mut config = Identity::of(terms.token.bytes())?.server(terms.provider)?;
@@ -183,13 +184,13 @@ pub(super) struct Identity {
     certificate: CertificateDer<'static>,
 }
 
-/// What stands in front of 32 bytes of an Ed25519 private key in PKCS #8 (RFC 8410, 7).
+/// Bytes in front of the 32 bytes of an Ed25519 private key in PKCS #8 (RFC 8410, 7).
 const PKCS8_ED25519: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
 
 impl Identity {
-    /// That of a trial.
+    /// Creates the identity of a trial.
     pub(super) fn of(token: &[u8; 16]) -> Result<Identity, Failure> {
         let seed =
             Sha256::new().chain_update(b"deadheat certificate").chain_update(token).finalize();
@@ -202,7 +203,7 @@ impl Identity {
         Ok(Identity { key, certificate: certificate.der().clone() })
     }
 
-    /// The far end's side.
+    /// Returns the far end's side.
     pub(super) fn server(
         &self,
         provider: &Arc<CryptoProvider>,
@@ -218,7 +219,7 @@ impl Identity {
         Ok(config)
     }
 
-    /// The near end's side.
+    /// Returns the near end's side.
     pub(super) fn client(
         &self,
         provider: &Arc<CryptoProvider>,
@@ -240,12 +241,12 @@ impl Identity {
     }
 }
 
-/// How a peer shows who it is.
+/// Kind of proof by which a peer shows who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shows {
-    /// By a certificate.
+    /// Proof by a certificate.
     Certificate,
-    /// By its public key alone (RFC 7250).
+    /// Proof by its public key alone (RFC 7250).
     RawKey,
 }
 

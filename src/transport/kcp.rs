@@ -196,7 +196,7 @@ impl Tuning {
     }
 }
 
-/// What the machine has put out, for whoever carries it. Each write is one datagram.
+/// Packets that the machine has put out, for whoever carries them. Each write is one datagram.
 #[derive(Debug, Clone, Default)]
 struct Packets(Arc<Mutex<Waiting>>);
 
@@ -257,12 +257,12 @@ impl Waiting {
 /// The fields of a segment's header that are looked at here.
 struct Segment {
     command: u8,
-    /// How many segments of its message follow.
+    /// Number of segments of its message that follow.
     follow: u8,
     number: u32,
 }
 
-/// The segments of a datagram, as far as they are whole.
+/// Returns the segments of a datagram, as far as they are whole.
 fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -275,27 +275,27 @@ fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
     })
 }
 
-/// Whether no segment says that it belongs to a longer message than there is: the library counts them in
-/// eight bits.
+/// Returns true if no segment says that it belongs to a longer message than there is: the library
+/// counts them in eight bits.
 fn is_sound(datagram: &[u8]) -> bool {
     segments(datagram).all(|segment| u64::from(segment.follow) < MOST_SEGMENTS)
 }
 
-/// One end.
+/// End of a connection.
 struct End {
     machine: Machine<Packets>,
     packets: Packets,
     tuning: Tuning,
     mode: String,
-    /// Where a message is put together.
+    /// Buffer in which a message is put together.
     message: Vec<u8>,
     due: Option<Nanos>,
-    /// There is something new to send or to acknowledge.
+    /// True if there is something new to send or to acknowledge.
     is_fresh: bool,
     mtu: u32,
 }
 
-/// The machine's clock, which wraps after 49 days as it expects.
+/// Returns the machine's clock, which wraps after 49 days as it expects.
 fn milliseconds(now: Nanos) -> u32 {
     (now.0 / 1_000_000) as u32
 }
@@ -383,7 +383,7 @@ impl Protocol for End {
         }
     }
 
-    /// KCP has no end of its own.
+    /// Does nothing: KCP has no end of its own.
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {

@@ -1,6 +1,5 @@
-//! How a flow of datagrams is opened, where nothing is lost for good: the near end repeats its
-//! hello until the welcome comes, and confirms it; the far end repeats its welcome until it is
-//! confirmed.
+//! Opening of a flow of datagrams, if nothing is lost for good: the near end repeats its hello
+//! until the welcome comes, and confirms it; the far end repeats its welcome until it is confirmed.
 //!
 //! ```text
 //! near  hello ──▶        hello ──▶          welcome ──▶ (confirms)   data …
@@ -27,24 +26,24 @@ mod destination;
 
 use destination::{announce_destination, at_port, receive_from};
 
-/// Which of the kernel's datagram protocols a flow is of.
+/// Datagram protocol of the kernel that a flow uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variant {
     /// The transport's name.
     pub(super) id: &'static str,
-    /// Its name for people.
+    /// Name for people.
     pub(super) label: &'static str,
-    /// For socket(2).
+    /// Protocol number for socket(2).
     pub(super) protocol: Protocol,
 }
 
-/// How long the far end waits in silence for a welcome to be confirmed. A near end that has not
-/// heard it says hello again every 400 ms, so two in a row must be lost to be mistaken for a
+/// Time of silence for which the far end waits for a welcome to be confirmed. A near end that has
+/// not heard it says hello again every 400 ms, so two in a row must be lost to be mistaken for a
 /// lost confirmation.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
-/// When the hello after `sent` others is due, from the start: 0, 50, 100, 200, 400 ms, then every
-/// 400 ms.
+/// Returns the time at which the hello after `sent` others is due, from the start: 0, 50, 100, 200,
+/// 400 ms, then every 400 ms.
 fn due(sent: u32) -> Nanos {
     Nanos::from_millis(match sent {
         0 => 0,
@@ -53,21 +52,21 @@ fn due(sent: u32) -> Nanos {
     })
 }
 
-/// What a near end did in vain.
+/// Record of a near end's attempts that got no answer.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     /// Hellos sent.
     pub(super) sent: u32,
     /// Errors the network answered with.
     pub(super) errors: u32,
-    /// The last of them.
+    /// Last of these errors.
     pub(super) last: Option<io::Error>,
-    /// For how long.
+    /// Time waited.
     pub(super) waited: Nanos,
 }
 
 impl Silence {
-    /// The evidence, as the start of a sentence.
+    /// Returns the evidence, as the start of a sentence.
     pub(super) fn tell(&self, what: &str, to: &str) -> String {
         let (sent, waited) = (self.sent, self.waited);
         let errors = match &self.last {
@@ -78,10 +77,10 @@ impl Silence {
     }
 }
 
-/// Why nobody answered.
+/// Reason why nobody answered.
 #[derive(Debug)]
 pub(super) enum Unanswered {
-    /// Nothing came back.
+    /// No answer came back.
     Silent(Silence),
     /// This host could not even ask.
     Failed(io::Error),
@@ -176,14 +175,14 @@ pub(super) fn dial(
     }
 }
 
-/// What one datagram was, as far as opening a flow goes.
+/// Kind of a datagram, as far as opening a flow goes.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     /// A datagram as long as a hello.
     Exactly([u8; hello::LEN]),
     /// An empty datagram, or the end of a connection that has one.
     Nothing,
-    /// Anything else.
+    /// Any other datagram.
     Other,
 }
 
@@ -213,7 +212,8 @@ fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
 /// Reads one datagram of a connected socket without waiting; whether it is the answer.
 ///
 /// # Errors
-/// What recv(2) says, and `UnexpectedEof` where the peer has ended the connection, as one of UDP cannot.
+/// The error of recv(2), and `UnexpectedEof` if the peer has ended the connection, as one of UDP
+/// cannot.
 pub(super) fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Result<bool> {
     match read(socket, 0)? {
         Heard::Exactly(bytes) => Ok(bytes == *answer),
@@ -222,7 +222,7 @@ pub(super) fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Resul
     }
 }
 
-/// What a datagram on an open connection still has to do with opening it.
+/// Kind of a late datagram of the opening on an open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Late {
     /// A repeated hello.
@@ -231,7 +231,8 @@ pub(super) enum Late {
     Welcome,
 }
 
-/// Whether a datagram is the connection's own hello or welcome, come late, and not a message.
+/// Classifies a datagram that is the connection's own hello or welcome, come late; `None` if it is
+/// a message.
 #[inline]
 pub(super) fn late(
     bytes: &[u8],
@@ -250,11 +251,11 @@ pub(super) fn late(
 /// A flow that was let in.
 #[derive(Debug)]
 pub(super) struct Guest {
-    /// What it presented.
+    /// Hello that it presented.
     pub(super) hello: Hello,
     /// A socket connected to it.
     pub(super) socket: Socket,
-    /// Its address.
+    /// Address of the near end.
     pub(super) peer: SocketAddr,
 }
 
@@ -265,7 +266,7 @@ pub(super) struct Gate {
     from: Way,
     at: SocketAddr,
     token: Token,
-    /// Who was let in already: their late hellos are no further flows.
+    /// Flows that were let in already: their late hellos are no further flows.
     met: Vec<(u16, SocketAddr)>,
     strangers: u64,
 }
@@ -304,7 +305,7 @@ impl Gate {
         Ok(Gate { variant, from, at, token, met: Vec::new(), strangers: 0 })
     }
 
-    /// The address to dial.
+    /// Returns the address to dial.
     pub(super) fn at(&self) -> SocketAddr {
         self.at
     }
@@ -349,7 +350,8 @@ impl Gate {
         }
     }
 
-    /// The next hello with the right token, if one comes in time. Returns early with `None`, too.
+    /// Waits for the next hello with the right token, if one comes in time. Returns early with
+    /// `None`, too.
     fn listen(&mut self, patience: Nanos) -> io::Result<Option<Call>> {
         match &self.from {
             Way::Handed(hand_over) => match hand_over.take(patience)? {
@@ -388,7 +390,7 @@ impl Gate {
     }
 }
 
-/// A socket for one flow, on the address its hello came to.
+/// Returns a socket for one flow, on the address its hello came to.
 fn answer(
     variant: Variant,
     local: SocketAddr,
@@ -409,7 +411,7 @@ fn answer(
 /// have heard.
 ///
 /// # Errors
-/// What send(2) and recv(2) say, but for what the network said of an earlier datagram.
+/// The errors of send(2) and recv(2), but for what the network said of an earlier datagram.
 pub(super) fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
     let (question, welcome) = (hello.encode(), hello.encode_welcome());
     let mut since = Monotonic.now();
@@ -444,7 +446,7 @@ pub(super) fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Res
     }
 }
 
-/// A bound socket that shares its address with the sockets of its flows (socket(7),
+/// Creates a bound socket that shares its address with the sockets of its flows (socket(7),
 /// `SO_REUSEADDR`; every one of them must have it).
 fn bound(variant: Variant, at: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(variant.protocol))?;
@@ -457,7 +459,7 @@ fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
     socket.local_addr()?.as_socket().ok_or_else(|| io::Error::other("a socket without IP address"))
 }
 
-/// IPv4 as IPv4, also where an IPv6 socket saw it (RFC 4291, section 2.5.5.2).
+/// Returns IPv4 as IPv4, also if an IPv6 socket saw it (RFC 4291, section 2.5.5.2).
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),

@@ -15,11 +15,11 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// How long a connection may take to say hello, at the least.
+/// Least time that a connection is given to say hello.
 const PATIENCE: Nanos = Nanos::from_secs(2);
 
-/// How long it may take where the listener itself waits for so long: on a path on which a handshake
-/// takes its time, the hello does, too.
+/// Returns the time that it is given if the listener itself waits for `timeout`: on a path on which
+/// a handshake takes its time, the hello does, too.
 fn patience(timeout: Nanos) -> Nanos {
     PATIENCE.max(Nanos(timeout.0 / 5 * 2))
 }
@@ -82,7 +82,7 @@ fn turned_away(to: &Endpoint) -> Error {
     )
 }
 
-/// One recv(2) that never sleeps: `None` where nothing is there.
+/// Makes one recv(2) that never sleeps: `None` if nothing is there.
 fn read(mut socket: &Socket, room: &mut [u8]) -> io::Result<Option<usize>> {
     match socket.read(room) {
         Ok(got) => Ok(Some(got)),
@@ -216,7 +216,7 @@ pub(super) struct Lobby {
     seen: Seen,
 }
 
-/// What came to the door, for the evidence when nobody was let in.
+/// Counts of the connections that came, for the evidence when nobody was let in.
 #[derive(Default)]
 struct Seen {
     came: u64,
@@ -250,7 +250,8 @@ impl Lobby {
         Ok(Lobby { socket, visitors: Vec::with_capacity(ROOM), seen: Seen::default() })
     }
 
-    /// The next connection with `token`: its flow and its socket, which is not yet welcomed.
+    /// Waits for the next connection with `token`: its flow and its socket, which is not yet
+    /// welcomed.
     ///
     /// # Errors
     /// [`Error::Blocked`] with what was seen where none came until `deadline`, after `timeout`.
@@ -266,7 +267,7 @@ impl Lobby {
             .ok_or_else(|| self.nobody(endpoint, timeout))
     }
 
-    /// The next connection with `token`, or `None` at the deadline.
+    /// Waits for the next connection with `token`, or `None` at the deadline.
     fn admit(
         &mut self,
         token: Token,
@@ -300,8 +301,8 @@ impl Lobby {
         }
     }
 
-    /// The visitors who have something to say, in ascending order, after waiting for one of them or
-    /// for a new one.
+    /// Returns the visitors who have something to say, in ascending order, after waiting for one of
+    /// them or for a new one.
     fn ready(&self, wait: Nanos) -> io::Result<Vec<usize>> {
         let sockets = self.visitors.iter().map(|visitor| &visitor.socket);
         let mut polls: Vec<libc::pollfd> = sockets

@@ -23,17 +23,17 @@ mod conn;
 /// The largest message in bytes, as of the largest datagram.
 const LARGEST: u64 = 65_507;
 
-/// How many messages one direction holds before there is no room.
+/// Number of messages that one direction holds before there is no room.
 const ROOM: usize = 256;
 
-/// What becomes of one message.
+/// Fate of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is gone.
+    /// Lost.
     Lost,
-    /// It arrives so long after it was sent.
+    /// Delivered so long after it was sent.
     After(Nanos),
-    /// It arrives twice.
+    /// Delivered twice, so long after it was sent.
     Twice(Nanos, Nanos),
 }
 
@@ -48,8 +48,9 @@ pub fn losing(per_mille: u64, seed: u64) -> Fates {
     })
 }
 
-/// A connection in virtual time: near end and far end, with what becomes of the messages on the way
-/// up and on the way down. Nothing ever waits; a receive brings what is due at `clock`'s present.
+/// Creates a connection in virtual time: near end and far end, with what becomes of the messages on
+/// the way up and on the way down. Nothing ever waits; a receive brings what is due at `clock`'s
+/// present.
 pub fn pair(clock: &Manual, up: Fates, down: Fates) -> (MemConn, MemConn) {
     connect(Time::Virtual(clock.clone()), Full::Waits, up, down)
 }
@@ -158,7 +159,7 @@ impl Transport for LossyMem {
 /// The next slot of the system's choice; none comes twice, so nobody dials a successor by mistake.
 static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
 
-/// Who listens in this process, by slot.
+/// Listeners in this process, by slot.
 static SLOTS: Mutex<BTreeMap<u64, Arc<Slot>>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
@@ -250,7 +251,8 @@ impl Listener for MemListener {
     }
 }
 
-/// A panic in another thread leaves the queues usable: every change to them is complete.
+/// Locks a queue. A panic in another thread leaves the queues usable: every change to them is
+/// complete.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! What protocols of the kernel share that have connections, as TCP, and messages, as UDP: opening a
-//! connection, and one message a call.
+//! Common part of the kernel's protocols that have connections, as TCP, and messages, as UDP:
+//! opening a connection, and one message a call.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,12 +17,12 @@ use crate::error::Result;
 use crate::figures::ConnStats;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// What a receiving call brought.
+/// Result of a receiving call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
-    /// Nothing.
+    /// Nothing was received.
     Nothing,
-    /// Something that is no message: a part of one, or what belongs to opening the connection.
+    /// A datagram that is no message: a part of one, or what belongs to opening the connection.
     Other,
     /// A message of a lane and of so many bytes, which stand at the start of the room.
     Message(Lane, usize),
@@ -30,19 +30,19 @@ pub(super) enum Came {
     End,
 }
 
-/// One end of an open connection.
+/// End of an open connection.
 pub(super) trait Messenger: Send {
-    /// Its socket.
+    /// Returns its socket.
     fn socket(&self) -> &Counted;
-    /// The largest message in bytes, and why that is so.
+    /// Returns the largest message in bytes, and why that is so.
     fn largest(&self) -> (usize, &'static str);
     /// Makes one call that sends a message; whether it went.
     fn send(&mut self, lane: Lane, message: &[u8], patience: Patience) -> io::Result<bool>;
     /// Makes one receiving call into `room`.
     fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Came>;
-    /// The options as read back.
+    /// Returns the options as read back.
     fn effective(&self) -> Effective;
-    /// Counters so far, but for those of calls and of connecting.
+    /// Returns the counters so far, but for those of calls and of connecting.
     fn stats(&self) -> ConnStats;
 }
 
@@ -192,7 +192,7 @@ impl<M: Messenger> Conn for MessageConn<M> {
         })
     }
 
-    /// Nothing to do: neither protocol ends one direction alone (RFC 9260, 9.2; RFC 4340, 8.3).
+    /// Does nothing: neither protocol ends one direction alone (RFC 9260, 9.2; RFC 4340, 8.3).
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }

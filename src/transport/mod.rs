@@ -1,5 +1,5 @@
-//! How bytes travel. One file per transport, both ends in it, with its label, colour, guarantees
-//! and knobs. [`ALL`] is the list; adding a transport is one file and one line here.
+//! Transports. One file per transport, both ends in it, with its label, colour, guarantees and
+//! knobs. [`ALL`] is the list; adding a transport is one file and one line here.
 //!
 //! A transport opens connections and moves messages or bulk bytes over them. It knows no workload.
 
@@ -79,7 +79,7 @@ pub const ALL: &[&dyn Transport] = &[
     &sim_datagram::SimDatagram,
 ];
 
-/// What a transport says of itself.
+/// Description of a transport.
 #[derive(Debug)]
 pub struct Info {
     /// The name on the command line and in results.
@@ -88,26 +88,26 @@ pub struct Info {
     pub label: &'static str,
     /// The colour in plots, as `#rrggbb`.
     pub colour: &'static str,
-    /// Who implements it, with a version where it is a library: `linux`.
+    /// Implementer of the protocol, with a version if it is a library: `linux`.
     pub implementation: &'static str,
-    /// One line for lists.
+    /// Summary in one line, for lists.
     pub summary: &'static str,
-    /// What it promises.
+    /// Guarantees that it makes.
     pub guarantees: Guarantees,
-    /// Who answers at the far end.
+    /// Kind of peer that answers at the far end.
     pub peer: PeerKind,
-    /// How far it reaches.
+    /// Distance that it covers.
     pub reach: Reach,
-    /// Bytes it adds to each message so that boundaries survive; 0 where they do by themselves.
+    /// Bytes it adds to each message so that boundaries survive; 0 if they do by themselves.
     pub framing_bytes: usize,
-    /// What its knobs and what is read back mean for a comparison.
+    /// Meaning, for a comparison, of its knobs and of the options read back.
     pub options: &'static [Meaning],
-    /// Its knobs.
+    /// Knobs that it takes.
     pub keys: &'static [Key],
 }
 
 impl Info {
-    /// What the option `name` means for a comparison, where it has it.
+    /// Returns the meaning of the option `name` for a comparison; `None` if it has none.
     pub fn meaning(&self, name: &str) -> Option<&'static Meaning> {
         self.options.iter().find(|option| option.name == name)
     }
@@ -115,17 +115,17 @@ impl Info {
 
 /// A way for bytes to travel.
 pub trait Transport: Sync {
-    /// What it is and promises.
+    /// Returns the description of the transport, with its guarantees.
     fn info(&self) -> &'static Info;
 
-    /// Whether this host has what it takes.
+    /// Checks that this host supports the transport.
     ///
     /// # Errors
     /// [`crate::Error::Unsupported`] naming what is missing and what works instead.
     fn check(&self) -> Result<()>;
 
-    /// Whether one value of one of its [`crate::spec::Kind::Choice`] knobs works on this host; lists
-    /// ask for each of them. What is always there needs no look.
+    /// Checks that one value of one of its [`crate::spec::Kind::Choice`] knobs works on this host;
+    /// lists ask for each of them. Values that always work are not checked.
     ///
     /// # Errors
     /// [`crate::Error::Unsupported`] naming what is missing and what works instead.
@@ -133,8 +133,8 @@ pub trait Transport: Sync {
         Ok(())
     }
 
-    /// Its protocol, where it runs in user space and so on a path in virtual time, too; `None` where
-    /// only a kernel has it.
+    /// Returns its protocol, if it runs in user space and so on a path in virtual time, too; `None`
+    /// if only a kernel has it.
     fn userspace(&self) -> Option<&dyn Userspace> {
         None
     }
@@ -153,7 +153,7 @@ pub trait Transport: Sync {
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>>;
 }
 
-/// What a near end needs to open a connection.
+/// Parameters with which a near end opens a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Dial<'a> {
     /// The listener's endpoint.
@@ -166,13 +166,13 @@ pub struct Dial<'a> {
     pub lanes: &'a [Service],
     /// The largest message that will be sent, in bytes.
     pub largest_message: usize,
-    /// How long to try.
+    /// Longest time to try.
     pub timeout: Nanos,
-    /// What connections of the same trial have left for this one.
+    /// Session tickets that connections of the same trial have left for this one.
     pub tickets: &'a Tickets,
 }
 
-/// What a far end needs to listen.
+/// Parameters with which a far end listens.
 #[derive(Debug)]
 pub struct Listen<'a> {
     /// The address to bind; port 0 or an empty name for one of the system's choice.
@@ -185,15 +185,15 @@ pub struct Listen<'a> {
     pub lanes: &'a [Service],
     /// The largest message that will arrive, in bytes.
     pub largest_message: usize,
-    /// Where connections come from: the listener's own socket, or a server that owns the port.
+    /// Source of connections: the listener's own socket, or a server that owns the port.
     pub door: Door,
-    /// What connections leave for later ones.
+    /// Session tickets that connections leave for later ones.
     pub tickets: Tickets,
 }
 
 /// Accepts connections that present the token.
 pub trait Listener: Send {
-    /// What a near end must dial.
+    /// Returns the endpoint that a near end must dial.
     fn endpoint(&self) -> Endpoint;
 
     /// Waits for the next flow, at most `timeout`. Strangers are turned away without an answer.
@@ -202,13 +202,14 @@ pub trait Listener: Send {
     /// [`crate::Error::Blocked`] with what was seen when nothing valid arrived in time.
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)>;
 
-    /// Whether connections need it as long as they last, since more of the same come in by it.
+    /// Returns true if the listener must stay open as long as its connections, since further
+    /// subflows of theirs arrive through it.
     fn stays(&self) -> bool {
         false
     }
 }
 
-/// Where a listener is.
+/// Address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
@@ -230,21 +231,21 @@ impl std::fmt::Display for Endpoint {
     }
 }
 
-/// What a call on a connection came to.
+/// Result of a call on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Something moved.
+    /// Progress was made: something was sent or received.
     Moved,
-    /// Nothing could move: no room to send, or nothing there to receive.
+    /// No progress was possible: no room to send, or nothing there to receive.
     Idle,
     /// The peer ended its direction; nothing more will come.
     Closed,
 }
 
-/// What the kernel or library says a connection's options really are: name to value.
+/// Options actually in force on a connection, as the kernel or library reports them: name to value.
 pub type Effective = BTreeMap<String, String>;
 
-/// Options with their values, as [`Conn::effective`] tells them.
+/// Returns options with their values, as [`Conn::effective`] tells them.
 fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
     options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -254,7 +255,7 @@ fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
 /// Messages and bulk are two uses of it, never mixed on one connection. No call allocates once
 /// warm. System errors come back as they are; the driver names the operation and the peer.
 pub trait Conn: Send {
-    /// The descriptor to poll; `None` for transports without a kernel.
+    /// Returns the descriptor to poll; `None` for transports without a kernel.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Sends one message whole, or not at all (`Idle`, no room). Never blocks. A byte stream that
@@ -264,7 +265,7 @@ pub trait Conn: Send {
     /// Makes at most one receiving system call and hands over every whole message it brought.
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress>;
 
-    /// Whether part of a sent message still waits for room.
+    /// Returns true if part of a sent message still waits for room.
     fn has_backlog(&self) -> bool {
         false
     }
@@ -284,20 +285,20 @@ pub trait Conn: Send {
     /// Ends this direction, so that the peer's `drain` answers `Closed` where the transport can.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// What shows on [`Conn::fd`] when there is room to send again.
+    /// Readiness of [`Conn::fd`] that shows room to send again.
     fn room_comes_with(&self) -> Interest {
         Interest::ReadWrite
     }
 
-    /// Whether nothing of what was sent still depends on this end. A kernel goes on sending for a
-    /// process that is gone; a protocol in user space ends with it, so a flow waits for this.
+    /// Returns true if nothing that was sent still depends on this end. A kernel goes on sending
+    /// for a process that is gone; a protocol in user space ends with it, so a flow waits for this.
     fn is_drained(&self) -> bool {
         !self.has_backlog()
     }
 
-    /// When a protocol in user space next wants `on_deadline`. Of the kernel's transports only one
-    /// with a backlog has this, where [`Conn::fd`] does not show when there is room again. Nobody may
-    /// sleep past it, and so not in a call with [`Patience::Block`].
+    /// Returns the time at which a protocol in user space next wants `on_deadline`. Of the kernel's
+    /// transports only one with a backlog has this, where [`Conn::fd`] does not show when there is
+    /// room again. Nobody may sleep past it, and so not in a call with [`Patience::Block`].
     fn next_deadline(&self) -> Option<Nanos> {
         None
     }
@@ -308,7 +309,7 @@ pub trait Conn: Send {
         Ok(())
     }
 
-    /// Has the kernel stamp each message from here on, for an instrumented pass.
+    /// Makes the kernel stamp each message from here on, for an instrumented pass.
     ///
     /// # Errors
     /// `Unsupported` where no kernel sees single messages of this transport; otherwise what
@@ -320,25 +321,25 @@ pub trait Conn: Send {
         ))
     }
 
-    /// The kernel's stamps, where [`Conn::instrument`] has switched them on.
+    /// Returns the kernel's stamps, where [`Conn::instrument`] has switched them on.
     fn stamps(&mut self) -> Option<&mut Stamps> {
         None
     }
 
-    /// The options as read back.
+    /// Returns the options as read back.
     fn effective(&self) -> Effective;
 
-    /// Counters so far.
+    /// Returns the counters so far.
     fn stats(&self) -> ConnStats;
 
-    /// What the kernel's TCP says of the connection now; `None` where none carries it. One system
-    /// call, no allocation.
+    /// Returns the current state of the connection as the kernel's TCP reports it; `None` if TCP
+    /// does not carry it. One system call, no allocation.
     fn view(&self) -> Option<TcpView> {
         None
     }
 }
 
-/// Why the transport `id` cannot be raced to a server.
+/// Returns the reason why the transport `id` cannot be raced to a server.
 pub fn unserved(id: &str) -> String {
     format!(
         "`{id}` needs a port of its own at the far end, and a server hands over TCP and UDP only; race it on \
@@ -368,9 +369,9 @@ fn lane_0_only(lane: Lane) -> io::Result<()> {
 pub struct Contender {
     /// The transport.
     pub transport: &'static dyn Transport,
-    /// Its knobs, defaults included.
+    /// Knobs, defaults included.
     pub knobs: Settings,
-    /// What was typed.
+    /// Specification as typed.
     pub spec: Spec,
 }
 
@@ -390,8 +391,8 @@ impl Contender {
         Ok(Contender { transport: *transport, knobs, spec })
     }
 
-    /// Whether this host has the transport, and the knobs that were typed. A default gives way where
-    /// it must.
+    /// Checks that this host has the transport, and supports the knobs that were typed. A default
+    /// gives way where it must.
     ///
     /// # Errors
     /// As [`Transport::check`] and [`Transport::check_knob`].

@@ -95,7 +95,7 @@ impl Transport for Mptcp {
     }
 }
 
-/// What multipath TCP has that TCP has not.
+/// Properties of multipath TCP that TCP does not have.
 #[derive(Debug, Clone)]
 struct Multipath {
     options: tcp::Options,
@@ -125,7 +125,8 @@ impl Flavour for Multipath {
         }
     }
 
-    /// A subflow comes in by the listener, as a connection of its own that names the one it belongs to.
+    /// Returns true: a subflow comes in by the listener, as a connection of its own that names the
+    /// one it belongs to.
     fn joins(&self) -> bool {
         true
     }
@@ -134,7 +135,7 @@ impl Flavour for Multipath {
         self.options.open(socket, side)
     }
 
-    /// As TCP's but for the number of subflows, which comes with the first data.
+    /// Returns TCP's options and the number of subflows, which comes with the first data.
     fn effective(&self, channel: &Counted) -> Effective {
         let mut read = self.options.effective(channel);
         // Those of the first subflow, which is one of several.
@@ -147,7 +148,7 @@ impl Flavour for Multipath {
         read
     }
 
-    /// All subflows together.
+    /// Returns the view of all subflows together.
     fn told(&self, channel: &Counted) -> Option<(TcpView, Headers)> {
         let subflows = info::subflows(channel.socket()).ok()?;
         let view = subflows.together()?;

@@ -1,23 +1,24 @@
-//! What options mean for a comparison: why it matters when contenders differ in one, and whether one may
-//! change while a race runs. Transports share the words of the field, and list those that they have.
+//! Meaning of options for a comparison: why it matters when contenders differ in one, and whether
+//! one may change while a race runs. Transports share the words of the field, and list those that
+//! they have.
 
 /// An option that is asked for as a knob, or read back from a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
-    /// Its name, as a knob and as read back.
+    /// Name, as a knob and as read back.
     pub name: &'static str,
-    /// Why it matters when contenders differ in it.
+    /// Reason why it matters when contenders differ in it.
     pub matters: &'static str,
-    /// When it has to stay as it is.
+    /// Scope in which it has to stay as it is.
     pub holds: Holds,
 }
 
-/// When an option has to stay as it is.
+/// Scope in which an option has to stay as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     /// In every trial and flow.
     Always,
-    /// Where it was asked for; otherwise the host moves it as it sees fit.
+    /// Only if it was asked for; otherwise the host moves it as it sees fit.
     WhereAsked,
 }
 

@@ -69,7 +69,7 @@ const KEYS: &[Key] = &[
     },
 ];
 
-/// How long the near end waits for its ends of the pipes once it has been let in.
+/// Time that the near end waits for its ends of the pipes once it has been let in.
 const HAND_OVER: Nanos = Nanos::from_secs(2);
 
 impl Transport for Pipes {
@@ -123,7 +123,7 @@ impl Options {
         Ok(pipe)
     }
 
-    /// Whether a pipe may be as large as asked for, before anybody dials.
+    /// Checks that a pipe may be as large as asked for, before anybody dials.
     fn try_capacity(&self) -> Result<()> {
         self.pipe().map(drop).map_err(|e| match (self.capacity, e.kind()) {
             (Some(capacity), io::ErrorKind::PermissionDenied) => Error::unsupported(
@@ -135,7 +135,7 @@ impl Options {
     }
 }
 
-/// The next end of a pipe that the far end hands over.
+/// Returns the next end of a pipe that the far end hands over.
 fn take(door: &HandOver, deadline: Nanos) -> io::Result<OwnedFd> {
     loop {
         let now = Monotonic.now();

@@ -31,7 +31,7 @@ pub(super) struct Sctp;
 const SCTP: Variant =
     Variant { id: "sctp", kind: Type::STREAM, protocol: IPPROTO, request: "INIT" };
 
-/// Its congestion control, for which there is no choice (RFC 9260, 7).
+/// Name of its congestion control, for which there is no choice (RFC 9260, 7).
 pub(super) const CC: &str = "sctp";
 
 /// The bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
@@ -50,7 +50,7 @@ const SEND_INFO: libc::c_int = 2;
 const RECEIVED_INFO: libc::c_int = 3;
 const RELIABILITY_INFO: libc::c_int = 5;
 
-/// In the flags of a message: it waits for none before it.
+/// Flag of a message that waits for none before it.
 const UNORDERED: u16 = 1;
 
 static INFO: Info = Info {
@@ -204,7 +204,7 @@ impl Options {
     }
 }
 
-/// Four half words as the two words that they are in memory.
+/// Returns four half words as the two words that they are in memory.
 fn halves(all: [u16; 4]) -> [u32; 2] {
     let word = |a: u16, b: u16| {
         let ([a, b], [c, d]) = (a.to_ne_bytes(), b.to_ne_bytes());
@@ -213,8 +213,8 @@ fn halves(all: [u16; 4]) -> [u32; 2] {
     [word(all[0], all[1]), word(all[2], all[3])]
 }
 
-/// What goes beside each message of a stream: `struct sctp_sndinfo`, and `struct sctp_prinfo` where it
-/// may be given up.
+/// Returns the control data of each message of a stream: `struct sctp_sndinfo`, and
+/// `struct sctp_prinfo` if it may be given up.
 fn beside(stream: u16, service: Service) -> Control {
     let flags = if service.ordering == Ordering::Unordered { UNORDERED } else { 0 };
     let words = |first: [u16; 2]| halves([first[0], first[1], 0, 0])[0].to_ne_bytes();
@@ -231,10 +231,10 @@ fn beside(stream: u16, service: Service) -> Control {
     Control::new(&[(LEVEL, SEND_INFO, &send_info), (LEVEL, RELIABILITY_INFO, &reliability)])
 }
 
-/// One end of an association.
+/// End of an association.
 struct Association {
     socket: Counted,
-    /// What goes beside the messages of each lane.
+    /// Control data of the messages of each lane.
     beside: Vec<Control>,
     /// Bytes of a message whose end has not come.
     have: usize,
@@ -243,9 +243,9 @@ struct Association {
 }
 
 impl Association {
-    /// What the kernel counted (`struct sctp_assoc_stats`): packets with data, and chunks that went again.
-    /// It counts packets of all kinds, and chunks, of which a packet may hold several; there are no more with
-    /// data than of either.
+    /// Returns the counts of the kernel (`struct sctp_assoc_stats`): packets with data, and chunks
+    /// that were sent again. It counts packets of all kinds, and chunks, of which a packet may hold
+    /// several; there are no more with data than of either.
     fn counts(&self) -> Option<(u64, u64)> {
         // The association's number, an address of 128 bytes aligned to 8, and 15 counters of two words.
         const FIRST: usize = 2 + 32;

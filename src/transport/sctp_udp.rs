@@ -37,7 +37,7 @@ const DATA_HEADER: u32 = 16;
 /// The most lanes of a connection, each a stream.
 pub(super) const MOST_LANES: u16 = 256;
 
-/// What a lane may be beside reliable and ordered.
+/// Services of a lane beside reliable and ordered.
 const OTHERS: &[Offer] = &[
     Offer { service: Service::UNORDERED, largest_message: Some(LARGEST) },
     Offer { service: Service::EXPIRING, largest_message: Some(LARGEST) },
@@ -51,7 +51,7 @@ const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOS
 /// The timeout before a round trip was measured (RFC 9260, 16).
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What SCTP promises, whoever implements it.
+/// Guarantees of SCTP, whoever implements it.
 pub(super) const PROMISED: Guarantees = Guarantees {
     service: Service::ORDERED,
     others: OTHERS,
@@ -149,7 +149,7 @@ impl Userspace for SctpUdp {
     }
 }
 
-/// One end.
+/// End of an association.
 struct End {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
@@ -160,7 +160,7 @@ struct End {
     state: State,
     /// Packets on their way out.
     packets: VecDeque<Bytes>,
-    /// Where a message is put together.
+    /// Buffer in which a message is put together.
     message: Vec<u8>,
     /// Bytes that were written and are not acknowledged.
     buffered: usize,
@@ -171,7 +171,7 @@ struct End {
     mtu: u32,
 }
 
-/// The numbers of a packet's DATA chunks, their TSN (RFC 9260, 3.3.1).
+/// Returns the numbers of a packet's DATA chunks, their TSN (RFC 9260, 3.3.1).
 fn data_numbers(packet: &[u8]) -> impl Iterator<Item = u32> {
     const DATA: u8 = 0;
     let mut rest = packet.get(COMMON_HEADER as usize..).unwrap_or_default();
@@ -331,7 +331,7 @@ impl Protocol for End {
         }
     }
 
-    /// SCTP has no end of one direction (RFC 9260, 9.2).
+    /// Does nothing: SCTP has no end of one direction (RFC 9260, 9.2).
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {

@@ -17,7 +17,7 @@ pub(super) struct SimDatagram;
 /// The largest message in bytes: what the length fields of UDP and IPv4 leave.
 const LARGEST: u64 = 65_507;
 
-/// What a sending socket holds in bytes, as Linux has it by default (`net.core.wmem_default`); here
+/// Bytes that a sending socket holds, as Linux has it by default (`net.core.wmem_default`); here
 /// headers and the kernel's own bookkeeping take nothing of it.
 const SEND_BUFFER: usize = 212_992;
 
@@ -72,7 +72,7 @@ impl Line {
     }
 }
 
-/// One end.
+/// End of a connection.
 struct Datagrams {
     /// The socket's buffer, which the interface empties.
     outgoing: Line,
@@ -125,7 +125,7 @@ impl Protocol for Datagrams {
         false
     }
 
-    /// The interface empties the socket's buffer, whatever becomes of this end.
+    /// Returns true: the interface empties the socket's buffer, whatever becomes of this end.
     fn is_drained(&self) -> bool {
         true
     }

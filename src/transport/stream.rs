@@ -19,22 +19,22 @@ use crate::figures::{ConnStats, Headers, TcpView, ZeroCopy};
 use crate::spec::Settings;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// How long a backlog waits before it is tried again, where nothing shows that there is room.
+/// Time until a backlog is tried again, if nothing shows that there is room.
 const TRY_AGAIN: Nanos = Nanos::from_micros(100);
 
-/// What one kind of byte stream has that another has not.
+/// Properties in which one kind of byte stream differs from another.
 pub(super) trait Flavour: Clone + Send + 'static {
-    /// What carries the bytes once a connection is open.
+    /// Channel that carries the bytes once a connection is open.
     type Channel: Channel;
 
-    /// How bulk bytes are moved.
+    /// Returns the engines by which bulk bytes are moved.
     fn engines(&self) -> Engines;
 
     /// Sets the options that were asked for: before the handshake, so that it sees them, and again
     /// on a connection that came from elsewhere.
     fn apply(&self, socket: &Socket) -> Result<()>;
 
-    /// Has the kernel stamp messages from here on.
+    /// Makes the kernel stamp messages from here on.
     fn instrument(&self, _channel: &mut Self::Channel) -> io::Result<()> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -42,7 +42,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
         ))
     }
 
-    /// The stamps, where they are on.
+    /// Returns the stamps, where they are on.
     fn stamps<'a>(&self, _channel: &'a mut Self::Channel) -> Option<&'a mut Stamps> {
         None
     }
@@ -52,12 +52,12 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(())
     }
 
-    /// How long it took to open a channel, beyond connecting, in nanoseconds.
+    /// Returns the time that it took to open a channel, beyond connecting, in nanoseconds.
     fn set_up_ns(&self, _channel: &Self::Channel) -> u64 {
         0
     }
 
-    /// Whether further connections join one that is open, and need its listener for that.
+    /// Returns true if further connections join one that is open, and need its listener for that.
     fn joins(&self) -> bool {
         false
     }
@@ -80,7 +80,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Makes a channel of a connected, welcomed socket.
     fn open(&self, socket: Socket, side: Side) -> io::Result<Self::Channel>;
 
-    /// Whether [`Flavour::rearm`] must follow each receive that brought something.
+    /// Returns true if [`Flavour::rearm`] must follow each receive that brought something.
     fn rearms(&self) -> bool {
         false
     }
@@ -90,17 +90,17 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(())
     }
 
-    /// The options as the kernel tells them.
+    /// Returns the options as the kernel tells them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
-    /// What the kernel's TCP says of the connection, and the headers around its data; `None` where it
-    /// is none.
+    /// Returns the state of the connection as the kernel's TCP reports it, and the headers around
+    /// its data; `None` if it is not TCP.
     fn told(&self, _channel: &Self::Channel) -> Option<(TcpView, Headers)> {
         None
     }
 }
 
-/// How both ends of a connection move bulk bytes.
+/// Engines by which both ends of a connection move bulk bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Engines {
     send: SendBy,
@@ -126,7 +126,7 @@ const RECEIVE: &[(&str, ReceiveBy)] = &[
 ];
 
 impl From<&Settings> for Engines {
-    /// The knobs `io` and `rx`; a transport's keys list the words that it has.
+    /// Reads the knobs `io` and `rx`; a transport's keys list the words that it has.
     fn from(knobs: &Settings) -> Engines {
         Engines {
             send: find(SEND, knobs.text("io")).unwrap_or(SendBy::Write),
@@ -159,7 +159,7 @@ impl Engines {
     }
 }
 
-/// Whether this host has what the word of an engine knob stands for, tried on `channel`.
+/// Checks that this host has what the word of an engine knob stands for, tried on `channel`.
 ///
 /// # Errors
 /// [`Error::Unsupported`] with what the kernel says.
@@ -184,7 +184,7 @@ pub(super) fn check_engine<C: Channel>(
     })
 }
 
-/// One end of an open byte stream.
+/// End of an open byte stream.
 pub(super) struct StreamConn<F: Flavour> {
     channel: F::Channel,
     flavour: F,
@@ -192,7 +192,7 @@ pub(super) struct StreamConn<F: Flavour> {
     incoming: Decoder,
     pump: Pump,
     drain: Drain,
-    /// When to look for room for a backlog, where no descriptor shows it.
+    /// Time at which to look for room for a backlog, if no descriptor shows it.
     try_again_at: Option<Nanos>,
     connect_ns: u64,
 }
@@ -201,7 +201,8 @@ impl<F: Flavour> StreamConn<F> {
     /// Takes over a connected, welcomed socket.
     ///
     /// # Errors
-    /// What fcntl(2) or setsockopt(2) says, or the kernel of an engine that it does not have.
+    /// The error of fcntl(2) or setsockopt(2), or of the kernel for an engine that it does not
+    /// have.
     pub(super) fn new(
         socket: Socket,
         side: Side,
@@ -351,7 +352,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
         }
     }
 
-    /// A backlog is sent first; it is an error if there is no room for it within
+    /// Sends a backlog first; it is an error if there is no room for it within
     /// [`crate::contract::GUARD`].
     fn finish(&mut self) -> io::Result<()> {
         while !self.outgoing.pending().is_empty() {

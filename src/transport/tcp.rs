@@ -154,14 +154,14 @@ impl Transport for Tcp {
     }
 }
 
-/// Which of the kernel's protocols with connections a socket is of.
+/// Connection-oriented protocol of the kernel that a socket uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variant {
     /// The transport's name.
     pub(super) id: &'static str,
-    /// For socket(2).
+    /// Type for socket(2).
     pub(super) kind: Type,
-    /// For socket(2), too.
+    /// Protocol for socket(2).
     pub(super) protocol: Protocol,
     /// The packet that asks for a connection.
     pub(super) request: &'static str,
@@ -171,7 +171,7 @@ pub(super) struct Variant {
 pub(super) const TCP: Variant =
     Variant { id: "tcp", kind: Type::STREAM, protocol: Protocol::TCP, request: "SYN" };
 
-/// Whether this host gives a socket of a variant.
+/// Checks that this host gives a socket of a variant.
 ///
 /// # Errors
 /// [`Error::Unsupported`] with what the kernel says.
@@ -181,13 +181,13 @@ pub(super) fn check(variant: Variant) -> Result<()> {
         .map_err(|e| Error::unsupported(variant.id, format!("this host gives no socket: {e}")))
 }
 
-/// A socket of either family: a host may have IPv6 only.
+/// Creates a socket of either family: a host may have IPv6 only.
 pub(super) fn any(variant: Variant) -> io::Result<Socket> {
     let open = |domain| Socket::new(domain, variant.kind, Some(variant.protocol));
     open(Domain::IPV4).or_else(|_| open(Domain::IPV6))
 }
 
-/// A near end.
+/// Dials: opens a near end.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -205,7 +205,7 @@ pub(super) fn dial<F: Flavour>(
         .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
 }
 
-/// A connected socket, and how long connecting took in nanoseconds.
+/// Connects a socket; returns it, and how long connecting took in nanoseconds.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -224,7 +224,7 @@ pub(super) fn connect(
     Ok((socket, (Monotonic.now() - began).0))
 }
 
-/// A far end.
+/// Listens: opens a far end.
 ///
 /// # Errors
 /// As [`Transport::listen`].
@@ -245,7 +245,7 @@ pub(super) fn listen<F: Flavour>(
     Ok(Box::new(listener))
 }
 
-/// A socket bound to an address, and that address.
+/// Binds a socket to an address; returns both.
 ///
 /// # Errors
 /// As [`Transport::listen`].
@@ -264,7 +264,7 @@ pub(super) fn bind(
     Ok((socket, Endpoint::Ip(bound.as_socket().unwrap_or(address))))
 }
 
-/// The address of an endpoint.
+/// Returns the address of an endpoint.
 ///
 /// # Errors
 /// [`Error::Usage`] for any other endpoint.
@@ -423,7 +423,8 @@ impl Flavour for Options {
         set("quickack", self.quickack, |on| socket.set_tcp_quickack(on))
     }
 
-    /// TCP_QUICKACK is not permanent: the kernel may leave the mode at any time (tcp(7)).
+    /// Returns true if `quickack` is on, as TCP_QUICKACK is not permanent: the kernel may leave the
+    /// mode at any time (tcp(7)).
     fn rearms(&self) -> bool {
         self.quickack == Some(true)
     }
@@ -518,7 +519,7 @@ mod tests {
         })
     }
 
-    /// What both ends say of a connection with these knobs.
+    /// Returns the effective options of both ends of a connection with these knobs.
     fn effective(typed: &str) -> [Effective; 2] {
         let knobs = &knobs(typed);
         let mut listener = listen(&anywhere(), knobs, Door::Own).unwrap();

@@ -27,8 +27,9 @@ mod channel;
 /// TLS over TCP over IPv4 and IPv6.
 pub(super) struct Tls;
 
-/// What a record takes around its data: its header (5), the type within (1) and the authentication tag (16; RFC 8446,
-/// 5.2). A message is a record, and bulk data makes records of 16 KiB.
+/// Bytes that a record takes around its data: its header (5), the type within (1) and the
+/// authentication tag (16; RFC 8446, 5.2). A message is a record, and bulk data makes records of
+/// 16 KiB.
 pub(super) const RECORD: usize = 5 + 1 + 16;
 
 static INFO: Info = Info {
@@ -100,7 +101,7 @@ impl Transport for Tls {
     }
 }
 
-/// What TLS has that TCP has not.
+/// Properties of TLS that TCP does not have.
 #[derive(Clone)]
 pub(super) struct Encrypted {
     options: tcp::Options,

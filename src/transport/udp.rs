@@ -86,7 +86,7 @@ impl Transport for Udp {
 /// The plain one.
 pub(super) const UDP: Variant = Variant { id: "udp", label: "UDP", protocol: Protocol::UDP };
 
-/// A near end.
+/// Dials: opens a near end.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -105,7 +105,7 @@ pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
     Ok(Box::new(UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest)))
 }
 
-/// A far end.
+/// Listens: opens a far end.
 ///
 /// # Errors
 /// As [`Transport::listen`].
@@ -122,7 +122,7 @@ pub(super) fn listen(variant: Variant, listen: Listen<'_>) -> Result<Box<dyn Lis
     }))
 }
 
-/// Whether this host has UDP, for the transport `id`.
+/// Checks that this host has UDP, for the transport `id`.
 pub(super) fn check(id: &str) -> Result<()> {
     // Either family is enough: a host may have IPv6 only.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0");
@@ -135,7 +135,7 @@ pub(super) fn check(id: &str) -> Result<()> {
     }
 }
 
-/// The error for an endpoint that is not an IP address.
+/// Returns the error for an endpoint that is not an IP address.
 pub(super) fn not_ip(transport: &str, endpoint: &Endpoint) -> Error {
     Error::usage(format!("{transport} needs an IP address and port, not `{endpoint}`"))
 }
@@ -164,8 +164,9 @@ impl Listener for UdpListener {
     }
 }
 
-/// A socket whose calls know the peer as the knob says. The far end's stays connected in any case, as
-/// the kernel tells the flows on one port apart by that; its calls carry the address all the same.
+/// Creates a socket whose calls know the peer as the knob says. The far end's stays connected in
+/// any case, as the kernel tells the flows on one port apart by that; its calls carry the address
+/// all the same.
 fn take_over(
     socket: socket2::Socket,
     peer: SocketAddr,
@@ -178,7 +179,8 @@ fn take_over(
     DatagramSocket::with_peer(socket, peer)
 }
 
-/// The headers of IP and of UDP (RFC 768) or ICMP (RFC 792), which are as long, around each message.
+/// Returns the headers of IP and of UDP (RFC 768) or ICMP (RFC 792), which are as long, around each
+/// message.
 pub(super) fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
     Headers {
         ip_bytes: option::ip_header_bytes(socket),
@@ -256,7 +258,7 @@ impl UdpConn {
         mtu.map(|mtu| mtu as u64)
     }
 
-    /// The error of a send, with the sizes where the message was too large.
+    /// Returns the error of a send, with the sizes where the message was too large.
     #[cold]
     fn told(&self, error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {
@@ -353,7 +355,7 @@ impl Conn for UdpConn {
         done
     }
 
-    /// Nothing to do: UDP has no end, and the peer learns over control what was sent.
+    /// Does nothing: UDP has no end, and the peer learns over control what was sent.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }

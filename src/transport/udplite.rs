@@ -168,8 +168,8 @@ mod tests {
         }
     }
 
-    /// What is covered less than the receiver asks for is dropped in the kernel; what is covered whole
-    /// never is.
+    /// Datagrams covered less than the receiver asks for are dropped in the kernel; those covered
+    /// whole never are.
     #[test]
     fn a_receiver_drops_what_is_covered_too_little() {
         if UdpLite.check().is_err() {

@@ -142,7 +142,7 @@ pub(super) fn listen_stream<F: Flavour>(
     Ok(Box::new(listener))
 }
 
-/// Whether this host has Unix sockets of this kind.
+/// Checks that this host has Unix sockets of this kind.
 pub(super) fn check(id: &str, kind: Type) -> Result<()> {
     Socket::new(Domain::UNIX, kind, None)
         .map(drop)
@@ -160,7 +160,7 @@ pub(super) fn refuse_handed(id: &str, door: &Door) -> Result<()> {
     }
 }
 
-/// The endpoint with a name: a random one where it has none.
+/// Returns the endpoint with a name: a random one where it has none.
 pub(super) fn named(endpoint: &Endpoint) -> Result<Endpoint> {
     match endpoint {
         Endpoint::Unix(name) if name.is_empty() => {
@@ -171,7 +171,7 @@ pub(super) fn named(endpoint: &Endpoint) -> Result<Endpoint> {
     }
 }
 
-/// The socket address of an endpoint in the abstract namespace.
+/// Returns the socket address of an endpoint in the abstract namespace.
 pub(super) fn address(endpoint: &Endpoint) -> Result<SockAddr> {
     let Endpoint::Unix(name) = endpoint else {
         return Err(Error::usage(format!("a unix socket needs a name, not {endpoint}")));
@@ -180,7 +180,7 @@ pub(super) fn address(endpoint: &Endpoint) -> Result<SockAddr> {
         .map_err(|e| Error::setup_advice(format!("name {endpoint}"), e, "at most 107 bytes"))
 }
 
-/// A new socket of this kind.
+/// Creates a new socket of this kind.
 pub(super) fn open(kind: Type) -> Result<Socket> {
     Socket::new(Domain::UNIX, kind, None).map_err(|e| Error::setup("open a unix socket", e))
 }
@@ -190,7 +190,7 @@ pub(super) fn bind(socket: &Socket, at: &Endpoint) -> Result<()> {
     socket.bind(&address(at)?).map_err(|e| Error::setup(format!("bind {at}"), e))
 }
 
-/// Why `dial` failed to reach its listener.
+/// Returns the error of `dial` that failed to reach its listener.
 pub(super) fn unreached(dial: &Dial<'_>, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Error::setup_advice(
@@ -232,7 +232,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// Both as the kernel tells them.
+    /// Returns the options of both ends as the kernel tells them.
     pub(super) fn effective(socket: &Socket) -> Effective {
         [("sndbuf", socket.send_buffer_size()), ("rcvbuf", socket.recv_buffer_size())]
             .into_iter()

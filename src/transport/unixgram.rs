@@ -37,7 +37,8 @@ pub(super) struct UnixDatagram;
 /// 212,960 (net.core.wmem_default).
 const LARGEST: usize = 128 * 1024;
 
-/// What the kernel keeps of the send buffer for itself (unix_dgram_sendmsg in net/unix/af_unix.c).
+/// Bytes of the send buffer that the kernel keeps for itself (unix_dgram_sendmsg in
+/// net/unix/af_unix.c).
 const SPARE: usize = 32;
 
 const KEYS: &[Key] = &[SNDBUF, RCVBUF];
@@ -110,7 +111,7 @@ impl Transport for UnixDatagram {
     }
 }
 
-/// A socket whose send buffer takes a message of `largest` bytes.
+/// Creates a socket whose send buffer takes a message of `largest` bytes.
 fn open_for(largest: usize, options: &Buffers) -> Result<Socket> {
     let socket = open(Type::DGRAM)?;
     options.apply(&socket)?;
@@ -156,7 +157,8 @@ fn welcomed(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<SockAdd
     }
 }
 
-/// One datagram of exactly a hello's length, with its sender's address; `None` for any other.
+/// Receives one datagram of exactly a hello's length, with its sender's address; `None` for any
+/// other.
 fn receive_from(socket: &Socket) -> io::Result<Option<([u8; LEN], SockAddr)>> {
     // One byte more, so that a longer datagram shows as longer.
     let mut room = [std::mem::MaybeUninit::<u8>::uninit(); LEN + 1];
@@ -218,7 +220,7 @@ impl Listener for DatagramListener {
 }
 
 impl DatagramListener {
-    /// A connection back to `near`; `None` where it is gone already.
+    /// Opens a connection back to `near`; `None` if it is gone already.
     fn welcome(&self, hello: Hello, near: &SockAddr) -> Result<Option<DatagramConn>> {
         let socket = open_for(self.largest_message, &self.options)?;
         bind(&socket, &named(&Endpoint::Unix(String::new()))?)?;
@@ -233,14 +235,14 @@ impl DatagramListener {
     }
 }
 
-/// One end of a pair of datagram sockets that are connected to each other.
+/// End of a pair of datagram sockets that are connected to each other.
 struct DatagramConn {
     socket: Counted,
     incoming: Box<[u8]>,
     bulk: Box<[u8]>,
     /// Length of a stamped bulk message in `bulk` that found no room yet.
     stamped: Option<usize>,
-    /// Whether the empty datagram that ends this direction found no room yet.
+    /// True if the empty datagram that ends this direction found no room yet.
     ending: bool,
     connect_ns: u64,
 }
@@ -346,7 +348,7 @@ impl Conn for DatagramConn {
         })
     }
 
-    /// Where the empty datagram finds no room, it is backlog.
+    /// Sends the empty datagram that ends this direction; if it finds no room, it is backlog.
     fn finish(&mut self) -> io::Result<()> {
         self.ending = true;
         match self.flush() {

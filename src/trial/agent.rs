@@ -1,4 +1,4 @@
-//! One end of a trial, in a process of its own: listens or dials, runs its flows, reports.
+//! Agent: one end of a trial, in a process of its own. Listens or dials, runs its flows, reports.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -164,7 +164,8 @@ fn dial(
     })
 }
 
-/// Where the connections after a flow's first come from; with the way in for those that do.
+/// Returns the source of the connections after a flow's first, and, if they come in, the sender to
+/// pass them on with.
 fn further(
     plan: &AgentPlan,
     contender: &Contender,

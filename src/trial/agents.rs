@@ -35,16 +35,16 @@ use super::remote::RemoteServer;
 use super::topology::Topology;
 use super::{End, Noted, Order, PathFacts, Record, Runner};
 
-/// Where the far end is.
+/// Location of the far end.
 #[derive(Debug)]
 pub enum Far {
     /// Another process on this machine.
     Loopback(Family),
     /// A host behind a path that this program emulates on this machine.
     Emulated(Box<EmulatedPath>),
-    /// Behind a server.
+    /// Host behind a server.
     Server {
-        /// As typed after `--to`.
+        /// Name of the host as typed after `--to`.
         host: String,
         /// The connection.
         server: Box<RemoteServer>,
@@ -52,7 +52,8 @@ pub enum Far {
 }
 
 impl Far {
-    /// How much longer than the work and the usual slack a trial may take until it hangs.
+    /// Returns the time by which a trial may exceed the work and the usual slack before it counts
+    /// as hung.
     fn extra_time(&self) -> Nanos {
         match self {
             Far::Emulated(path) => path.extra_time(),
@@ -79,11 +80,11 @@ pub struct Agents {
     awake: Option<Awake>,
 }
 
-/// Is told of each interval of a trial under way.
+/// Callback for each interval of a trial under way.
 type OnInterval = Box<dyn FnMut(&Row)>;
 
 impl Agents {
-    /// A runner for trials against `far`.
+    /// Creates a runner for trials against `far`.
     pub fn new(far: Far) -> Agents {
         Agents {
             far,
@@ -98,7 +99,7 @@ impl Agents {
         }
     }
 
-    /// Whether files that are there before the first trial may be replaced by what arrives.
+    /// Sets whether files that exist before the first trial may be replaced by received ones.
     pub fn overwrite(mut self, overwrite: Overwrite) -> Agents {
         self.files = Files::new(overwrite);
         self
@@ -138,7 +139,7 @@ impl Agents {
         }
     }
 
-    /// Where the far end binds, or where the kernel answers.
+    /// Returns the endpoint at which the far end binds, or the kernel answers.
     fn endpoint(&self, contender: &Contender) -> Result<Endpoint> {
         match (contender.transport.info().reach, &self.far) {
             (Reach::Machine, Far::Loopback(_)) => Ok(Endpoint::Unix(String::new())),
@@ -205,7 +206,7 @@ impl Agents {
         Ok(record)
     }
 
-    /// The load that a trial has, with its endpoint and CPUs.
+    /// Returns the load that a trial has, with its endpoint and CPUs.
     fn load(&self, plan: &Plans<'_>, task: &dyn Task) -> Result<Option<(LoadOrder, LoadPlan)>> {
         let Some(load) = LoadOrder::of(task, plan.order)? else { return Ok(None) };
         let place = LoadPlan {
@@ -389,7 +390,7 @@ impl Runner for Agents {
 }
 
 impl BothReports {
-    /// What both ends noted, if they were to.
+    /// Returns the notes of both ends, if they were to take any.
     fn noted(&self) -> Option<Noted> {
         let far = self.far.as_ref();
         Some(Noted {

@@ -1,4 +1,4 @@
-//! What the control groups of this process let it have: CPU time, tasks, and how often it was held back.
+//! Limits of this process's control groups: CPU time, tasks, and how often a quota held it back.
 //!
 //! Sources: cgroups(7); kernel documents `admin-guide/cgroup-v2.rst` (cpu.max, cpu.stat, pids.max) and
 //! `scheduler/sched-bwc.rst` (version 1: cpu.cfs_quota_us, cpu.stat).
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use crate::figures::Throttled;
 
-/// Where hierarchies are mounted.
+/// Directory where hierarchies are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// Thousandths of a CPU that this process may use on the average: the least quota of its group and of those
-/// above it. `None` where there is none.
+/// above it. `None` if there is none.
 pub(super) fn cpu_quota_milli() -> Option<u64> {
     groups("cpu").iter().filter_map(|group| quota_of(group)).min()
 }
@@ -26,18 +26,18 @@ pub fn free_tasks() -> Option<u64> {
     groups("pids").iter().filter_map(free).min()
 }
 
-/// How often quotas have held this process's groups back so far.
+/// Counts of how often quotas have held this process's groups back so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Quotas(Vec<Throttled>);
 
 impl Quotas {
-    /// The present reading.
+    /// Returns the present reading.
     pub(super) fn read() -> Quotas {
         Quotas(groups("cpu").iter().map(|group| throttled_of(group).unwrap_or_default()).collect())
     }
 
-    /// What came on top since an `earlier` reading, of the group that was held back longest; `None` where none
-    /// was.
+    /// Returns what was added since an `earlier` reading, of the group that was held back longest;
+    /// `None` if none was.
     pub(super) fn since(&self, earlier: &Quotas) -> Option<Throttled> {
         let added = self.0.iter().zip(&earlier.0).map(|(now, then)| Throttled {
             times: now.times.saturating_sub(then.times),
@@ -47,13 +47,14 @@ impl Quotas {
     }
 }
 
-/// The group of this process that `controller` holds, and those above it.
+/// Returns the group of this process that `controller` holds, and those above it.
 fn groups(controller: &str) -> Vec<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups_in(&own, controller, Path::new(ROOT))
 }
 
-/// The same of what `/proc/self/cgroup` says: `4:cpu,cpuacct:/a/b` of version 1, `0::/a/b` of version 2.
+/// Parses `/proc/self/cgroup` for [`groups`]: `4:cpu,cpuacct:/a/b` of version 1, `0::/a/b` of
+/// version 2.
 fn groups_in(own: &str, controller: &str, root: &Path) -> Vec<PathBuf> {
     let lines = || own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let of_v1 = |(names, _): &(&str, &str)| names.split(',').any(|name| name == controller);
@@ -92,7 +93,7 @@ fn quota_of(group: &Path) -> Option<u64> {
     quota.saturating_mul(1_000).checked_div(number(group, "cpu.cfs_period_us")?)
 }
 
-/// In thousandths of a CPU: `200000 100000` is two CPUs, `max 100000` no quota.
+/// Parses a quota, in thousandths of a CPU: `200000 100000` is two CPUs, `max 100000` no quota.
 fn quota(cpu_max: &str) -> Option<u64> {
     let (quota, period) = cpu_max.trim().split_once(' ')?;
     let (quota, period) = (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?);
@@ -103,7 +104,7 @@ fn throttled_of(group: &Path) -> Option<Throttled> {
     throttled(&text(group, "cpu.stat")?)
 }
 
-/// Of `cpu.stat`. Version 1 has the time in nanoseconds, version 2 in microseconds.
+/// Parses `cpu.stat`. Version 1 has the time in nanoseconds, version 2 in microseconds.
 fn throttled(stat: &str) -> Option<Throttled> {
     let value = |name: &str| -> Option<u64> {
         stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())

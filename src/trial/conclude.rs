@@ -9,7 +9,7 @@ use super::Record;
 use super::control::AgentReport;
 use super::pair::BothReports;
 
-/// What both ends' reports come to.
+/// Combines both ends' reports into a record.
 pub(super) fn conclude(
     contender: &Contender,
     task: &dyn Task,
@@ -79,7 +79,7 @@ pub(super) fn conclude(
     (record, findings.content)
 }
 
-/// What a quota of CPU time has to do with it, where a trial does not count.
+/// Describes the part of a CPU quota in it, if a trial does not count.
 fn held_back(near: &AgentReport, far: Option<&AgentReport>) -> String {
     let said = |what: &str, throttled: Option<Throttled>| {
         throttled
@@ -98,7 +98,8 @@ fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
     halves.fold(0, |sum, half| sum.saturating_add(half.received.bytes))
 }
 
-/// The packets that messages of `message_bytes` make on the path that the connections found.
+/// Returns the packets that messages of `message_bytes` make on the path that the connections
+/// found.
 fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packets> {
     if info.guarantees.framing != Framing::Messages {
         return None;

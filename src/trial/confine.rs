@@ -1,4 +1,5 @@
-//! What the agent of a server gives up before it looks at what a client sent: capabilities, programs, files.
+//! Privileges that the agent of a server gives up before it looks at what a client sent:
+//! capabilities, programs, files.
 //!
 //! An agent needs its sockets, its CPUs and what the kernel says of them under `/proc` and `/sys`, and nothing
 //! else. Should a client find a fault in it, that is all there is to take. Confining cannot be undone, and
@@ -22,7 +23,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 use crate::error::{Error, Result};
 
-/// What an agent reads: its own costs, the network code's counters, the CPUs.
+/// Directories that an agent reads: its own costs, the network code's counters, the CPUs.
 const READ: [&str; 2] = ["/proc", "/sys"];
 
 /// The newest version of Landlock that is asked for; an older kernel gives what it has.
@@ -74,10 +75,10 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_setgroups,
 ];
 
-/// Whether the kernel keeps this thread from files.
+/// Access of this thread to files, as restricted by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
-    /// All but the reading of `/proc` and `/sys` is refused.
+    /// Access confined: all but the reading of `/proc` and `/sys` is refused.
     Kept,
     /// The kernel has no Landlock.
     Open,

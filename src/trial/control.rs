@@ -1,5 +1,6 @@
-//! What race, server and agents say to each other: length-prefixed JSON, versioned, golden bytes in
-//! the tests. Control runs over TCP (or a socket pair on one machine), never over the path's UDP.
+//! Control protocol between race, server and agents: length-prefixed JSON, versioned, golden bytes
+//! in the tests. Control runs over TCP (or a socket pair on one machine), never over the path's
+//! UDP.
 //!
 //! ```text
 //! race                        server                       far agent      near agent
@@ -60,7 +61,7 @@ pub struct Greeting {
     pub version: String,
 }
 
-/// What a server says.
+/// Message from a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromServer {
@@ -71,16 +72,16 @@ pub enum FromServer {
         /// The server's version.
         #[serde(deserialize_with = "crate::foreign::text")]
         version: String,
-        /// Hexadecimal nonce to prove the shared secret with; absent where none is needed.
+        /// Hexadecimal nonce to prove the shared secret with; absent if none is needed.
         nonce: Option<String>,
-        /// What the server allows.
+        /// Limits that the server sets.
         limits: Limits,
     },
     /// The server's host, once the client is let in.
     Facts(Box<HostFacts>),
     /// The trial waits for others to end.
     Queued {
-        /// How many are before it.
+        /// Number of trials before it.
         ahead: u32,
     },
     /// The server has no room now; the same may be asked again a little later.
@@ -90,7 +91,8 @@ pub enum FromServer {
 }
 
 impl FromServer {
-    /// Whether a message is a server's, by the word that it begins with; an agent has others.
+    /// Returns true if a message is a server's, by the word that it begins with; an agent has
+    /// others.
     pub fn is_meant(body: &[u8]) -> bool {
         let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'{';
         let start = body.iter().position(|byte| !space(byte)).unwrap_or(body.len());
@@ -106,10 +108,10 @@ pub struct Proof {
     pub mac: String,
 }
 
-/// What a server allows one trial.
+/// Limits that a server sets for one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Its length.
+    /// Duration of the trial.
     pub duration_ns: Nanos,
     /// Application bytes per direction.
     pub bytes: u64,
@@ -119,7 +121,7 @@ pub struct Limits {
     pub concurrent: u32,
 }
 
-/// What an agent is told.
+/// Message to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToAgent {
@@ -133,50 +135,50 @@ pub enum ToAgent {
     CallOff,
     /// The other end has sent all it will, by flow.
     PeerFinished {
-        /// What it sent.
+        /// Counters of what it sent, by flow.
         sent: Vec<Tally>,
     },
 }
 
-/// What an agent says.
+/// Message from an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromAgent {
     /// The far end listens here.
     Ready {
-        /// What to dial.
+        /// Endpoint to dial.
         endpoint: Endpoint,
     },
     /// Every flow is connected.
     Connected,
-    /// How a flow goes, where the plan asks for that while the trial runs.
+    /// State of a flow, if the plan asks for that while the trial runs.
     Interval {
-        /// Which.
+        /// Number of the flow.
         flow: u16,
-        /// Its newest point.
+        /// Newest point of the flow.
         point: Box<Point>,
     },
     /// Every half has sent what it will.
     Finished {
-        /// What was sent, by flow.
+        /// Counters of what was sent, by flow.
         sent: Vec<Tally>,
     },
     /// The figures; the last word.
     Done(Box<AgentReport>),
-    /// It could not; the last word.
+    /// Failure of the agent; the last word.
     Fault(Fault),
 }
 
-/// One end's part of a trial.
+/// Part of one end in a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentPlan {
-    /// Which end.
+    /// End that this plan is for.
     pub side: Side,
     /// The contender, as typed.
     pub contender: String,
     /// The workload, as typed.
     pub workload: String,
-    /// Where to dial (near) or bind (far).
+    /// Endpoint to dial (near) or bind (far).
     pub endpoint: Endpoint,
     /// The trial's token.
     pub token: Token,
@@ -184,35 +186,35 @@ pub struct AgentPlan {
     pub seed: u64,
     /// The CPU to run on; absent for any.
     pub cpu: Option<usize>,
-    /// How to wait.
+    /// Mode of waiting.
     pub wait: WaitMode,
-    /// Where to write raw samples (near only; ignored by servers).
+    /// File for raw samples (near only; ignored by servers).
     pub samples: Option<PathBuf>,
-    /// What the server allows; absent on one's own machine.
+    /// Limits that the server sets; absent on one's own machine.
     pub limits: Option<Limits>,
     /// The time between two points of each flow's series.
     #[serde(default = "default_interval")]
     pub interval_ns: Nanos,
-    /// Whether the points are told while the trial runs.
+    /// True if the points are reported while the trial runs.
     #[serde(default)]
     pub live: bool,
-    /// What the trial is for.
+    /// Purpose of the trial: for its figures, or to be explained.
     #[serde(default, skip_serializing_if = "Pass::is_usual")]
     pub pass: Pass,
-    /// What there is to know of a path that the race itself emulates; absent on any other.
+    /// Properties of a path that the race itself emulates; absent on any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<Emulated>,
-    /// Whether this end goes before other programs ([`crate::trial::idle`]).
+    /// True if this end goes before other programs ([`crate::trial::idle`]).
     #[serde(default)]
     pub goes_first: bool,
 }
 
-/// What an end has to know of an emulated path.
+/// Properties of an emulated path that an end has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Emulated {
-    /// How long the path may hold on to a message that is not waiting behind others.
+    /// Longest time that the path may hold a message that is not waiting behind others.
     pub transit_ns: Nanos,
-    /// How long a near end tries to get through.
+    /// Time for which a near end tries to connect.
     pub dial_ns: Nanos,
 }
 
@@ -220,34 +222,35 @@ fn default_interval() -> Nanos {
     super::intervals::DEFAULT
 }
 
-/// One end's figures.
+/// Figures of one end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// By flow.
+    /// Reports of the halves, by flow.
     pub halves: Vec<HalfReport>,
-    /// By flow.
+    /// Counters of the connections, by flow.
     pub conns: Vec<ConnStats>,
-    /// By flow, how it went over time.
+    /// Time series, by flow.
     #[serde(default)]
     pub series: Vec<Series>,
     /// Options as read back from the first flow.
     pub effective: Effective,
-    /// By flow, the options that it has otherwise than the first; empty where all flows are alike.
+    /// Options that a flow has otherwise than the first, by flow; empty if all flows are alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effective_by_flow: Vec<Effective>,
-    /// What the trial cost this end.
+    /// Cost of the trial to this end.
     pub cost: Cost,
     /// Share of CPU time that the hypervisor took meanwhile.
     pub steal_share: f64,
     /// Load average (1 minute) at the start.
     pub load: f64,
-    /// What the network code counted meanwhile, for the whole network namespace.
+    /// Counters of the network code over the trial, for the whole network namespace.
     #[serde(default)]
     pub counters: Option<HostCounters>,
-    /// How a CPU quota held this end's control group back meanwhile; absent where none did.
+    /// Throttling of this end's control group by a CPU quota over the trial; absent if there was
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Throttled>,
-    /// What was noted, in an instrumented trial.
+    /// Notes of this end, in an instrumented trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<Box<EndNotes>>,
 }
@@ -257,7 +260,7 @@ pub struct AgentReport {
 pub struct Secret(String);
 
 impl Secret {
-    /// A secret from a file or variable; white space around it does not count.
+    /// Creates a secret from a file or variable; white space around it does not count.
     ///
     /// # Errors
     /// [`Error::Usage`] where it is empty: a secret that everyone knows is worse than none.
@@ -272,7 +275,7 @@ impl Secret {
         Ok(Secret(text.to_owned()))
     }
 
-    /// The one in `DEADHEAT_SECRET`, if it is set.
+    /// Reads the secret in `DEADHEAT_SECRET`, if it is set.
     ///
     /// # Errors
     /// As [`Secret::new`].
@@ -281,7 +284,7 @@ impl Secret {
         Secret::new(&text, SECRET_VARIABLE).map(Some)
     }
 
-    /// The secret itself.
+    /// Returns the secret itself.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -293,13 +296,13 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The proof that one knows `secret`, for a server's `nonce`.
+/// Returns the proof that one knows `secret`, for a server's `nonce`.
 pub fn prove(secret: &str, nonce: &str) -> Proof {
     let mac = keyed(secret, nonce).finalize().into_bytes();
     Proof { mac: hex(&mac) }
 }
 
-/// Whether `proof` shows knowledge of `secret`. Takes the same time whatever is wrong.
+/// Returns true if `proof` shows knowledge of `secret`. Takes the same time whatever is wrong.
 pub fn proved(secret: &str, nonce: &str, proof: &Proof) -> bool {
     let bytes = unhex::<32>(&proof.mac);
     bytes.is_some_and(|bytes| keyed(secret, nonce).verify_slice(&bytes).is_ok())

@@ -26,7 +26,7 @@ use crate::units::hex::{hex, unhex};
 /// The environment variable that may hold a pin.
 pub const PIN_VARIABLE: &str = "DEADHEAT_PIN";
 
-/// How a pin is written: the name of the hash, then its digits.
+/// Prefix of a pin: the name of the hash, before its digits.
 const PREFIX: &str = "sha256:";
 
 /// The SHA-256 of a server's public key (its SubjectPublicKeyInfo in DER, as RFC 7469 hashes it).
@@ -48,7 +48,7 @@ impl Pin {
         })
     }
 
-    /// The one in `DEADHEAT_PIN`, if it is set.
+    /// Reads the pin in `DEADHEAT_PIN`, if it is set.
     ///
     /// # Errors
     /// As [`Pin::parse`].
@@ -56,10 +56,10 @@ impl Pin {
         std::env::var(PIN_VARIABLE).ok().map(|typed| Pin::parse(&typed)).transpose()
     }
 
-    /// The client's side of a connection to the server that has this pin.
+    /// Returns the client's side of a connection to the server that has this pin.
     ///
     /// # Errors
-    /// Where the TLS library cannot be set up.
+    /// Fails if the TLS library cannot be set up.
     pub(super) fn client(&self) -> Result<ClientConnection> {
         let provider = Arc::new(default_provider());
         let verifier = Arc::new(Pinned {
@@ -96,19 +96,19 @@ pub struct ServerKey {
 }
 
 impl ServerKey {
-    /// A key that lasts as long as this process.
+    /// Creates a key that lasts as long as this process.
     ///
     /// # Errors
-    /// Where no key can be made.
+    /// Fails if no key can be made.
     pub fn fresh() -> Result<ServerKey> {
         ServerKey::from_pkcs8(generate()?.into())
     }
 
-    /// The key in `file`, PEM (PKCS #8, as `openssl genpkey -algorithm ed25519` writes it). A file that
-    /// is not there is made, readable by its owner only.
+    /// Reads the key in `file`, PEM (PKCS #8, as `openssl genpkey -algorithm ed25519` writes it). A
+    /// file that is not there is made, readable by its owner only.
     ///
     /// # Errors
-    /// Where it cannot be read or made, or holds no private key that TLS 1.3 can sign with.
+    /// Fails if it cannot be read or made, or holds no private key that TLS 1.3 can sign with.
     pub fn in_file(file: &Path) -> Result<ServerKey> {
         let failed = |doing: &str, e| Error::setup(format!("{doing} {}", file.display()), e);
         let pem = match std::fs::read(file) {
@@ -156,15 +156,15 @@ impl ServerKey {
         Ok(ServerKey { config: Arc::new(config), pin })
     }
 
-    /// What clients pin.
+    /// Returns the pin for clients.
     pub fn pin(&self) -> Pin {
         self.pin
     }
 
-    /// The server's side of a connection.
+    /// Returns the server's side of a connection.
     ///
     /// # Errors
-    /// Where the TLS library cannot be set up.
+    /// Fails if the TLS library cannot be set up.
     pub(crate) fn server(&self) -> Result<ServerConnection> {
         ServerConnection::new(Arc::clone(&self.config)).map_err(unable)
     }
@@ -176,7 +176,7 @@ impl fmt::Debug for ServerKey {
     }
 }
 
-/// An Ed25519 key (RFC 8410).
+/// Creates an Ed25519 key (RFC 8410).
 fn generate() -> Result<PrivatePkcs8KeyDer<'static>> {
     let pair = KeyPair::generate_for(&PKCS_ED25519)
         .map_err(|e| Error::setup("make a key", std::io::Error::other(e.to_string())))?;

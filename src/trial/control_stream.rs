@@ -14,7 +14,7 @@ use crate::error::Result;
 
 /// A stream that poll(2) may be asked about, and that may hold bytes which poll(2) does not see.
 pub trait Stream: AsFd {
-    /// Whether there is something to read though the descriptor may not say so.
+    /// Returns true if there is something to read though the descriptor may not say so.
     fn holds_more(&self) -> bool {
         false
     }
@@ -40,15 +40,15 @@ struct Tls {
 }
 
 impl ControlStream {
-    /// A connection that is not encrypted.
+    /// Creates a connection that is not encrypted.
     pub fn plain(tcp: TcpStream) -> ControlStream {
         ControlStream { tcp, tls: None }
     }
 
-    /// The client's end of a connection that is encrypted if there is a pin.
+    /// Creates the client's end of a connection that is encrypted if there is a pin.
     ///
     /// # Errors
-    /// Where TLS cannot be set up.
+    /// Fails if TLS cannot be set up.
     pub fn to_server(tcp: TcpStream, pin: Option<&Pin>) -> Result<ControlStream> {
         let tls =
             pin.map(Pin::client).transpose()?.map(|client| Mutex::new(Tls::new(client.into())));
@@ -58,7 +58,7 @@ impl ControlStream {
     /// Encrypts the server's end from the bytes `first` on, which the client began TLS with.
     ///
     /// # Errors
-    /// Where TLS cannot be set up, or `first` is no beginning of it.
+    /// Fails if TLS cannot be set up, or `first` is no beginning of it.
     pub(crate) fn encrypt(&mut self, key: &ServerKey, first: &[u8]) -> io::Result<()> {
         let connection = key.server().map_err(|e| io::Error::other(e.to_string()))?;
         let mut tls = Tls::new(connection.into());
@@ -70,12 +70,12 @@ impl ControlStream {
         Ok(())
     }
 
-    /// Whether it is encrypted.
+    /// Returns true if it is encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// The TCP connection under it.
+    /// Returns the TCP connection under it.
     pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }

@@ -1,4 +1,4 @@
-//! What the kernel's network code counted during a trial, for the whole network namespace: whatever
+//! Counters of the kernel's network code over a trial, for the whole network namespace: whatever
 //! else runs on the host counts, too.
 //!
 //! Sources: /proc/net/snmp (IPv4, TCP, UDP: RFC 1213, kernel document
@@ -9,7 +9,7 @@ use std::fs;
 
 use crate::figures::HostCounters;
 
-/// The present reading; absent where the kernel shows none.
+/// Returns the present reading; absent if the kernel shows none.
 pub fn read() -> Option<HostCounters> {
     let snmp = fs::read_to_string("/proc/net/snmp").ok()?;
     // Without IPv6, or without a queue per CPU, there is nothing to add.
@@ -18,7 +18,7 @@ pub fn read() -> Option<HostCounters> {
     Some(parse(&snmp, &snmp6, &softnet))
 }
 
-/// What was counted since an earlier reading; absent where either is.
+/// Returns the counts since an earlier reading; absent if either reading is.
 pub fn since(earlier: Option<&HostCounters>) -> Option<HostCounters> {
     Some(read()?.since(earlier?))
 }
@@ -45,8 +45,8 @@ fn parse(snmp: &str, snmp6: &str, softnet: &str) -> HostCounters {
     }
 }
 
-/// A value of /proc/net/snmp, where a line of names precedes each line of values; 0 where it is
-/// missing or, as few are, negative.
+/// Reads a value of /proc/net/snmp, where a line of names precedes each line of values; 0 if
+/// it is missing or, as few are, negative.
 fn value(snmp: &str, group: &str, name: &str) -> u64 {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
@@ -54,7 +54,7 @@ fn value(snmp: &str, group: &str, name: &str) -> u64 {
     pairs.find(|(found, _)| *found == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
-/// A value of /proc/net/snmp6: a name and a number on each line.
+/// Reads a value of /proc/net/snmp6: a name and a number on each line.
 fn value6(snmp6: &str, name: &str) -> u64 {
     let mut pairs = snmp6.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -63,7 +63,7 @@ fn value6(snmp6: &str, name: &str) -> u64 {
     pairs.find(|(found, _)| *found == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
-/// The sum over all CPUs of the second column, which is hexadecimal.
+/// Returns the sum over all CPUs of the second column, which is hexadecimal.
 fn backlog_drops(softnet: &str) -> u64 {
     let dropped = softnet.lines().filter_map(|line| line.split_whitespace().nth(1));
     dropped.filter_map(|hex| u64::from_str_radix(hex, 16).ok()).fold(0, u64::saturating_add)

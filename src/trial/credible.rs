@@ -30,24 +30,25 @@ const MOST: f64 = (1u64 << 50) as f64;
 /// The largest header that is believed, in bytes.
 const LARGEST_HEADER: u64 = 1024;
 
-/// How much two clocks of one rate may differ: crystals are wrong by 0.01 %, virtual machines by more.
+/// Largest ratio between two clocks of one rate: crystals are wrong by 0.01 %, virtual machines by
+/// more.
 const CLOCKS: f64 = 1.01;
 
-/// What is between a word and its being heard, where both are at once.
+/// Time between the sending of a control message and its receipt, if both happen at once.
 const SOON: Nanos = Nanos::from_millis(1);
 
-/// What a host may take over something else than sending and receiving.
+/// Time that a host may spend on something else than sending and receiving.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
 /// The least share of the time in which data was sent that its receiver takes to receive it. Half, as a
 /// warm-up that is left out may be slower than what follows.
 const LEAST_SHARE: f64 = 0.5;
 
-/// What this end knows of a trial by itself.
+/// Facts of a trial that this end knows by itself.
 pub(super) struct Known<'a> {
     pub(super) near: &'a AgentReport,
     pub(super) task: &'a dyn Task,
-    /// From the word to start to the far end's report.
+    /// Time from the word to start to the far end's report.
     pub(super) took: Nanos,
 }
 
@@ -109,7 +110,7 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// No count may be so large that sums of such counts go wrong.
+    /// Checks that no count is so large that sums of such counts go wrong.
     fn check_sizes(&self, far: &AgentReport) -> Checked {
         for half in &far.halves {
             check_size("a count", &[half.sent, half.received])?;
@@ -130,7 +131,8 @@ impl Known<'_> {
         far.conns.iter().try_for_each(check_headers)
     }
 
-    /// Figures of the workload's own are among its metrics, and within what their units allow.
+    /// Checks that figures of the workload's own are among its metrics, and within what their units
+    /// allow.
     fn check_figures(&self, half: &HalfReport) -> Checked {
         let metrics = self.task.metrics();
         for (name, figure) in &half.figures {
@@ -149,7 +151,7 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// What took time took no more of it than there was.
+    /// Checks that no time span in the report is longer than the trial.
     fn check_times(&self, half: &HalfReport, series: Option<&Series>) -> Checked {
         let spans = [
             ("received for", half.receive_span.and_then(length)),
@@ -172,18 +174,18 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// As long as the trial, or as its schedule: the last slot of a schedule may end after its message has arrived.
+    /// Length of the trial, or of its schedule if that is longer: the last slot of a schedule may end after its message has arrived.
     fn scheduled(&self) -> Nanos {
         self.took.max(self.task.planned().unwrap_or_default())
     }
 
-    /// The longest that `span` of this end's clock may be on another.
+    /// Returns the longest that `span` of this end's clock may be on another.
     fn most(&self, span: Nanos) -> Nanos {
         Nanos((span.0 as f64 * CLOCKS) as u64) + SOON
     }
 
-    /// Data cannot arrive in far less time than it was sent in. Of what was lost anything may be missing, so
-    /// only the share that arrived is held to it; what was sent again began to arrive late.
+    /// Checks that data did not arrive in far less time than it was sent in. Any part of the data may
+    /// be lost, so only the share that arrived is checked; retransmitted data began to arrive late.
     fn check_haste(&self, flow: usize, near: &HalfReport, far: &HalfReport) -> Checked {
         let conn = self.near.conns.get(flow);
         let is_clean = conn.is_some_and(|conn| conn.retransmits.unwrap_or(0) == 0);
@@ -207,8 +209,8 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// The far end sends what the workload asks for: to the byte, but for a last message that is whole, and
-    /// for headers within the messages.
+    /// Checks that the far end sent what the workload asks for: to the byte, but for a last message
+    /// that is whole, and for headers within the messages.
     fn check_sent(&self, far: &AgentReport) -> Checked {
         let Some(most) = self.task.most_bytes() else { return Ok(()) };
         let flows = self.task.flows();
@@ -243,7 +245,7 @@ impl Known<'_> {
     }
 }
 
-/// Nothing arrives that was not sent.
+/// Checks that nothing arrived that was not sent.
 fn check_counts(near: &HalfReport, far: &HalfReport) -> Checked {
     let ways = [
         ("it received", far.received, "this end sent", near.sent),
@@ -287,14 +289,15 @@ fn length(span: ReceiveSpan) -> Option<u64> {
     span.last_ns.checked_sub(span.first_ns)
 }
 
-/// The longest of all times that a distribution names.
+/// Returns the longest of all times that a distribution names.
 fn greatest(times: &Distribution) -> Option<u64> {
     let quantiles = [times.p50, times.p90, times.p99, times.p999];
     let quantiles = quantiles.into_iter().flatten().map(Quantile::at_least_ns);
     quantiles.chain(times.min).chain(times.max).max()
 }
 
-/// What the far end says it has sent is passed to this end before any report is there.
+/// Checks the counts that the far end says it has sent, which are passed to this end before any
+/// report is there.
 ///
 /// # Errors
 /// A count that none can be.
@@ -322,7 +325,7 @@ fn check_size(what: &str, of: &(impl Serialize + ?Sized)) -> Checked {
     }
 }
 
-/// The greatest absolute value of all numbers in `value`.
+/// Returns the greatest absolute value of all numbers in `value`.
 fn largest(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64().map(f64::abs),
@@ -354,7 +357,7 @@ mod tests {
         AgentReport { halves: vec![half], conns: vec![conn], ..AgentReport::default() }
     }
 
-    /// What an honest far end says to that.
+    /// Returns the report of an honest far end on that.
     fn far() -> AgentReport {
         let span =
             ReceiveSpan { first_ns: 7, last_ns: 7 + SECOND, first_bytes: 1000, warmup_bytes: 0 };

@@ -1,4 +1,4 @@
-//! How far this machine can be trusted: what it can resolve, and what stands in the way.
+//! Trustworthiness of this machine: what it can resolve, and what stands in the way.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,40 +13,40 @@ use super::usage::{CpuTimes, load_average};
 use crate::error::Result;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// What an examination found.
+/// Result of an examination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Doctor {
-    /// What the host is.
+    /// Facts about the host.
     pub host: HostFacts,
     /// Physical cores among the CPUs that this process may use.
     pub cores: u64,
     /// The clock.
     pub clock: ClockFacts,
-    /// How late timers fire.
+    /// Lateness of timers.
     pub timers: Timers,
-    /// How late messages are sent at 1 kHz, waiting as trials do by default.
+    /// Lateness of sends at 1 kHz, waiting as trials do by default.
     pub sends: Lateness,
-    /// The same with two CPUs that never sleep; absent where there is one.
+    /// Lateness of sends with two CPUs that never sleep; absent if there is only one.
     pub busy_sends: Option<Lateness>,
     /// UDP echo without pauses, by placement; those that this host cannot do are absent.
     pub floors: Vec<Floor>,
     /// The placement that a race of paced work would get.
     pub placement: Placement,
-    /// Why.
+    /// Reason for that placement.
     pub placement_reason: String,
-    /// What identical runs differ by, under that placement; absent where it could not be measured.
+    /// Difference between identical runs under that placement; absent if it could not be measured.
     pub noise: Option<Noise>,
     /// Share of CPU time that the hypervisor took during the examination.
     pub steal_share: f64,
     /// Load average over one minute, before the examination.
     pub load: Option<f64>,
-    /// How long the examination took, in nanoseconds.
+    /// Duration of the examination, in nanoseconds.
     pub took_ns: Nanos,
-    /// What stands in the way of good figures, and what to do about it.
+    /// Findings that stand in the way of good figures, and what to do about them.
     pub findings: Vec<Finding>,
 }
 
-/// How late timers fire, by way of sleeping.
+/// Lateness of timers, by way of sleeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timers {
     /// See [`Sleeper::Plain`].
@@ -63,8 +63,8 @@ pub struct Floor {
     /// The round trips.
     #[serde(flatten)]
     pub echo: Echo,
-    /// What waking one end costs: half of what the median exceeds that of `busy` by, in
-    /// nanoseconds. Absent for `busy` itself and where that could not be measured.
+    /// Cost of waking one end: half of what the median exceeds that of `busy` by, in nanoseconds.
+    /// Absent for `busy` itself and where that could not be measured.
     pub wake_up_ns: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl Doctor {
     /// shows in every figure, and that is meant: it would in a race, too.
     ///
     /// # Errors
-    /// Where not even an echo on one CPU works; names the operation.
+    /// Fails if not even an echo on one CPU works; names the operation.
     pub fn examine() -> Result<Doctor> {
         let topology = Topology::here();
         let start = Monotonic.now();
@@ -103,7 +103,7 @@ impl Doctor {
         Ok(doctor)
     }
 
-    /// What this machine can resolve, in a sentence.
+    /// Describes in a sentence what this machine can resolve.
     pub fn sentence(&self) -> String {
         let resolves = match &self.noise {
             Some(noise) => format!(
@@ -134,7 +134,8 @@ impl Timers {
     }
 }
 
-/// The floor of each placement that this host can do. One CPU must work; the others may not exist.
+/// Measures the floor of each placement that this host can do. One CPU must work; the others may not
+/// exist.
 fn measure_floors(topology: &Topology) -> Result<Vec<Floor>> {
     let mut echoes = vec![probe::floor(Placement::SameCore, topology)?];
     let others = [Placement::CrossCore, Placement::Busy];
@@ -154,7 +155,7 @@ fn with_wake_ups(echoes: &[Echo]) -> Vec<Floor> {
     echoes.iter().map(floor).collect()
 }
 
-/// A share for people, with two digits where it is small: `0.42 %`, `4.2 %`, `42 %`.
+/// Formats a share for people, with two digits where it is small: `0.42 %`, `4.2 %`, `42 %`.
 pub fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     let digits = match percent {
@@ -165,7 +166,7 @@ pub fn percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
-/// An examination with nothing wrong, for tests to spoil.
+/// Creates an examination with nothing wrong, for tests to spoil.
 #[cfg(test)]
 pub(crate) fn healthy() -> Doctor {
     let lateness = |p50_ns, p99_ns| Lateness { n: 1000, p50_ns, p99_ns: Some(p99_ns) };

@@ -28,32 +28,32 @@ mod meter;
 mod signal;
 mod waiting;
 
-/// Is told how a flow goes, from the flow's own thread: it must be quick, and allocate nothing.
+/// Observer of a flow, called from the flow's own thread: it must be quick, and allocate nothing.
 pub trait Watch {
-    /// The half has sent all it will, and what that was. Once in a trial.
+    /// Notes that the half has sent all it will, and what that was. Once in a trial.
     fn sent_all(&mut self, sent: Tally);
 
-    /// A point of the flow's series was taken.
+    /// Notes that a point of the flow's series was taken.
     fn sampled(&mut self, _point: &Point) {}
 }
 
-/// One flow at one end.
+/// Flow at one end.
 pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     /// The connection.
     pub conn: Box<C>,
-    /// Those after it.
+    /// Connections after the first.
     pub further: Further<C>,
-    /// The peer has ended the connection.
+    /// True once the peer has ended the connection.
     pub is_closed: bool,
-    /// What connections before this one have counted.
+    /// Counters of the connections before this one.
     pub past: Option<ConnStats>,
     /// The half of the workload.
     pub half: Box<dyn Half>,
-    /// How to wait.
+    /// Mode of waiting.
     pub wait: WaitMode,
     /// Looks at it from time to time.
     pub sampler: Sampler,
-    /// Holds it to what a server allows, if this end is a server's.
+    /// Meter that holds it to what a server allows, if this end is a server's.
     pub meter: Option<Arc<Meter>>,
     /// The largest message in bytes.
     pub largest_message: usize,
@@ -61,23 +61,23 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub wait_calls: u64,
     /// CPU time spent in vain looks at socket and clock, so far.
     pub waiting: Waiting,
-    /// Holds what the connection notes, in an instrumented trial.
+    /// Probe that holds what the connection notes, in an instrumented trial.
     pub probe: Option<Probe>,
 }
 
-/// How many times a spinning end looks at the socket before it looks at the clock again, where
+/// Number of times that a spinning end looks at the socket before it looks at the clock again, if
 /// nothing is due for long.
 const LOOKS: u32 = 64;
-/// From here on a due time is far enough for [`LOOKS`] looks at the socket (0.3 µs each).
+/// Distance from which a due time is far enough for [`LOOKS`] looks at the socket (0.3 µs each).
 const FAR_OFF: Nanos = Nanos::from_micros(200);
 /// A look at the flow takes up to about 10 µs, so none is taken this shortly before something is due.
 const CLEAR: Nanos = Nanos::from_micros(100);
 
-/// How long a flow that is done waits for the peer to acknowledge what it sent, where a protocol in
-/// user space ends with it. A peer that is alive answers well before.
+/// Longest time that a flow that is done waits for the peer to acknowledge what it sent, if a
+/// protocol in user space ends with it. A peer that is alive answers well before.
 const LINGER: Nanos = Nanos::from_secs(3);
 
-/// What a flow's loop remembers from one turn to the next.
+/// State of a flow's loop between one turn and the next.
 pub(super) struct Turns {
     /// The message to send next, where one is.
     pub(super) out: Vec<u8>,
@@ -85,19 +85,19 @@ pub(super) struct Turns {
     stale: bool,
     announced: bool,
     metering: Option<Metering>,
-    /// Since when the half has been done.
+    /// Time since which the half has been done.
     done_since: Option<Nanos>,
 }
 
 impl Turns {
-    /// Whether a flow whose half is done may end: nothing that it sent depends on it any more, or it
-    /// has waited for long enough.
+    /// Returns true if a flow whose half is done may end: nothing that it sent depends on it any
+    /// more, or it has waited for long enough.
     pub(super) fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
         let since = *self.done_since.get_or_insert(self.now);
         conn.is_drained() || (self.now - since >= LINGER && !conn.has_backlog())
     }
 
-    /// What was to be done is done.
+    /// Notes that `action` has been carried out, and reads the clock again unless it was a send.
     #[inline(always)]
     pub(super) fn after(&mut self, action: Action, clock: &impl Clock) {
         // After a send there is mostly nothing to do but wait, and the time before it serves for
@@ -110,7 +110,7 @@ impl Turns {
 }
 
 impl<C: Conn + ?Sized> Flow<C> {
-    /// A flow on one connection, with no limits and no probe.
+    /// Creates a flow on one connection, with no limits and no probe.
     pub fn new(
         conn: Box<C>,
         half: Box<dyn Half>,
@@ -137,7 +137,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     /// Runs the flow to its end. `watch` learns what was sent as soon as this half will send no more.
     ///
     /// # Errors
-    /// Where the connection fails, or a limit is passed.
+    /// Fails if the connection fails, or a limit is passed.
     pub fn run(
         &mut self,
         clock: &impl Clock,
@@ -152,7 +152,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         done
     }
 
-    /// The flow begins now.
+    /// Begins the flow now.
     pub(super) fn begin(&mut self, now: Nanos) -> Turns {
         self.sampler.start(now);
         let meter = self.meter.take();
@@ -166,7 +166,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         }
     }
 
-    /// The flow ended now.
+    /// Ends the flow now.
     pub(super) fn end(&mut self, now: Nanos, watch: &mut dyn Watch) {
         let last = self.look(now);
         if self.sampler.finish(last) {
@@ -275,7 +275,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(Some(action))
     }
 
-    /// Whether a look now delays nothing that is being timed, or has waited long enough.
+    /// Returns true if a look now delays nothing that is being timed, or has waited long enough.
     #[cold]
     fn may_sample(&mut self, now: Nanos, action: Action) -> bool {
         let is_free = match action {
@@ -287,7 +287,8 @@ impl<C: Conn + ?Sized> Flow<C> {
         free || now - self.sampler.due() >= self.sampler.patience()
     }
 
-    /// How the flow is at `now`, and what happened since the last look.
+    /// Takes a point of the flow's series: its state at `now`, and what happened since the last
+    /// look.
     #[cold]
     fn look(&mut self, now: Nanos) -> Point {
         let standing = self.half.standing(now);
@@ -540,7 +541,8 @@ mod tests {
         Flow::new(Box::new(conn), half, WaitMode::Spin, sampler, 10)
     }
 
-    /// When points were taken of a flow that runs for `ends_ms`, in milliseconds.
+    /// Returns the times in milliseconds at which points were taken of a flow that runs for
+    /// `ends_ms`.
     fn run(
         ends_ms: u64,
         asks: impl FnMut(u64) -> Action + Send + 'static,

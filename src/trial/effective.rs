@@ -2,7 +2,7 @@
 
 use crate::transport::Effective;
 
-/// The options of the first flow, and by flow those that it has otherwise.
+/// Returns the options of the first flow, and by flow those that it has otherwise.
 pub(super) fn by_flow(all: Vec<Effective>) -> (Effective, Vec<Effective>) {
     let first = all.first().cloned().unwrap_or_default();
     let otherwise = |own: Effective| -> Effective {

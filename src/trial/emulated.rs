@@ -17,10 +17,10 @@ use crate::path::gate;
 use crate::path::network::Network;
 use crate::time::Nanos;
 
-/// How long a near end tries to get through, besides the time that the path takes. Nothing but the
-/// model stands in the way here, so that patience costs nothing: a lost SYN is sent again after 1, 3, 7
-/// and 15 s (RFC 6298; tcp_syn_retries in ip-sysctl.rst), and one in five lost, there or back, must not
-/// look like a firewall.
+/// Time for which a near end tries to connect, besides the time that the path takes. Nothing but
+/// the model stands in the way here, so that patience costs nothing: a lost SYN is sent again after
+/// 1, 3, 7 and 15 s (RFC 6298; tcp_syn_retries in ip-sysctl.rst), and one in five lost, there or
+/// back, must not look like a firewall.
 const DIAL: Nanos = Nanos::from_secs(30);
 
 /// Round trips that opening a connection may take: lost and sent again, slowly.
@@ -39,7 +39,7 @@ impl EmulatedPath {
     /// Builds the path that was `typed`, and that `network` describes.
     ///
     /// # Errors
-    /// Where this host cannot, saying what is missing.
+    /// Fails if this host cannot, saying what is missing.
     pub fn start(typed: &str, network: Network, family: Family) -> Result<EmulatedPath> {
         let emulator = Emulator::start(typed)?;
         let path = EmulatedPath { spec: typed.to_owned(), network, family, emulator };
@@ -47,10 +47,10 @@ impl EmulatedPath {
         Ok(path)
     }
 
-    /// The far host's address on the first link.
+    /// Returns the far host's address on the first link.
     ///
     /// # Errors
-    /// Where the path carries no packets of the family asked for.
+    /// Fails if the path carries no packets of the family asked for.
     pub(super) fn far_address(&self) -> Result<IpAddr> {
         let fits = |address: &&IpAddr| match self.family {
             Family::Any => true,
@@ -65,27 +65,27 @@ impl EmulatedPath {
         })
     }
 
-    /// A line to an agent on the host of this side.
+    /// Creates a line to an agent on the host of this side.
     ///
     /// # Errors
-    /// Where it cannot be started there.
+    /// Fails if it cannot be started there.
     pub(super) fn agent(&self, who: &str, side: Side) -> Result<Link> {
         Link::to_process_on(who, self.emulator.namespaces(), side)
     }
 
-    /// The path is empty and as its seed says from now on: its own, or the trial's, which is the same
-    /// for every contender of a block.
+    /// Empties the path, which from now on is as its seed says: its own, or the trial's, which is
+    /// the same for every contender of a block.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Fails if it is gone.
     pub(super) fn begin(&mut self, seed: u64) -> Result<()> {
         self.emulator.begin(seed)
     }
 
-    /// The path's account since it began.
+    /// Returns the path's account since it began.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Fails if it is gone.
     pub(super) fn end(&mut self) -> Result<PathFigures> {
         self.emulator.end()
     }
@@ -100,20 +100,20 @@ impl EmulatedPath {
         record.valid = record.why_invalid.is_none();
     }
 
-    /// What both ends of a trial are told.
+    /// Returns the properties of the path that both ends of a trial need.
     pub(super) fn terms(&self) -> control::Emulated {
         let round_trip = Nanos(2 * transit(&self.network).0);
         let dial_ns = DIAL + Nanos(DIAL_ROUND_TRIPS.saturating_mul(round_trip.0));
         control::Emulated { transit_ns: transit(&self.network), dial_ns }
     }
 
-    /// How much longer than on an ideal path a trial may take until it hangs: until what was sent has
-    /// left, and has arrived.
+    /// Returns the time by which a trial may exceed one on an ideal path before it counts as hung:
+    /// until what was sent has left, and has arrived.
     pub(super) fn extra_time(&self) -> Nanos {
         drain(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0))
     }
 
-    /// The path in words and numbers.
+    /// Returns the path in words and numbers.
     pub(super) fn facts(&self) -> PathFacts {
         let built = self.emulator.built();
         let links = 0..self.network.links.len();

@@ -1,6 +1,6 @@
-//! What an end of an instrumented trial notes: when each message passed which point, and how long
-//! its thread and its CPU worked. Such a trial explains where time goes; its figures are never a
-//! headline, because noting costs time, too.
+//! Notes of an end of an instrumented trial: the times at which each message passed each point, and
+//! how long its thread and its CPU worked. Such a trial explains where time goes; its figures are
+//! never a headline, because noting costs time, too.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,19 +10,19 @@ use crate::time::Realtime;
 pub mod parts;
 pub mod probed;
 
-/// What a trial is run for.
+/// Purpose of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pass {
-    /// Its figures.
+    /// Measuring its figures.
     #[default]
     Figures,
-    /// What its figures are made of.
+    /// Explaining what its figures are made of.
     Explain,
 }
 
 impl Pass {
-    /// Whether it is the usual one, which JSON leaves out.
+    /// Returns true if it is the usual one, which JSON leaves out.
     pub fn is_usual(&self) -> bool {
         *self == Pass::Figures
     }
@@ -31,11 +31,12 @@ impl Pass {
 /// The most messages an end has rows of: the last ones of a trial. Their JSON stays below 200 kB.
 pub const MOST_ROWS: usize = 1024;
 
-/// One message in so many is stamped, by its number, so that both ends choose the same ones. Those in
-/// between pass without most of what stamps cost, and so tell how much that is.
+/// Ratio of messages to stamped ones: one in so many is stamped, by its number, so that both ends
+/// choose the same ones. Those in between pass without most of what stamps cost, and so tell how
+/// much that is.
 pub const STAMPED: u64 = 4;
 
-/// When one message and its answer passed each point of one end, in nanoseconds of
+/// Times at which one message and its answer passed each point of one end, in nanoseconds of
 /// `CLOCK_REALTIME`. At the near end sending comes first, at the far end arriving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "[Option<u64>; 8]", into = "[Option<u64>; 8]")]
@@ -73,30 +74,30 @@ impl From<Row> for [Option<u64>; 8] {
     }
 }
 
-/// What one end noted.
+/// Notes of one end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EndNotes {
     /// Names the running kernel (`/proc/sys/kernel/random/boot_id`), so that two ends know whether
-    /// they share its clock; empty where unknown.
+    /// they share its clock; empty if unknown.
     pub boot: String,
-    /// How far the time of day was set meanwhile, in nanoseconds.
+    /// Amount by which the time of day was set meanwhile, in nanoseconds.
     pub step_ns: i64,
-    /// The CPU on which its flows are held; absent where they are not.
+    /// The CPU on which its flows are held; absent if they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_on: Option<usize>,
     /// The work of that CPU, or of all.
     pub cpu: CpuUse,
-    /// By flow.
+    /// Notes by flow.
     pub flows: Vec<FlowNotes>,
 }
 
-/// What one flow noted.
+/// Notes of one flow.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FlowNotes {
-    /// Why the kernel stamped nothing, if it did not.
+    /// Reason why the kernel stamped nothing, if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unstamped: Option<String>,
-    /// Of the last messages.
+    /// Rows of the last messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<Row>,
     /// Bulk data sent.
@@ -115,11 +116,11 @@ pub struct FlowNotes {
 /// The driver's visits to a connection to move bulk data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Visits {
-    /// How many.
+    /// Number of visits.
     pub visits: u64,
     /// The time inside them, waits in the kernel included, in nanoseconds.
     pub inside_ns: u64,
-    /// From the first to the end of the last, in nanoseconds.
+    /// Time from the start of the first to the end of the last, in nanoseconds.
     pub span_ns: u64,
 }
 
@@ -129,12 +130,12 @@ impl Visits {
     }
 }
 
-/// What the CPUs of one end did, in nanoseconds (proc_stat(5)), which counts in steps of 10 ms.
+/// Use of the CPUs of one end, in nanoseconds (proc_stat(5)), which counts in steps of 10 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CpuUse {
-    /// How many CPUs.
+    /// Number of CPUs.
     pub cpus: u64,
-    /// All time, idle time included.
+    /// Total time, idle time included.
     pub all_ns: u64,
     /// Programs and the calls they made.
     pub programs_ns: u64,
@@ -145,7 +146,7 @@ pub struct CpuUse {
 }
 
 impl CpuUse {
-    /// The time since boot of one CPU, or of all.
+    /// Returns the time since boot of one CPU, or of all.
     pub fn read(cpu: Option<usize>) -> CpuUse {
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         CpuUse::parse(&text, cpu)
@@ -181,7 +182,7 @@ impl CpuUse {
         sum
     }
 
-    /// What was done since an `earlier` reading.
+    /// Returns the use since an `earlier` reading.
     pub fn since(&self, earlier: &CpuUse) -> CpuUse {
         let less = |now: u64, then: u64| now.saturating_sub(then);
         CpuUse {
@@ -194,7 +195,7 @@ impl CpuUse {
     }
 }
 
-/// What is read where an instrumented trial begins, to be held against its end.
+/// Readings at the start of an instrumented trial, for comparison with its end.
 #[derive(Debug)]
 pub(super) struct Before {
     cpu: Option<usize>,
@@ -203,12 +204,12 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// For an end held on `cpu`, or on none.
+    /// Reads the values for an end held on `cpu`, or on none.
     pub(super) fn read(cpu: Option<usize>) -> Before {
         Before { cpu, used: CpuUse::read(cpu), ahead: Realtime::ahead_of_monotonic() }
     }
 
-    /// The notes of a trial that ends now.
+    /// Returns the notes of a trial that ends now.
     pub(super) fn conclude(&self, flows: Vec<FlowNotes>) -> EndNotes {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         EndNotes {

@@ -6,7 +6,7 @@ use super::{End, Order, PathFacts, Record, Runner};
 use crate::error::{Error, Result};
 use crate::figures::Metrics;
 
-/// How many CPUs the fake machine has.
+/// Number of CPUs of the fake machine.
 const CPUS: usize = 8;
 
 /// Answers each order from a closure.
@@ -40,7 +40,7 @@ impl<F: FnMut(&Order) -> End> Runner for Fake<F> {
     }
 }
 
-/// A valid record that has nothing but `metrics`.
+/// Creates a valid record that has nothing but `metrics`.
 pub fn record(metrics: Metrics) -> Record {
     let blank = Record::without_figures(String::new());
     Record {

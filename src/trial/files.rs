@@ -1,8 +1,8 @@
 //! The files of trials, on the host where the race runs: read and hashed before, made before, held
 //! against what was sent afterwards. Never while the clock runs, and never for somebody elsewhere.
 //!
-//! What arrives goes to `PATH.partial`. Only when all of it is there and right does it get its name,
-//! in one rename(2), so that PATH is never a part of a transfer.
+//! Received content goes to `PATH.partial`. Only when all of it is there and right does it get its
+//! name, in one rename(2), so that PATH is never a part of a transfer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -24,10 +24,10 @@ use crate::figures::{ContentState, Verified};
 use crate::units::hex::hex;
 use crate::workload::{self, Content, Origin, Piece, Purpose, Task};
 
-/// Whether a file that is there already may be replaced.
+/// Permission to replace a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overwrite {
-    /// No: it is somebody's.
+    /// Refused: the file belongs to somebody.
     #[default]
     Refused,
     /// Yes: that was asked for by name.
@@ -38,7 +38,7 @@ pub enum Overwrite {
 #[derive(Debug, Default)]
 pub(super) struct Files {
     overwrite: Overwrite,
-    /// What trials before have made, and later ones may replace.
+    /// Files that trials before have made, and later ones may replace.
     own: BTreeSet<PathBuf>,
     known: BTreeMap<PathBuf, Known>,
 }
@@ -51,7 +51,7 @@ struct Known {
     digests: BTreeMap<(u64, u64), String>,
 }
 
-/// By which a file is taken for the same: device, inode, length, and when it was changed.
+/// State by which a file is taken for the same: device, inode, length, and time of its last change.
 type State = (u64, u64, u64, i64, i64);
 
 /// The files of one trial, ready for it.
@@ -63,7 +63,7 @@ pub(super) struct Ready {
     source_bytes: Option<u64>,
 }
 
-/// What a trial's content came to.
+/// Outcome of a trial's content.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) verified: Verified,
@@ -117,7 +117,7 @@ impl Files {
         self.digest(path, 0, bytes).map(drop)
     }
 
-    /// The hash of a part of the source.
+    /// Returns the hash of a part of the source.
     fn digest(&mut self, path: &Path, start: u64, bytes: u64) -> Result<String> {
         let known = self.known.get_mut(path);
         if let Some(digest) = known.as_ref().and_then(|k| k.digests.get(&(start, bytes))) {
@@ -195,7 +195,7 @@ impl Files {
         Ok(Settled { verified, why_invalid })
     }
 
-    /// What the sink holds decides.
+    /// Decides by the content of the sink.
     fn settle_sink(
         &mut self,
         ready: &Ready,
@@ -233,7 +233,8 @@ impl Files {
         Ok(())
     }
 
-    /// What the receiving halves saw decides; why it is wrong, where the place is not known.
+    /// Decides by what the receiving halves saw; returns the reason for a difference whose place is
+    /// not known.
     fn settle_reports(
         &mut self,
         ready: &Ready,
@@ -291,7 +292,7 @@ impl Files {
 }
 
 impl Ready {
-    /// The workload as one end is told it; `order` where it names no files.
+    /// Returns the workload as one end is told it; `order` where it names no files.
     pub(super) fn told(&self, task: &dyn Task, side: Side, order: &str) -> String {
         if self.source.is_none() && self.sink.is_none() {
             return order.to_owned();
@@ -300,7 +301,7 @@ impl Ready {
     }
 }
 
-/// Why a file may not be written, and what would help.
+/// Returns the reason why a file may not be written, and what would help.
 pub fn taken(file: &Path) -> String {
     format!(
         "{} is there already; --force replaces it, or name a file that is not there",
@@ -308,7 +309,7 @@ pub fn taken(file: &Path) -> String {
     )
 }
 
-/// The length in bytes of a file to be sent.
+/// Returns the length in bytes of a file to be sent.
 ///
 /// # Errors
 /// [`Error::Usage`] where it is missing, no file, unreadable or empty.
@@ -369,7 +370,7 @@ fn sha256(path: &Path, start: u64, bytes: u64) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// The first of `bytes` in which two files differ; where one ends before, its end.
+/// Returns the first of `bytes` in which two files differ; where one ends before, its end.
 fn first_difference(a: &Path, b: &Path, bytes: u64) -> Result<Option<u64>> {
     let cannot = |error| failed(b, "it cannot be read", &error);
     let other = File::open(b).map_err(cannot)?;
@@ -395,7 +396,8 @@ fn first_difference(a: &Path, b: &Path, bytes: u64) -> Result<Option<u64>> {
     }
 }
 
-/// The first byte that is not the made-up content of its piece; where the file ends before, its end.
+/// Returns the first byte that is not the made-up content of its piece; where the file ends before,
+/// its end.
 fn first_not_made_up(path: &Path, pieces: &[Piece]) -> Result<Option<u64>> {
     let pattern = pattern();
     for piece in pieces {

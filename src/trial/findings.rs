@@ -1,4 +1,4 @@
-//! What stands in the way of good figures on a machine: seen, why it matters, what to do.
+//! Findings that stand in the way of good figures on a machine: seen, why it matters, what to do.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,14 +8,14 @@ use crate::datapath::wait::SPIN_WINDOW;
 use crate::time::Nanos;
 use crate::units::Bytes;
 
-/// One thing that stands in the way.
+/// Finding that stands in the way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// A stable word for it: `steal`, `one_cpu`.
     pub code: String,
-    /// What was seen and why it matters.
+    /// Observation, and why it matters.
     pub message: String,
-    /// What to do.
+    /// Advice on what to do.
     pub advice: String,
 }
 
@@ -37,7 +37,7 @@ const ENOUGH_BUFFER: u64 = 4 << 20;
 /// A clock read above this is a system call or a trip to the hypervisor instead of the vDSO.
 const SLOW_CLOCK_NS: f64 = 150.0;
 
-/// The findings of an examination, the ones that spoil most first.
+/// Returns the findings of an examination, the ones that spoil most first.
 pub fn of(doctor: &Doctor) -> Vec<Finding> {
     let checks: &[fn(&Doctor) -> Option<Finding>] = &[
         steal,
@@ -187,7 +187,8 @@ fn one_core(doctor: &Doctor) -> Option<Finding> {
     )
 }
 
-/// A wake-up that costs more than the whole round trip does otherwise hides what is raced.
+/// Finds wake-ups that cost more than the whole round trip does otherwise, and so hide what is
+/// raced.
 fn wake_ups(doctor: &Doctor) -> Option<Finding> {
     let floor = |placement| doctor.floors.iter().find(move |f| f.echo.placement == placement);
     let busy = floor(Placement::Busy)?.echo.p50_ns;

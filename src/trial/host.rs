@@ -1,4 +1,4 @@
-//! What a host is: the facts that decide how far a figure can be carried elsewhere.
+//! Facts about a host: those that decide how far a figure can be carried elsewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -14,7 +14,7 @@ use crate::datapath::cpu::allowed_cpus;
 /// The facts of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
-    /// Its name.
+    /// Name of the host.
     pub hostname: String,
     /// Kernel name and release: `Linux 6.18.44`.
     pub kernel: String,
@@ -26,9 +26,9 @@ pub struct HostFacts {
     pub cpus: Vec<usize>,
     /// Hardware threads per core.
     pub threads_per_core: Option<u32>,
-    /// Frequency governor; absent where the host has none.
+    /// Frequency governor; absent if the host has none.
     pub governor: Option<String>,
-    /// `idle` driver of the kernel (cpuidle); absent where unknown.
+    /// `idle` driver of the kernel (cpuidle); absent if unknown.
     pub idle_driver: Option<String>,
     /// Hypervisor or container, as far as the guest can tell; absent on bare metal.
     pub virtualisation: Option<String>,
@@ -98,7 +98,7 @@ pub const SYSCTLS: &[&str] = &[
 ];
 
 impl HostFacts {
-    /// The facts of this host. What the kernel does not show is absent; nothing here fails.
+    /// Gathers the facts of this host. What the kernel does not show is absent; nothing here fails.
     pub fn gather() -> HostFacts {
         let cpus = allowed_cpus();
         let name = uname();
@@ -136,7 +136,7 @@ fn text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A file's first line without space around it; absent where that is empty.
+/// Returns a file's first line without space around it; absent if that is empty.
 fn line(path: &str) -> Option<String> {
     let text = text(path)?;
     let line = text.lines().next()?.trim();
@@ -166,8 +166,8 @@ fn uname() -> Uname {
     }
 }
 
-/// The CPU's name in `/proc/cpuinfo`, under whichever key the architecture has; on ARM, which
-/// names none, the codes of implementer and part.
+/// Returns the CPU's name in `/proc/cpuinfo`, under whichever key the architecture has; on ARM,
+/// which names none, the codes of implementer and part.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |key: &str| {
         cpuinfo.lines().find_map(|line| {
@@ -185,7 +185,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// The frequency governors in use on `cpus`, each once; absent where the host has none.
+/// Returns the frequency governors in use on `cpus`, each once; absent if the host has none.
 fn governor(cpus: &[usize]) -> Option<String> {
     let mut names: Vec<String> = cpus
         .iter()
@@ -198,10 +198,10 @@ fn governor(cpus: &[usize]) -> Option<String> {
     (!names.is_empty()).then(|| names.join(" and "))
 }
 
-/// What speaks for a hypervisor or a container.
+/// Signs of a hypervisor or a container.
 #[derive(Debug, Default)]
 struct Hints {
-    /// The CPU says that it is a guest's.
+    /// True if the CPU says that it is a guest's.
     hypervisor_flag: bool,
     /// Maker and model that the firmware states.
     firmware: Option<String>,
@@ -209,7 +209,7 @@ struct Hints {
     clocks: String,
     /// `/sys/hypervisor/type`.
     hypervisor: Option<String>,
-    /// What a container leaves: marker files, control group names.
+    /// Traces of a container: marker files, control group names.
     container: Option<String>,
 }
 
@@ -344,7 +344,7 @@ fn one_space(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes of memory that this host has, where it tells.
+/// Returns the number of bytes of memory that this host has, where it tells.
 pub(super) fn memory() -> Option<u64> {
     text("/proc/meminfo").and_then(|text| memory_bytes(&text))
 }

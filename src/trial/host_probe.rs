@@ -15,7 +15,7 @@ use super::usage::CpuTimes;
 use crate::contract::WaitMode;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// How long the CPUs are watched at a time while the host settles.
+/// Time for which the CPUs are watched at once while the host settles.
 pub(super) const WINDOW: Nanos = Nanos::from_millis(250);
 
 /// Echoes of one measurement that count, and those before them.
@@ -36,8 +36,8 @@ pub struct HostProbe {
 }
 
 impl HostProbe {
-    /// A probe where `placement` puts the ends of trials, or next to the near end where the far one is
-    /// on another host. `stop` ends a wait for the host to settle.
+    /// Creates a probe where `placement` puts the ends of trials, or next to the near end where the
+    /// far one is on another host. `stop` ends a wait for the host to settle.
     pub fn new(
         placement: Placement,
         ends: Ends,
@@ -65,7 +65,7 @@ impl HostProbe {
         HostProbe { course, times: CpuTimes::read_of(&cpus), cpus, own, stop }
     }
 
-    /// One measurement; absent where no echo came back.
+    /// Takes one measurement; absent if no echo came back.
     pub fn measure(&mut self) -> Option<ProbePoint> {
         let run = self.course.run().ok()?;
         let times = CpuTimes::read_of(&self.cpus);
@@ -90,8 +90,8 @@ impl Watched for HostProbe {
         self.measure().map(|point| point.p50_ns)
     }
 
-    /// The larger of two shares: of all CPUs, and of those that the ends have, because one program on one
-    /// of many CPUs disturbs if it is theirs.
+    /// Returns the larger of two shares: of all CPUs, and of those that the ends have, because one
+    /// program on one of many CPUs disturbs if it is theirs.
     fn sit_still(&mut self) -> Shares {
         let read = |cpus: &[usize]| CpuTimes::read_of(cpus);
         let before = [read(&self.cpus), read(&self.own)];

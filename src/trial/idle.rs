@@ -17,12 +17,12 @@ use std::io::Write;
 
 use crate::error::{Error, Result, unknown};
 
-/// What idle CPUs do while trials run.
+/// Behaviour of idle CPUs while trials run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
-    /// They wait in the kernel's idle loop, and wake up at once.
+    /// Idle CPUs wait in the kernel's idle loop, and wake up at once.
     Awake,
-    /// They sleep as this host lets them.
+    /// Idle CPUs sleep as this host lets them.
     Host,
 }
 
@@ -41,7 +41,7 @@ impl Idle {
         }
     }
 
-    /// As typed.
+    /// Returns its name as typed.
     pub fn name(self) -> &'static str {
         match self {
             Idle::Awake => "awake",
@@ -62,7 +62,7 @@ impl Awake {
     /// Asks the kernel for CPUs that wake up at once.
     ///
     /// # Errors
-    /// Where the device is missing, or this user may not open it.
+    /// Fails if the device is missing, or this user may not open it.
     pub fn hold() -> Result<Awake> {
         let ask = || {
             let mut file = OpenOptions::new().write(true).open(DEVICE)?;
@@ -77,8 +77,8 @@ impl Awake {
     }
 }
 
-/// Has this process, all of whose threads start later, go before other programs. Nothing happens where
-/// it may not.
+/// Makes this process, all of whose threads start later, go before other programs. Nothing happens
+/// where it may not.
 pub(super) fn go_first() {
     // SAFETY: takes integers and touches no memory of ours; 0 is the calling process.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST_URGENT) };

@@ -11,7 +11,8 @@ pub const SHORTEST: Nanos = Nanos::from_millis(10);
 /// The longest interval.
 pub const LONGEST: Nanos = Nanos::from_secs(3600);
 
-/// With this many points, neighbours are merged: a flow keeps fewer, and half of them at least.
+/// Number of points from which neighbours are merged: a flow keeps fewer, and half of them at
+/// least.
 pub const MOST_POINTS: usize = 120;
 /// Points that all flows of an end keep at most, so that a report fits into a control message; each
 /// flow has up to four nevertheless.
@@ -28,8 +29,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler for one of `flows`. An interval out of bounds is moved to the nearest one within, since
-    /// it may come from a stranger.
+    /// Creates a sampler for one of `flows`. An interval out of bounds is moved to the nearest one
+    /// within, since it may come from a stranger.
     pub fn new(interval: Nanos, flows: usize) -> Sampler {
         let most = (MOST_TOGETHER / flows.max(1)).clamp(4, MOST_POINTS) / 2 * 2;
         // Written once, so that the pages are there.
@@ -39,24 +40,25 @@ impl Sampler {
         Sampler { start: Nanos::ZERO, interval, due: Nanos::ZERO, points, most }
     }
 
-    /// The flow starts at `now`.
+    /// Starts the flow's series at `now`.
     pub fn start(&mut self, now: Nanos) {
         self.start = now;
         self.due = now + self.interval;
     }
 
-    /// When the next point is due.
+    /// Returns the time at which the next point is due.
     #[inline]
     pub fn due(&self) -> Nanos {
         self.due
     }
 
-    /// How long a point may wait for a moment in which taking it delays nothing.
+    /// Returns the longest time that a point may wait for a moment in which taking it delays
+    /// nothing.
     pub fn patience(&self) -> Nanos {
         Nanos(self.interval.0 / 10)
     }
 
-    /// How long after the start `now` is.
+    /// Returns the time from the start to `now`.
     pub fn since_start(&self, now: Nanos) -> Nanos {
         now - self.start
     }
@@ -77,8 +79,8 @@ impl Sampler {
         self.due = self.start + Nanos((passed + 1).saturating_mul(self.interval.0));
     }
 
-    /// Keeps the point at the flow's end. One that follows the last by almost no time takes its place,
-    /// since rates over so short an interval mean nothing; whether it is a point of its own.
+    /// Keeps the point at the flow's end. One that follows the last by almost no time takes its
+    /// place, since rates over so short an interval mean nothing; whether it is a point of its own.
     pub fn finish(&mut self, point: Point) -> bool {
         match self.points.last_mut() {
             Some(last) if point.at_ns.saturating_sub(last.at_ns) < self.interval.0 / 10 => {
@@ -92,7 +94,7 @@ impl Sampler {
         }
     }
 
-    /// What was kept.
+    /// Returns the points kept, as a series.
     pub fn series(&self) -> Series {
         Series::new(self.interval.0, &self.points)
     }

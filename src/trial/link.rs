@@ -16,7 +16,7 @@ use super::control_stream::{ControlStream, Stream};
 use super::patient::Patient;
 use super::process::{self, AgentProcess};
 
-/// How long a peer may take between the first and the last byte of a message.
+/// Longest time between the first and the last byte of a message from a peer.
 const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);
 
 /// The stop of lines that have none: a local agent is a process of ours.
@@ -34,19 +34,19 @@ enum Line {
 }
 
 impl Link {
-    /// A line to an agent in a child process.
+    /// Creates a line to an agent in a child process.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// Fails if it cannot be started.
     pub fn to_process(who: &str) -> Result<Link> {
         Link::to(who, process::agent(None)?)
     }
 
-    /// A line to an agent in a child process on one of the hosts of an emulated path. Control itself
-    /// does not travel on that path.
+    /// Creates a line to an agent in a child process on one of the hosts of an emulated path.
+    /// Control itself does not travel on that path.
     ///
     /// # Errors
-    /// Where it cannot be started there.
+    /// Fails if it cannot be started there.
     pub fn to_process_on(who: &str, hosts: &Namespaces, side: Side) -> Result<Link> {
         Link::to(who, process::agent_on(&hosts.entry(side))?)
     }
@@ -55,7 +55,7 @@ impl Link {
         Ok(Link { who: who.to_owned(), line: Line::Process(process) })
     }
 
-    /// A line through a server, on its control connection, until `stop` is set.
+    /// Creates a line through a server, on its control connection, until `stop` is set.
     pub fn to_server(who: &str, control: &Arc<ControlStream>, stop: Arc<AtomicBool>) -> Link {
         let stream = Arc::clone(control);
         Link { who: who.to_owned(), line: Line::Server { stream, stop } }
@@ -64,7 +64,7 @@ impl Link {
     /// Tells the agent.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Fails if it is gone.
     pub fn tell(&mut self, word: &ToAgent) -> Result<()> {
         let done = match &mut self.line {
             Line::Process(process) => control::write(&mut process.control(), word),
@@ -73,10 +73,10 @@ impl Link {
         done.map_err(|e| self.gone(e))
     }
 
-    /// The agent's next word, or a server's in its place.
+    /// Waits for the agent's next word, or a server's in its place.
     ///
     /// # Errors
-    /// Where it is gone; [`Error::Nonsense`] where what it says makes no sense.
+    /// Fails if it is gone; [`Error::Nonsense`] where what it says makes no sense.
     pub fn hear(&mut self) -> Result<Word> {
         let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
         let frame = match &self.line {
@@ -100,7 +100,7 @@ impl Link {
         })
     }
 
-    /// What to wait on for the next word.
+    /// Returns the descriptor to wait on for the next word.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.line {
             Line::Process(process) => process.control().as_fd(),
@@ -108,17 +108,17 @@ impl Link {
         }
     }
 
-    /// Whether there is a word to hear within `timeout`.
+    /// Returns true if there is a word to hear within `timeout`.
     ///
     /// # Errors
-    /// Where the line cannot be waited on.
+    /// Fails if the line cannot be waited on.
     pub fn has_word(&self, timeout: Nanos) -> Result<bool> {
         let timeout = if self.holds_more() { Nanos::ZERO } else { timeout };
         let seen = readable(self.fd(), timeout).map(|is_readable| is_readable || self.holds_more());
         seen.map_err(|e| Error::setup(format!("wait for {}", self.who), e))
     }
 
-    /// Whether there is something to hear though the descriptor may not say so.
+    /// Returns true if there is something to hear though the descriptor may not say so.
     pub fn holds_more(&self) -> bool {
         match &self.line {
             Line::Process(_) => false,
@@ -126,12 +126,12 @@ impl Link {
         }
     }
 
-    /// Who is at the other end.
+    /// Returns the name of the peer at the other end.
     pub fn who(&self) -> &str {
         &self.who
     }
 
-    /// Whether the agent is reached through a server, which outlives the trial.
+    /// Returns true if the agent is reached through a server, which outlives the trial.
     pub fn is_through_server(&self) -> bool {
         matches!(self.line, Line::Server { .. })
     }
@@ -160,11 +160,11 @@ impl Link {
     }
 }
 
-/// What came over a line.
+/// Message received over a link.
 #[derive(Debug)]
 pub enum Word {
-    /// From the agent.
+    /// Message from the agent.
     Agent(FromAgent),
-    /// From the server before it.
+    /// Message from the server before it.
     Server(FromServer),
 }

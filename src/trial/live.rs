@@ -5,24 +5,24 @@ use std::ops::Add;
 use crate::contract::Side;
 use crate::figures::series::{Point, RoundTrips, rate_bps};
 
-/// One interval of a trial under way, all flows together.
+/// Interval of a trial under way, all flows together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row {
     /// The contender, as typed.
     pub contender: String,
-    /// From when, in nanoseconds after the trial's start.
+    /// Start of the interval, in nanoseconds after the trial's start.
     pub from_ns: u64,
-    /// Until when.
+    /// End of the interval, likewise.
     pub to_ns: u64,
-    /// What the far end received, in bits per second; `None` where nobody is there to tell.
+    /// Rate received by the far end, in bits per second; `None` if nobody is there to tell.
     pub up_bps: Option<f64>,
-    /// What the near end received.
+    /// Rate received by the near end.
     pub down_bps: Option<f64>,
     /// The round trips that ended in the interval.
     pub rtt: RoundTrips,
-    /// Messages found missing in the interval; `None` where nobody can know.
+    /// Messages found missing in the interval; `None` if nobody can know.
     pub lost_messages: Option<u64>,
-    /// Datagrams that a receiver's socket had no room for; `None` where nobody can know.
+    /// Datagrams that a receiver's socket had no room for; `None` if nobody can know.
     pub socket_drops: Option<u64>,
     /// TCP only: the congestion windows of the near end's flows together, in bytes, or of the far end's
     /// where only that sends.
@@ -31,19 +31,19 @@ pub struct Row {
     pub retransmits: Option<u64>,
 }
 
-/// What a flow at one end has told.
+/// Reports of a flow at one end.
 #[derive(Debug, Clone)]
 struct Told {
     side: Side,
     flow: u16,
-    /// Its point at the end of the last row.
+    /// Point at the end of the last row.
     before: Point,
-    /// Its newest.
+    /// Newest point.
     now: Point,
     news: News,
 }
 
-/// Whether a flow has told something that no row shows yet.
+/// State of a flow: `Yes` if it has reported something that no row shows yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
     Yes,
@@ -61,7 +61,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// For a trial of `contender` in which so many flows tell, both ends counted.
+    /// Creates a view for a trial of `contender` in which so many flows tell, both ends counted.
     pub fn new(contender: &str, expected: usize) -> Live {
         Live { contender: contender.to_owned(), expected, told: Vec::new(), shown_to_ns: 0 }
     }
@@ -89,7 +89,7 @@ impl Live {
         overdue.or_else(|| if fresh == self.expected { self.rest() } else { None })
     }
 
-    /// A row of what was told and not yet shown.
+    /// Returns a row of what was told and not yet shown.
     pub fn rest(&mut self) -> Option<Row> {
         if self.told.iter().all(|told| told.news == News::No) {
             return None;
@@ -106,7 +106,7 @@ impl Live {
         Some(row)
     }
 
-    /// The congestion windows of one end's flows that send.
+    /// Returns the congestion windows of one end's flows that send.
     fn window(&self, side: Side) -> Option<u64> {
         let senders = self.told.iter().filter(|told| told.side == side && told.now.sent_bytes > 0);
         senders

@@ -14,7 +14,7 @@ use super::placement::Assigned;
 use super::topology::Topology;
 use super::{Order, misfit};
 
-/// Who carries a load, and its work.
+/// Returns the contender that carries a load, and its work.
 ///
 /// # Errors
 /// [`Error::Usage`] where the contender is none, or cannot carry bulk data.
@@ -27,17 +27,18 @@ pub fn parts(load: &Load) -> Result<(Contender, Box<dyn Task>)> {
     }
 }
 
-/// A load with what it is made of.
+/// Load of a trial, with its parts.
 pub(super) struct LoadOrder {
     pub(super) order: Order,
     pub(super) contender: Contender,
-    /// How long it runs before the work begins.
+    /// Time that it runs before the work begins.
     pub(super) lead: Nanos,
     pub(super) task: Box<dyn Task>,
 }
 
 impl LoadOrder {
-    /// The load that `task` asks for, in the trial of `order`; `None` where it asks for none.
+    /// Returns the load that `task` asks for, in the trial of `order`; `None` if it asks for
+    /// none.
     ///
     /// # Errors
     /// As of [`parts`].
@@ -54,8 +55,8 @@ impl LoadOrder {
         Ok(Some(LoadOrder { order, contender, lead: asked.lead, task }))
     }
 
-    /// Where it runs: on CPUs that the work leaves free, or, where there are none, wherever the kernel puts
-    /// it; the work goes first there.
+    /// Returns the placement of the load: on CPUs that the work leaves free, or, if there are none,
+    /// wherever the kernel puts it; the work goes first there.
     pub(super) fn placed(work: &Assigned, topology: &Topology) -> Assigned {
         let is_free = |id: &usize| Some(*id) != work.near && Some(*id) != work.far;
         let mut free = topology.ids().into_iter().filter(is_free);
@@ -68,7 +69,7 @@ impl LoadOrder {
         }
     }
 
-    /// Adds what the load had to the figures of the work.
+    /// Adds the load's figures to those of the work.
     pub(super) fn conclude(&self, reports: &BothReports, metrics: &mut Metrics) {
         let findings = self.task.conclude(&Reports {
             near: &reports.near.halves,

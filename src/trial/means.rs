@@ -1,4 +1,5 @@
-//! What an end of a trial takes from its host beyond sockets, and whether it may: a file, memory.
+//! Resources that an end of a trial takes from its host beyond sockets, and permission for them: a
+//! file, memory.
 
 use super::confine::confine;
 use super::control::{AgentPlan, Limits};
@@ -11,7 +12,7 @@ use crate::workload::{ELSEWHERE, NamedFile, Task};
 /// (its plan has a server's limits) has no need of. Before any thread is started.
 ///
 /// # Errors
-/// Where the kernel refuses what it has to offer.
+/// Fails if the kernel refuses what it has to offer.
 pub(super) fn begin(plan: &AgentPlan) -> Result<()> {
     if plan.goes_first {
         idle::go_first();
@@ -22,7 +23,7 @@ pub(super) fn begin(plan: &AgentPlan) -> Result<()> {
     Ok(())
 }
 
-/// The file that this end is to read or write, if any, and whether it may.
+/// Returns the file that this end is to read or write, if any, and whether it may.
 ///
 /// An end that runs on behalf of somebody elsewhere (its plan has a server's limits) opens no file,
 /// whatever it is told: who may reach a server's port must not reach its disk.
@@ -42,12 +43,13 @@ pub(super) fn take(plan: &AgentPlan, task: &dyn Task) -> Result<Option<NamedFile
     }
 }
 
-/// What a server says to whoever names one of its files.
+/// Answer of a server to whoever names one of its files.
 pub const NO_FILES: &str = "a server reads and writes no files for its clients; files are those of \
                             the host where the race runs: file= with direction=up, sink= with \
                             direction=down";
 
-/// Half of a host's memory may be taken, by all trials that a server runs at once.
+/// Checks that no more than half of the host's memory is taken, by all trials that a server runs at
+/// once.
 fn check_memory(need: u64, host: Option<u64>, limits: Option<&Limits>) -> Result<()> {
     let trials = limits.map_or(1, |limits| u64::from(limits.concurrent.max(1)));
     match host {

@@ -1,4 +1,4 @@
-//! What stands on this host's meters when a trial begins, and what came on top when it ends.
+//! Meters of this host, read when a trial begins; the difference is taken when it ends.
 
 use crate::figures::HostCounters;
 
@@ -7,7 +7,7 @@ use super::control::AgentReport;
 use super::counters;
 use super::usage::{CpuTimes, ProcessCost, load_average};
 
-/// One reading of all of them.
+/// Readings of all of them.
 pub(super) struct Meters {
     counters: Option<HostCounters>,
     quotas: Quotas,
@@ -18,7 +18,7 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// The present one.
+    /// Reads all meters now.
     pub(super) fn read() -> Meters {
         Meters {
             counters: counters::read(),
@@ -29,7 +29,7 @@ impl Meters {
         }
     }
 
-    /// What came on top, in a report that says nothing else yet.
+    /// Returns the difference since then, in a report that says nothing else yet.
     pub(super) fn report(&self) -> AgentReport {
         AgentReport {
             cost: ProcessCost::read().since(&self.cost),

@@ -1,5 +1,5 @@
-//! One contender, one workload, one path, once. A trial runs in two fresh processes of this
-//! binary, the agents; this module starts them, drives them and brings their figures together.
+//! A trial: one contender, one workload, one path, once. A trial runs in two fresh processes of
+//! this binary, the agents; this module starts them, drives them and brings their figures together.
 //!
 //! [`Runner`] is the seam to `race`: the real one is [`agents::Agents`], the fake is [`fake::Fake`].
 
@@ -76,7 +76,7 @@ use path_facts::BuiltPath;
 use placement::{Load, Placement};
 use quiet::{Disturbance, ProbePoint, Settled};
 
-/// Why `contender` cannot carry `task`, as a sentence; `None` where it can.
+/// Returns the reason why `contender` cannot carry `task`, as a sentence; `None` if it can.
 pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     let info = contender.transport.info();
     workload::misfit(task, &info.guarantees, info.peer)
@@ -89,39 +89,39 @@ pub struct Order {
     pub contender: String,
     /// The workload, as typed: `ping:size=64`.
     pub workload: String,
-    /// Where the two ends run.
+    /// Placement of the two ends on CPUs.
     pub placement: Placement,
-    /// The trial's seed; the same for every contender of a block.
+    /// Seed of the trial; equal for every contender of a block.
     pub seed: u64,
-    /// Where raw samples go, if they are kept.
+    /// File for raw samples, if they are kept.
     pub samples: Option<PathBuf>,
     /// The time between two points of the trial's series.
     pub interval: Nanos,
-    /// What it is for.
+    /// Purpose of the trial: for its figures, or to be explained.
     pub pass: Pass,
 }
 
-/// What both ends of an instrumented trial noted, besides its figures.
+/// Observations of both ends of an instrumented trial, besides its figures.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Noted {
     /// The near end.
     pub near: EndNotes,
-    /// The far end; absent where that is the kernel, or a server too old to take notes.
+    /// The far end; absent if that is the kernel, or a server too old to take notes.
     pub far: Option<EndNotes>,
-    /// What the connections of the near end counted, by flow, and of the far end.
+    /// Counters of the connections of the near end, by flow, and of the far end.
     pub conns: [Vec<ConnStats>; 2],
-    /// What their halves had to say.
+    /// Reports of their halves.
     pub halves: [Vec<HalfReport>; 2],
 }
 
-/// How a trial ended.
+/// Outcome of a trial.
 #[derive(Debug)]
 pub enum End {
-    /// It ran.
+    /// Completed, with its record.
     Ran(Box<Record>),
     /// Control works, but the contender's packets do not get through; the evidence.
     Blocked(String),
-    /// It failed; what and why.
+    /// Failed, with the operation and the reason.
     Failed(Error),
 }
 
@@ -130,44 +130,44 @@ pub trait Runner {
     /// Runs one trial to its end.
     fn run(&mut self, order: &Order) -> End;
 
-    /// Where the ends run: as asked if that is possible here, or what this machine's facts speak
-    /// for; with the reason.
+    /// Chooses the placement of the ends: as asked if that is possible here, or what this machine's
+    /// facts speak for; with the reason.
     ///
     /// # Errors
-    /// Where the placement asked for is not possible, saying what is.
+    /// Fails if the placement asked for is not possible, saying what is.
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)>;
 
-    /// What idle CPUs do from now on: as asked, or awake where trials run on this machine alone and it
-    /// lets us. `None` where there are no CPUs.
+    /// Sets the behaviour of idle CPUs from now on: as asked, or awake if trials run on this
+    /// machine alone and it permits that. `None` if there are no CPUs.
     ///
     /// # Errors
-    /// Where they are asked to stay awake and cannot be kept so.
+    /// Fails if they are asked to stay awake and cannot be kept so.
     fn idle(&mut self, _asked: Option<Idle>) -> Result<Option<Idle>> {
         Ok(None)
     }
 
-    /// The facts of both hosts: near, and far where it is another.
+    /// Returns the facts of both hosts: near, and far where it is another.
     ///
     /// # Errors
-    /// Where the far host cannot be asked.
+    /// Fails if the far host cannot be asked.
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)>;
 
-    /// The path in words and numbers.
+    /// Returns the path in words and numbers.
     fn path(&self) -> PathFacts;
 
-    /// Waits until this host is calm, at most 10 s, and tells what it waits for; absent where there is no
+    /// Waits until this host is calm, at most 10 s, and tells what it waits for; absent if there is no
     /// host to wait for.
     fn settle(&mut self, _tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
         None
     }
 
-    /// One short measurement of this host, in which no contender has a part; absent where there is
-    /// nothing to measure.
+    /// Takes one short measurement of this host, in which no contender has a part; absent if there
+    /// is nothing to measure.
     fn probe(&mut self) -> Option<ProbePoint> {
         None
     }
 
-    /// What the ends of the last trial noted, if it was run to be explained.
+    /// Observations of the ends of the last trial, if it was run to be explained.
     fn noted(&mut self) -> Option<Noted> {
         None
     }
@@ -176,13 +176,13 @@ pub trait Runner {
 /// The path of a race.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathFacts {
-    /// As typed: `loopback`, what is emulated, or the host after `--to`.
+    /// Path as typed: `loopback`, what is emulated, or the host after `--to`.
     pub spec: String,
     /// `loopback`, `emulated`, `simulated` or `remote`.
     pub kind: String,
-    /// The far end's address; empty where it has none.
+    /// The far end's address; empty if it has none.
     pub address: String,
-    /// What was built for it, where it is emulated.
+    /// Emulated path that was built for it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built: Option<Box<BuiltPath>>,
 }
@@ -190,9 +190,9 @@ pub struct PathFacts {
 /// The figures and circumstances of a trial that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Whether it passed its gate.
+    /// True if it passed its gate.
     pub valid: bool,
-    /// Why not.
+    /// Reason why it is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_invalid: Option<String>,
     /// The transport with its implementation: `tcp/linux-6.18/cubic`.
@@ -205,11 +205,12 @@ pub struct Record {
     /// Round-trip times from the intended send time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Distribution>,
-    /// How late the generator was.
+    /// Distribution of the generator's lateness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
-    /// What that did to the claimed figure at most: the logarithm of the ratio by which it was made
-    /// worse. 0 where nothing was late; absent where there is no schedule, or the figure is censored.
+    /// Effect of that lateness on the claimed figure at most: the logarithm of the ratio by which
+    /// it was made worse. 0 if nothing was late; absent if there is no schedule, or the
+    /// figure is censored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_effect: Option<f64>,
     /// The claimed figure of consecutive parts of the trial, where they are known; not in the file.
@@ -218,20 +219,20 @@ pub struct Record {
     /// The messages that warmed it up, which are in no other figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<WarmUp>,
-    /// What became of the schedule of each paced flow.
+    /// Outcome of the schedule of each paced flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paced: Vec<PacedFlow>,
     /// The far clock against the near one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
-    /// What became of each message.
+    /// Ledger of the messages: the fate of each.
     pub ledger: Ledger,
-    /// What became of the content, where it is kept, checked, or read from a file.
+    /// Result of checking the content, if it is kept, checked, or read from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
-    /// What it cost the near end.
+    /// Cost to the near end.
     pub cost: Cost,
-    /// What it cost the far end; absent where that is the kernel.
+    /// Cost to the far end; absent if that is the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_cost: Option<Cost>,
     /// The near end's options as read back from its first flow.
@@ -239,16 +240,16 @@ pub struct Record {
     /// The far end's options as read back from its first flow.
     #[serde(default, skip_serializing_if = "Effective::is_empty")]
     pub far_effective: Effective,
-    /// By flow of the near end, the options that it has otherwise than the first; absent where all flows
-    /// are alike.
+    /// Options by flow of the near end that differ from those of the first; absent if all flows are
+    /// alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effective_by_flow: Vec<Effective>,
-    /// The same of the far end.
+    /// Options in force by flow, at the far end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_effective_by_flow: Vec<Effective>,
     /// Longest connection set-up of its flows, in nanoseconds.
     pub connect_ns: u64,
-    /// Segments sent again by the transport, both ends; absent where unknown.
+    /// Segments sent again by the transport, both ends; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
@@ -260,43 +261,44 @@ pub struct Record {
     /// The packets that messages made, where each travels as a datagram and the path MTU is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
-    /// What the near end's network code counted meanwhile; absent where the kernel shows nothing.
+    /// Counters of the near end's network code over the trial; absent if the kernel shows none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters: Option<HostCounters>,
-    /// The same of the far end; on one machine it counts the same things once more.
+    /// Counters of the far end's network code; on one machine it counts the same things once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_counters: Option<HostCounters>,
-    /// How a CPU quota held the near end's control group back meanwhile; absent where none did.
+    /// Throttling of the near end's control group by a CPU quota over the trial; absent if there
+    /// was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Throttled>,
-    /// The same of the far end; on one machine it is the same group, and the same once more.
+    /// Throttling at the far end; on one machine it is the same group, and counted once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_throttled: Option<Throttled>,
-    /// What the path did, by its own account; absent where it is not ours.
+    /// Figures of the path, by its own account; absent if we did not build it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathFigures>,
-    /// Why the path failed its gate, if it did: the reason of `why_invalid`, unless the ends had one of
-    /// their own.
+    /// Reason why the path failed its gate, if it did: the reason of `why_invalid`, unless the ends
+    /// had one of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_invalid: Option<String>,
     /// The near end over time, by flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Series>,
-    /// The far end over time, by flow; absent where that is the kernel.
+    /// The far end over time, by flow; absent if that is the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_intervals: Vec<Series>,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
     pub steal_share: f64,
     /// The near host's load average (1 minute) at the start.
     pub load: f64,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Start time, in milliseconds since the Unix epoch.
     pub started_ms: u64,
-    /// How long it took from start to report, in nanoseconds.
+    /// Duration from start to report, in nanoseconds.
     pub took_ns: u64,
 }
 
 impl Record {
-    /// A trial that has no figures, and why.
+    /// Creates the record of a trial that has no figures, and why.
     pub fn without_figures(why: String) -> Record {
         Record {
             valid: false,
@@ -340,7 +342,7 @@ impl Record {
     }
 }
 
-/// Whether a count is left out of the JSON, for serde.
+/// Returns true if a count is left out of the JSON, for serde.
 fn is_none(count: &u64) -> bool {
     *count == 0
 }

@@ -1,4 +1,4 @@
-//! The noise floor: how different two identical things look here.
+//! Noise floor: how different two identical things look here.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub const PAIRS: usize = 12;
 /// The level of the interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// What identical runs differ by.
+/// Difference between identical runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// The placement it holds for.
@@ -31,10 +31,10 @@ pub struct Noise {
 
 /// Runs [`PAIRS`] pairs of identical echo runs under `placement`, each with fresh threads and
 /// sockets, in the order AB BA AB …, and compares A with B as a race compares contenders: by the
-/// log-ratio of each pair. Takes about a second. Absent where runs brought no answers.
+/// log-ratio of each pair. Takes about a second. Absent if runs brought no answers.
 ///
 /// # Errors
-/// Where the host cannot do the placement, or loopback does not work.
+/// Fails if the host cannot do the placement, or loopback does not work.
 pub fn measure(placement: Placement, topology: &Topology) -> Result<Option<Noise>> {
     let course = Course {
         at: placement.assign(Ends::OneMachine, topology)?,
@@ -72,8 +72,8 @@ fn sum_up(placement: Placement, medians: &[f64]) -> Option<Noise> {
     })
 }
 
-/// Half the width of the interval around the centre of the log-ratios, as a fraction; absent where
-/// they are too few or not finite.
+/// Returns half the width of the interval around the centre of the log-ratios, as a fraction;
+/// absent if they are too few or not finite.
 fn half_width(log_ratios: &[f64]) -> Option<f64> {
     let interval = signed_rank::interval(log_ratios, CONFIDENCE)?;
     let half = 0.5 * (interval.high - interval.low);

@@ -18,12 +18,12 @@ use super::credible::{Known, check_tallies};
 use super::link::{Link, Word};
 use super::patient::sleep;
 
-/// How long both ends may take over what is not the work itself.
+/// Time that both ends may take for anything but the work itself.
 pub(super) const SLACK: Nanos = Nanos::from_secs(20);
-/// How long a server may keep a trial waiting for others.
+/// Longest time that a server may keep a trial waiting for others.
 const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
 
-/// How long to leave a server alone that has no room for a trial.
+/// Pause before a server that has no room for a trial is asked again.
 const RETRY: Nanos = Nanos::from_secs(1);
 
 /// Tells the far agent to `open`, and waits until it listens. A server without room is asked again.
@@ -59,7 +59,7 @@ pub(super) fn await_ready(
     }
 }
 
-/// The error in a word that should have been another.
+/// Returns the error in a word that should have been another.
 fn refusal(link: &Link, word: Word) -> Error {
     match word {
         Word::Agent(FromAgent::Fault(fault)) => match End::from(fault) {
@@ -81,14 +81,14 @@ pub(super) struct Pair {
     far: Option<Link>,
     near_report: Option<AgentReport>,
     far_report: Option<AgentReport>,
-    /// The far end has said its last word.
+    /// True once the far end has said its last word.
     far_ended: bool,
     stop: Arc<AtomicBool>,
-    /// When they were told to start.
+    /// Time at which they were told to start.
     began: Nanos,
 }
 
-/// One end, for words that come from either.
+/// End that a word comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     Near,
@@ -98,9 +98,9 @@ enum From {
 pub(super) struct BothReports {
     pub(super) near: AgentReport,
     pub(super) far: Option<AgentReport>,
-    /// From the word to start to the far end's report.
+    /// Time from the word to start to the far end's report.
     pub(super) took: Nanos,
-    /// Why the far end's report was dropped: it cannot be true.
+    /// Reason why the far end's report was dropped: it cannot be true.
     pub(super) doubt: Option<String>,
 }
 
@@ -117,7 +117,7 @@ impl BothReports {
 }
 
 impl Pair {
-    /// Both ends, told to open and not yet connected. `stop` calls the trial off.
+    /// Creates both ends, told to open and not yet connected. `stop` calls the trial off.
     pub(super) fn new(near: Link, far: Option<Link>, stop: Arc<AtomicBool>) -> Pair {
         Pair {
             near,
@@ -149,7 +149,7 @@ impl Pair {
         self.tell_both(&ToAgent::Start)
     }
 
-    /// Has both stop where they are, and sees them through to their reports.
+    /// Stops both where they are, and sees them through to their reports.
     pub(super) fn stop(&mut self) -> Result<BothReports> {
         self.tell_both(&ToAgent::Stop)?;
         self.finish(SLACK, &mut |_, _, _| {})
@@ -217,7 +217,7 @@ impl Pair {
         }
     }
 
-    /// The next word of either end.
+    /// Waits for the next word of either end.
     fn hear(&mut self, deadline: Nanos) -> Result<(From, FromAgent)> {
         loop {
             if self.stop.load(Ordering::Acquire) {
@@ -237,9 +237,9 @@ impl Pair {
         }
     }
 
-    /// The error in a word that should have been another. Where one end failed the other often
-    /// does, too, and knows more or less about it: what was blocked comes first, then a file, which is
-    /// never the consequence, then the near end, which dialled.
+    /// Returns the error in a word that should have been another. Where one end failed the other
+    /// often does, too, and knows more or less about it: what was blocked comes first, then a file,
+    /// which is never the consequence, then the near end, which dialled.
     fn refused(&mut self, from: From, word: FromAgent) -> Error {
         let soon = Monotonic.now() + Nanos::from_millis(200);
         let other = match from {
@@ -271,7 +271,7 @@ impl Pair {
         }
     }
 
-    /// The next word of one end before `deadline`, if there is one.
+    /// Waits for the next word of one end before `deadline`, if there is one.
     fn hear_one(&mut self, from: From, deadline: Nanos) -> Result<Option<FromAgent>> {
         let link = match (from, &mut self.far) {
             (From::Far, Some(far)) => far,
@@ -320,7 +320,7 @@ impl Drop for Pair {
     }
 }
 
-/// Which of the links that are listened to has a word first; `None` after `timeout`.
+/// Waits for the first of these links to have a word; `None` after `timeout`.
 fn first_of(near: Option<&Link>, far: Option<&Link>, timeout: Nanos) -> Result<Option<From>> {
     use std::os::fd::AsRawFd;
     // poll(2) ignores negative descriptors.

@@ -1,4 +1,4 @@
-//! How an end leaves a trial.
+//! Departure of an end from a trial.
 
 use std::os::unix::net::UnixStream;
 
@@ -6,10 +6,10 @@ use super::upkeep::{Until, attend};
 use crate::datapath::option;
 use crate::transport::Conn;
 
-/// How an end leaves. On an emulated path, the next trial follows over the same one, and nothing of
-/// this one must cross it then: neither FINs, nor what a kernel goes on to send again for a process that
-/// is gone. So connections stay open until the race ends the process, and are then reset, not closed:
-/// that is one packet, and it comes before the next trial begins.
+/// Departure of an end. On an emulated path, the next trial follows over the same one, and nothing
+/// of this one must cross it then: neither FINs, nor what a kernel goes on to send again for a
+/// process that is gone. So connections stay open until the race ends the process, and are then
+/// reset, not closed: that is one packet, and it comes before the next trial begins.
 ///
 /// A protocol in user space also stays, and answers: its peer may not have heard that everything has
 /// arrived. So does an end that was stopped amid its work: its peer may still be sending, and would take a
@@ -50,7 +50,7 @@ mod tests {
     use crate::time::Manual;
     use crate::transport::mem;
 
-    /// When the race lets go of an end, and not before, its connections end.
+    /// Connections of an end last until the race lets go of it, and end then.
     #[test]
     fn an_end_that_was_stopped_keeps_its_connections_open_until_it_is_wanted_no_more() {
         let (control, race) = UnixStream::pair().unwrap();

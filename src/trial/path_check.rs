@@ -28,10 +28,10 @@ mod site;
 use measure::{Came, Course, Sent};
 pub use site::Site;
 
-/// How sure a model that loses as it should is to be judged so.
+/// Probability with which a model that loses as it should is judged so.
 const CONFIDENCE: f64 = 0.99;
 
-/// How far the achieved rate may be off, as a share.
+/// Largest error of the achieved rate, as a share.
 const RATE_ERROR: f64 = 0.001;
 
 /// The seed of every check: a check that fails can be repeated.
@@ -40,33 +40,33 @@ const SEED: u64 = 1;
 /// The bytes of an IPv4 and a UDP header.
 const HEADERS: u32 = 28;
 
-/// Most wake-ups in virtual machines are shorter.
+/// Time that most wake-ups in virtual machines do not exceed.
 const WAKE_UP: Nanos = Nanos::from_micros(100);
 
 /// The size of the datagrams whose delay is measured, as UDP has it.
 const TIMED: usize = 100;
 
-/// Something that can be checked: a network that is there.
+/// Network under check, already built.
 pub trait Bed {
     /// Starts the path anew with this seed.
     ///
     /// # Errors
-    /// Where it cannot.
+    /// Fails if it cannot.
     fn begin(&mut self, seed: u64) -> Result<()>;
 
-    /// What the path did since then.
+    /// Ends the run and returns the path's figures since [`Bed::begin`].
     ///
     /// # Errors
-    /// Where it cannot be told.
+    /// Fails if it cannot be told.
     fn end(&mut self) -> Result<PathFigures>;
 
-    /// Fresh sockets of one of its hosts, with an IPv4 address.
+    /// Creates fresh sockets of one of its hosts, with an IPv4 address.
     ///
     /// # Errors
-    /// Where that host cannot be entered.
+    /// Fails if that host cannot be entered.
     fn site(&self, side: Side) -> Result<Site>;
 
-    /// What it is made of, and why.
+    /// Returns the backend that carries it, and the reason for that choice.
     fn made_of(&self) -> (Backend, String);
 }
 
@@ -92,31 +92,31 @@ impl Bed for Emulator {
     }
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathCheck {
     /// The path as typed.
     pub path: String,
-    /// What it is made of.
+    /// Backend that carries it.
     pub backend: Backend,
-    /// Why.
+    /// Reason for that choice.
     pub why: String,
-    /// By direction; only up where both directions are told to do the same.
+    /// Checks by direction; only up if both directions are told to do the same.
     pub ways: Vec<WayCheck>,
-    /// What it carries; absent where it limits the rate.
+    /// Capacity of the path; absent if it limits the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
-    /// How long the check took, in nanoseconds.
+    /// Duration of the check, in nanoseconds.
     pub took_ns: Nanos,
 }
 
-/// Whether a figure is as the path says.
+/// Judgement of a figure against the path's specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judged {
-    /// It is.
+    /// Within its limits.
     Within,
-    /// It is not.
+    /// Outside its limits.
     Outside,
     /// The path leaves it open: jitter, traces, outages, damage.
     Open,
@@ -128,17 +128,17 @@ impl Judged {
     }
 }
 
-/// One direction.
+/// Check of one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WayCheck {
-    /// Which.
+    /// Direction that was checked.
     pub direction: Direction,
-    /// How long packets take.
+    /// Delay of packets.
     pub delay: DelayCheck,
-    /// How fast they pass; absent where nothing limits that.
+    /// Rate at which packets pass; absent if nothing limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateCheck>,
-    /// How many are lost.
+    /// Loss of packets.
     pub loss: LossCheck,
 }
 
@@ -146,46 +146,47 @@ pub struct WayCheck {
 /// sending kernel's stamp to the receiving one's, less what the path says: nanoseconds, signed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DelayCheck {
-    /// What the path says: its delay, and the time that such a packet takes at its rate.
+    /// Delay by the specification: the path's delay, and the time that such a packet takes at its
+    /// rate.
     pub expected_ns: Nanos,
     /// Packets with both stamps, the first tenth left out.
     pub n: u64,
-    /// The least error; absent, as those after it, where no packet had both stamps.
+    /// Least error; absent, as those after it, if no packet had both stamps.
     pub min_ns: Option<i64>,
-    /// The median.
+    /// Median error.
     pub p50_ns: Option<i64>,
-    /// The 90th percentile.
+    /// 90th percentile of the error.
     pub p90_ns: Option<i64>,
-    /// The 99th percentile; absent with fewer than 1000 packets.
+    /// 99th percentile of the error; absent with fewer than 1000 packets.
     pub p99_ns: Option<i64>,
-    /// The greatest.
+    /// Greatest error.
     pub max_ns: Option<i64>,
-    /// How far the median may be from 0.
+    /// Limit of the median's distance from 0.
     pub limit_p50_ns: u64,
-    /// How far the 99th percentile may be.
+    /// Limit of the 99th percentile's distance from 0.
     pub limit_p99_ns: u64,
-    /// Whether they are.
+    /// Judgement of both.
     pub judged: Judged,
 }
 
-/// What datagrams of the path's MTU take at a rate, from the receiving kernel's stamps.
+/// Rate of datagrams of the path's MTU, from the receiving kernel's stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateCheck {
-    /// What the path says, in bits per second.
+    /// Rate by the specification, in bits per second.
     pub expected_bps: u64,
-    /// What was offered.
+    /// Offered rate.
     pub offered_bps: f64,
-    /// What came, link-layer overhead included; absent where less than two packets did.
+    /// Received rate, link-layer overhead included; absent if fewer than two packets arrived.
     pub achieved_bps: Option<f64>,
-    /// The difference as a share of what the path says.
+    /// Difference of the two as a share of the specified rate.
     pub error: Option<f64>,
-    /// What may be.
+    /// Limit of that error.
     pub limit: f64,
-    /// Whether it is.
+    /// Judgement of it.
     pub judged: Judged,
 }
 
-/// How many of many small datagrams are lost on the path.
+/// Number of datagrams lost on the path, of many small ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossCheck {
     /// Datagrams sent.
@@ -197,26 +198,26 @@ pub struct LossCheck {
     /// Datagrams that the queue dropped, where this host sent some of them late and thus together: not
     /// among those lost.
     pub dropped_by_queue: u64,
-    /// What the path says of its losses.
+    /// Number of packets lost by the path's own account.
     pub by_own_account: u64,
     /// Datagrams lost by the path outside its model: in devices and rings.
     pub device_drops: u64,
-    /// The mean number of consecutive packets lost together, by the path's own account; absent where
+    /// The mean number of consecutive packets lost together, by the path's own account; absent if
     /// it keeps none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_burst: Option<f64>,
-    /// What it should be, in the long run; absent where the model does not say.
+    /// Expected mean in the long run; absent if the model does not specify it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_burst: Option<f64>,
-    /// The share that the path says; absent where it says none.
+    /// The share that the path says; absent if it says none.
     pub expected_share: Option<f64>,
     /// The least and the most that may be lost, with a confidence of 99 %.
     pub expected: Option<[u64; 2]>,
-    /// Whether it is, and the account agrees.
+    /// Judgement: within the limits, and in agreement with the path's own account.
     pub judged: Judged,
 }
 
-/// What the path carries, from near to far.
+/// Capacity of the path, from near to far.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Capacity {
     /// A byte stream, in bits of application data per second.
@@ -227,12 +228,12 @@ pub struct Capacity {
     pub plain_stream_bps: Option<f64>,
     /// Datagrams of 64 bytes, one a call, received per second.
     pub datagrams_per_s: Option<f64>,
-    /// The same over the loopback interface, just before.
+    /// Datagrams likewise over the loopback interface, just before.
     pub loopback_datagrams_per_s: Option<f64>,
 }
 
 impl PathCheck {
-    /// Whether nothing that is judged is outside its limits.
+    /// Returns true if nothing that is judged is outside its limits.
     pub fn is_fine(&self) -> bool {
         self.ways.iter().all(|way| {
             let rate = way.rate.map_or(Judged::Open, |rate| rate.judged);
@@ -243,7 +244,7 @@ impl PathCheck {
     /// Checks a network that is there; typed so, and taking five to ten seconds.
     ///
     /// # Errors
-    /// Where something fails that is no figure: a host cannot be entered, a socket not be made.
+    /// Fails if something fails that is no figure: a host cannot be entered, a socket not be made.
     pub fn measure(typed: &str, network: &Network, bed: &mut dyn Bed) -> Result<PathCheck> {
         let start = Monotonic.now();
         let Some(link) = network.links.first() else {
@@ -300,7 +301,7 @@ impl Way<'_> {
         Ok((came, if self.direction == Direction::Up { figures.up } else { figures.down }))
     }
 
-    /// How long an IP packet takes at the rate.
+    /// Returns the time that an IP packet takes at the rate.
     fn serialisation(&self, datagram: usize) -> Nanos {
         let Rate::Fixed(BitRate(rate)) = self.model.rate else { return Nanos::ZERO };
         let bits = 8 * (datagram as u64 + u64::from(HEADERS + self.model.overhead));
@@ -431,8 +432,8 @@ impl LossCheck {
     }
 }
 
-/// How many of the first `n` packets the model may take; `None` where a number of packets decides
-/// nothing, or where packets are lost that the model did not take.
+/// Returns how many of the first `n` packets the model may take; `None` if a number of packets
+/// decides nothing, or if packets are lost that the model did not take.
 fn expected_losses(model: &Impairments, n: u64) -> Option<RangeInclusive<u64>> {
     if model.corrupt > 0.0 || matches!(model.rate, Rate::Trace(_)) {
         return None;
@@ -441,7 +442,7 @@ fn expected_losses(model: &Impairments, n: u64) -> Option<RangeInclusive<u64>> {
 }
 
 impl Capacity {
-    /// Two seconds of streams and as many datagrams as a loopback takes in about a second.
+    /// Measures two seconds of streams and as many datagrams as a loopback takes in about a second.
     fn measure(delay: Nanos, bed: &mut dyn Bed) -> Result<Capacity> {
         const DATAGRAMS: usize = 150_000;
         let time = Nanos::from_secs(1);

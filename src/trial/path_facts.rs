@@ -1,4 +1,4 @@
-//! What was built for an emulated path, as results carry it.
+//! Facts of a built emulated path, as results carry them.
 
 use std::net::IpAddr;
 
@@ -10,62 +10,62 @@ use crate::path::network::{Impairments, Link, Network, Rate};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// What was built.
+/// Description of a built path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BuiltPath {
-    /// What carries it: `tun`, `packet`, `netem`.
+    /// Backend that carries it: `tun`, `packet`, `netem`.
     pub backend: String,
-    /// Why that.
+    /// Reason for that choice.
     pub why: String,
-    /// How close departures are joined: `strict` or `aggregate`.
+    /// Grouping of close departures: `strict` or `aggregate`.
     pub grouping: String,
-    /// How its threads wait for the time of a release: `hybrid` or `spin`.
+    /// Mode in which its threads wait for the time of a release: `hybrid` or `spin`.
     pub wait: String,
     /// The largest IP packet, in bytes.
     pub mtu: u16,
     /// The seed of its impairments, where the path has its own; otherwise each block's seed is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The least time there and back that the model allows, in nanoseconds; absent where jitter may
+    /// The least time there and back that the model allows, in nanoseconds; absent if jitter may
     /// take any part of the delay away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_least_ns: Option<u64>,
-    /// How late its releases may be in a trial that counts.
+    /// Limits of the lateness of its releases in a trial that counts.
     pub lateness_limits: LatenessLimits,
-    /// Its links.
+    /// Links of the path.
     pub links: Vec<BuiltLink>,
 }
 
-/// One link.
+/// Link of a built path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BuiltLink {
-    /// What it does to packets, in the words of a path.
+    /// Effect on packets, in the words of a path.
     pub words: String,
     /// The near host's addresses.
     pub near: Vec<IpAddr>,
     /// The far host's.
     pub far: Vec<IpAddr>,
-    /// From near to far.
+    /// Direction from near to far.
     pub up: BuiltWay,
-    /// From far to near.
+    /// Direction from far to near.
     pub down: BuiltWay,
 }
 
-/// One direction of a link: what it is held to.
+/// Direction of a link, with the limits it is held to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BuiltWay {
-    /// The share of packets that the loss model takes in the long run, 0 to 1; absent where it has
+    /// The share of packets that the loss model takes in the long run, 0 to 1; absent if it has
     /// none, as with a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_share: Option<f64>,
-    /// The rate, in bits per second; absent where nothing limits it, or a trace does.
+    /// The rate, in bits per second; absent if nothing limits it, or a trace does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// The rate of the sending host's network card, in bits per second; absent where it has none, and in
+    /// The rate of the sending host's network card, in bits per second; absent if it has none, and in
     /// results from before there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_bps: Option<u64>,
-    /// The recording of what it can carry.
+    /// File that records what it can carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceFile>,
 }
@@ -73,24 +73,24 @@ pub struct BuiltWay {
 /// A file that a link follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceFile {
-    /// As typed.
+    /// Name of the file, as typed.
     pub file: String,
     /// SHA-256 of its bytes, in hexadecimal.
     pub sha256: String,
-    /// After which time it starts again, in nanoseconds.
+    /// Time after which it starts again, in nanoseconds.
     pub length_ns: u64,
 }
 
-/// How a network was built, for [`BuiltPath::of`].
+/// Parameters by which a network was built, for [`BuiltPath::of`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct How {
-    /// As in [`BuiltPath`].
+    /// Backend, as in [`BuiltPath`].
     pub backend: String,
-    /// As in [`BuiltPath`].
+    /// Reason, as in [`BuiltPath`].
     pub why: String,
-    /// As in [`BuiltPath`].
+    /// Grouping, as in [`BuiltPath`].
     pub grouping: String,
-    /// As in [`BuiltPath`].
+    /// Mode of waiting, as in [`BuiltPath`].
     pub wait: String,
     /// The addresses of near and far by link.
     pub addresses: Vec<[Vec<IpAddr>; 2]>,
@@ -99,7 +99,7 @@ pub struct How {
 }
 
 impl BuiltPath {
-    /// The facts of `network`, built like this.
+    /// Returns the facts of `network`, built like this.
     pub fn of(network: &Network, how: How) -> BuiltPath {
         let mut addresses = how.addresses.into_iter();
         let mut nics = how.nics.into_iter();
@@ -128,7 +128,7 @@ impl BuiltPath {
     }
 }
 
-/// One link alone in the words of a path.
+/// Describes one link alone in the words of a path.
 fn words(network: &Network, link: &Link) -> String {
     let alone = Network {
         links: vec![link.clone()],

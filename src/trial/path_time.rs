@@ -1,4 +1,4 @@
-//! How much time a network takes by its own model: what to wait for, and when to give up. Pure.
+//! Time that a network takes by its own model: what to wait for, and when to give up. Pure.
 
 use super::control::Emulated;
 use crate::path::Path;
@@ -8,7 +8,7 @@ use crate::time::Nanos;
 use crate::units::BitRate;
 use crate::workload::{Bounds, PathKind, Setting};
 
-/// What a sender's kernel may have taken from it and not yet sent: the usual end of tcp_wmem.
+/// Bytes that a sender's kernel may have taken from it and not yet sent: the usual end of tcp_wmem.
 const SEND_BUFFER: u64 = 8 << 20;
 
 /// The longest time that is waited for a queue to empty.
@@ -17,26 +17,27 @@ const LONGEST_DRAIN: Nanos = Nanos::from_secs(3_600);
 /// The longest time that a message is waited for once nothing else is on its way.
 const LONGEST_TRANSIT: Nanos = Nanos::from_secs(3_600);
 
-/// How far beyond its scale jitter may reach: of a normal distribution, less than one in 10⁸ offsets
-/// exceed six of them; Pareto's tail goes on, and is waited for as far as the longest delays that matter.
+/// Multiple of its scale that jitter may reach: of a normal distribution, less than one in 10⁸
+/// offsets exceed six of them; Pareto's tail goes on, and is waited for as far as the longest
+/// delays that matter.
 const JITTER_REACH: u64 = 10;
 
-/// How long a near end tries to get through, where the path has no say in it.
+/// Time for which a near end tries to connect, if the path has no say in it.
 const DIAL: Nanos = Nanos::from_secs(3);
 
-/// How long a near end tries to get through.
+/// Returns the time for which a near end tries to connect.
 pub(super) fn dial_timeout(emulated: Option<Emulated>) -> Nanos {
     emulated.map_or(DIAL, |path| path.dial_ns)
 }
 
-/// How long a far end waits for each flow; longer than a near end tries, so that the near end,
-/// which knows more, speaks first.
+/// Returns the time for which a far end waits for each flow; longer than a near end tries, so that
+/// the near end, which knows more, speaks first.
 pub(super) fn accept_timeout(dial: Nanos) -> Nanos {
     dial + Nanos(dial.0 / 3 * 2)
 }
 
-/// What a workload's defaults depend on: the empty path's round trip on its first link, and its lowest
-/// rate, in the long run where it is recorded.
+/// Returns what a workload's defaults depend on: the empty path's round trip on its first link, and
+/// its lowest rate, in the long run if it is recorded.
 pub fn setting(path: &Path) -> Setting {
     let (kind, network) = match path {
         Path::Loopback => return Setting::LOOPBACK,
@@ -64,7 +65,7 @@ fn rate_of(way: &Impairments) -> Option<BitRate> {
     }
 }
 
-/// How long the path may hold on to a packet that is not waiting behind others.
+/// Returns the longest time that the path may hold a packet that is not waiting behind others.
 pub(super) fn transit(network: &Network) -> Nanos {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     let longest = ways.map(|way| {
@@ -80,7 +81,7 @@ pub(super) fn transit(network: &Network) -> Nanos {
     longest.max().unwrap_or_default().min(LONGEST_TRANSIT)
 }
 
-/// The longest delay, a trace's own included.
+/// Returns the longest delay, a trace's own included.
 fn delay(way: &Impairments) -> Nanos {
     let Rate::Trace(trace) = &way.rate else { return way.delay };
     let steps = match &trace.content {
@@ -90,8 +91,8 @@ fn delay(way: &Impairments) -> Nanos {
     steps.iter().filter_map(|step| step.delay).fold(way.delay, Nanos::max)
 }
 
-/// How long a packet may take that is alone in the queue: at a rate its own time, on a trace also the
-/// longest time in which nothing leaves.
+/// Returns the longest time of a packet that is alone in the queue: at a rate its own time, on a
+/// trace also the longest time in which nothing leaves.
 fn one_packet(way: &Impairments, mtu: u16) -> Nanos {
     let bits = 8 * (u64::from(mtu) + u64::from(way.overhead));
     match &way.rate {
@@ -101,7 +102,8 @@ fn one_packet(way: &Impairments, mtu: u16) -> Nanos {
     }
 }
 
-/// The longest time in which a trace lets nothing through, its end and its next start taken together.
+/// Returns the longest time in which a trace lets nothing through, its end and its next start taken
+/// together.
 fn longest_pause(trace: &Trace) -> Nanos {
     let between = |times: &[Nanos]| {
         let (Some(first), Some(last)) = (times.first(), times.last()) else {
@@ -132,7 +134,7 @@ fn longest_pause(trace: &Trace) -> Nanos {
     }
 }
 
-/// How long a full queue, and what a sender's kernel holds, take to leave.
+/// Returns the time that a full queue, and what a sender's kernel holds, take to leave.
 pub(super) fn drain(network: &Network) -> Nanos {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     ways.map(|way| drain_way(way, network.mtu)).max().unwrap_or_default()
@@ -155,7 +157,7 @@ fn drain_way(way: &Impairments, mtu: u16) -> Nanos {
     Nanos(u64::try_from(ns).unwrap_or(u64::MAX)).min(LONGEST_DRAIN)
 }
 
-/// What a trace carries over its length, in bits per second.
+/// Returns the mean rate of a trace over its length, in bits per second.
 fn mean_rate(trace: &Trace) -> u64 {
     let length = u128::from(trace.length.0.max(1));
     let bits_ns: u128 = match &trace.content {

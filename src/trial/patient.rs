@@ -13,14 +13,14 @@ use crate::transport::door::readable;
 
 use super::control_stream::Stream;
 
-/// How long Ctrl-C may go unnoticed.
+/// Longest time that Ctrl-C may go unnoticed.
 const GLANCE: Nanos = Nanos::from_millis(100);
 
 /// A stream that is read until `deadline` at most, or until `stop` is set.
 pub(super) struct Patient<'a, S> {
     /// The stream.
     pub(super) stream: &'a S,
-    /// When all of it must have been read, on the monotonic clock.
+    /// Time by which all of it must have been read, on the monotonic clock.
     pub(super) deadline: Nanos,
     /// Set by Ctrl-C.
     pub(super) stop: &'a AtomicBool,
@@ -30,7 +30,8 @@ impl<S: Stream> Read for Patient<'_, S>
 where
     for<'a> &'a S: Read,
 {
-    /// [`io::ErrorKind::TimedOut`] after the deadline, [`io::ErrorKind::Other`] once `stop` is set.
+    /// Reads; fails with [`io::ErrorKind::TimedOut`] after the deadline, with
+    /// [`io::ErrorKind::Other`] once `stop` is set.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             check(self.stop)?;

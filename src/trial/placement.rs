@@ -1,5 +1,5 @@
-//! Where the two ends of a trial run. On one machine this decides a round trip more than any
-//! protocol does, so it is the same for every contender, and printed.
+//! Placement of the two ends of a trial on CPUs. On one machine this decides a round trip more than
+//! any protocol does, so it is the same for every contender, and printed.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::topology::{Cpu, Topology};
 use crate::contract::WaitMode;
 use crate::error::{Error, Result, unknown};
 
-/// Where the two ends run.
+/// Placement of the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Placement {
@@ -23,7 +23,7 @@ pub enum Placement {
     Host,
     /// Near end on the first CPU, far end on the second.
     Cpus(usize, usize),
-    /// On no CPU: the ends run in virtual time.
+    /// No CPU: the ends run in virtual time.
     Virtual,
 }
 
@@ -83,23 +83,24 @@ impl TryFrom<String> for Placement {
     }
 }
 
-/// Whether both ends share a machine.
+/// Relation of the machines of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// Loopback.
+    /// One machine, over loopback.
     OneMachine,
-    /// Two hosts inside this machine, and between them threads of ours that want CPU time, too.
+    /// One machine with two hosts inside it, and between them threads of ours that want CPU time,
+    /// too.
     ThroughEmulator,
     /// The far end is a server elsewhere.
     TwoMachines,
 }
 
-/// What a workload asks of the CPUs.
+/// Demand of a workload on the CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// Messages on a schedule: the time to wake up counts.
     Paced,
-    /// As much as there is room for: the time to compute counts.
+    /// Bulk data, as much as there is room for: the time to compute counts.
     Bulk,
 }
 
@@ -110,12 +111,12 @@ pub struct Assigned {
     pub near: Option<usize>,
     /// The far end's CPU; absent for any, or where the far host decides.
     pub far: Option<usize>,
-    /// How both ends wait.
+    /// Mode in which both ends wait.
     pub wait: WaitMode,
 }
 
 impl Placement {
-    /// How both ends wait under it.
+    /// Returns the mode in which both ends wait under it.
     pub fn wait(&self) -> WaitMode {
         match self {
             Placement::Busy => WaitMode::Spin,
@@ -206,8 +207,8 @@ impl Placement {
     }
 }
 
-/// The CPUs that ends may be given, the best first. Through an emulator those that its threads leave
-/// free, as long as these are two cores; otherwise all, the free ones first.
+/// Returns the CPUs that ends may be given, the best first. Through an emulator those that its
+/// threads leave free, as long as these are two cores; otherwise all, the free ones first.
 fn candidates(ends: Ends, topology: &Topology) -> Vec<Cpu> {
     let mut quiet = topology.by_quiet();
     if ends == Ends::ThroughEmulator {
@@ -220,14 +221,14 @@ fn candidates(ends: Ends, topology: &Topology) -> Vec<Cpu> {
     quiet
 }
 
-/// The number of cores on which an emulated path has no thread of its own.
+/// Returns the number of cores on which an emulated path has no thread of its own.
 fn free_cores(topology: &Topology) -> usize {
     let path = crate::path::emulated::forward::cpus(&topology.ids());
     let free = topology.cpus.iter().filter(|cpu| !path.contains(&cpu.id)).copied();
     Topology { cpus: free.collect() }.cores()
 }
 
-/// The placement of a race whose user asked for none, and why.
+/// Returns the placement of a race whose user asked for none, and why.
 ///
 /// A rule of the CPUs there are and of the kind of work. It looks at no contender and measures
 /// nothing: which transport is ahead depends on the placement, so a placement that a minute's noise

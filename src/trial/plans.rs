@@ -1,4 +1,4 @@
-//! What the agents of a trial are told.
+//! Plans for the agents of a trial.
 
 use crate::contract::Side;
 use crate::time::Nanos;
@@ -12,14 +12,14 @@ use super::pair::SLACK;
 use super::path_time::accept_timeout;
 use super::placement::Assigned;
 
-/// Where the load of a trial runs.
+/// Placement and endpoint of the load of a trial.
 pub(super) struct LoadPlan {
     pub(super) assigned: Assigned,
     pub(super) endpoint: Endpoint,
     pub(super) token: Token,
 }
 
-/// What both agents of a trial are told.
+/// Plans for both agents of a trial.
 pub(super) struct Plans<'a> {
     pub(super) order: &'a Order,
     pub(super) assigned: Assigned,
@@ -28,12 +28,12 @@ pub(super) struct Plans<'a> {
     pub(super) live: bool,
     pub(super) emulated: Option<control::Emulated>,
     pub(super) goes_first: bool,
-    /// As the near and the far end are told it.
+    /// Workload strings for the near and the far end.
     pub(super) workloads: [String; 2],
 }
 
 impl Plans<'_> {
-    /// What the agents of the load beside it are told.
+    /// Returns the plans for the agents of the load beside it.
     pub(super) fn of_load<'a>(&self, load: &'a LoadOrder, place: &LoadPlan) -> Plans<'a> {
         Plans {
             order: &load.order,
@@ -47,7 +47,8 @@ impl Plans<'_> {
         }
     }
 
-    /// How long it may take until both ends are connected: a little longer than the far one waits.
+    /// Returns the longest time until both ends are connected: a little longer than the far one
+    /// waits.
     pub(super) fn longest_to_connect(&self) -> Nanos {
         let far = self.emulated.map(|path| accept_timeout(path.dial_ns));
         far.map_or(Nanos::ZERO, |far| far + SLACK)

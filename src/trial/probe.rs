@@ -22,7 +22,7 @@ use crate::datapath::wait::{Interest, Waiter, Woke};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// How long an echo may take before it counts as unanswered.
+/// Time after which an echo counts as unanswered.
 const PATIENCE: Nanos = Nanos::from_millis(100);
 
 /// Unanswered echoes after which a run gives up, so that it ends within half a second.
@@ -34,9 +34,9 @@ const SIZE: usize = 64;
 /// Round trips of a 64 byte datagram through the loopback interface, under one placement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Echo {
-    /// Where the two ends ran.
+    /// Placement of the two ends.
     pub placement: Placement,
-    /// Answers.
+    /// Number of answers.
     pub n: u64,
     /// Echoes without an answer within 100 ms.
     pub unanswered: u64,
@@ -61,18 +61,19 @@ impl Echo {
         })
     }
 
-    /// From the 10th to the 90th percentile, as a share of the median; absent where the median is 0.
+    /// Returns the distance from the 10th to the 90th percentile, as a share of the median; absent
+    /// if the median is 0.
     pub fn spread(&self) -> Option<f64> {
         let width = self.p90_ns.saturating_sub(self.p10_ns) as f64;
         (self.p50_ns > 0).then(|| width / self.p50_ns as f64)
     }
 }
 
-/// An echo without pauses, each sent when the last one is back: the floor that no protocol gets
-/// below.
+/// Measures an echo without pauses, each sent when the last one is back: the floor that no protocol
+/// gets below.
 ///
 /// # Errors
-/// Where the host cannot do the placement, or loopback does not work.
+/// Fails if the host cannot do the placement, or loopback does not work.
 pub fn floor(placement: Placement, topology: &Topology) -> Result<Echo> {
     let course = Course {
         at: placement.assign(Ends::OneMachine, topology)?,
@@ -87,16 +88,16 @@ pub fn floor(placement: Placement, topology: &Topology) -> Result<Echo> {
 /// Long enough for an idle CPU to go to sleep (haltpoll gives up after 200 µs), as in paced work.
 pub(super) const PAUSE: Nanos = Nanos::from_micros(500);
 
-/// When the next echo is sent.
+/// Schedule of the echoes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rhythm {
-    /// When the last one is back.
+    /// Back to back: each is sent once the last one is back.
     BackToBack,
-    /// On a schedule, with the trial driver's waiting.
+    /// Scheduled, with the trial driver's waiting.
     Every(Nanos),
 }
 
-/// What echoes travel over.
+/// Sockets that echoes travel over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sockets {
     /// UDP through the loopback interface.
@@ -140,14 +141,14 @@ impl Sockets {
     }
 }
 
-/// One run of echoes between two fresh threads over fresh sockets.
+/// Parameters of one run of echoes between two fresh threads over fresh sockets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Course {
     /// The CPUs, and how both ends wait.
     pub(super) at: Assigned,
-    /// What echoes travel over.
+    /// Sockets that echoes travel over.
     pub(super) over: Sockets,
-    /// When echoes are sent.
+    /// Schedule of the echoes.
     pub(super) rhythm: Rhythm,
     /// First echoes that are not counted.
     pub(super) warmup: usize,
@@ -155,12 +156,12 @@ pub(super) struct Course {
     pub(super) count: usize,
 }
 
-/// What a run of echoes yields. Both lists are sorted.
+/// Result of a run of echoes. Both lists are sorted.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Run {
     /// Round trips in nanoseconds: from the scheduled send, or from the call where there is none.
     pub(super) rtt_ns: Vec<u64>,
-    /// How late each send was, in nanoseconds; empty without a schedule.
+    /// Lateness of each send, in nanoseconds; empty without a schedule.
     pub(super) lateness_ns: Vec<u64>,
     /// Echoes without an answer.
     pub(super) unanswered: u64,
@@ -307,7 +308,7 @@ fn answer(socket: &UdpSocket, wait: WaitMode, over: &AtomicBool) -> io::Result<(
     Ok(())
 }
 
-/// One answer's number; `None` where none is there.
+/// Receives the number of one answer; `None` if none is there.
 fn receive(socket: &UdpSocket) -> io::Result<Option<u64>> {
     let mut message = [0; SIZE];
     match socket.recv(&mut message) {
@@ -320,7 +321,8 @@ fn receive(socket: &UdpSocket) -> io::Result<Option<u64>> {
     }
 }
 
-/// Whether an error is only "nothing yet", or an ICMP report that belongs to an end that is gone.
+/// Returns true if an error is only "nothing yet", or an ICMP report that belongs to an end that is
+/// gone.
 fn passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted | ConnectionRefused)
@@ -349,8 +351,8 @@ fn thread_died() -> Error {
     Error::setup("UDP echo over 127.0.0.1", io::Error::other("a thread died"))
 }
 
-/// The quantile `q` of `sorted` by nearest rank: the least value with at least that share at or
-/// below it.
+/// Returns the quantile `q` of `sorted` by nearest rank: the least value with at least that share
+/// at or below it.
 pub(super) fn nearest_rank(sorted: &[u64], q: f64) -> Option<u64> {
     let rank = (q * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()

@@ -24,7 +24,7 @@ pub(super) use deadheat_base::process::{no_thread, spawn};
 const AGENT: &str = "DEADHEAT_AGENT";
 /// Names the program to start as an agent, where that is not the running one (tests).
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
-/// Where an agent finds its hand-over channel.
+/// Descriptor at which an agent finds its hand-over channel.
 const DOOR_FD: RawFd = 3;
 
 /// Becomes an agent if this process was started as one; returns otherwise. The emulator of a path needs
@@ -46,7 +46,7 @@ pub fn enter() {
 /// Starts an agent; `door` is where its connections will come from, if not its own socket.
 ///
 /// # Errors
-/// Where the process cannot be started.
+/// Fails if the process cannot be started.
 pub fn agent(door: Option<HandOver>) -> Result<AgentProcess> {
     let mut command = command(if door.is_some() { "door" } else { "own" })?;
     if let Some(door) = &door {
@@ -63,21 +63,21 @@ pub fn agent(door: Option<HandOver>) -> Result<AgentProcess> {
 /// Starts an agent on a host of an emulated network.
 ///
 /// # Errors
-/// Where the process cannot be started, or not there.
+/// Fails if the process cannot be started, or not there.
 pub fn agent_on(host: &Entry<'_>) -> Result<AgentProcess> {
     let mut command = command("own")?;
     host.prepare(&mut command);
     AgentProcess::start("an agent", command)
 }
 
-/// What starts an agent whose connections come from there.
+/// Returns the command that starts an agent whose connections come from `door`.
 fn command(door: &str) -> Result<Command> {
     let mut command = Command::new(program()?);
     command.arg0("deadheat-agent").env(AGENT, door).env_remove(SECRET_VARIABLE);
     Ok(command)
 }
 
-/// The program that agents are: this one.
+/// Returns the program that agents are: this one.
 ///
 /// # Errors
 /// [`Error::Setup`] where the kernel does not show it, for want of `/proc`.
@@ -98,8 +98,8 @@ fn leave_at(fd: RawFd, place: RawFd) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What an agent does first: Ctrl-C on the terminal is for the race to handle, which then ends it, and it
-/// does not outlive the race.
+/// Prepares an agent's process, before anything else: Ctrl-C on the terminal is for the race to
+/// handle, which then ends it, and it does not outlive the race.
 pub(super) fn serve_parent() {
     die_with_parent();
     ignore_interrupts();

@@ -1,4 +1,4 @@
-//! How quiet the host was: echoes between blocks that know no contender, and what they say.
+//! Quietness of the host: echoes between blocks that know no contender, and what they say.
 //!
 //! Nothing here looks at a contender, removes a trial or moves a verdict. It says what the host was like
 //! while the race ran, and waits for it to settle before the first block.
@@ -16,8 +16,9 @@ pub const LONGEST_SETTLING: Nanos = Nanos::from_secs(10);
 /// what counting in steps of 10 ms over [`WINDOW`](super::host_probe::WINDOW) makes of an idle one.
 const CALM_SHARE: f64 = 0.1;
 
-/// How far the medians of two echoes in a row may lie apart on a calm host. Forty echoes on one that is
-/// calm give medians within a few percent; a compiler beside them moves them by half and more.
+/// Largest ratio between the medians of two echoes in a row on a calm host. Forty echoes on one
+/// that is calm give medians within a few percent; a compiler beside them moves them by half and
+/// more.
 const CALM_RATIO: f64 = 1.2;
 
 /// The scatter of the echo from block to block from which a host is noisy. If trials scatter as much,
@@ -34,10 +35,10 @@ const CHANCE: f64 = 0.01;
 /// The fewest echoes from which a host is judged: as many as regimes need.
 const FEWEST: usize = 6;
 
-/// One measurement of the host between two blocks.
+/// Measurement of the host between two blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ProbePoint {
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the measurement, in milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// The median of its round trips, in nanoseconds.
     pub p50_ns: u64,
@@ -47,16 +48,16 @@ pub struct ProbePoint {
     pub steal_share: f64,
 }
 
-/// What keeps a host from being calm.
+/// Disturbance that keeps a host from being calm.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
-    /// Who disturbs.
+    /// Source of the disturbance.
     pub by: Disturber,
-    /// How much: the share of CPU time that they take, or how far two echoes in a row lie apart.
+    /// Extent: the share of CPU time that they take, or the difference between two echoes in a row.
     pub share: f64,
 }
 
-/// Who keeps a host from being calm.
+/// Source of a disturbance of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturber {
@@ -64,12 +65,12 @@ pub enum Disturber {
     Programs,
     /// The hypervisor, which gives its CPUs to others.
     Hypervisor,
-    /// Nobody who is known: an echo takes now this long and now that long.
+    /// Unknown source: an echo takes now this long and now that long.
     Echo,
 }
 
 impl Disturbance {
-    /// What is waited for, in words.
+    /// Describes the disturbance that is waited for.
     pub fn words(&self) -> String {
         let share = format!("{:.0} %", 100.0 * self.share);
         match self.by {
@@ -80,19 +81,19 @@ impl Disturbance {
     }
 }
 
-/// How the wait for a calm host ended.
+/// Outcome of the wait for a calm host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settled {
-    /// How long it took.
+    /// Time waited.
     pub waited: Nanos,
-    /// What still disturbed when the time was over; absent where the host was calm.
+    /// Disturbance left when the time was over; absent if the host was calm.
     pub disturbed: Option<Disturbance>,
 }
 
 /// Shares of CPU time that were not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Shares {
-    /// Other programs'.
+    /// Share of other programs.
     pub(super) busy: f64,
     /// The hypervisor's.
     pub(super) steal: f64,
@@ -100,13 +101,13 @@ pub(super) struct Shares {
 
 /// A host that is watched while it settles.
 pub(super) trait Watched {
-    /// The time.
+    /// Returns the time.
     fn now(&self) -> Nanos;
-    /// The median of a short run of echoes, in nanoseconds; absent where none came back.
+    /// Measures the median of a short run of echoes, in nanoseconds; absent if none came back.
     fn echo(&mut self) -> Option<u64>;
     /// Sits still for a moment, and says who used the CPUs meanwhile.
     fn sit_still(&mut self) -> Shares;
-    /// Whether to give up waiting.
+    /// Returns true if the wait is to be given up.
     fn stopped(&self) -> bool;
 }
 
@@ -141,27 +142,28 @@ fn disturbance(shares: Shares, last: Option<u64>, echo: Option<u64>) -> Option<D
     (ratio > CALM_RATIO).then_some(apart)
 }
 
-/// What the host was like.
+/// State of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostState {
     /// Too few echoes to say.
     #[default]
     Unknown,
-    /// One level, and little scatter.
+    /// Steady: a single level, and little scatter.
     Quiet,
-    /// One level, and so much scatter that blocks resolve little.
+    /// Scattered: a single level, and so much scatter that blocks resolve little.
     Noisy,
     /// The level changed for good, once or more.
     Drifting,
-    /// Now on one level and now on another.
+    /// Alternating between two levels.
     TwoLevels,
 }
 
 /// A change of the echo's level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LevelChange {
-    /// When the first point on the new level was taken, in milliseconds since the Unix epoch.
+    /// Time at which the first point on the new level was taken, in milliseconds since the Unix
+    /// epoch.
     pub at_ms: u64,
     /// The median before, in nanoseconds.
     pub from_ns: f64,
@@ -169,32 +171,33 @@ pub struct LevelChange {
     pub to_ns: f64,
 }
 
-/// What the probe of the host found over a race.
+/// Findings of the host probe over a race.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostQuiet {
-    /// How long the race waited for the host to settle, in nanoseconds.
+    /// Time that the race waited for the host to settle, in nanoseconds.
     pub waited_ns: u64,
-    /// What still disturbed when the race began all the same.
+    /// Disturbance left when the race began all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<Disturbance>,
     /// The points, in order.
     pub points: Vec<ProbePoint>,
-    /// What the echo's median scatters by from one block to the next, as a share of it: a standard
-    /// deviation, by the median of the steps, so that no few of them decide. Absent with too few points.
+    /// Scatter of the echo's median from one block to the next, as a share of it: a standard
+    /// deviation, by the median of the steps, so that no few of them decide. Absent with too few
+    /// points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scatter: Option<f64>,
     /// Changes of its level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<LevelChange>,
-    /// Its two levels, where it has two.
+    /// Levels of the echo, if it has two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regimes: Option<[Regime; 2]>,
-    /// All of it in a word.
+    /// Summary of all of it in a word.
     pub state: HostState,
 }
 
 impl HostQuiet {
-    /// The race has waited for the host.
+    /// Notes that the race has waited for the host.
     pub fn settled(&mut self, settled: Settled) {
         self.waited_ns = self.waited_ns.saturating_add(settled.waited.0);
         self.disturbed = settled.disturbed;
@@ -206,8 +209,8 @@ impl HostQuiet {
         self.scatter = scatter(&self.medians());
     }
 
-    /// Judges all points. The same seed finds the same. Takes up to a tenth of a second with thousands of
-    /// points, so it is for the end.
+    /// Judges all points. The same seed finds the same. Takes up to a tenth of a second with
+    /// thousands of points, so it is for the end.
     pub fn conclude(&mut self, seed: u64) {
         let medians = self.medians();
         self.scatter = scatter(&medians);
@@ -230,7 +233,7 @@ impl HostQuiet {
         };
     }
 
-    /// What the host was like, in a sentence; absent where nobody looked.
+    /// Describes the state of the host in a sentence; absent if nobody looked.
     pub fn sentence(&self) -> Option<String> {
         let first = self.points.first()?;
         let echo = "an echo between blocks, with no contender in it,";
@@ -264,9 +267,9 @@ impl HostQuiet {
     }
 }
 
-/// The standard deviation of a point around its level, from the steps between neighbours, in which
-/// levels and drift cancel. A step of the median size is 0.6745 standard deviations of a step, and a
-/// step has the variance of two points.
+/// Returns the standard deviation of a point around its level, from the steps between neighbours,
+/// in which levels and drift cancel. A step of the median size is 0.6745 standard deviations of a
+/// step, and a step has the variance of two points.
 fn scatter(medians: &[f64]) -> Option<f64> {
     if medians.len() < FEWEST || medians.iter().any(|median| *median <= 0.0) {
         return None;
@@ -357,7 +360,7 @@ mod tests {
         assert!(settled.waited < Nanos::from_millis(1_300));
     }
 
-    /// What is found in echoes of these medians, one each second.
+    /// Judges echoes of these medians, one each second.
     fn found(medians: impl IntoIterator<Item = f64>) -> HostQuiet {
         let mut quiet = HostQuiet::default();
         for (second, median) in medians.into_iter().enumerate() {

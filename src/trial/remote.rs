@@ -23,19 +23,20 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The port that servers listen on unless told otherwise, TCP and UDP.
 pub const DEFAULT_PORT: u16 = 5210;
 
-/// How long a server may take from the first word to being let in.
+/// Longest time from the first word to a server until it lets us in.
 const LET_IN: Nanos = Nanos::from_secs(10);
 
-/// How long to leave a server alone that has no room.
+/// Pause before a server that has no room is asked again.
 const RETRY: Nanos = Nanos::from_secs(1);
 
-/// How often a server is asked that closes without a word, as one does that has no descriptors left.
+/// Number of times that a server is asked that closes without a word, as one does that has no
+/// descriptors left.
 const TRIES: u32 = 3;
 
-/// How long to wait for room.
+/// Longest wait for room.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(3_600);
 
-/// What a client shows a server, and what it expects to be shown.
+/// Credentials: what a client shows a server, and what it expects to be shown.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// The secret that both share.
@@ -45,7 +46,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those in `DEADHEAT_SECRET` and `DEADHEAT_PIN`.
+    /// Reads them from `DEADHEAT_SECRET` and `DEADHEAT_PIN`.
     ///
     /// # Errors
     /// As [`Secret::new`] and [`Pin::parse`].
@@ -54,24 +55,24 @@ impl Credentials {
     }
 }
 
-/// What ends waiting for a server, and who is told that we wait.
+/// Control of the wait for a server: what ends it, and whom to tell of it.
 pub struct Waiting<'a> {
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Is told why, each time that a server has no room.
+    /// Callback that is told why, each time that a server has no room.
     pub on_full: &'a mut dyn FnMut(&str),
 }
 
 /// A server that let us in.
 #[derive(Debug)]
 pub struct RemoteServer {
-    /// Its address.
+    /// Address of the server.
     pub address: SocketAddr,
     /// The control connection.
     pub control: Arc<ControlStream>,
-    /// Its host.
+    /// Facts about its host.
     pub facts: HostFacts,
-    /// What it allows.
+    /// Limits that it sets.
     pub limits: Limits,
 }
 
@@ -141,12 +142,12 @@ impl RemoteServer {
     }
 }
 
-/// What a server makes of a client.
+/// Answer of a server to a client.
 enum Answer {
     Welcome(Box<RemoteServer>),
     /// No room now; in its words.
     Full(Error),
-    /// It closed instead of letting us in.
+    /// Closed instead of letting us in.
     Closed(Error),
 }
 
@@ -155,9 +156,9 @@ struct Line<'a> {
     stream: ControlStream,
     deadline: Nanos,
     stop: &'a AtomicBool,
-    /// Why there is no room, where that is all that speaks against us.
+    /// Reason why there is no room, if that is all that speaks against us.
     full: Option<String>,
-    /// Whether the connection was closed instead of an answer.
+    /// True if the connection was closed instead of an answer.
     is_closed: bool,
 }
 
@@ -247,7 +248,7 @@ impl Line<'_> {
     }
 }
 
-/// Whether the peer has closed the connection.
+/// Returns true if the peer has closed the connection.
 fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }

@@ -1,6 +1,6 @@
-//! Where round trips go as they are measured: into histograms of fixed size, the first of them also
-//! as they are, and, if they are kept, compactly into a file. A day of pings takes no more memory than
-//! a minute of them.
+//! Storage of round trips as they are measured: into histograms of fixed size, the first of them
+//! also as they are, and, if they are kept, compactly into a file. A day of pings takes no more
+//! memory than a minute of them.
 //!
 //! The file, version 1: the magic `DHSAMP1\n`, then one chunk per trial, all little-endian:
 //!
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::figures::moments::{Delays, Moments, nearest_rank};
 use crate::figures::{Distribution, Recorder, SEGMENTS, Sample};
 
-/// What a samples file starts with.
+/// First bytes of a samples file.
 pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";
 
 const CHUNK_HEADER: usize = 4 + 8 + 4 + 4 + 1 + 8 + 8;
@@ -30,14 +30,14 @@ const SPILL_AT: usize = 64 << 10;
 const RTT_DIGITS: u8 = 4;
 const LATENESS_DIGITS: u8 = 3;
 
-/// How many round trips are kept as they are, at most: 1 MiB. Percentiles of no more than these are
-/// ranks of what was measured; those of more come from the histogram.
+/// Most round trips that are kept as they are: 1 MiB. Percentiles of no more than these are ranks
+/// of what was measured; those of more come from the histogram.
 const MOST_KEPT: u64 = 1 << 16;
 
 /// A round trip as it was measured, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct RoundTrip {
-    /// From the intended time; [`LOST`] where no answer came.
+    /// Round-trip time from the intended time; [`LOST`] if no answer came.
     rtt: u64,
     late: u64,
 }
@@ -68,7 +68,7 @@ impl Samples {
     /// Samples that are summed up, and kept in a chunk at `keep` if given.
     ///
     /// # Errors
-    /// Where the file cannot be made.
+    /// Fails if the file cannot be made.
     pub fn new(keep: Option<&Path>, timeout_ns: u64) -> Result<Samples> {
         let keep = keep.map(|path| {
             let op = || format!("write samples to {}", path.display());
@@ -92,14 +92,14 @@ impl Samples {
         })
     }
 
-    /// The first samples in order of size; with those that are lost behind the others.
+    /// Returns the first samples in order of size; with those that are lost behind the others.
     fn sorted(&self, of: impl Fn(&RoundTrip) -> u64) -> Vec<u64> {
         let mut sorted: Vec<u64> = self.first.iter().map(of).collect();
         sorted.sort_unstable();
         sorted
     }
 
-    /// Whether all samples are there as they were measured.
+    /// Returns true if all samples are there as they were measured.
     fn is_whole(&self) -> bool {
         self.first.len() as u64 == self.rtt.len() + self.censored
     }
@@ -236,7 +236,7 @@ impl Recorder for Samples {
     }
 }
 
-/// The value at the nearest rank; `None` where it is lost, or nothing is there. Never 0.
+/// Returns the value at the nearest rank; `None` if it is lost, or nothing is there. Never 0.
 fn known_at(sorted: &[u64], per_mille: u64) -> Option<u64> {
     let rank = nearest_rank(sorted.len() as u64, per_mille) as usize;
     sorted.get(rank - 1).copied().filter(|ns| *ns != LOST).map(|ns| ns.max(1))
@@ -273,36 +273,36 @@ impl Encoder {
     }
 }
 
-/// Which trial of a race a chunk belongs to.
+/// Place of a chunk: the trial of a race that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Its block.
+    /// Number of the block.
     pub block: u64,
-    /// Its place in the block.
+    /// Position of the trial in the block.
     pub order: u32,
     /// The contender's id.
     pub contender: u32,
-    /// Whether it is the hidden copy.
+    /// True if it is the hidden copy.
     pub control: bool,
 }
 
-/// One trial's samples, read back.
+/// Samples of one trial, read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// The trial.
     pub place: Place,
-    /// After how many nanoseconds a sample counts as lost.
+    /// Time in nanoseconds after which a sample counts as lost.
     pub timeout_ns: u64,
-    /// In order of sequence number.
+    /// Samples in order of sequence number.
     pub samples: Vec<Sample>,
-    /// Its length in the file, in bytes.
+    /// Length in the file, in bytes.
     pub len: u64,
 }
 
 /// Moves the chunk that an agent left at `part` to the end of the race's file at `main`.
 ///
 /// # Errors
-/// Where a file cannot be read or written, or the chunk is not whole.
+/// Fails if a file cannot be read or written, or the chunk is not whole.
 pub fn append(main: &Path, part: &Path, place: Place) -> Result<()> {
     let read = |e| Error::setup(format!("read samples from {}", part.display()), e);
     let mut chunk = std::fs::read(part).map_err(read)?;
@@ -332,7 +332,7 @@ pub fn append(main: &Path, part: &Path, place: Place) -> Result<()> {
 /// Cuts off the chunks of block `first` and later ones, and whatever a killed process left unwhole.
 ///
 /// # Errors
-/// Where the file cannot be read or cut, or is not a samples file.
+/// Fails if the file cannot be read or cut, or is not a samples file.
 pub fn cut(main: &Path, first: u64) -> Result<()> {
     let mut kept = MAGIC.len() as u64;
     for chunk in open(main)? {
@@ -348,7 +348,7 @@ pub fn cut(main: &Path, first: u64) -> Result<()> {
 /// Reads the chunks of a samples file one by one; stops after the first error.
 ///
 /// # Errors
-/// Where the file cannot be opened or does not start with [`MAGIC`].
+/// Fails if the file cannot be opened or does not start with [`MAGIC`].
 pub fn open(path: &Path) -> Result<Chunks<BufReader<File>>> {
     let file = File::open(path)
         .map_err(|e| Error::setup(format!("read samples from {}", path.display()), e))?;
@@ -367,7 +367,7 @@ impl<R: Read> Chunks<R> {
     /// Reads from anything; `name` stands in messages.
     ///
     /// # Errors
-    /// Where the first bytes are not [`MAGIC`].
+    /// Fails if the first bytes are not [`MAGIC`].
     pub fn new(mut reader: R, name: &str) -> Result<Chunks<R>> {
         let mut magic = [0; 8];
         let got = reader.read_exact(&mut magic);

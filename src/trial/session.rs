@@ -27,7 +27,7 @@ use super::meters::Meters;
 use super::parting::Parting;
 use super::process::{spawn, take_nudges};
 
-/// How long to listen for the next connection before listening again.
+/// Time to listen for the next connection before listening again.
 const NEXT_CONNECTION: Nanos = Nanos::from_secs(3600);
 
 /// Between two nudges of a thread that has not seen its next connection.
@@ -36,7 +36,7 @@ const WAKE: Duration = Duration::from_micros(100);
 /// Between two nudges of a thread that sleeps in a receiving call.
 const NUDGE: Duration = Duration::from_millis(5);
 
-/// What reaches the agent's main thread.
+/// Event for the agent's main thread.
 enum Event {
     /// A word from control, or its end.
     Control(io::Result<ToAgent>),
@@ -50,8 +50,8 @@ enum Event {
     Ended { flow: usize, end: Result<Box<FlowEnd>> },
 }
 
-/// What remains of a flow. The connection stays open until the report is out, so that the end of
-/// one flow disturbs nothing.
+/// Results of a flow that has ended. The connection stays open until the report is out, so that the
+/// end of one flow disturbs nothing.
 struct FlowEnd {
     report: HalfReport,
     series: Series,
@@ -63,14 +63,14 @@ struct FlowEnd {
     conn: Box<dyn Conn>,
 }
 
-/// Where a flow's thread leaves its newest point for the agent's main thread.
+/// Slot in which a flow's thread leaves its newest point for the agent's main thread.
 type Slot = Mutex<Option<Point>>;
 
 /// A flow's line to the agent's main thread.
 struct Teller {
     flow: usize,
     events: SyncSender<Event>,
-    /// Where points go, if they are asked for while the trial runs.
+    /// Slot for points, if they are asked for while the trial runs.
     slot: Option<Arc<Slot>>,
 }
 
@@ -95,12 +95,12 @@ impl Watch for Teller {
 
 /// A trial under way at this end.
 pub(super) struct Session {
-    /// Whether any flow sleeps in receiving calls and so needs nudges.
+    /// True if any flow sleeps in receiving calls and so needs nudges.
     sleeps: bool,
     control: UnixStream,
     events: Receiver<Event>,
     signals: Vec<Arc<Signal>>,
-    /// By flow, the newest point that has not been passed on; empty where nobody asked for them.
+    /// Newest points by flow that have not been passed on; empty if nobody asked for them.
     points: Vec<Arc<Slot>>,
     threads: Arc<Vec<JoinHandle<()>>>,
     sent: Vec<Option<Tally>>,
@@ -201,8 +201,8 @@ impl Session {
         Ok(self.report())
     }
 
-    /// How long to wait for an event before the flows are nudged. A thread that spins looks at its
-    /// signal by itself, and waking up for nothing would take its CPU from it.
+    /// Returns the time to wait for an event before the flows are nudged. A thread that spins looks
+    /// at its signal by itself, and waking up for nothing would take its CPU from it.
     fn patience(&self) -> Duration {
         match (self.sleeps, self.peer_finished) {
             (false, _) => Duration::MAX,
@@ -259,7 +259,7 @@ impl Session {
         }
     }
 
-    /// What it has to say, and its connections, which are still open.
+    /// Returns its report, and its connections, which are still open.
     fn report(mut self) -> (AgentReport, Parting) {
         let mut report = self.meters.report();
         let mut notes = Vec::new();
@@ -288,13 +288,13 @@ fn wake(thread: &JoinHandle<()>) {
     unsafe { libc::pthread_kill(thread.as_pthread_t() as _, libc::SIGUSR1) };
 }
 
-/// Where the connections of one flow go.
+/// Sender of further connections to one flow.
 pub(super) type WayIn = Sender<Box<dyn Conn>>;
 
-/// Where connections come in while the trial runs, and by flow where they go.
+/// Entrance for connections that come in while the trial runs, and the flows that they go to.
 pub(super) struct Entrance {
     pub(super) listener: Box<dyn Listener>,
-    /// Empty where connections only need the listener to stay.
+    /// Empty if connections only need the listener to stay.
     pub(super) incoming: Vec<WayIn>,
 }
 

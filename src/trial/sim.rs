@@ -39,10 +39,11 @@ mod end;
 mod flight;
 mod world;
 
-/// When each trial begins on its own clock. Not 0, which some messages take for no time at all.
+/// Time at which each trial begins on its own clock. Not 0, which some messages take for no time at
+/// all.
 const BEGIN: Nanos = Nanos::from_secs(1);
 
-/// What a path in virtual time is called in results.
+/// Name in results of a path in virtual time.
 pub const KIND: &str = "simulated";
 
 /// Runs trials in virtual time.
@@ -56,11 +57,11 @@ pub struct Simulation {
     on_interval: Option<OnInterval>,
 }
 
-/// Is told of each interval of a trial under way.
+/// Callback for each interval of a trial under way.
 type OnInterval = Box<dyn FnMut(&Row)>;
 
 impl Simulation {
-    /// A runner for trials over `network`, which was `typed` so.
+    /// Creates a runner for trials over `network`, which was `typed` so.
     ///
     /// # Errors
     /// [`Error::Usage`] where the network has more than one link.
@@ -94,7 +95,7 @@ impl Simulation {
         self
     }
 
-    /// The clock of the race: virtual time, which passes in trials only.
+    /// Returns the clock of the race: virtual time, which passes in trials only.
     pub fn clock(&self) -> Manual {
         self.clock.clone()
     }
@@ -164,14 +165,14 @@ impl Simulation {
         Ok(record)
     }
 
-    /// The ends of the load beside the work of `cast`.
+    /// Returns the ends of the load beside the work of `cast`.
     fn load(&self, load: &LoadOrder, cast: &Cast<'_>) -> Result<[Vec<end::End>; 2]> {
         let (contender, task) = (&load.contender, &*load.task);
         self.fits(contender, task)?;
         Cast { order: &load.order, contender, task, ..*cast }.hosts()
     }
 
-    /// Whether the contender can do the work here.
+    /// Checks that the contender can do the work here.
     ///
     /// # Errors
     /// [`Error::Usage`] where it is a kernel's, where the work has to do with files, or where its messages
@@ -242,7 +243,7 @@ impl Runner for Simulation {
     }
 }
 
-/// Why a contender cannot run in virtual time, with what can.
+/// Returns the reason why a contender cannot run in virtual time, with what can.
 fn misfit(contender: &Contender) -> String {
     let own: Vec<&str> = crate::transport::ALL
         .iter()
@@ -257,7 +258,7 @@ fn misfit(contender: &Contender) -> String {
     )
 }
 
-/// Why a contender cannot run on a real path; `None` where it can.
+/// Returns the reason why a contender cannot run on a real path; `None` if it can.
 pub fn needs_simulation(contender: &Contender) -> Option<String> {
     let info = contender.transport.info();
     (info.reach == Reach::Process && contender.transport.userspace().is_some()).then(|| {
@@ -269,7 +270,7 @@ pub fn needs_simulation(contender: &Contender) -> Option<String> {
     })
 }
 
-/// What an end would have from its hello; here it follows from the seed.
+/// Derives from the seed the token that a real end would have from its hello.
 fn token(seed: u64, number: u16) -> Token {
     let mut draws = SplitMix64::new(seed ^ u64::from(number));
     let mut bytes = [0; 16];
@@ -279,7 +280,7 @@ fn token(seed: u64, number: u16) -> Token {
     Token::from_bytes(bytes)
 }
 
-/// Who takes part in a trial.
+/// Participants of a trial.
 #[derive(Clone, Copy)]
 struct Cast<'a> {
     order: &'a Order,
@@ -291,12 +292,12 @@ struct Cast<'a> {
 }
 
 impl Cast<'_> {
-    /// Both ends of each flow, by host.
+    /// Creates both ends of each flow, by host.
     fn hosts(&self) -> Result<[Vec<end::End>; 2]> {
         Ok([self.host(Side::Near)?, self.host(Side::Far)?])
     }
 
-    /// One end of each flow.
+    /// Creates the ends of all flows at one host.
     fn host(&self, side: Side) -> Result<Vec<end::End>> {
         let flows = self.task.flows().len();
         (0..flows as u16).map(|flow| self.flow(side, flow, flows)).collect()
@@ -347,7 +348,7 @@ impl Cast<'_> {
     }
 }
 
-/// What an agent would report. Nothing here cost any time.
+/// Returns the report that an agent would make. Nothing here cost any time.
 fn report(ends: Vec<end::Stops>) -> AgentReport {
     let mut report = AgentReport::default();
     for end in ends {

@@ -11,7 +11,7 @@ use crate::datapath::file::{read_at, write_at};
 use crate::error::{Error, Result};
 use crate::workload::{NamedFile, Purpose};
 
-/// What a file is called until all of it is there and known to be right.
+/// Returns the name of a file until all of it is there and known to be right.
 pub fn partial(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");

@@ -1,4 +1,4 @@
-//! How well this machine keeps time: clock, timers, scheduled sends.
+//! Timekeeping of this machine: clock, timers, scheduled sends.
 
 use std::io;
 use std::thread;
@@ -19,19 +19,19 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// Samples of each timing: the least that give a 99th percentile, which needs ten beyond it.
 pub const SAMPLES: usize = 1000;
 
-/// How late something happened after it was due, in nanoseconds, over many times.
+/// Lateness of an event after it was due, in nanoseconds, over many times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// How many times.
+    /// Number of times.
     pub n: u64,
     /// The median.
     pub p50_ns: u64,
-    /// The 99th percentile; absent where fewer than ten samples lie beyond it.
+    /// The 99th percentile; absent if fewer than ten samples lie beyond it.
     pub p99_ns: Option<u64>,
 }
 
 impl Lateness {
-    /// Sums up `sorted` samples; absent where there are none.
+    /// Sums up `sorted` samples; absent if there are none.
     fn of(sorted: &[u64]) -> Option<Lateness> {
         Some(Lateness {
             n: sorted.len() as u64,
@@ -55,7 +55,7 @@ pub enum Sleeper {
 /// Sleeps `count` times until `span` after the last sleep's end, on `cpu`, and says how late it woke.
 ///
 /// # Errors
-/// Where the CPU cannot be pinned to.
+/// Fails if the CPU cannot be pinned to.
 pub fn sleeps(sleeper: Sleeper, span: Nanos, count: usize, cpu: Option<usize>) -> Result<Lateness> {
     // A thread of its own, since pinning and timer slack stay with the thread.
     let late = spawn("sleeper", move || -> Result<Vec<u64>> {
@@ -99,7 +99,7 @@ fn hybrid_sleep(waiter: &Waiter, span: Nanos) -> u64 {
 /// Sends echoes on a schedule, as a trial does, and says how late the sends were.
 ///
 /// # Errors
-/// Where the host cannot do the placement, or loopback does not work.
+/// Fails if the host cannot do the placement, or loopback does not work.
 pub fn sends(
     placement: Placement,
     every: Nanos,
@@ -116,12 +116,12 @@ pub fn sends(
     Lateness::of(&course.run()?.lateness_ns).ok_or_else(|| failed("no samples"))
 }
 
-/// What reading the clock costs, and how finely it counts.
+/// Cost of reading the clock, and its resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClockFacts {
     /// Mean time of one read, in nanoseconds.
     pub read_ns: f64,
-    /// The least difference seen between two reads that differ, in nanoseconds.
+    /// Least difference seen between two reads that differ, in nanoseconds.
     pub step_ns: u64,
 }
 

@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::OnceLock;
 
-/// One CPU as the scheduler counts them: a hardware thread.
+/// CPU as the scheduler counts them: a hardware thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
-    /// Its number.
+    /// Number of the CPU.
     pub id: usize,
-    /// Its physical core, by the lowest CPU number in it.
+    /// Physical core, by the lowest CPU number in it.
     pub core: usize,
-    /// Its package (socket).
+    /// Package (socket).
     pub package: i64,
-    /// How fast it is against the machine's fastest, 1024; 1024 too where the kernel does not say.
+    /// Speed relative to the machine's fastest, 1024; 1024 too if the kernel does not say.
     pub capacity: u32,
     /// Device interrupts it has served since boot.
     pub interrupts: u64,
@@ -24,13 +24,13 @@ pub struct Cpu {
 /// The CPUs that this process may use, by number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
-    /// At least one.
+    /// CPUs, at least one.
     pub cpus: Vec<Cpu>,
 }
 
 impl Topology {
-    /// This process's CPUs as they were when first asked, so that every trial of a process gets
-    /// the same answer although interrupts go on.
+    /// Returns this process's CPUs as they were when first asked, so that every trial of a process
+    /// gets the same answer although interrupts go on.
     pub fn here() -> &'static Topology {
         static HERE: OnceLock<Topology> = OnceLock::new();
         HERE.get_or_init(Topology::read)
@@ -50,12 +50,12 @@ impl Topology {
         Topology { cpus: cpus.collect() }
     }
 
-    /// The CPU numbers.
+    /// Returns the CPU numbers.
     pub fn ids(&self) -> Vec<usize> {
         self.cpus.iter().map(|cpu| cpu.id).collect()
     }
 
-    /// How many physical cores they are.
+    /// Returns the number of physical cores.
     pub fn cores(&self) -> usize {
         let mut cores: Vec<usize> = self.cpus.iter().map(|cpu| cpu.core).collect();
         cores.sort_unstable();
@@ -72,7 +72,8 @@ impl Topology {
     }
 }
 
-/// The hardware threads of `cpu`'s core, itself included; empty where the kernel does not say.
+/// Returns the hardware threads of `cpu`'s core, itself included; empty if the kernel does not
+/// say.
 pub(super) fn siblings(cpu: usize) -> Vec<usize> {
     ["core_cpus_list", "thread_siblings_list"]
         .iter()

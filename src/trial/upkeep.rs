@@ -13,18 +13,18 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Conn;
 
-/// How long to sleep at most where no connection says.
+/// Longest sleep, if no connection sets a time.
 const LONGEST: Nanos = Nanos::from_secs(1);
 
-/// How soon a connection is to notice that all others are there, too.
+/// Time within which a connection is to notice that all others are there, too.
 const SOON: Nanos = Nanos::from_millis(10);
 
-/// What to hear of control.
+/// Event of control to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// A word, or its end.
     Word,
-    /// Its end.
+    /// End of control.
     End,
 }
 

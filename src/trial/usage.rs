@@ -1,4 +1,4 @@
-//! What a span of time cost this process, and what the hypervisor took meanwhile.
+//! Cost of a span of time to this process, and CPU time that the hypervisor took meanwhile.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::figures::Cost;
 /// CPU time since boot, of the machine or of some of its CPUs, in jiffies (proc_stat(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTimes {
-    /// All of it, idle time included, over all CPUs.
+    /// Total, idle time included, over all CPUs.
     pub total: u64,
     /// The part in which a CPU had nothing to run.
     pub idle: u64,
@@ -16,7 +16,7 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// The present reading; zero where the kernel shows none.
+    /// Returns the present reading; zero if the kernel shows none.
     pub fn read() -> CpuTimes {
         fs::read_to_string("/proc/stat")
             .ok()
@@ -24,18 +24,20 @@ impl CpuTimes {
             .unwrap_or_default()
     }
 
-    /// The present reading of some CPUs together. Those that the kernel does not show count as none.
+    /// Returns the present reading of some CPUs together. Those that the kernel does not show count
+    /// as none.
     pub fn read_of(cpus: &[usize]) -> CpuTimes {
         fs::read_to_string("/proc/stat").map(|text| times_of(&text, cpus)).unwrap_or_default()
     }
 
-    /// The share of CPU time stolen since an `earlier` reading, from 0 to 1. The clock ticks at
-    /// 100 Hz, so a share below `1 / (CPUs × seconds × 100)` shows as none.
+    /// Returns the share of CPU time stolen since an `earlier` reading, from 0 to 1. The clock
+    /// ticks at 100 Hz, so a share below `1 / (CPUs × seconds × 100)` shows as none.
     pub fn steal_share_since(&self, earlier: &CpuTimes) -> f64 {
         self.share_since(earlier, |times| times.steal)
     }
 
-    /// The share of CPU time in which something ran here since an `earlier` reading, from 0 to 1.
+    /// Returns the share of CPU time in which something ran here since an `earlier` reading, from 0
+    /// to 1.
     pub fn busy_share_since(&self, earlier: &CpuTimes) -> f64 {
         let busy =
             |times: &CpuTimes| times.total.saturating_sub(times.idle.saturating_add(times.steal));
@@ -60,7 +62,7 @@ fn times_of(text: &str, cpus: &[usize]) -> CpuTimes {
     })
 }
 
-/// The line that begins with the word `name`.
+/// Parses the line that begins with the word `name`.
 fn cpu_times(text: &str, name: &str) -> Option<CpuTimes> {
     let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
     let fields: Vec<u64> =
@@ -74,7 +76,7 @@ fn cpu_times(text: &str, name: &str) -> Option<CpuTimes> {
     })
 }
 
-/// The load average over one minute (proc_loadavg(5)); absent where the kernel shows none.
+/// Returns the load average over one minute (proc_loadavg(5)); absent if the kernel shows none.
 pub fn load_average() -> Option<f64> {
     one_minute(&fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -84,7 +86,7 @@ fn one_minute(text: &str) -> Option<f64> {
     load.is_finite().then_some(load)
 }
 
-/// What this process has cost so far, all threads (getrusage(2), `RUSAGE_SELF`).
+/// Cost of this process so far, all threads (getrusage(2), `RUSAGE_SELF`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessCost {
     user_ns: u64,
@@ -94,7 +96,7 @@ pub struct ProcessCost {
 }
 
 impl ProcessCost {
-    /// The present reading.
+    /// Returns the present reading.
     pub fn read() -> ProcessCost {
         // SAFETY: rusage is plain integers, for which all-zero is a valid value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -110,8 +112,8 @@ impl ProcessCost {
         }
     }
 
-    /// What was spent since an `earlier` reading. System calls and waiting are for the caller to fill
-    /// in: the kernel does not count them.
+    /// Returns the cost since an `earlier` reading. System calls and waiting are for the caller to
+    /// fill in: the kernel does not count them.
     pub fn since(&self, earlier: &ProcessCost) -> Cost {
         let user_ns = self.user_ns.saturating_sub(earlier.user_ns);
         let system_ns = self.system_ns.saturating_sub(earlier.system_ns);

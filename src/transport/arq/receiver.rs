@@ -5,19 +5,19 @@ use super::segment::{Segment, Then};
 
 pub(super) struct Receiver {
     ring: Ring,
-    /// The first byte that is missing, and the first that its user has not read.
+    /// Number of the first byte that is missing, and of the first that its user has not read.
     next: u64,
     read: u64,
-    /// What came after a gap: from and to, sorted, apart from each other.
+    /// Ranges received after a gap: from and to, sorted, apart from each other.
     early: Vec<(u64, u64)>,
-    /// Where the stream ends, once that is known.
+    /// Offset at which the stream ends, once that is known.
     end: Option<u64>,
     /// Acknowledgements that are still to be sent.
     owed: u32,
 }
 
 impl Receiver {
-    /// With room for a window of so many bytes.
+    /// Creates a receiver with room for a window of so many bytes.
     pub(super) fn new(window: usize) -> Receiver {
         // One gap between any two segments of a window is more than ever happens.
         let early = Vec::with_capacity(64);
@@ -48,7 +48,7 @@ impl Receiver {
         self.note(from, to);
     }
 
-    /// The bytes between the two offsets are here.
+    /// Notes that the bytes between the two offsets are here.
     fn note(&mut self, from: u64, to: u64) {
         let (mut from, mut to) = (from, to);
         self.early.retain(|&(other_from, other_to)| {
@@ -66,7 +66,7 @@ impl Receiver {
         self.early.insert(at, (from, to));
     }
 
-    /// The first number that is missing; the end of the stream has one.
+    /// Returns the first number that is missing; the end of the stream has one.
     pub(super) fn acknowledged(&self) -> u64 {
         self.next + u64::from(self.end == Some(self.next))
     }
@@ -75,27 +75,27 @@ impl Receiver {
         self.owed > 0
     }
 
-    /// An acknowledgement goes out on its own.
+    /// Notes that an acknowledgement goes out on its own.
     pub(super) fn answered_once(&mut self) {
         self.owed = self.owed.saturating_sub(1);
     }
 
-    /// One goes out with data.
+    /// Notes that an acknowledgement goes out with data.
     pub(super) fn answered(&mut self) {
         self.owed = 0;
     }
 
-    /// What can be read, in one piece; empty where nothing can.
+    /// Returns the bytes that can be read, in one piece; empty if there are none.
     pub(super) fn readable(&self) -> &[u8] {
         self.ring.piece(self.read, self.next - self.read)
     }
 
-    /// So many of [`Receiver::readable`] were read.
+    /// Notes that so many of [`Receiver::readable`] were read.
     pub(super) fn consumed(&mut self, bytes: usize) {
         self.read += bytes as u64;
     }
 
-    /// Whether all of the stream was read.
+    /// Returns true if all of the stream was read.
     pub(super) fn is_over(&self) -> bool {
         self.end == Some(self.read)
     }

@@ -4,7 +4,7 @@
 pub(super) struct Ring(Box<[u8]>);
 
 impl Ring {
-    /// For so many bytes at once; at least one.
+    /// Creates a ring for so many bytes at once; at least one.
     pub(super) fn new(capacity: usize) -> Ring {
         Ring(vec![0; capacity.max(1)].into_boxed_slice())
     }
@@ -26,7 +26,7 @@ impl Ring {
         self.0[..rest.len()].copy_from_slice(rest);
     }
 
-    /// What lies from `at` on in one piece, `len` bytes at most.
+    /// Returns the bytes from `at` on in one piece, `len` at most.
     pub(super) fn piece(&self, at: u64, len: u64) -> &[u8] {
         let from = self.place(at);
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.0.len() - from);

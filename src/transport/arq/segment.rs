@@ -1,4 +1,4 @@
-//! What one datagram of the model carries: a header, and bytes of the stream behind it.
+//! Segment format of the model, one per datagram: a header, and bytes of the stream behind it.
 //!
 //! ```text
 //! 0          8                16      17         20
@@ -15,14 +15,14 @@ pub(super) const HEADER: usize = 20;
 
 const LAST: u8 = 1;
 
-/// Whether the stream ends behind a segment.
+/// Flag of a segment: the stream ends behind it, or goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
     More,
     End,
 }
 
-/// One segment.
+/// Segment of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment<'a> {
     pub(super) offset: u64,
@@ -32,7 +32,7 @@ pub(super) struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// Reads a datagram; `None` where it is none of this protocol's.
+    /// Reads a datagram; `None` if it is none of this protocol's.
     pub(super) fn read(datagram: &[u8]) -> Option<Segment<'_>> {
         let (header, bytes) = datagram.split_first_chunk::<HEADER>()?;
         let number = |at: usize| {
@@ -48,7 +48,7 @@ impl Segment<'_> {
         Some(Segment { offset: number(0)?, acknowledged: number(8)?, then, bytes })
     }
 
-    /// Whether it takes any number of the stream.
+    /// Returns true if it takes no number of the stream.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.then == Then::More
     }

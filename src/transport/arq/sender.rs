@@ -10,16 +10,16 @@ use super::segment::{Segment, Then, write_header};
 use crate::figures::TcpView;
 use crate::time::Nanos;
 
-/// What limits the bytes under way besides the window.
+/// Limit on the bytes under way besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Control {
     /// A congestion window.
     Reno,
-    /// Nothing.
+    /// No further limit.
     None,
 }
 
-/// How a sender is to behave.
+/// Parameters of a sender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub(super) control: Control,
@@ -49,11 +49,12 @@ pub(super) struct Sender {
     threshold: u64,
     /// Acknowledgements in a row that told of nothing new.
     repeated: u32,
-    /// In fast recovery: until everything before this is acknowledged.
+    /// End of fast recovery: it lasts until everything before this is acknowledged.
     recovers_to: Option<u64>,
-    /// After a loss: segments from before this may be copies, and what they cause tells of no new loss.
+    /// Offset after a loss: segments from before this may be copies, and what they cause tells of
+    /// no new loss.
     no_news_before: u64,
-    /// The first segment is to go again.
+    /// True if the first segment is to be sent again.
     resend: bool,
     timed: Option<(u64, Nanos)>,
     round_trip: RoundTrip,
@@ -91,7 +92,7 @@ impl Sender {
         }
     }
 
-    /// Bytes that there is room for.
+    /// Returns the number of bytes that there is room for.
     pub(super) fn room(&self) -> u64 {
         self.ring.capacity() - (self.end - self.unacknowledged.min(self.end))
     }
@@ -102,17 +103,17 @@ impl Sender {
         self.end += bytes.len() as u64;
     }
 
-    /// The stream ends behind what was put in.
+    /// Ends the stream behind what was put in.
     pub(super) fn finish(&mut self) {
         self.then = Then::End;
     }
 
-    /// The first number that is never sent: the end of the stream takes one.
+    /// Returns the first number that is never sent: the end of the stream takes one.
     fn limit(&self) -> u64 {
         self.end + u64::from(self.then == Then::End)
     }
 
-    /// The next number to be sent.
+    /// Returns the next number to be sent.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
@@ -121,12 +122,12 @@ impl Sender {
         self.next - self.unacknowledged
     }
 
-    /// Whether all that was put in, the end included, is acknowledged.
+    /// Returns true if all that was put in, the end included, is acknowledged.
     pub(super) fn is_drained(&self) -> bool {
         self.unacknowledged >= self.limit()
     }
 
-    /// Its congestion control and round-trip time.
+    /// Returns its congestion control and round-trip time.
     pub(super) fn view(&self) -> TcpView {
         let segment = self.terms.segment.max(1);
         TcpView {
@@ -142,7 +143,7 @@ impl Sender {
     }
 
     /// Writes the next segment that may leave at `now`, with `acknowledged` of the other stream;
-    /// whether there was one.
+    /// returns whether there was one.
     pub(super) fn transmit(&mut self, now: Nanos, acknowledged: u64, room: &mut Vec<u8>) -> bool {
         if std::mem::take(&mut self.resend) && self.unacknowledged < self.fresh {
             let len = self
@@ -184,7 +185,7 @@ impl Sender {
         self.timer.get_or_insert(now + self.timeout());
     }
 
-    /// What the other end says of this stream.
+    /// Handles the acknowledgement of this stream in a segment from the other end.
     pub(super) fn acknowledge(&mut self, now: Nanos, segment: &Segment<'_>) {
         let acknowledged = segment.acknowledged;
         if acknowledged > self.fresh {
@@ -246,7 +247,7 @@ impl Sender {
         self.congestion_window = (self.congestion_window + more).min(self.terms.window);
     }
 
-    /// An acknowledgement told of nothing new.
+    /// Handles an acknowledgement that told of nothing new.
     fn repeat(&mut self) {
         self.repeated += 1;
         if self.recovers_to.is_some() {
@@ -263,7 +264,7 @@ impl Sender {
         }
     }
 
-    /// Something was lost: half of what is under way is as much as the path takes.
+    /// Reacts to a loss: half of what is under way is as much as the path takes.
     fn lost(&mut self) {
         let under_way = self.fresh - self.unacknowledged;
         self.threshold = (under_way / 2).max(2 * self.terms.segment);
@@ -274,7 +275,7 @@ impl Sender {
         self.timer
     }
 
-    /// The timer may have fired.
+    /// Handles the timer, which may have fired.
     pub(super) fn on_timer(&mut self, now: Nanos) {
         if self.timer.is_none_or(|at| at > now) {
             return;

@@ -7,7 +7,8 @@ use std::convert::Infallible;
 
 use rusty_enet::{MTU_MAX, PacketReceived, Socket};
 
-/// How long nothing is acknowledged before the library asks whether the peer is there, in milliseconds.
+/// Time without an acknowledgement after which the library asks whether the peer is there, in
+/// milliseconds.
 const PING_INTERVAL: u64 = rusty_enet::consts::PEER_PING_INTERVAL as u64;
 
 /// Datagrams in a row, in memory that is used again.
@@ -41,14 +42,14 @@ impl Datagrams {
     }
 }
 
-/// What the library takes for its socket.
+/// Socket as the library sees it.
 #[derive(Debug)]
 pub(super) struct Wire {
     incoming: Datagrams,
     outgoing: Datagrams,
     /// The channels of the connection.
     channels: usize,
-    /// What left and came.
+    /// Ledger of the commands that left and came.
     pub(super) ledger: Ledger,
 }
 
@@ -77,7 +78,7 @@ impl Wire {
         }
     }
 
-    /// Whether the library has not seen all that arrived.
+    /// Returns true if the library has not seen all that arrived.
     pub(super) fn has_arrivals(&self) -> bool {
         !self.incoming.lengths.is_empty()
     }
@@ -90,7 +91,7 @@ impl Wire {
         })
     }
 
-    /// Bytes that wait to leave.
+    /// Returns the number of bytes that wait to leave.
     pub(super) fn waiting(&self) -> usize {
         self.outgoing.waiting()
     }
@@ -117,14 +118,14 @@ impl Socket for Wire {
     }
 }
 
-/// One command of a datagram: <https://github.com/lsalzman/enet>, protocol.h.
+/// Command of a datagram: <https://github.com/lsalzman/enet>, protocol.h.
 #[derive(Debug, Clone, Copy)]
 struct Command<'a> {
     kind: u8,
     wants_acknowledgement: bool,
     channel: u8,
     number: u16,
-    /// What follows these fields, up to its data.
+    /// Bytes that follow these fields, up to its data.
     fields: &'a [u8],
     /// Bytes of data behind it.
     data: usize,
@@ -133,13 +134,14 @@ struct Command<'a> {
 const ACKNOWLEDGE: u8 = 1;
 const VERIFY_CONNECT: u8 = 3;
 
-/// Where the latter says how many channels the connection has.
+/// Offset at which the latter says how many channels the connection has.
 const CHANNELS_AT: usize = 12;
 
 /// The bytes of each kind of command without its data.
 const SIZES: [usize; 13] = [0, 8, 48, 44, 8, 4, 6, 8, 24, 8, 12, 16, 24];
 
-/// Where a kind of command that has data says how much; `None` for one that has none.
+/// Returns the offset of the data length in a kind of command that has data; `None` for one that
+/// has none.
 fn length_at(kind: u8) -> Option<usize> {
     match kind {
         6 => Some(0),
@@ -153,7 +155,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([pair[0], pair[1]]))
 }
 
-/// The commands of a datagram, as far as they are whole.
+/// Returns the commands of a datagram, as far as they are whole.
 fn commands(datagram: &[u8]) -> impl Iterator<Item = Command<'_>> {
     const HAS_SENT_TIME: u16 = 0x8000;
     let flags = word(datagram, 0).unwrap_or_default();
@@ -177,7 +179,7 @@ struct Sent {
     channel: u8,
     number: u16,
     data: usize,
-    /// When it left, and how long it waits for an answer, in milliseconds.
+    /// Time at which it left, and time that it waits for an answer, in milliseconds.
     at: u64,
     timeout: u64,
     is_first: bool,
@@ -188,9 +190,9 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct Ledger {
     sent: VecDeque<Sent>,
-    /// The next number of each channel that was never sent.
+    /// Next number of each channel that was never sent.
     next: Box<[u16; 256]>,
-    /// The library's time, and the timeout of what it sends, in milliseconds.
+    /// Time of the library, and the timeout of what it sends, in milliseconds.
     now: u64,
     timeout: u64,
     last_answer: u64,
@@ -216,13 +218,13 @@ impl Ledger {
         }
     }
 
-    /// The library is about to be called.
+    /// Prepares for a call of the library.
     pub(super) fn begin(&mut self, now: u64, timeout: u64) {
         (self.now, self.timeout) = (now, timeout);
     }
 
-    /// The library was called, and its timeout changed by what it received: what left since may have the one or the
-    /// other.
+    /// Ends a call of the library, whose timeout changed by what it received: what left since may
+    /// have the one or the other.
     pub(super) fn end(&mut self, timeout: u64) {
         let now = self.now;
         let recent = self.sent.iter_mut().rev().take_while(|sent| sent.at == now);
@@ -231,12 +233,12 @@ impl Ledger {
         }
     }
 
-    /// Data was written that is to be acknowledged.
+    /// Notes that data was written that is to be acknowledged.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.owed += bytes;
     }
 
-    /// Bytes of data that were written to be acknowledged, and are not.
+    /// Returns the number of bytes of data that were written to be acknowledged, and are not.
     pub(super) fn owed(&self) -> usize {
         self.owed
     }
@@ -292,8 +294,9 @@ impl Ledger {
         self.sent.remove(at)
     }
 
-    /// When the library has something to do by itself, in its milliseconds: its oldest command is to be sent again, or
-    /// the peer to be asked whether it is there. Where it does not act then, it is asked again every millisecond.
+    /// Returns the time at which the library has something to do by itself, in its milliseconds:
+    /// its oldest command is to be sent again, or the peer to be asked whether it is there. If it
+    /// does not act then, it is asked again every millisecond.
     pub(super) fn due(&self) -> u64 {
         let due = match self.sent.front() {
             Some(oldest) => oldest.at + oldest.timeout,

@@ -12,7 +12,7 @@ use crate::datapath::option::set_words;
 /// Type, code, checksum, identifier, sequence number: the same for both families.
 pub(super) const HEADER: usize = 8;
 
-/// Which ICMP.
+/// Version of ICMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     /// RFC 792.
@@ -44,7 +44,7 @@ impl Family {
     }
 }
 
-/// How the kernel lets us at ICMP.
+/// Kind of socket by which the kernel gives access to ICMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// A ping socket: the kernel sets identifier and checksum, and hands over only our replies.
@@ -82,9 +82,9 @@ impl Access {
 /// The form of requests and replies on one socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Echo {
-    /// Of the addresses.
+    /// Family of the addresses.
     pub(super) family: Family,
-    /// Of the socket.
+    /// Kind of the socket.
     pub(super) access: Access,
     /// Marks requests from raw sockets as ours; ping sockets have one of the kernel's.
     pub(super) id: u16,
@@ -104,7 +104,7 @@ impl Echo {
         }
     }
 
-    /// The payload, if `bytes` are a reply to this socket's requests.
+    /// Returns the payload, if `bytes` are a reply to this socket's requests.
     pub(super) fn payload<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let start = match (self.family, self.access) {
             (Family::V4, Access::Raw) => usize::from(bytes.first()? & 0x0f) * 4,
@@ -119,8 +119,8 @@ impl Echo {
         (header[0] == self.family.reply() && header[1] == 0 && ours).then_some(payload)
     }
 
-    /// Has the kernel drop what a raw socket would see besides our replies: other types, and other
-    /// programs' echoes. [`Echo::payload`] still checks each, as some may have come before.
+    /// Makes the kernel drop what a raw socket would see besides our replies: other types, and
+    /// other programs' echoes. [`Echo::payload`] still checks each, as some may have come before.
     pub(super) fn keep_out_others(&self, socket: &Socket) -> io::Result<()> {
         if self.access == Access::Ping {
             return Ok(());
@@ -140,8 +140,9 @@ impl Echo {
         socket.attach_filter(&self.program())
     }
 
-    /// A classic BPF program (Documentation/networking/filter.rst) that keeps what has our
-    /// identifier. Over IPv4 a raw socket's packets start with the IP header, over IPv6 they do not.
+    /// Returns a classic BPF program (Documentation/networking/filter.rst) that keeps what has our
+    /// identifier. Over IPv4 a raw socket's packets start with the IP header, over IPv6 they do
+    /// not.
     fn program(&self) -> Vec<SockFilter> {
         let op = |code: u32, jf: u8, k: u32| SockFilter::new(code as u16, 0, jf, k);
         let mut program = match self.family {
@@ -165,7 +166,7 @@ const ICMP_FILTER: libc::c_int = 1;
 /// linux/icmpv6.h, RFC 3542 section 3.2.
 const ICMP6_FILTER: libc::c_int = 1;
 
-/// The Internet checksum of a message.
+/// Returns the Internet checksum of a message.
 fn checksum(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
 }

@@ -1,4 +1,4 @@
-//! To which address of this host a datagram was sent, for one that has several.
+//! Destination address of a datagram, for a host that has several.
 
 use std::io;
 use std::mem::size_of;
@@ -9,7 +9,7 @@ use socket2::{SockAddr, SockAddrStorage, Socket};
 
 use crate::datapath::option::set_int;
 
-/// Has the kernel say to which address each datagram was sent (ip(7) `IP_PKTINFO`, RFC 3542).
+/// Makes the kernel say to which address each datagram was sent (ip(7) `IP_PKTINFO`, RFC 3542).
 pub(super) fn announce_destination(socket: &Socket, at: SocketAddr) -> io::Result<()> {
     match at {
         SocketAddr::V4(_) => set_int(socket.as_fd(), libc::IPPROTO_IP, libc::IP_PKTINFO, 1),

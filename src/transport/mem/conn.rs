@@ -14,25 +14,25 @@ use crate::figures::ConnStats;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::{Conn, Effective, Progress};
 
-/// What the present is, and so whether anyone can wait for it to pass.
+/// Kind of time, and so whether anyone can wait for it to pass.
 #[derive(Debug, Clone)]
 pub(super) enum Time {
-    /// It passes by itself.
+    /// Real time, which passes by itself.
     Real,
-    /// It is moved.
+    /// Virtual time, which is moved.
     Virtual(Manual),
 }
 
-/// What happens to a message that finds no room.
+/// Treatment of a message that finds no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
     /// The sender keeps it.
     Waits,
-    /// It is lost, and counted.
+    /// Lost, and counted.
     Drops,
 }
 
-/// One direction of a connection.
+/// Direction of a connection.
 #[derive(Debug, Default)]
 struct Wire {
     state: Mutex<State>,
@@ -79,7 +79,7 @@ impl State {
     }
 }
 
-/// One end of a connection inside this process.
+/// End of a connection inside this process.
 pub struct MemConn {
     time: Time,
     full: Full,
@@ -98,7 +98,7 @@ impl fmt::Debug for MemConn {
     }
 }
 
-/// Both ends of a connection.
+/// Creates both ends of a connection.
 pub(super) fn connect(time: Time, full: Full, up: Fates, down: Fates) -> (MemConn, MemConn) {
     let wires = [Arc::<Wire>::default(), Arc::<Wire>::default()];
     let end = |fates, outgoing: usize| MemConn {
@@ -116,7 +116,7 @@ pub(super) fn connect(time: Time, full: Full, up: Fates, down: Fates) -> (MemCon
 }
 
 impl MemConn {
-    /// When the next message on its way to this end arrives, in virtual time.
+    /// Returns the time at which the next message on its way to this end arrives, in virtual time.
     pub fn next_arrival(&self) -> Option<Nanos> {
         lock(&self.incoming.state).on_the_way.peek().map(|flight| flight.0.at)
     }
@@ -259,7 +259,7 @@ impl Conn for MemConn {
 }
 
 impl Drop for MemConn {
-    /// The peer hears the end, as it would of a closed socket.
+    /// Ends the direction, so that the peer hears of it as it would of a closed socket.
     fn drop(&mut self) {
         lock(&self.outgoing.state).finished = true;
         self.outgoing.changed.notify_all();

@@ -9,7 +9,7 @@ use socket2::Socket;
 use crate::figures::TcpView;
 use crate::transport::tcp::info::{Info, LONGEST, parse};
 
-/// As of include/linux/socket.h; the C library does not have it.
+/// Option level, as of include/linux/socket.h; the C library does not have it.
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_TCPINFO: libc::c_int = 2;
 
@@ -29,17 +29,18 @@ impl Subflows {
     /// them.
     pub(super) const HEADER: u64 = 20 + 12 + 28;
 
-    /// How many there are.
+    /// Returns the number of subflows.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The smallest path MTU of all.
+    /// Returns the smallest path MTU of all.
     pub(super) fn pmtu_bytes(&self) -> u64 {
         self.0.iter().map(|info| info.pmtu_bytes).min().unwrap_or(0)
     }
 
-    /// All of them as one: what is counted in sum, round-trip times of the fastest.
+    /// Combines all subflows into one view: what is counted in sum, round-trip times of the
+    /// fastest.
     pub(super) fn together(&self) -> Option<TcpView> {
         let views = self.0.iter().map(|info| info.view);
         views.reduce(|a, b| {
@@ -83,7 +84,7 @@ impl Subflows {
 /// Asks the kernel.
 ///
 /// # Errors
-/// What getsockopt(2) says: a connection that fell back to TCP has no such option.
+/// The error of getsockopt(2): a connection that fell back to TCP has no such option.
 pub(super) fn subflows(socket: &Socket) -> io::Result<Subflows> {
     let mut answer = vec![0u8; HEAD + MOST * LONGEST];
     let words = [HEAD as u32, 0, 0, LONGEST as u32];
@@ -107,7 +108,8 @@ pub(super) fn subflows(socket: &Socket) -> io::Result<Subflows> {
     Ok(read(&answer))
 }
 
-/// What an answer says. Each subflow takes as much room as was asked for, of which the kernel fills a part.
+/// Parses the answer of getsockopt(2). Each subflow takes as much room as was asked for, of which
+/// the kernel fills a part.
 fn read(answer: &[u8]) -> Subflows {
     let word = |at: usize| answer.get(4 * at..4 * at + 4)?.try_into().ok().map(u32::from_ne_bytes);
     let count = word(1).unwrap_or(0) as usize;

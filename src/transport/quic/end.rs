@@ -1,4 +1,4 @@
-//! One end of a QUIC connection, as the contract of protocols in user space has it.
+//! End of a QUIC connection, as the contract of protocols in user space has it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,10 +27,10 @@ use crate::transport::{Effective, told};
 /// knows where they go.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 5210);
 
-/// How much is handed to quinn at once, at the most.
+/// Most bytes that are handed to quinn at once.
 const PIECE: usize = 64 * 1024;
 
-/// One end.
+/// End of a connection.
 pub(super) struct End {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
@@ -38,7 +38,7 @@ pub(super) struct End {
     epoch: Epoch,
     state: State,
     lanes: Lanes,
-    /// What the endpoint answers outside of the connection.
+    /// Answers of the endpoint outside of the connection.
     answers: VecDeque<Vec<u8>>,
     scratch: Vec<u8>,
     due: Option<Nanos>,
@@ -48,7 +48,7 @@ pub(super) struct End {
     cipher: &'static str,
     window: u64,
     resume: Resume,
-    /// Its first data went with the handshake.
+    /// True if its first data went with the handshake.
     is_early: bool,
 }
 

@@ -15,7 +15,7 @@ pub(super) const TAG: usize = 2;
 /// Takes what arrived; answers how many bytes it took.
 type Take<'a> = &'a mut dyn FnMut(Lane, &[u8]) -> usize;
 
-/// What carries a lane.
+/// Carrier of a lane's messages or bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Carrier {
     /// A stream for each direction.
@@ -30,7 +30,7 @@ enum Carrier {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     NotYet,
-    /// Behind what still has to be handed to quinn.
+    /// End behind what still has to be handed to quinn.
     Soon,
     Now,
 }
@@ -42,11 +42,11 @@ pub(super) struct Lanes {
     streams: Vec<u16>,
     /// Streams of one message each that have begun to arrive.
     messages: Vec<Message>,
-    /// Whether messages of a carrier say which lane they are of.
+    /// Flags by carrier: true if its messages say which lane they are of.
     tags: [bool; 3],
 }
 
-/// One lane.
+/// Lane of one end.
 struct LaneEnd {
     carrier: Carrier,
     outgoing: Option<StreamId>,
@@ -55,7 +55,7 @@ struct LaneEnd {
     unsent: Vec<u8>,
     unsent_from: usize,
     ends: Ends,
-    /// What was read and not yet taken.
+    /// Bytes that were read and not yet taken.
     unread: Bytes,
     peer_ended: bool,
 }
@@ -75,14 +75,14 @@ impl Lanes {
         Lanes { streams: streams.map(|(n, _)| n).collect(), messages: Vec::new(), tags, lanes }
     }
 
-    /// The connection is there: opens the streams of this direction.
+    /// Opens the streams of this direction, once the connection is there.
     pub(super) fn open(&mut self, connection: &mut Connection) {
         for n in &self.streams {
             self.lanes[usize::from(*n)].outgoing = connection.streams().open(Dir::Uni);
         }
     }
 
-    /// The peer opened streams.
+    /// Accepts the streams that the peer opened.
     pub(super) fn accept(&mut self, connection: &mut Connection) {
         while let Some(stream) = connection.streams().accept(Dir::Uni) {
             match self.streams.get(stream.index() as usize) {
@@ -92,7 +92,7 @@ impl Lanes {
         }
     }
 
-    /// Whether a lane takes more.
+    /// Returns true if a lane takes more.
     pub(super) fn has_room(&self, lane: Lane) -> bool {
         let lane = self.lanes.get(usize::from(lane.0));
         lane.is_some_and(|lane| lane.unsent.is_empty() && lane.ends == Ends::NotYet)
@@ -136,12 +136,12 @@ impl Lanes {
         lane.is_some_and(|lane| lane.peer_ended && lane.unread.is_empty())
     }
 
-    /// Whether something has not been handed to quinn yet.
+    /// Returns true if something has not been handed to quinn yet.
     pub(super) fn wait(&self) -> bool {
         self.lanes.iter().any(|lane| !lane.unsent.is_empty() || lane.ends == Ends::Soon)
     }
 
-    /// Whether any of them sends again what was lost.
+    /// Returns true if any of them sends again what was lost.
     pub(super) fn any_reliable(&self) -> bool {
         self.lanes.iter().any(|lane| lane.carrier != Carrier::Datagram)
     }
@@ -314,7 +314,7 @@ fn read_chunks(
     ended
 }
 
-/// Has `take` take all of `bytes`; whether it did.
+/// Makes `take` take all of `bytes`; returns whether it did.
 fn give(bytes: &mut Bytes, lane: Lane, take: Take<'_>) -> bool {
     while !bytes.is_empty() {
         let taken = take(lane, bytes);

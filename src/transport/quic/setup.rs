@@ -23,7 +23,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// For datagrams of at most `payload` bytes.
+    /// Creates a setup for datagrams of at most `payload` bytes.
     pub(super) fn new(opening: &Opening<'_>, payload: u32) -> Result<Setup, Failure> {
         let window = opening.knobs.size("window").map_or(8_000_000, |size| size.0);
         let (control, factory): (_, Arc<dyn ControllerFactory + Send + Sync>) =
@@ -75,7 +75,7 @@ fn transport(
     Ok(transport)
 }
 
-/// The suite of the first packets, which is always this one (RFC 9001, 5.2).
+/// Returns the suite of the first packets, which is always this one (RFC 9001, 5.2).
 fn initial_suite() -> Result<rustls::quic::Suite, Failure> {
     let suite = cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
     suite.ok_or_else(|| "TLS 1.3 without the cipher suite that QUIC begins with".into())

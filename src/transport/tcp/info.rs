@@ -9,10 +9,10 @@ use socket2::Socket;
 
 use crate::figures::TcpView;
 
-/// Longer than any answer so far, in bytes (280 from Linux 6.18).
+/// Bytes of the answer's buffer: more than any answer so far (280 from Linux 6.18).
 pub(in crate::transport) const LONGEST: usize = 512;
 
-/// What any kernel that Rust runs on answers at least, in bytes: the C library's structure.
+/// Least answer of any kernel that Rust runs on, in bytes: the C library's structure.
 const LEAST: usize = 104;
 
 // Where fields begin, in bytes. Each is as long as its reader below says.
@@ -56,20 +56,20 @@ const BYTES_RETRANS: usize = 208;
 /// Linux 5.4.
 const SND_WND: usize = 228;
 
-/// What is read.
+/// Fields of `TCP_INFO` that are read.
 pub(in crate::transport) struct Info {
     /// The kernel's view of the connection.
     pub(in crate::transport) view: TcpView,
     /// The path MTU.
     pub(in crate::transport) pmtu_bytes: u64,
-    /// Whether segments carry timestamps (RFC 7323).
+    /// True if segments carry timestamps (RFC 7323).
     pub(in crate::transport) timestamps: bool,
 }
 
 /// Asks the kernel.
 ///
 /// # Errors
-/// What getsockopt(2) says, or that the answer is too short to mean anything.
+/// The error of getsockopt(2), or that the answer is too short to mean anything.
 pub(in crate::transport) fn read(socket: &Socket) -> io::Result<Info> {
     let mut answer = [0u8; LONGEST];
     let mut len = LONGEST as libc::socklen_t;
@@ -94,7 +94,7 @@ pub(in crate::transport) fn read(socket: &Socket) -> io::Result<Info> {
     })
 }
 
-/// What an answer says; `None` where it is shorter than [`LEAST`].
+/// Parses an answer; `None` if it is shorter than [`LEAST`].
 pub(in crate::transport) fn parse(answer: &[u8]) -> Option<Info> {
     let view = view(answer)?;
     let timestamps = answer[OPTIONS] & TIMESTAMPS != 0;

@@ -10,27 +10,27 @@ use crate::datapath::channel::{Calls, Channel, Kind};
 use crate::datapath::stream::Counted;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// How much is received at once, in bytes.
+/// Bytes that are received at once.
 const ROOM: usize = 256 * 1024;
 
-/// How long a handshake may take.
+/// Longest time of a handshake.
 const HANDSHAKE: Nanos = Nanos::from_secs(10);
 
 /// A socket with TLS on it.
 pub(in crate::transport) struct TlsChannel {
     wire: Counted,
     tls: Connection,
-    /// What was received, from the first byte that TLS has not had to the last.
+    /// Received bytes, from the first that TLS has not had to the last.
     received: Box<[u8]>,
     from: usize,
     to: usize,
-    /// Decrypted bytes that nobody has taken.
+    /// Decrypted bytes that were not taken yet.
     decrypted: usize,
-    /// Whether the peer said that it ends its direction.
+    /// True if the peer said that it ends its direction.
     is_over: bool,
-    /// Whether this direction ends once all is sent.
+    /// True if this direction ends once all is sent.
     ends: bool,
-    /// How long the handshake took.
+    /// Duration of the handshake.
     handshake: Nanos,
 }
 
@@ -38,7 +38,7 @@ impl TlsChannel {
     /// Sees the handshake through.
     ///
     /// # Errors
-    /// What the socket or TLS says; `TimedOut` where the peer takes too long.
+    /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
     pub(super) fn open(wire: Counted, tls: Connection) -> io::Result<TlsChannel> {
         let mut channel = TlsChannel {
             wire,
@@ -69,12 +69,13 @@ impl TlsChannel {
         Ok(channel)
     }
 
-    /// The socket, for options.
+    /// Returns the socket, for options.
     pub(super) fn wire(&self) -> &Counted {
         &self.wire
     }
 
-    /// Whether the handshake resumed a connection before, as the knob says it.
+    /// Returns `on` if the handshake resumed a connection before, otherwise `off`: the words of the
+    /// knob.
     pub(super) fn resumed(&self) -> &'static str {
         match self.tls.handshake_kind() {
             Some(HandshakeKind::Resumed) => "on",
@@ -82,12 +83,12 @@ impl TlsChannel {
         }
     }
 
-    /// How long the handshake took.
+    /// Returns the duration of the handshake.
     pub(super) fn handshake(&self) -> Nanos {
         self.handshake
     }
 
-    /// Hands what was received to TLS, and receives once where nothing is left of that. `None` where nothing came,
+    /// Hands what was received to TLS, and receives once where nothing is left of that. `None` if nothing came,
     /// 0 at the end.
     fn take_in(&mut self, patience: Patience) -> io::Result<Option<usize>> {
         if self.from == self.to {
@@ -224,7 +225,7 @@ impl Channel for TlsChannel {
     }
 }
 
-/// Where records go.
+/// Destination of records.
 struct Wire<'a> {
     wire: &'a mut Counted,
     patience: Patience,
@@ -235,7 +236,7 @@ impl Write for Wire<'_> {
         self.wire.send(bytes, self.patience)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    /// Many records with one call.
+    /// Writes many records with one call.
     fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
         self.wire
             .send_pieces(pieces, self.patience)?

@@ -1,4 +1,4 @@
-//! What can be set on UDP, and what came of it.
+//! Knobs of UDP, and their effective values.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,7 +14,7 @@ use crate::spec::{Key, Kind, Settings};
 use crate::transport::knock::Variant;
 use crate::units::Bytes;
 
-/// Messages per call where nobody says otherwise.
+/// Messages per call, unless set otherwise.
 const MESSAGES: usize = 64;
 
 /// Coalesced buffers per call where nobody says otherwise: half a megabyte stays within a core's
@@ -89,7 +89,7 @@ pub(in crate::transport) const SNDBUF: Key = Key {
     doc: "send buffer (SO_SNDBUF; the kernel doubles it for its own overhead)",
 };
 
-/// Whether a value was typed, and so has to be had.
+/// Origin of a value: typed, and so required, or a default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
     /// Typed: refused where it cannot be.
@@ -144,7 +144,7 @@ impl Knobs {
         df.set(socket).map_err(|e| Error::setup(format!("set df={} for {label}", df.word()), e))
     }
 
-    /// Whether the knobs that were chosen go together.
+    /// Checks that the knobs that were chosen go together.
     ///
     /// # Errors
     /// [`Error::Unsupported`] naming the one that has to change.
@@ -160,7 +160,7 @@ impl Knobs {
         Ok(())
     }
 
-    /// Datagrams per sendmmsg(2).
+    /// Returns the number of datagrams per sendmmsg(2).
     pub(super) fn send_batch(&self) -> usize {
         self.batch.unwrap_or(MESSAGES)
     }
@@ -171,7 +171,7 @@ impl Knobs {
     }
 }
 
-/// Whether this host has the engine of a knob's word.
+/// Checks that this host has the engine of a knob's word.
 ///
 /// # Errors
 /// [`Error::Unsupported`] naming what is missing and what works instead.
@@ -193,7 +193,7 @@ pub(super) fn check(key: &str, word: &str) -> Result<()> {
     probe(socket.as_fd()).map_err(|error| unsupported(key, word, &error.to_string()))
 }
 
-/// The error for an engine that was asked for by name and cannot be.
+/// Returns the error for an engine that was asked for by name and cannot be.
 pub(super) fn unsupported(key: &str, word: &str, why: &str) -> Error {
     let instead = match key {
         "io" => "io=send and io=sendmmsg work everywhere",
@@ -210,7 +210,7 @@ pub(super) struct InUse<T> {
 }
 
 impl InUse<SendEngine> {
-    /// The engine asked for, or, where nobody typed it and this host lacks it, one without
+    /// Returns the engine asked for, or, where nobody typed it and this host lacks it, one without
     /// segmentation.
     pub(super) fn sending((asked, wish): (SendEngine, Wish)) -> Result<InUse<SendEngine>> {
         let mut used = InUse { engine: asked, instead_of: None };
@@ -227,15 +227,15 @@ impl InUse<SendEngine> {
         self.engine = to;
     }
 
-    /// The engine, and what it stands in for.
+    /// Describes the engine, and what it stands in for.
     pub(super) fn tell(&self) -> String {
         tell(self.engine.word(), self.instead_of.as_ref())
     }
 }
 
 impl InUse<ReceiveEngine> {
-    /// The engine asked for, or, where nobody typed it and this host lacks it, the same without
-    /// coalescing.
+    /// Returns the engine asked for, or, where nobody typed it and this host lacks it, the same
+    /// without coalescing.
     pub(super) fn receiving((asked, wish): (ReceiveEngine, Wish)) -> Result<InUse<ReceiveEngine>> {
         match (check("rx", asked.word()), wish) {
             (Err(error), Wish::Default) => Ok(InUse {
@@ -246,7 +246,7 @@ impl InUse<ReceiveEngine> {
         }
     }
 
-    /// The engine, and what it stands in for.
+    /// Describes the engine, and what it stands in for.
     pub(super) fn tell(&self) -> String {
         tell(self.engine.word(), self.instead_of.as_ref())
     }

@@ -10,18 +10,18 @@ use crate::time::Nanos;
 pub struct Epoch(Option<(Nanos, Instant)>);
 
 impl Epoch {
-    /// `now` is what the library read at `instant`.
+    /// Creates an epoch in which `now` is what the library read at `instant`.
     pub fn at(now: Nanos, instant: Instant) -> Epoch {
         Epoch(Some((now, instant)))
     }
 
-    /// `now` on the library's clock.
+    /// Returns `now` on the library's clock.
     pub fn instant(&mut self, now: Nanos) -> Instant {
         let (began, instant) = *self.0.get_or_insert_with(|| (now, Instant::now()));
         instant + Duration::from(now - began)
     }
 
-    /// `instant` on our clock; `None` before the first use.
+    /// Returns `instant` on our clock; `None` before the first use.
     pub fn nanos(&self, instant: Instant) -> Option<Nanos> {
         let (began, epoch) = self.0?;
         let since = instant.saturating_duration_since(epoch).as_nanos();

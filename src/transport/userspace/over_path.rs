@@ -12,20 +12,20 @@ use crate::figures::{ConnStats, TcpView};
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::{Conn, Effective, Progress};
 
-/// One end of a connection in virtual time. Its calls are of the present of the clock, and wait for
+/// End of a connection in virtual time. Its calls are of the present of the clock, and wait for
 /// nothing.
 pub struct OverPath {
     session: Session,
     clock: Manual,
-    /// That sent, and that received.
+    /// Number of calls that sent, and that received.
     calls: [u64; 2],
     began: Nanos,
     opened: Nanos,
 }
 
 impl OverPath {
-    /// One end of a new connection. It is not open before the handshake's datagrams have travelled,
-    /// where the protocol has one.
+    /// Opens one end of a new connection. It is not open before the handshake's datagrams have
+    /// travelled, where the protocol has one.
     ///
     /// # Errors
     /// As of [`Userspace::open`].
@@ -42,10 +42,10 @@ impl OverPath {
         Ok(OverPath { session, clock: clock.clone(), calls: [0; 2], began, opened: began })
     }
 
-    /// Whether the handshake is over; notes when it was.
+    /// Returns true if the handshake is over; notes when it was.
     ///
     /// # Errors
-    /// Where the protocol closed the connection instead.
+    /// Fails if the protocol closed the connection instead.
     pub fn has_opened(&mut self) -> io::Result<bool> {
         match self.session.protocol.state() {
             State::Open => {
@@ -57,7 +57,7 @@ impl OverPath {
         }
     }
 
-    /// A datagram arrived.
+    /// Handles a datagram that arrived.
     pub fn handle_datagram(&mut self, datagram: &[u8]) {
         self.session.protocol.handle(self.clock.now(), datagram);
     }

@@ -2,9 +2,10 @@
 //! this one datapath: the same system calls, batches, segmentation and coalescing, so that a
 //! difference between two of them is the protocol's.
 //!
-//! What leaves goes into as few calls as the kernel allows ([`Outgoing`]); what arrives comes in as many
-//! datagrams a call as the kernel has put together. Acknowledgements that a protocol wants to send
-//! wait until the application had its turn, so that they travel with its answer where there is one.
+//! Outgoing datagrams go into as few calls as the kernel allows ([`Outgoing`]); what arrives comes
+//! in as many datagrams a call as the kernel has put together. Acknowledgements that a protocol
+//! wants to send wait until the application had its turn, so that they travel with its answer if
+//! there is one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +33,7 @@ use crate::transport::{
 };
 use crate::units::Bytes;
 
-/// What is asked of the kernel for each socket buffer: a window of a long path, and more than the
+/// Size asked of the kernel for each socket buffer: a window of a long path, and more than the
 /// kernel's own default, which a burst of small packets fills.
 const SOCKET_BUFFER: Bytes = Bytes(4 << 20);
 
@@ -79,7 +80,7 @@ pub(super) fn listen(
     }))
 }
 
-/// What a socket gets before anything arrives on it.
+/// Sets the buffers of a socket before anything arrives on it.
 fn prepare(socket: &socket2::Socket) -> Result<()> {
     Buffer::Receive.ask(socket, Some(SOCKET_BUFFER))?;
     Buffer::Send.ask(socket, Some(SOCKET_BUFFER))
@@ -111,14 +112,14 @@ impl Listener for OverUdpListener {
     }
 }
 
-/// Who talks to whom.
+/// Ends of a connection: who talks to whom.
 struct Ends {
     side: Side,
     hello: Hello,
     peer: SocketAddr,
 }
 
-/// What is asked of a connection.
+/// Parameters asked of a connection.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     knobs: &'a Settings,
@@ -127,13 +128,13 @@ struct Asked<'a> {
     tickets: &'a Tickets,
 }
 
-/// One end of a connection.
+/// End of a connection.
 struct OverUdp {
     session: Session,
     socket: DatagramSocket,
     outgoing: Outgoing,
     arriving: ReceiveBatch,
-    /// Datagrams arrived since the protocol was last asked for some.
+    /// True if datagrams arrived since the protocol was last asked for some.
     owes_transmit: bool,
     hello: [u8; hello::LEN],
     welcome: [u8; hello::LEN],
@@ -259,7 +260,7 @@ impl OverUdp {
         }
     }
 
-    /// The error of a connection that the protocol has closed.
+    /// Returns the error of a connection that the protocol has closed.
     fn check_open(&self) -> io::Result<()> {
         match self.session.protocol.state() {
             State::Closed(why) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)),
@@ -337,12 +338,14 @@ impl Conn for OverUdp {
         if self.outgoing.is_empty() { Interest::Read } else { Interest::ReadWrite }
     }
 
-    /// At once where something arrived that may want an answer, otherwise when the protocol says.
+    /// Returns zero (at once) if something arrived that may want an answer, otherwise the time that
+    /// the protocol says.
     fn next_deadline(&self) -> Option<Nanos> {
         if self.owes_transmit { Some(Nanos::ZERO) } else { self.session.protocol.next_deadline() }
     }
 
-    /// What has arrived is taken first: a timer that fires though its answer is here sends for nothing.
+    /// Takes what has arrived first: a timer that fires though its answer is here sends for
+    /// nothing.
     fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
         if !self.owes_transmit {
             self.take_arrivals(Patience::None)?;

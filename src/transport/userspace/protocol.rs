@@ -19,22 +19,22 @@ pub const UDP_HEADER: u32 = 8;
 /// A transport whose protocol runs in user space. Whoever implements this is a
 /// [`crate::transport::Transport`] on real and on simulated paths.
 pub trait Userspace: Sync {
-    /// What it is and promises.
+    /// Returns the description of the transport, with its guarantees.
     fn info(&self) -> &'static Info;
 
-    /// One end of a new connection.
+    /// Opens one end of a new connection.
     ///
     /// # Errors
     /// [`crate::Error::Usage`] where the knobs do not suit the path, with what would.
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>>;
 }
 
-/// What an end has to know.
+/// Parameters of a new connection's end.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening<'a> {
-    /// Which end.
+    /// End that is opened.
     pub side: Side,
-    /// What the two ends of this trial share, and no other trial has.
+    /// Token that the two ends of this trial share, and no other trial has.
     pub token: Token,
     /// The contender's knobs.
     pub knobs: &'a Settings,
@@ -46,32 +46,32 @@ pub struct Opening<'a> {
     pub mtu: u32,
     /// The bytes of an IP header: 20 (RFC 791) or 40 (RFC 8200).
     pub ip_header: u32,
-    /// What connections of the same trial have left for this one.
+    /// Session tickets that connections of the same trial have left for this one.
     pub tickets: &'a Tickets,
 }
 
 impl Opening<'_> {
-    /// Bytes of the headers in front of each datagram's payload.
+    /// Returns the number of bytes of the headers in front of each datagram's payload.
     pub fn headers(&self) -> u32 {
         self.ip_header + UDP_HEADER
     }
 }
 
-/// How far a connection is.
+/// Progress of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It is being set up, and takes nothing yet.
+    /// Setting up; it takes nothing yet.
     Handshaking,
-    /// Both ends may send.
+    /// Open: both ends may send.
     Open,
-    /// It is over, for this reason.
+    /// Closed, for this reason.
     Closed(String),
 }
 
-/// One end of one connection. No call allocates once warm, unless the library behind it does, which
-/// is its cost.
+/// End of one connection. No call allocates once warm, unless the library behind it does, which is
+/// its cost.
 pub trait Protocol: Send {
-    /// How far the connection is.
+    /// Returns the state of the connection.
     fn state(&self) -> State;
 
     /// Begins the handshake at `now`. The far end is not asked to: the near end's first datagram does.
@@ -81,23 +81,24 @@ pub trait Protocol: Send {
     fn handle(&mut self, now: Nanos, datagram: &[u8]);
 
     /// Appends datagrams that are to leave at `now` to `batch`, `most` of them or fewer: all as long
-    /// as the answer says, in bytes, the last one possibly shorter. `None` where nothing is to leave.
+    /// as the answer says, in bytes, the last one possibly shorter. `None` if nothing is to leave.
     fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize>;
 
-    /// When [`Protocol::on_deadline`] is due; `None` for not before something else happens.
+    /// Returns the time at which [`Protocol::on_deadline`] is due; `None` for not before something
+    /// else happens.
     fn next_deadline(&self) -> Option<Nanos>;
 
     /// Acts on its deadline having come.
     fn on_deadline(&mut self, now: Nanos);
 
-    /// The most bytes that [`Protocol::write`] takes on a lane now.
+    /// Returns the most bytes that [`Protocol::write`] takes on a lane now.
     fn room(&self, lane: Lane) -> usize;
 
     /// Takes bytes to send, no more than there is room for: the next ones of a byte stream, or one
     /// message whole.
     ///
     /// # Errors
-    /// Where the connection is closed.
+    /// Fails if the connection is closed.
     fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()>;
 
     /// Hands over what arrived, in the order of its lane: pieces of a byte stream, or whole messages.
@@ -107,30 +108,30 @@ pub trait Protocol: Send {
     /// Ends this direction of a lane behind what was written.
     fn finish(&mut self, now: Nanos, lane: Lane);
 
-    /// Whether the peer's direction of a lane has ended and all of it was read.
+    /// Returns true if the peer's direction of a lane has ended and all of it was read.
     fn has_ended(&self, lane: Lane) -> bool;
 
-    /// Whether the peer has everything that was written and is to arrive.
+    /// Returns true if the peer has everything that was written and is to arrive.
     fn is_drained(&self) -> bool;
 
-    /// Counters so far.
+    /// Returns the counters so far.
     fn counts(&self) -> Counts;
 
-    /// Its congestion control and round-trip time now, where it has them.
+    /// Returns its congestion control and round-trip time now, if it has them.
     fn view(&self) -> Option<TcpView> {
         None
     }
 
-    /// The options as they are in effect, by the names of knobs where there is one.
+    /// Returns the options as they are in effect, by the names of knobs where there is one.
     fn effective(&self) -> Effective;
 }
 
-/// What a protocol counts.
+/// Counters of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Datagrams with data that were sent for the first time; absent where each message is one.
+    /// Datagrams with data that were sent for the first time; absent if each message is one.
     pub packets: Option<u64>,
-    /// Datagrams, or segments in them, that were sent again; absent where none ever is.
+    /// Datagrams, or segments in them, that were sent again; absent if none ever is.
     pub resent: Option<u64>,
     /// Bytes of the protocol's own header in each datagram with data.
     pub header_bytes: u64,

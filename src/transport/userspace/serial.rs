@@ -3,7 +3,7 @@
 /// Segments by their numbers, which rise by one and wrap around (RFC 1982).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Segments {
-    /// The first number that was never sent.
+    /// First number that was never sent.
     next: Option<u32>,
     /// Packets with at least one segment that was not sent before.
     pub packets: u64,
@@ -12,7 +12,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// A packet with segments of these numbers leaves.
+    /// Counts the segments of a packet that leaves, by their numbers.
     pub fn count(&mut self, numbers: impl Iterator<Item = u32>) {
         let mut is_new = false;
         for number in numbers {

@@ -12,13 +12,14 @@ use crate::time::Nanos;
 use crate::transport::frame::{Decoder, PREFIX, wrong_length};
 use crate::transport::{Info, Progress};
 
-/// One end of a connection, with messages framed where the protocol keeps no boundaries.
+/// End of a connection, with messages framed if the protocol keeps no boundaries.
 pub(super) struct Session {
     pub(super) protocol: Box<dyn Protocol>,
     info: &'static Info,
-    /// By lane.
+    /// Lanes by number.
     lanes: Box<[Track]>,
-    /// What the bulk data of a byte stream is made of, and how much of it was written.
+    /// Pattern of which the bulk data of a byte stream is made, and number of bytes of it that were
+    /// written.
     pattern: Box<[u8]>,
     written: u64,
     /// A piece of a file on its way to the protocol.
@@ -30,7 +31,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// One end over a path whose largest packet `opening` says; the knob `mtu` may ask for less.
+    /// Opens one end over a path whose largest packet `opening` says; the knob `mtu` may ask for
+    /// less.
     pub(super) fn open(transport: &dyn Userspace, opening: &Opening<'_>) -> Result<Session> {
         let asked = opening.knobs.size("mtu").map_or(u64::MAX, |mtu| mtu.0);
         let mtu = u64::from(opening.mtu).min(asked) as u32;
@@ -64,7 +66,7 @@ impl Session {
         Ok(Progress::Moved)
     }
 
-    /// The lane that `message` is to take.
+    /// Returns the lane that `message` is to take.
     #[inline]
     fn track(&self, lane: Lane, message: &[u8]) -> io::Result<&Track> {
         let Some(track) = self.lanes.get(usize::from(lane.0)) else {
@@ -89,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Whether the peer has ended its direction, of every lane that has an end.
+    /// Returns true if the peer has ended its direction, of every lane that has an end.
     fn has_ended(&self) -> bool {
         let is_stream = |lane: &Lane| self.lanes[usize::from(lane.0)].decoder.is_some();
         let mut streams = self.lane_numbers().filter(is_stream).peekable();
@@ -207,7 +209,7 @@ impl Session {
         }
     }
 
-    /// The protocol's part of a connection's counters.
+    /// Returns the protocol's part of a connection's counters.
     pub(super) fn stats(&self) -> ConnStats {
         let Counts { packets, resent, header_bytes } = self.protocol.counts();
         ConnStats {
@@ -224,7 +226,7 @@ impl Session {
     }
 }
 
-/// One lane, as messages see it.
+/// Lane as messages see it.
 struct Track {
     /// Puts messages together again, where the lane is a byte stream.
     decoder: Option<Decoder>,
@@ -232,8 +234,8 @@ struct Track {
 }
 
 impl Track {
-    /// A lane of `service`. A byte stream is one whose bytes all arrive, in order; whatever may be lost or
-    /// overtaken is whole messages.
+    /// Creates a lane of `service`. A byte stream is one whose bytes all arrive, in order; whatever
+    /// may be lost or overtaken is whole messages.
     fn new(info: &Info, opening: &Opening<'_>, service: Service) -> Track {
         let is_stream =
             info.guarantees.framing == Framing::ByteStream && service.is_like(Service::ORDERED);
@@ -245,7 +247,7 @@ impl Track {
         }
     }
 
-    /// Bytes in front of each message.
+    /// Returns the number of bytes in front of each message.
     #[inline]
     fn prefix(&self) -> usize {
         if self.decoder.is_some() { PREFIX } else { 0 }

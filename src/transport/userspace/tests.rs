@@ -33,7 +33,7 @@ fn open_with(transport: &dyn Userspace, side: Side, clock: &Manual, lanes: &[Ser
     OverPath::open(transport, &opening, clock).unwrap()
 }
 
-/// What a path does to one datagram.
+/// Effect of a path on one datagram.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Lost,

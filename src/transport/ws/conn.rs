@@ -1,4 +1,4 @@
-//! One end of a WebSocket over any byte stream.
+//! End of a WebSocket over any byte stream.
 
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -17,10 +17,10 @@ use crate::transport::frame::wrong_length;
 use crate::transport::stream::Flavour;
 use crate::transport::{Conn, Effective, Progress, lane_0_only};
 
-/// How long a handshake may take.
+/// Longest time of a handshake.
 const HANDSHAKE: Nanos = Nanos::from_secs(10);
 
-/// What the client asks for. The far end serves this one flow, so a name is enough.
+/// Address that the client asks for. The far end serves this one flow, so a name is enough.
 const REQUEST: &str = "ws://deadheat/";
 
 /// The longest payload of a control frame (RFC 6455, 5.5).
@@ -29,9 +29,9 @@ const CONTROL: usize = 125;
 /// The byte stream below, as the library takes it.
 struct Wire<C> {
     channel: C,
-    /// How long a call may wait.
+    /// Longest wait of a call.
     patience: Patience,
-    /// How many receiving calls may still be made.
+    /// Number of receiving calls that may still be made.
     calls: u32,
 }
 
@@ -57,21 +57,21 @@ impl<C: Channel> Write for Wire<C> {
     }
 }
 
-/// One end.
+/// End of a connection.
 pub(super) struct WsConn<F: Flavour> {
     socket: WebSocket<Wire<F::Channel>>,
     flavour: F,
     side: Side,
     largest_message: usize,
-    /// The next message of bulk data, empty where the last one was sent.
+    /// Next message of bulk data, empty if the last one was sent.
     bulk: Vec<u8>,
     /// The length of the message that was sent last.
     last: usize,
-    /// Frames wait for room.
+    /// True if frames wait for room.
     has_backlog: bool,
-    /// Messages may have come with the end of the handshake, which no descriptor shows.
+    /// True if messages may have come with the end of the handshake, which no descriptor shows.
     may_hold: bool,
-    /// The peer has ended its direction.
+    /// True once the peer has ended its direction.
     is_over: bool,
     connect_ns: u64,
 }
@@ -80,7 +80,8 @@ impl<F: Flavour> WsConn<F> {
     /// Sees the handshake through.
     ///
     /// # Errors
-    /// What the byte stream says, or the library of what the peer sent; `TimedOut` where the peer takes too long.
+    /// The error of the byte stream, or of the library about what the peer sent; `TimedOut` if the
+    /// peer takes too long.
     pub(super) fn open(
         channel: F::Channel,
         flavour: F,
@@ -117,7 +118,7 @@ impl<F: Flavour> WsConn<F> {
         &self.socket.get_ref().channel
     }
 
-    /// What a call that sends came to: it is done, or frames wait for room.
+    /// Handles the result of a call that sends: it is done, or frames wait for room.
     fn sent(&mut self, result: tungstenite::Result<()>) -> io::Result<()> {
         use tungstenite::Error::{AlreadyClosed, ConnectionClosed, Io, Protocol};
         self.has_backlog = false;
@@ -187,7 +188,7 @@ impl<F: Flavour> WsConn<F> {
         Ok(Progress::Closed)
     }
 
-    /// Bytes in front of the last message.
+    /// Returns the number of bytes in front of the last message.
     fn header(&self) -> u64 {
         let length = match self.last {
             0..126 => 2,

@@ -11,13 +11,13 @@ use crate::transport::Conn;
 
 use super::Flow;
 
-/// Where the connections after a flow's first come from.
+/// Source of the connections after a flow's first.
 pub enum Further<C: ?Sized> {
     /// There are none.
     None,
     /// This end dials, when the half asks for one.
     Dial(Box<dyn FnMut() -> Result<Box<C>> + Send>),
-    /// They come in, and each ends the one before. The flow's [`Signal`] says when.
+    /// Connections come in, and each ends the one before. The flow's [`Signal`] says when.
     Accept(Receiver<Box<C>>),
 }
 
@@ -64,7 +64,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.half.on_opened(clock.now(), Nanos(self.conn.stats().connect_ns));
     }
 
-    /// What its connections have counted.
+    /// Returns the counters of all its connections.
     pub(in crate::trial) fn stats(&self) -> ConnStats {
         let mut stats = self.conn.stats();
         if let Some(past) = &self.past {

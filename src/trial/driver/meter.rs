@@ -13,10 +13,10 @@ use crate::workload::Half;
 
 use super::super::control::Limits;
 
-/// How far a direction may be ahead of its rate: so much time at the rate may pass at once.
+/// Time by which a direction may be ahead of its rate: so much time at the rate may pass at once.
 pub const BURST: Nanos = Nanos::from_millis(100);
 
-/// What setting up and ending may take on top of the allowed duration.
+/// Time that setting up and ending may take on top of the allowed duration.
 const GRACE: Nanos = Nanos::from_secs(10);
 
 /// Holds all flows of a trial together to a server's limits.
@@ -27,39 +27,39 @@ pub struct Meter {
     ways: Mutex<[Way; 2]>,
 }
 
-/// What was sent, or received.
+/// Direction under a limit: sent, or received.
 #[derive(Debug, Clone, Copy, Default)]
 struct Way {
     bytes: u64,
-    /// When all of it would have passed at the allowed rate.
+    /// Time at which all of it would have passed at the allowed rate.
     due: Nanos,
 }
 
-/// One flow's part in a [`Meter`].
+/// Share of one flow in a [`Meter`].
 pub(in super::super) struct Metering {
     meter: Arc<Meter>,
     last: Nanos,
     seen: [u64; 2],
 }
 
-/// How long `bytes` take at `rate`.
+/// Returns the time that `bytes` take at `rate`.
 pub fn time_at(rate: BitRate, bytes: u64) -> Nanos {
     Nanos((bytes as f64 * 8e9 / rate.0.max(1) as f64) as u64)
 }
 
-/// How many bytes `span` has room for at `rate`.
+/// Returns the number of bytes that pass in `span` at `rate`.
 pub fn bytes_in(rate: BitRate, span: Nanos) -> u64 {
     (rate.0 as f64 * span.0 as f64 / 8e9) as u64
 }
 
 impl Meter {
-    /// A meter for a trial that begins at `now`.
+    /// Creates a meter for a trial that begins at `now`.
     pub fn new(limits: Limits, now: Nanos) -> Meter {
         let way = Way { bytes: 0, due: now };
         Meter { limits, began: now, ways: Mutex::new([way; 2]) }
     }
 
-    /// `more` bytes were sent and received between `last` and `now`.
+    /// Adds `more` bytes, sent and received between `last` and `now`.
     fn add(&self, last: Nanos, now: Nanos, more: [u64; 2]) -> Result<()> {
         let limits = &self.limits;
         if now - self.began > limits.duration_ns + GRACE {
@@ -92,7 +92,7 @@ impl Meter {
 }
 
 impl Metering {
-    /// A flow that begins at `now`.
+    /// Creates a flow that begins at `now`.
     pub(super) fn new(meter: Arc<Meter>, now: Nanos) -> Metering {
         Metering { meter, last: now, seen: [0; 2] }
     }
@@ -100,7 +100,7 @@ impl Metering {
     /// Adds what the flow carried since the last look.
     ///
     /// # Errors
-    /// Which limit was passed.
+    /// The limit that was passed.
     #[inline]
     pub(super) fn check(&mut self, now: Nanos, half: &mut dyn Half) -> Result<()> {
         let standing = half.standing(now);
@@ -112,7 +112,8 @@ impl Metering {
     }
 }
 
-/// A limit concerns this contender only; the race can go on with the others.
+/// Returns the error of a limit that was passed, which concerns this contender only; the race can
+/// go on with the others.
 fn over(what: &str) -> Error {
     Error::blocked(format!("the server's limits end it: {what}"))
 }

@@ -1,4 +1,4 @@
-//! What a flow's thread is told from outside.
+//! Signals to a flow's thread from outside.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Control says that the other end has sent all it will.
+    /// Tells the flow that, as control says, the other end has sent all it will.
     pub fn peer_finished(&self, sent: Tally) {
         if let Ok(mut slot) = self.peer_sent.lock() {
             *slot = Some(sent);
@@ -22,23 +22,23 @@ impl Signal {
         self.news.store(true, Ordering::Release);
     }
 
-    /// A connection has come in.
+    /// Tells the flow that a connection has come in.
     pub fn came_in(&self) {
         self.news.store(true, Ordering::Release);
     }
 
-    /// Whether the flow has not looked since.
+    /// Returns true if the flow has not looked since.
     pub fn is_unread(&self) -> bool {
         self.news.load(Ordering::Acquire)
     }
 
-    /// The trial is over, whatever the half thinks.
+    /// Tells the flow that the trial is over, whatever the half thinks.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.news.store(true, Ordering::Release);
     }
 
-    /// Whether it was told to stop.
+    /// Returns true if it was told to stop.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }

@@ -11,24 +11,24 @@ use crate::transport::Progress;
 /// took longer, somebody else had the CPU.
 const LONGEST_LOOK: Nanos = Nanos::from_micros(3);
 
-/// What a vain look takes where none was timed.
+/// Time that a vain look takes, assumed if none was timed.
 const USUAL_LOOK: Nanos = Nanos(300);
 
-/// What a turn spent its time on.
+/// Use of a turn's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spent {
-    /// Something was moved, or the thread slept.
+    /// Useful work or sleep: something was moved, or the thread slept.
     Well,
-    /// So many looks found nothing.
+    /// Number of looks that found nothing.
     Vain(u32),
-    /// So many looks found nothing before one found something.
+    /// Number of looks that found nothing before one found something.
     Found(u32),
     /// The clock was watched until the time had come.
     Watching,
 }
 
 impl Spent {
-    /// What one look was that brought `progress`.
+    /// Classifies one look that brought `progress`.
     pub(super) fn looking(progress: Progress) -> Spent {
         if progress == Progress::Idle { Spent::Vain(1) } else { Spent::Well }
     }
@@ -62,7 +62,7 @@ impl Waiting {
         }
     }
 
-    /// All of it; a look that nobody timed counts as much as those that were.
+    /// Returns the total; a look that nobody timed counts as much as those that were.
     pub fn total(&self) -> Nanos {
         let each = self.time.0.checked_div(self.looks).unwrap_or(USUAL_LOOK.0);
         self.time + Nanos(self.untimed.saturating_mul(each.min(LONGEST_LOOK.0)))

@@ -1,4 +1,4 @@
-//! From moments to parts: where the time of a round trip goes. Pure arithmetic on rows.
+//! Splitting of round trips into parts, from the moments in their rows. Pure arithmetic on rows.
 //!
 //! ```text
 //! near  call ── scheduled ── left ╮                                    ╭ arrived ── got
@@ -19,40 +19,40 @@ use crate::stats;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// The near end's sending call, until the packet is scheduled: into the kernel, socket, protocol.
+    /// Near end's sending call, until the packet is scheduled: into the kernel, socket, protocol.
     NearCall,
-    /// From there until the near driver has it: queueing discipline.
+    /// Near queueing discipline: from scheduling until the driver has the packet.
     NearStack,
-    /// From the near application's call until the far application has the message; without stamps.
+    /// Whole way there, without stamps: from the near application's call until the far application has it.
     ThereUnsplit,
-    /// From the near driver to the far one.
+    /// Path from the near driver to the far one.
     There,
-    /// From the far driver until the far application has it: protocol, socket, waking up.
+    /// Far receive path, from the driver until the application has it: protocol, socket, waking up.
     FarWake,
-    /// The far application, its time to think included.
+    /// Far application, its time to think included.
     FarApplication,
-    /// The far end's sending call, until the packet is scheduled.
+    /// Far end's sending call, until the packet is scheduled.
     FarCall,
-    /// From there until the far driver has it.
+    /// Far queueing discipline: from scheduling until the driver has the packet.
     FarStack,
-    /// From the far driver to the near one.
+    /// Path from the far driver to the near one.
     Back,
-    /// There and back together, where the two clocks are not one.
+    /// Path there and back together, if the two clocks are not one.
     BothWays,
-    /// There, the far kernel's answer, and back.
+    /// Path there, the far kernel's answer, and the path back.
     FarKernel,
-    /// From the far application's call until the near application has the answer; without stamps.
+    /// Whole way back, without stamps: from the far application's call until the near application has it.
     BackUnsplit,
-    /// There and back from call to application, without stamps and without a common clock.
+    /// Whole way there and back, from call to application, without stamps and without a common clock.
     BothUnsplit,
-    /// From the near driver until the near application has the answer.
+    /// Near receive path, from the driver until the application has the answer.
     NearWake,
 }
 
-/// What is known of a contender's round trips, and so how they are split.
+/// Scheme by which a contender's round trips are split, from what is known of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// Both kernels stamped.
+    /// Stamps of both kernels.
     Stamped(Clocks),
     /// The near kernel stamped, and the far kernel is the peer.
     KernelPeer,
@@ -61,39 +61,39 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Whether it splits only what was stamped.
+    /// Returns true if it splits only what was stamped.
     fn needs_stamps(self) -> bool {
         !matches!(self, Scheme::Applications(_))
     }
 }
 
-/// Whether both ends read one clock.
+/// Relation of the clocks of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clocks {
-    /// One kernel runs both ends.
+    /// Same clock: one kernel runs both ends.
     Same,
-    /// Two hosts.
+    /// Separate clocks, of two hosts.
     Apart,
 }
 
 impl Clocks {
-    /// By the names of the running kernels.
+    /// Compares the names of the running kernels.
     pub fn of(near: &EndNotes, far: &EndNotes) -> Clocks {
         if near.boot == far.boot && !near.boot.is_empty() { Clocks::Same } else { Clocks::Apart }
     }
 }
 
-/// One round trip in parts, which add up to `total` exactly.
+/// Parts of one round trip, which add up to `total` exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// In order.
+    /// Parts in order, with their times.
     pub parts: Vec<(Part, u64)>,
-    /// From the near application's call to its having the answer.
+    /// Time from the near application's call to its having the answer.
     pub total: u64,
 }
 
-/// Why a row cannot be split.
+/// Reason why a row cannot be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
     /// No answer, or no row of the same number at the far end.
@@ -117,7 +117,7 @@ pub enum Moment {
     Left,
     /// Received from the driver.
     Arrived,
-    /// In the application's hands.
+    /// Received by the application.
     Got,
 }
 
@@ -132,7 +132,7 @@ impl Moment {
         }
     }
 
-    /// In words.
+    /// Returns its name in words.
     pub fn name(self) -> &'static str {
         match self {
             Moment::Call => "sending call",
@@ -147,7 +147,7 @@ impl Moment {
 /// Splits the round trip that `near` and `far` noted.
 ///
 /// # Errors
-/// What is missing.
+/// The reason [`Missing`] if the row cannot be split.
 pub fn split(near: &Row, far: Option<&Row>, scheme: Scheme) -> Result<Split, Missing> {
     let n = |moment: Moment| moment.of(near).ok_or(Missing::Near(moment));
     let f = |moment: Moment| {
@@ -210,14 +210,14 @@ pub fn split(near: &Row, far: Option<&Row>, scheme: Scheme) -> Result<Split, Mis
     Ok(Split { parts, total })
 }
 
-/// The round trips of some trials, split, and how often what was missing.
+/// Round trips of some trials, split, and numbers of those that could not be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Joined {
-    /// What could be split.
+    /// Rows that could be split.
     pub splits: Vec<Split>,
-    /// What could not, and why.
+    /// Number of rows that could not be split, by what was missing.
     pub missing: BTreeMap<Missing, u64>,
-    /// From leaving the near host until its acknowledgement, where that came (TCP).
+    /// Times from leaving the near host until its acknowledgement, if that came (TCP).
     pub acknowledged: Vec<u64>,
     /// The sending calls, near and far, from their beginning to their return.
     pub calls: [Vec<u64>; 2],
@@ -253,13 +253,13 @@ impl Joined {
         }
     }
 
-    /// Whether most rows could be split.
+    /// Returns true if most rows could be split.
     pub fn is_complete(&self) -> bool {
         let missing: u64 = self.missing.values().sum();
         !self.splits.is_empty() && missing <= self.splits.len() as u64
     }
 
-    /// What it comes to; `None` where nothing could be split.
+    /// Summarises the splits; `None` if nothing could be split.
     ///
     /// The parts are means over the round trips around the median one, so that they add up to the
     /// median round trip: medians of parts would not, as no round trip is at the median everywhere.
@@ -306,11 +306,11 @@ impl Joined {
     }
 }
 
-/// How far the mean of the central round trips may be from the median one.
+/// Largest distance of the mean of the central round trips from the median one.
 const CLOSE_NS: f64 = 500.0;
 
-/// The round trips around the median one: a twentieth of all to either side and at least ten, or
-/// fewer where their mean would be off.
+/// Returns the round trips around the median one: a twentieth of all to either side and at least
+/// ten, or fewer where their mean would be off.
 fn central<'a, 'b>(by_total: &'b [&'a Split], median: f64) -> Option<&'b [&'a Split]> {
     let widest = (by_total.len() / 20).max(10);
     let around = |reach: usize| {
@@ -325,28 +325,28 @@ fn central<'a, 'b>(by_total: &'b [&'a Split], median: f64) -> Option<&'b [&'a Sp
     (0..=widest).rev().filter_map(around).find(|splits| is_close(splits))
 }
 
-/// The first and the last index around the middle of `n`, as many below it as above it: `reach`, or
-/// what there is.
+/// Returns the first and the last index around the middle of `n`, as many below it as above it:
+/// `reach`, or what there is.
 fn middle(n: usize, reach: usize) -> (usize, usize) {
     let (low, high) = (n.saturating_sub(1) / 2, n / 2);
     let reach = reach.min(low);
     (low - reach, high + reach)
 }
 
-/// Where the time of a round trip goes.
+/// Parts of a round trip, in time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrip {
     /// Round trips that it stands on.
     pub messages: u64,
-    /// Those that lacked a moment.
+    /// Rows that lacked a moment.
     pub incomplete: u64,
     /// The median, from the near application's call to its having the answer.
     pub total_ns: f64,
-    /// Its parts, in order.
+    /// Parts in order.
     pub parts: Vec<PartTime>,
     /// The median less its parts.
     pub residual_ns: f64,
-    /// The median of those in between, which were not stamped; absent where all are alike.
+    /// The median of those in between, which were not stamped; absent if all are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bare_ns: Option<f64>,
     /// Median from leaving the near host to the kernel's acknowledgement (TCP).
@@ -355,7 +355,7 @@ pub struct RoundTrip {
     /// Median length of the near end's sending call. It may return after the answer has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_sending_ns: Option<f64>,
-    /// The same at the far end.
+    /// Median length of the far end's sending call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_sending_ns: Option<f64>,
 }
@@ -363,13 +363,13 @@ pub struct RoundTrip {
 /// The time of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PartTime {
-    /// Which.
+    /// Part that is timed.
     pub part: Part,
-    /// Its mean over the round trips around the median one, in nanoseconds.
+    /// Mean over the round trips around the median one, in nanoseconds.
     pub ns: f64,
-    /// Its 10th percentile over all of them.
+    /// 10th percentile over all of them.
     pub low_ns: f64,
-    /// Its 90th.
+    /// 90th percentile over all of them.
     pub high_ns: f64,
 }
 

@@ -17,7 +17,7 @@ use crate::workload::Numbering;
 /// Sends whose stamps may still come, newest last; those before them are given up.
 const AWAITED: usize = 256;
 
-/// How many stamped messages an end that is in a hurry sends before it fetches their stamps, unless
+/// Number of stamped messages that an end in a hurry sends before it fetches their stamps, unless
 /// it has nothing else to do.
 const HURRIED: u32 = 8;
 
@@ -45,7 +45,7 @@ impl Probe {
         (Box::new(probed), probe)
     }
 
-    /// The notes of a flow that has ended; called on its thread, whose CPU time is read.
+    /// Returns the notes of a flow that has ended; called on its thread, whose CPU time is read.
     pub fn conclude(&self, conn: &mut dyn Conn) -> FlowNotes {
         let mut noted = self.noted();
         if let Some(stamps) = conn.stamps() {
@@ -70,7 +70,7 @@ impl Probe {
     }
 }
 
-/// CPU time of the calling thread since it began.
+/// Returns the CPU time of the calling thread since it began.
 fn thread_time() -> Nanos {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `ts` is a valid timespec to write to; this clock always exists on Linux.
@@ -119,11 +119,11 @@ impl Slot {
     }
 }
 
-/// What was noted so far.
+/// Notes so far.
 #[derive(Debug, Default)]
 struct Noted {
     unstamped: Option<String>,
-    /// By number modulo [`MOST_ROWS`]; `u64::MAX` is the number of an empty one.
+    /// Slots by message number modulo [`MOST_ROWS`]; `u64::MAX` is the number of an empty one.
     slots: Vec<Slot>,
     /// Keys and numbers of sends; the oldest makes room, place by place.
     awaited: Vec<(u32, u64)>,
@@ -132,7 +132,7 @@ struct Noted {
     receiving: Span,
 }
 
-/// Which way a message went.
+/// Kind of message that was sent: question or answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Question,
@@ -140,7 +140,7 @@ enum Sent {
 }
 
 impl Noted {
-    /// The slot of message `number`, begun anew where an older message has its place.
+    /// Returns the slot of message `number`, begun anew where an older message has its place.
     fn slot(&mut self, number: u64) -> &mut Slot {
         let slot = &mut self.slots[number as usize % MOST_ROWS];
         if slot.number != number {
@@ -225,9 +225,10 @@ impl Probed {
         stamps.fetch(|passed| noted.passed(passed))
     }
 
-    /// Whether what was sent leaves time to fetch its stamps at once. An end that answers sleeps in
-    /// receiving calls, which stamps do not disturb; the sooner it does so, the sooner a near end on
-    /// the same CPU goes on. A kernel answers so fast that the answer may be there already.
+    /// Returns true if what was sent leaves time to fetch its stamps at once. An end that answers
+    /// sleeps in receiving calls, which stamps do not disturb; the sooner it does so, the sooner a
+    /// near end on the same CPU goes on. A kernel answers so fast that the answer may be there
+    /// already.
     fn has_time_after(&self, sent: Sent) -> bool {
         (sent, self.peer) == (Sent::Question, PeerKind::Process) || self.unfetched >= HURRIED
     }

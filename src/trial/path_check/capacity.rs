@@ -1,4 +1,4 @@
-//! What a path carries when it is asked for all it can: a byte stream, and single small datagrams.
+//! Capacity of a path under full load: of a byte stream, and of single small datagrams.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// Bytes of one call.
 const CALL: usize = 128 << 10;
 
-/// How long a connection may take.
+/// Longest time to set up a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes that a stream carried, and over which time at its receiver.
@@ -27,7 +27,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// In bits per second; `None` where nothing came.
+    /// Returns the rate in bits per second; `None` if nothing came.
     pub(super) fn rate(self) -> Option<f64> {
         (self.span > Nanos::ZERO).then(|| 8.0 * self.bytes as f64 / self.span.as_secs_f64())
     }
@@ -103,7 +103,8 @@ fn discard(socket: &Socket) -> io::Result<Carried> {
     Ok(Carried { bytes, span: first.map_or(Nanos::ZERO, |first| last - first) })
 }
 
-/// Datagrams of 64 bytes, one a call, as fast as they go: how many came per second.
+/// Sends datagrams of 64 bytes, one a call, as fast as they go, and returns how many came per
+/// second.
 ///
 /// # Errors
 /// The failed operation.

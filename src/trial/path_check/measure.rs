@@ -18,61 +18,62 @@ use crate::path::emulated::forward::cpus;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::Bytes;
 
-/// What the receive buffers of a check are asked to hold, so that no packet is lost there.
+/// Size asked for the receive buffers of a check, so that no packet is lost there.
 const ROOM: Bytes = Bytes(16 << 20);
 
-/// How long after the last packet should have come another one is waited for.
+/// Time to wait for another packet after the last one should have come.
 const TAIL: Nanos = Nanos::from_millis(250);
 
 /// A stream of datagrams to send.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Course {
-    /// How many.
+    /// Number of datagrams.
     pub packets: usize,
     /// The length of each as UDP has it, at least 8.
     pub size: usize,
     /// The time between two; 0 is as fast as they go.
     pub every: Nanos,
-    /// After how long one should be there.
+    /// Time after which one should be there.
     pub delay: Nanos,
-    /// Whether the kernel is to say when each was sent.
+    /// Fact that the kernel is to report of each send.
     pub stamps: Sent,
 }
 
-/// What is to be known of a sent packet.
+/// Fact to be known of a sent packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// When it left its host's stack.
+    /// Time at which it left its host's stack.
     Stamped,
-    /// Nothing.
+    /// No fact: it is only counted.
     Counted,
 }
 
-/// What came of it.
+/// Result of a course.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Came {
     /// Packets that were sent.
     pub sent: u64,
-    /// From the first to the last send, in nanoseconds.
+    /// Time from the first to the last send, in nanoseconds.
     pub sending_ns: u64,
     /// Packets that came, each once.
     pub got: u64,
     /// Packets that came and found the socket full.
     pub full: u64,
-    /// When each left, and when it came, in nanoseconds of `CLOCK_REALTIME`; 0 where unknown.
+    /// Times at which each left and arrived, in nanoseconds of `CLOCK_REALTIME`; 0 if unknown.
     pub times: Vec<[u64; 2]>,
 }
 
 impl Came {
-    /// When the first came, when the last did, and how many did in between and last.
+    /// Returns the time between the first and the last arrival, and the number of packets that
+    /// arrived after the first.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
         let came = || self.times.iter().map(|[_, came]| *came).filter(|at| *at > 0);
         let (first, last) = (came().min()?, came().max()?);
         Some((last - first, came().count() as u64 - 1))
     }
 
-    /// How long each took that has both stamps, less `expected`, sorted; without the first tenth, of
-    /// which some may have met cold caches.
+    /// Returns the delays of the packets that have both stamps, less `expected`, sorted; without
+    /// the first tenth, of which some may have met cold caches.
     pub(super) fn excess(&self, expected: Nanos) -> Vec<i64> {
         let settled = self.times.get(self.times.len() / 10..).unwrap_or_default();
         let both = settled.iter().filter(|[left, came]| *left > 0 && *came > 0);
@@ -215,7 +216,7 @@ impl Course {
     }
 }
 
-/// What a sender knows.
+/// Counts and times of a sender.
 struct Departed {
     left: Vec<u64>,
     count: u64,

@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::path::emulated::hosts::Entry;
 use crate::path::emulated::socket::{self, Wanted};
 
-/// How many sockets of each kind one check needs at a host.
+/// Number of sockets of each kind that one check needs at a host.
 const EACH: usize = 8;
 
-/// One of the two hosts: an address, and sockets that belong there.
+/// Host at one end of the path: an address, and sockets that belong there.
 #[derive(Debug)]
 pub struct Site {
     address: IpAddr,
@@ -23,15 +23,15 @@ pub struct Site {
 }
 
 impl Site {
-    /// This host itself.
+    /// Returns this host itself.
     ///
     /// # Errors
-    /// What socket(2) says.
+    /// The error of socket(2).
     pub fn here(address: IpAddr) -> Result<Site> {
         Site::from_made(address, socket::here(&wanted(address)))
     }
 
-    /// The host of this entry, with an address of its own.
+    /// Returns the host of this entry, with an address of its own.
     ///
     /// # Errors
     /// [`Error::Setup`] where this process may not enter it.
@@ -46,21 +46,21 @@ impl Site {
         Ok(Site { address, datagrams, streams })
     }
 
-    /// The address.
+    /// Returns the address.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// A fresh datagram socket, bound to any port of the host's address.
+    /// Creates a fresh datagram socket, bound to any port of the host's address.
     ///
     /// # Errors
-    /// What bind(2) says; or that there is none left.
+    /// The error of bind(2); or that there is none left.
     pub fn datagrams(&mut self) -> Result<Socket> {
         let fd = self.datagrams.pop();
         self.bound(fd)
     }
 
-    /// A fresh stream socket, bound likewise.
+    /// Creates a fresh stream socket, bound likewise.
     ///
     /// # Errors
     /// As of [`Site::datagrams`].
@@ -78,7 +78,7 @@ impl Site {
     }
 }
 
-/// Datagram sockets and then stream sockets, of the address's family; [`EACH`] of both.
+/// Lists datagram sockets and then stream sockets, of the address's family; [`EACH`] of both.
 fn wanted(address: IpAddr) -> Vec<Wanted> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
     let kinds = [Type::DGRAM, Type::STREAM].into_iter().flat_map(|kind| [kind; EACH]);

@@ -1,4 +1,4 @@
-//! One end of one flow: the same flow as in a real trial, whose waits end when virtual time says so.
+//! End of one flow: the same flow as in a real trial, whose waits end when virtual time says so.
 
 use crate::contract::{Action, GUARD, Patience};
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::transport::{Conn, Effective, Progress};
 use crate::trial::driver::{Flow, Signal, Turns, Watch, failed};
 use crate::workload::HalfReport;
 
-/// How long a flow that finds no room for a message waits at most, as in a real trial.
+/// Longest wait of a flow that finds no room for a message, as in a real trial.
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
 
 /// Makes the connections of a flow, each with its place among them, from 0.
@@ -25,14 +25,15 @@ pub(super) struct End {
     turns: Option<Turns>,
     signal: Signal,
     told: Told,
-    /// When the flow takes its next turn by itself, and when the protocol has something to do.
+    /// Time at which the flow takes its next turn by itself, and time at which the protocol has
+    /// something to do.
     wake: Option<Nanos>,
     deadline: Option<Nanos>,
-    /// Whether room to send wakes it.
+    /// Event that wakes it: room to send, or arrivals.
     waits_for: WaitsFor,
-    /// Whether the protocol may have something to transmit.
+    /// True if the protocol may have something to transmit.
     may_transmit: bool,
-    /// The peer's end was seen; it is news once.
+    /// True once the peer's end was seen; it is news once.
     saw_close: bool,
     stopped: Option<Stops>,
 }
@@ -43,10 +44,10 @@ enum WaitsFor {
     Room,
 }
 
-/// How far an end is with its connection.
+/// Progress of an end with its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The flow goes on.
+    /// Its flow takes turns.
     Runs,
     /// Its half asks for the next connection.
     Asks,
@@ -54,7 +55,7 @@ enum Phase {
     Opens,
 }
 
-/// What remains of an end.
+/// Results of an end.
 pub(super) struct Stops {
     pub(super) report: HalfReport,
     pub(super) series: Series,
@@ -62,7 +63,7 @@ pub(super) struct Stops {
     pub(super) effective: Effective,
 }
 
-/// What a flow has told.
+/// Reports of a flow.
 #[derive(Default)]
 struct Told {
     sent: Option<Tally>,
@@ -80,7 +81,7 @@ impl Watch for Told {
 }
 
 impl End {
-    /// A flow whose connection is being set up.
+    /// Creates a flow whose connection is being set up.
     pub(super) fn new(flow: Flow<OverPath>, next_connection: Next) -> End {
         let deadline = flow.conn.next_deadline();
         End {
@@ -100,17 +101,17 @@ impl End {
         }
     }
 
-    /// Whether its connection is set up.
+    /// Returns true if its connection is set up.
     pub(super) fn has_opened(&mut self) -> Result<bool> {
         self.flow.conn.has_opened().map_err(|e| failed("set up a connection", e))
     }
 
-    /// Which of its connections is open or being opened, from 0.
+    /// Returns the number of the connection that is open or being opened, from 0.
     pub(super) fn connection(&self) -> u16 {
         self.connection
     }
 
-    /// Whether its half has asked for the next connection.
+    /// Returns true if its half has asked for the next connection.
     pub(super) fn asks_for_next(&self) -> bool {
         self.phase == Phase::Asks
     }
@@ -126,7 +127,7 @@ impl End {
         Ok(())
     }
 
-    /// The flow begins.
+    /// Begins the flow.
     pub(super) fn begin(&mut self, now: Nanos) {
         self.turns = Some(self.flow.begin(now));
         self.wake = Some(now);
@@ -140,7 +141,7 @@ impl End {
         !self.is_over() && self.wake.is_some_and(|at| at <= now)
     }
 
-    /// When it does something by itself.
+    /// Returns the time at which it next does something by itself.
     pub(super) fn next(&self) -> Option<Nanos> {
         let wake = self.wake.filter(|_| !self.is_over());
         [wake, self.deadline].into_iter().flatten().min()
@@ -150,12 +151,12 @@ impl End {
         self.told.sent
     }
 
-    /// The points taken since this was last asked.
+    /// Returns the points taken since this was last asked.
     pub(super) fn points(&mut self) -> std::vec::Drain<'_, Point> {
         self.told.points.drain(..)
     }
 
-    /// A datagram is here.
+    /// Handles a datagram that is here.
     pub(super) fn arrive(&mut self, now: Nanos, datagram: &[u8]) {
         self.flow.conn.handle_datagram(datagram);
         self.deadline = self.flow.conn.next_deadline();
@@ -163,14 +164,14 @@ impl End {
         self.wake_up(now);
     }
 
-    /// The flow, once it has begun, takes a turn now.
+    /// Lets the flow, once it has begun, take a turn now.
     fn wake_up(&mut self, now: Nanos) {
         if self.turns.is_some() {
             self.wake = Some(now);
         }
     }
 
-    /// Control says that the other end has sent all it will.
+    /// Tells the flow that, as control says, the other end has sent all it will.
     pub(super) fn hear(&mut self, now: Nanos, sent: Tally) {
         self.signal.peer_finished(sent);
         self.wake = Some(now);
@@ -288,7 +289,7 @@ impl End {
         }
     }
 
-    /// It is over now, whatever the half thinks.
+    /// Ends the flow now, whatever the half thinks.
     pub(super) fn stop(&mut self, now: Nanos) {
         self.flow.end(now, &mut self.told);
         let report = self.flow.half.report(now);
@@ -301,13 +302,13 @@ impl End {
         });
     }
 
-    /// What remains, once it is over.
+    /// Returns its results, once it is over.
     pub(super) fn stops(self) -> Option<Stops> {
         self.stopped
     }
 }
 
-/// What a flow waits for.
+/// Event that a flow waits for.
 enum Wait {
     No,
     Until(Option<Nanos>, WaitsFor),

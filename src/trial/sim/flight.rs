@@ -1,6 +1,6 @@
 //! Datagrams on their way, in memory that is used again.
 
-/// One packet of a datagram: what a channel calls it by.
+/// Packet of a datagram, as a channel refers to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     slot: u32,
@@ -15,7 +15,7 @@ struct Flight {
     /// The end that it goes to, and which of its connections.
     to: (usize, u16),
     parts: u32,
-    /// Those that arrived, a bit each.
+    /// Packets that arrived, a bit each.
     arrived: u128,
     /// Departures to come.
     left: u32,
@@ -28,17 +28,17 @@ pub(super) struct Flights {
     free: Vec<u32>,
 }
 
-/// What the arrival of a packet makes of its datagram.
+/// State of a datagram after the arrival of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It is here.
+    /// Complete now.
     Whole,
-    /// Others of its packets are missing, or all came before.
+    /// Not newly complete: others of its packets are missing, or all came before.
     Partial,
 }
 
 impl Flights {
-    /// A datagram to the end and connection `to`, which `fill` may write; nothing where it answers nothing.
+    /// Launches a datagram to the end and connection `to`, which `fill` may write; nothing if it answers nothing.
     pub(super) fn launch<T>(
         &mut self,
         to: (usize, u16),
@@ -62,24 +62,24 @@ impl Flights {
         self.flights[slot as usize].bytes.len() as u64
     }
 
-    /// The datagram is cut into so many packets. It stays until [`Flights::gone`].
+    /// Notes that the datagram is cut into so many packets. It stays until [`Flights::gone`].
     pub(super) fn cut(&mut self, slot: u32, parts: u64) {
         let flight = &mut self.flights[slot as usize];
         (flight.parts, flight.left) = (parts as u32, 1);
     }
 
-    /// A packet of it enters a channel, which answers how many departures it will have.
+    /// Lets a packet of it enter a channel, which answers how many departures it will have.
     pub(super) fn enter(&mut self, slot: u32, part: u16, enter: impl FnOnce(Part) -> u32) {
         let departures = enter(Part { slot, part });
         self.flights[slot as usize].left += departures;
     }
 
-    /// All its packets have entered.
+    /// Notes that all its packets have entered.
     pub(super) fn gone(&mut self, slot: u32) {
         self.departed(Part { slot, part: 0 });
     }
 
-    /// A packet arrived.
+    /// Handles the arrival of a packet.
     pub(super) fn arrive(&mut self, part: Part) -> Arrival {
         let flight = &mut self.flights[part.slot as usize];
         let before = flight.arrived.count_ones();
@@ -90,13 +90,13 @@ impl Flights {
         if is_whole && (is_new || flight.parts == 1) { Arrival::Whole } else { Arrival::Partial }
     }
 
-    /// What the packet is part of, and where it goes.
+    /// Returns the datagram that the packet is part of, and the end and connection that it goes to.
     pub(super) fn datagram(&self, part: Part) -> ((usize, u16), &[u8]) {
         let flight = &self.flights[part.slot as usize];
         (flight.to, &flight.bytes)
     }
 
-    /// One departure is over.
+    /// Notes that one departure is over.
     pub(super) fn departed(&mut self, part: Part) {
         let flight = &mut self.flights[part.slot as usize];
         flight.left = flight.left.saturating_sub(1);
@@ -106,7 +106,7 @@ impl Flights {
     }
 }
 
-/// How a datagram travels in IP packets.
+/// Fragmentation of datagrams into IP packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cutter {
     /// The largest IP packet in bytes.
@@ -116,8 +116,8 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    /// Bytes of content in each fragment but the last: a multiple of 8 (RFC 791, 3.2), behind a header
-    /// that is 8 bytes longer over IPv6 (RFC 8200, 4.5).
+    /// Returns the number of bytes of content in each fragment but the last: a multiple of 8 (RFC
+    /// 791, 3.2), behind a header that is 8 bytes longer over IPv6 (RFC 8200, 4.5).
     fn room(&self) -> u64 {
         (self.mtu.saturating_sub(self.fragment_header()) / 8 * 8).max(8)
     }
@@ -126,12 +126,12 @@ impl Cutter {
         self.ip_header + if self.ip_header >= 40 { 8 } else { 0 }
     }
 
-    /// How many packets carry a datagram of `bytes`, the UDP header included.
+    /// Returns the number of packets that carry a datagram of `bytes`, the UDP header included.
     pub(super) fn parts(&self, bytes: u64) -> u64 {
         if bytes + self.ip_header <= self.mtu { 1 } else { bytes.div_ceil(self.room()) }
     }
 
-    /// The lengths of these packets in bytes.
+    /// Returns the lengths of these packets in bytes.
     pub(super) fn packets(&self, bytes: u64) -> impl Iterator<Item = u64> + use<> {
         let (parts, room, cutter) = (self.parts(bytes), self.room(), *self);
         (0..parts).map(move |part| match parts {

@@ -1,5 +1,5 @@
-//! Two hosts and what lies between them, in virtual time: takes the next thing that happens, whichever
-//! it is, until both ends are done.
+//! Simulation of two hosts and what lies between them, in virtual time: takes the next thing that
+//! happens, whichever it is, until both ends are done.
 //!
 //! At one time things happen in this order: packets come out of the channels, up before down; timers of
 //! protocols fire; flows take their turns, those of the near host first; control says who will send no
@@ -22,9 +22,9 @@ use crate::transport::Progress;
 use crate::transport::userspace::UDP_HEADER;
 use crate::units::BitRate;
 
-/// How many things may happen at one time until it is clear that time does not pass.
+/// Number of events at one time from which it is clear that time does not pass.
 const STANDSTILL: u64 = 50_000_000;
-/// After how many of them the stop button is looked at.
+/// Number of events after which the stop button is looked at.
 const LOOK_EVERY: u64 = 1 << 12;
 
 /// The two hosts. Ends are numbered: those of the near host by flow, then those of the far one.
@@ -35,25 +35,25 @@ pub(super) struct World {
     flights: Flights,
     cutter: Cutter,
     interfaces: [Interface; 2],
-    /// How fast a host hands packets to the path, near and far. Without this nothing would hold back
-    /// a sender that nobody controls, where the path has no rate either.
+    /// Rates at which the hosts hand packets to the path, near and far. Without this nothing would
+    /// hold back a sender that nobody controls, where the path has no rate either.
     nics: [BitRate; 2],
     ends: Vec<End>,
-    /// The first so many flows are the work; the others are load beside it.
+    /// Number of flows that are the work, which come first; the others are load beside it.
     work: usize,
-    /// When the work begins, once everything is connected.
+    /// Time at which the work begins, once everything is connected.
     begins: Option<Nanos>,
-    /// Whether each host has said that it will send no more.
+    /// State of each host: whether it has said that it will send no more.
     told: [Told; 2],
     stop: Arc<AtomicBool>,
 }
 
-/// Where one host's packets leave.
+/// Interface by which one host's packets leave.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interface {
-    /// From when on it takes another.
+    /// Time from which it takes another.
     free_at: Nanos,
-    /// Whose turn it is, among the flows.
+    /// Flow whose turn it is.
     turn: usize,
 }
 
@@ -64,18 +64,19 @@ enum Role {
     Load,
 }
 
-/// Whether all flows of a host have sent all they will, and control has told the other so.
+/// State of a host: `Yes` if all its flows have sent all they will, and control has told the other
+/// so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     No,
     Yes,
 }
 
-/// Is told the points of a flow's series.
+/// Callback for the points of a flow's series.
 pub(super) type OnPoint<'a> = &'a mut dyn FnMut(Side, u16, Point);
 
 impl World {
-    /// `link` between the two hosts, with draws by `seed`, from now on.
+    /// Creates a world with `link` between the two hosts, with draws by `seed`, from now on.
     pub(super) fn new(clock: Manual, link: &Link, seed: u64, cutter: Cutter) -> World {
         let channel = |direction| {
             let place = impair::Place { seed, link: 0, direction };
@@ -107,7 +108,7 @@ impl World {
     /// the far ends of each; the load begins `lead` earlier.
     ///
     /// # Errors
-    /// What a flow fails with; where they are not done after `longest`.
+    /// The error of a flow that fails; also if they are not done after `longest`.
     pub(super) fn run(
         &mut self,
         work: [Vec<End>; 2],
@@ -160,14 +161,15 @@ impl World {
         self.of(role).for_each(|end| end.begin(now));
     }
 
-    /// The ends, at both hosts, of the work or of the load.
+    /// Returns the ends, at both hosts, of the work or of the load.
     fn of(&mut self, role: Role) -> impl Iterator<Item = &mut End> {
         let (flows, work) = (self.flows().max(1), self.work);
         let belongs = move |at: usize| (at % flows < work) == (role == Role::Measured);
         self.ends.iter_mut().enumerate().filter(move |(at, _)| belongs(*at)).map(|(_, end)| end)
     }
 
-    /// Whether all connections are set up: flows begin together, as where control lets them go.
+    /// Returns true if all connections are set up: flows begin together, as where control lets them
+    /// go.
     fn are_set_up(&mut self) -> Result<bool> {
         let mut all = true;
         for end in &mut self.ends {
@@ -176,7 +178,7 @@ impl World {
         Ok(all)
     }
 
-    /// Everything that happens now.
+    /// Handles everything that happens now.
     fn step(&mut self, now: Nanos, on_point: OnPoint<'_>) -> Result<()> {
         self.arrivals(now, Direction::Up);
         self.arrivals(now, Direction::Down);
@@ -208,7 +210,7 @@ impl World {
         Ok(())
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next event.
     fn next(&self, now: Nanos) -> Option<Nanos> {
         let channels = self.channels.iter().filter_map(Channel::next).map(|at| self.start + at);
         let ends = self.ends.iter().filter_map(End::next);
@@ -281,7 +283,7 @@ impl World {
         }
     }
 
-    /// A datagram leaves its host, packet after packet.
+    /// Sends a datagram from its host, packet after packet.
     fn leave(&mut self, now: Nanos, me: usize, slot: u32, flow: usize) {
         let direction = [Direction::Up, Direction::Down][me];
         let flow = SplitMix64::new(flow as u64).next_u64();
@@ -303,7 +305,7 @@ impl World {
         self.interfaces[me].free_at = now + Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
     }
 
-    /// What the path did.
+    /// Returns the figures of the path.
     pub(super) fn figures(&self) -> PathFigures {
         let way = |channel: &Channel<Part>| WayFigures {
             fates: channel.fates(),
@@ -314,7 +316,8 @@ impl World {
         PathFigures { links: vec![LinkFigures { up: way(up), down: way(down) }] }
     }
 
-    /// The ends of both hosts as they stopped, those of the work and those of the load; and how long it took.
+    /// Returns the ends of both hosts as they stopped, those of the work and those of the load; and
+    /// how long it took.
     pub(super) fn stops(self) -> ([Vec<Stops>; 2], [Vec<Stops>; 2], Nanos) {
         let took = self.clock.now() - self.start;
         let (flows, work) = (self.flows(), self.work);
