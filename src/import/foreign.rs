@@ -88,7 +88,7 @@ impl Foreign {
     /// The next line without its end; `None` after the last.
     ///
     /// # Errors
-    /// Where it is too long, no text, or cannot be read.
+    /// If it is too long, no text, or cannot be read.
     pub(super) fn next_line(&mut self) -> Result<Option<&str>, String> {
         self.line.clear();
         let mut limited = (&mut self.reader).take(LONGEST_LINE + 1);
@@ -114,7 +114,7 @@ impl Foreign {
     /// All of it.
     ///
     /// # Errors
-    /// Where it is too large, no text, or cannot be read.
+    /// If it is too large, no text, or cannot be read.
     pub(super) fn whole(&mut self) -> Result<String, String> {
         let mut bytes = Vec::new();
         let mut limited = (&mut self.reader).take(LARGEST_WHOLE + 1);
@@ -129,7 +129,7 @@ impl Foreign {
     /// The JSON values in it, one after the other.
     ///
     /// # Errors
-    /// Where it is not JSON, not of this form, or cut off.
+    /// If it is not JSON, not of this form, or cut off.
     pub(super) fn json<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, String> {
         let text = self.whole()?;
         let values = serde_json::Deserializer::from_str(&text).into_iter::<T>();

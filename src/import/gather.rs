@@ -35,7 +35,7 @@ impl Values {
     /// Adds a sample.
     ///
     /// # Errors
-    /// Where there are too many.
+    /// If there are too many.
     pub(super) fn push(&mut self, value: u64) -> Result<(), String> {
         if self.values.len() >= MOST {
             return Err(format!("more than {MOST} samples; thin them out, or split the file"));
@@ -69,7 +69,7 @@ impl Values {
     /// Sums them up as the trial of `what`; those of a time are kept where `means` says.
     ///
     /// # Errors
-    /// Where they cannot be kept.
+    /// If they cannot be kept.
     pub(super) fn trial(
         self,
         what: &Naming,

@@ -145,7 +145,7 @@ impl Import {
     /// Reads the files. Samples are written to `samples`, if given, replacing what is there.
     ///
     /// # Errors
-    /// Where a file cannot be read, or is not what it should be; the first such file is named.
+    /// If a file cannot be read, or is not what it should be; the first such file is named.
     pub fn run(&self, samples: Option<&Path>) -> Result<Outcome> {
         if self.files.is_empty() {
             return Err(Error::usage("name at least one file to import"));

@@ -37,7 +37,7 @@ impl Request {
     /// emulated. A server without room is waited for.
     ///
     /// # Errors
-    /// Where the server cannot be reached or does not let us in; where this host cannot emulate the
+    /// If the server cannot be reached or does not let us in; where this host cannot emulate the
     /// path; where the path is simulated, and has no far end.
     pub fn far(&self, credentials: &Credentials, waiting: &mut Waiting<'_>) -> Result<Far> {
         let asked = self.asked();

@@ -12,7 +12,7 @@ use crate::trial::samples;
 /// that memory holds one trial's samples only.
 ///
 /// # Errors
-/// Where the file cannot be read, or is not whole.
+/// If the file cannot be read, or is not whole.
 pub fn pooled(outcome: &Outcome, file: &Path) -> Result<BTreeMap<usize, Pool>> {
     let valid: BTreeMap<(u64, u64), usize> = outcome
         .trials
