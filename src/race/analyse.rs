@@ -25,7 +25,7 @@ pub use super::table::{Pairs, pairs};
 use crate::figures::{Better, Metric};
 use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, signed_rank};
 
-/// What may be decided now.
+/// Decisions permitted at this point of a race.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stand {
     /// A look, at this error level.
@@ -68,7 +68,7 @@ pub fn summarise(outcome: &mut Outcome) {
     outcome.summary = summaries(outcome, &Table::of(&outcome.trials, Counted::Valid));
 }
 
-/// Whether every claim is decided. A race without claims never is.
+/// Returns true if every claim is decided. Always false for a race without claims.
 pub fn all_decided(outcome: &Outcome) -> bool {
     let mut verdicts = outcome.verdicts.iter().peekable();
     verdicts.peek().is_some() && verdicts.all(|verdict| verdict.outcome != Ruled::Undecided)
@@ -250,8 +250,8 @@ fn ratio(ruling: &Ruling) -> Option<Ratio> {
     (confidence > 0.0 && finite).then_some(Ratio { point, low, high })
 }
 
-/// What of a ruling may be said now. A tie of two tests takes fewer blocks than an interval at the race's
-/// confidence does; where gates refused that many, it has to wait.
+/// Returns the ruling reduced to what may be said now. A tie of two tests needs fewer blocks than an
+/// interval at the race's confidence; if gates refused that many blocks, the ruling has to wait.
 fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling {
     let undecided = Ruling { outcome: Ruled::Undecided, winner: None, ..ruling };
     let at_least = |blocks: Option<u64>| match (ruling.missing, blocks) {
@@ -271,7 +271,7 @@ fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling
     }
 }
 
-/// How long a block takes by the trials so far; `None` where they took no time.
+/// Returns the mean duration of a block over the trials so far; `None` if they took no time.
 fn block_ns(outcome: &Outcome) -> Option<u64> {
     let took: u64 = outcome.trials.iter().map(|trial| trial.record.took_ns).sum();
     let blocks = outcome.trials.iter().map(|trial| trial.block).max()? + 1;

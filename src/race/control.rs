@@ -61,7 +61,7 @@ pub(super) fn control<'a>(
     Some(Control { contender: entrant.id, verdicts, trusted, note })
 }
 
-/// Which of the questions show a difference that chance makes in one of 200 sound races.
+/// Returns, for each question, true if it shows a difference that chance makes in one of 200 sound races.
 fn alarms(questions: &[Question<'_>], outcome: &Outcome, stand: Stand) -> Vec<bool> {
     let Stand::Look { .. } = stand else { return vec![false; questions.len()] };
     let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();

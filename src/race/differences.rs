@@ -1,5 +1,6 @@
-//! What was not equal between contenders, and why it matters. What can be held equal is; the rest
-//! stands beside the verdict, so that nobody takes a difference of conditions for one of protocols.
+//! Differences in conditions between contenders, and why they matter. Conditions that can be held equal
+//! are; the rest stands beside the verdict, so that nobody takes a difference of conditions for one of
+//! protocols.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,7 +138,7 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
 
 type Source = fn(&Entrant) -> &BTreeMap<String, String>;
 
-/// Why an option matters, as the first transport that has it says.
+/// Returns the reason why an option matters, from the first transport that has it.
 fn why(racing: &[(&Entrant, &Contender)], option: &str) -> &'static str {
     let said = racing.iter().find_map(|(_, c)| c.transport.info().meaning(option));
     said.map_or(

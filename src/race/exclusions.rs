@@ -12,9 +12,9 @@ const LEVEL: f64 = 0.01;
 /// Two contenders of which one lost more trials than the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Differing {
-    /// Who lost more.
+    /// Contender that lost more.
     pub more: Losses,
-    /// Who lost less.
+    /// Contender that lost less.
     pub less: Losses,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn differ(outcome: &Outcome) -> Option<Differing> {
     (p * tests <= LEVEL).then(|| Differing { more: said(more), less: said(less) })
 }
 
-/// Whether a verdict would be another one if no trial had been excluded.
+/// Returns true if a verdict would differ had no trial been excluded.
 pub(super) fn decide(outcome: &Outcome) -> bool {
     outcome.unfiltered.iter().any(|with| {
         let same =

@@ -17,73 +17,73 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 /// A pause between two blocks is one where it is longer than this many times the usual.
 const PAUSE: u64 = 3;
 
-/// What stands out in the course of a race.
+/// Extremes and daily patterns in the course of a race.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Highs<'a> {
-    /// By which figure: the first that is compared.
+    /// Metric by which trials are ranked: the first that is compared.
     pub metric: &'a Metric,
-    /// One for each contender with a valid trial.
+    /// Extremes, one entry for each contender with a valid trial.
     pub extremes: Vec<Extremes>,
-    /// By the hour of the day (UTC), from 0; empty where all was within one.
+    /// Medians by hour of the day (UTC), from 0; empty if the race lay within one hour.
     pub hours: Vec<Spell>,
-    /// By the day since 1970-01-01 (UTC); empty where all was within one.
+    /// Medians by day since 1970-01-01 (UTC); empty if the race lay within one day.
     pub days: Vec<Spell>,
-    /// The longest time between two blocks in which nothing ran, where one is out of the ordinary.
+    /// Longest pause between two blocks, if one is out of the ordinary.
     pub pause: Option<Gap>,
 }
 
 /// The extremes of one contender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extremes {
-    /// Whose.
+    /// Id of the contender.
     pub contender: usize,
-    /// Its best trial.
+    /// Best trial.
     pub best: Moment,
-    /// Its worst.
+    /// Worst trial.
     pub worst: Moment,
-    /// The trial that lost most, as a share; absent where none lost anything.
+    /// Trial with the largest share lost; absent if none lost anything.
     pub most_lost: Option<Moment>,
-    /// The longest time without a trial in which anything came through; absent where all had something.
+    /// Longest time without a trial in which anything came through; absent if every trial had something.
     pub outage: Option<Gap>,
 }
 
-/// A trial's figure, and when the trial began.
+/// Figure of a trial, and the start time of the trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moment {
     /// The figure, in its metric's unit.
     pub value: f64,
-    /// Milliseconds since 1970.
+    /// Start time of the trial, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
-/// A time in which something was missing.
+/// Gap in time in which something was missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// From the beginning of the last trial before it, in milliseconds since 1970.
+    /// Start of the gap: the start of the last trial before it, in milliseconds since 1970.
     pub from_ms: u64,
-    /// To the beginning of the first one after it, or of the last of the race.
+    /// End of the gap: the start of the first trial after it, or of the last of the race.
     pub to_ms: u64,
 }
 
 impl Gap {
-    /// How long it is, in milliseconds.
+    /// Returns the length of the gap, in milliseconds.
     pub fn ms(&self) -> u64 {
         self.to_ms.saturating_sub(self.from_ms)
     }
 }
 
-/// A part of the time: the same hour of all days, or a day.
+/// Period: the same hour of all days, or one day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spell {
-    /// Which.
+    /// Number of the hour or day.
     pub number: u64,
     /// The median of each of the contenders in `extremes`, in their order.
     pub medians: Vec<Option<f64>>,
-    /// Trials behind the row.
+    /// Number of trials in the period.
     pub trials: u64,
 }
 
-/// What stands out, in a race that went on long enough.
+/// Returns the extremes and patterns of a race that went on long enough.
 pub fn highs(outcome: &Outcome) -> Option<Highs<'_>> {
     let metric = outcome.metrics.first()?;
     let times = || outcome.trials.iter().map(|trial| trial.record.started_ms);

@@ -11,13 +11,13 @@ use super::sentence;
 use crate::figures::{Better, Metric};
 use crate::stats::{self, Outcome as Ruled, holm, mann_whitney};
 
-/// One contender's figures under one metric.
+/// Figures of one contender under one metric.
 pub(super) struct Figures {
     /// Logarithms of the figure per trial; `None` where one is not positive.
     logs: Option<Vec<f64>>,
     /// Valid trials that have it.
     pub trials: u64,
-    /// Whether any of them is censored at the timeout.
+    /// True if any of them is censored at the timeout.
     pub censored: bool,
 }
 
@@ -75,23 +75,23 @@ impl Samples {
     }
 }
 
-/// What a claim is held to.
+/// Tests that a claim has to pass.
 pub(super) struct Court {
     margin: f64,
     /// The error level of its step in Holm's procedure.
     difference: f64,
-    /// Whether that procedure rejects “no difference”.
+    /// True if that procedure rejects “no difference”.
     differs: bool,
-    /// One minus the level of the interval that must lie within the margin.
+    /// Error of the interval that must lie within the margin: one minus its level.
     equivalence: f64,
 }
 
-/// What a court finds.
+/// Finding on a claim.
 pub(super) struct Finding {
     pub outcome: Ruled,
-    /// Whether the first is the lower one; means something only for `ahead`.
+    /// True if the first is the lower one; means something only for `ahead`.
     pub is_lower: bool,
-    /// One minus the level of the interval by which it was decided.
+    /// Error of the interval that decided: one minus its level.
     pub error: f64,
 }
 

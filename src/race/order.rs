@@ -22,7 +22,7 @@ pub struct OrderEffect {
     pub metric: String,
     /// The place that differs most, from 1, of how many.
     pub place: (usize, usize),
-    /// How far it lies above (or below) the mean of the block, as a fraction.
+    /// Deviation from the mean of the block, above or below, as a fraction.
     pub change: f64,
 }
 

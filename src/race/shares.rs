@@ -1,15 +1,15 @@
-//! What each condition accounts for, in a race over conditions. Pure, as `analyse` is; described
-//! and not claimed, so no error is spent on it.
+//! Shares of variation that each condition accounts for, in a race over conditions. Pure, as `analyse`
+//! is; described and not claimed, so no error is spent on it.
 //!
-//! One observation is the logarithm of a valid trial's figure; the control, a copy that only the
-//! first contender has, is left out. The contenders are a factor beside those that were varied.
+//! An observation is the logarithm of a valid trial's figure; the control, a copy that only the first
+//! contender has, is left out. The contenders are a factor beside those that were varied.
 
 use super::outcome::{LevelRatio, Outcome, Share, ShareKind, Trial};
 use crate::figures::Metric;
 use crate::stats::variance::{self, Observation, Part};
 
-/// Where more of the valid trials than this have no figure above 0, as with a loss that is mostly
-/// 0, the rest does not stand for them.
+/// Maximum share of valid trials without a figure above 0. With more, as with a loss that is mostly 0,
+/// the rest does not represent them.
 const MOST_LEFT_OUT: f64 = 0.1;
 
 /// A factor as the statistics see it.

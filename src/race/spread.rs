@@ -1,5 +1,5 @@
-//! How figures spread, for drawings: five numbers for a box, and the share of round trips that took
-//! longer than a time. Pure, as `analyse` is; described and not claimed.
+//! Spread of figures, for drawings: five numbers for a box, and the share of round trips that took longer
+//! than a time. Pure, as `analyse` is; described and not claimed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use super::outcome::{Outcome, Summary, Trial};
 use crate::stats::quantile::{median, printable};
 
-/// How the quartiles are defined. The median of it is the mean of the middle two, as everywhere here.
+/// Definition of the quartiles. Their median is the mean of the middle two, as everywhere here.
 pub const QUARTILES: &str = "quartiles: inverse of the distribution, averaged where it is flat \
                              (Hyndman-Fan type 2); whiskers: furthest trials within 1.5 times \
                              the interquartile range";
@@ -20,11 +20,11 @@ const REACH: f64 = 1.5;
 /// A sample in five numbers, and its extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FiveNumbers {
-    /// How many values.
+    /// Number of values.
     pub n: usize,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// Where the lower whisker ends: the least value within its reach.
+    /// End of the lower whisker: the least value within its reach.
     pub low: f64,
     /// The lower quartile.
     pub q1: f64,
@@ -32,9 +32,9 @@ pub struct FiveNumbers {
     pub median: f64,
     /// The upper quartile.
     pub q3: f64,
-    /// Where the upper whisker ends.
+    /// End of the upper whisker: the greatest value within its reach.
     pub high: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -120,7 +120,7 @@ pub fn typical<'a>(
         .map(|(trial, _)| trial)
 }
 
-/// One contender's figures by the level of one factor.
+/// Figures of one contender by the level of one factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ByLevel {
     /// The index of the contender as typed, in `asked.contenders`.

@@ -1,5 +1,5 @@
-//! Where the knee of each contender is, in a race that varies an offered rate. Pure, as `analyse`
-//! is; described and not claimed.
+//! Knee of each contender, in a race that varies an offered rate. Pure, as `analyse` is; described and
+//! not claimed.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ const DELIVERED: &str = "goodput_bps";
 /// A contender and the levels of all factors but the load, with its loads by block.
 type Rising = BTreeMap<(usize, Vec<usize>), BTreeMap<u64, Vec<Load>>>;
 
-/// One knee for each contender under each combination of the other conditions; none where no
-/// offered rate was varied.
+/// Returns a knee for each contender under each combination of the other conditions; none if no offered
+/// rate was varied.
 pub fn sweeps(outcome: &Outcome) -> Vec<Sweep> {
     let Some(factor) = load_factor(outcome) else { return Vec::new() };
     let error = alpha(outcome.asked.confidence);
@@ -38,7 +38,7 @@ pub fn sweeps(outcome: &Outcome) -> Vec<Sweep> {
     rising(outcome, factor).into_iter().filter_map(sweep).collect()
 }
 
-/// One contender under one combination of the other conditions, as its load rises.
+/// Curve of delivered over offered load: one contender under one combination of the other conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     /// The index of the contender as typed, in `asked.contenders`.
@@ -51,7 +51,7 @@ pub struct Curve {
     pub middle: Vec<Load>,
 }
 
-/// What was delivered under each load, as [`sweeps`] finds knees in it.
+/// Returns the load delivered under each offered load, from which [`sweeps`] finds knees.
 pub fn curves(outcome: &Outcome) -> Vec<Curve> {
     let Some(factor) = load_factor(outcome) else { return Vec::new() };
     let curve = |((contender, levels), blocks): ((usize, Vec<usize>), BTreeMap<u64, Vec<Load>>)| {

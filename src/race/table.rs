@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use super::outcome::{Outcome, Trial};
 use crate::stats::Slack;
 
-/// One contender's figure in one block.
+/// Figure of one contender in one block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figure {
     pub value: f64,
     pub censored: bool,
-    /// How much lower the logarithm would be, at most, had no message been sent late.
+    /// Upper bound on the decrease of the logarithm had no message been sent late.
     pub late: f64,
 }
 
@@ -24,7 +24,7 @@ pub(super) type Column = BTreeMap<u64, Figure>;
 /// Trials that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// Those that passed their gate.
+    /// Valid trials: those that passed their gate.
     Valid,
     /// All that have figures.
     Ran,
@@ -84,13 +84,13 @@ pub struct Pairs {
     pub log_ratios: Vec<f64>,
     /// The first contender's figure less the second's.
     pub differences: Vec<f64>,
-    /// Whether any of these figures is censored at the timeout.
+    /// True if any of these figures is censored at the timeout.
     pub censored: bool,
     /// Blocks in which both figures are censored, so that they have no ratio.
     pub both_censored: u64,
     /// Blocks that have both figures and no ratio of them: one is zero, or both are censored.
     pub left_out: u64,
-    /// How far late sends may have moved the ratio.
+    /// Bounds on the effect of late sends on the ratio.
     pub slack: Slack,
 }
 
