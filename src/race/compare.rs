@@ -14,22 +14,22 @@ use crate::stats;
 use crate::trial::host::HostFacts;
 use crate::trial::sim;
 
-/// What became of each contender from one race to another.
+/// Comparison of each contender between two races.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// When the two races began: old, new.
+    /// Start times of the two races: old, new.
     pub started: [String; 2],
-    /// One row for each contender and metric that are in both races.
+    /// Rows, one for each contender and metric that are in both races.
     pub rows: Vec<Row>,
     /// Labels of contenders that only the old race has.
     pub only_old: Vec<String>,
     /// Labels of contenders that only the new race has.
     pub only_new: Vec<String>,
-    /// What differs between the races besides the figures.
+    /// Differences between the races other than the figures.
     pub warnings: Vec<Warning>,
 }
 
-/// One contender under one metric, old and new.
+/// Comparison of one contender under one metric, old and new.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The contender's label.
@@ -40,7 +40,7 @@ pub struct Row {
     pub estimates: [Option<f64>; 2],
     /// Valid trials that have this metric: old, new.
     pub trials: [u64; 2],
-    /// Whether any of them is censored at the timeout, so that the ratio is not exact.
+    /// True if any figure is censored at the timeout, so that the ratio is not exact.
     pub censored: bool,
     /// New over old; absent where a figure is not positive or trials are too few for the level.
     pub ratio: Option<Ratio>,
@@ -48,11 +48,11 @@ pub struct Row {
     pub confidence: f64,
     /// The margin, as a fraction: the larger of the two races'.
     pub margin: f64,
-    /// What can be said; absent for a descriptive metric, about which no claim is made.
+    /// Change; absent for a descriptive metric, about which no claim is made.
     pub change: Option<Change>,
 }
 
-/// What can be said of a contender under a metric.
+/// Change of a contender under a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -67,15 +67,15 @@ pub enum Change {
 }
 
 impl Comparison {
-    /// Whether any contender got worse, for a gate.
+    /// Returns true if any contender got worse, for a gate.
     pub fn is_worse(&self) -> bool {
         let mut rows = self.rows.iter();
         rows.any(|row| row.change == Some(Change::ChangedWorse))
     }
 }
 
-/// Why the two races cannot be compared, if they cannot: what is simulated and what was measured are
-/// different things, whatever their figures.
+/// Refuses two races that cannot be compared: simulated and measured figures are different things,
+/// whatever their values.
 ///
 /// # Errors
 /// [`Error::Usage`] where one of the races is simulated and the other is not.
@@ -124,7 +124,7 @@ fn missing(a: &Outcome, b: &Outcome) -> Vec<String> {
     labels.filter(lacks).cloned().collect()
 }
 
-/// One contender and metric that both races have.
+/// Pair of figures: a contender and metric that both races have.
 struct Pair<'a> {
     label: &'a str,
     metric: &'a Metric,
@@ -195,7 +195,7 @@ impl Pair<'_> {
     }
 }
 
-/// What differs between the races besides the figures.
+/// Returns the differences between the races other than the figures.
 pub fn warnings(old: &Outcome, new: &Outcome) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut differ = |code: &str, what: &str, before: &str, after: &str, advice: &str| {

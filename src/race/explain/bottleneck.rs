@@ -1,10 +1,10 @@
-//! What held a bulk transfer back, from evidence alone.
+//! Bottleneck of a bulk transfer, judged from evidence alone.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::BitRate;
 
-/// What held a transfer back.
+/// Bottleneck of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -16,11 +16,11 @@ pub enum Limit {
     OneCpu,
     /// Programs that are no part of the trial had the CPU.
     OtherPrograms,
-    /// What the congestion control allowed in flight.
+    /// Congestion window: the amount that congestion control allowed in flight.
     CongestionWindow,
-    /// What the receiver had room for.
+    /// Receive window: the receiver's room.
     ReceiveWindow,
-    /// What the sender's socket had room for.
+    /// Send buffer: the room in the sender's socket.
     SendBuffer,
     /// The rate at which the sender's kernel let packets go.
     Pacing,
@@ -28,37 +28,38 @@ pub enum Limit {
     Path,
 }
 
-/// What is known of a transfer in one direction.
+/// Evidence about a transfer in one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// The sender.
     pub sender: Worker,
     /// The receiver.
     pub receiver: Worker,
-    /// Whether both are held on the same CPU.
+    /// CPUs of the two ends: the same one or not.
     pub cpus: Cpus,
-    /// What the receiver had, in bits per second.
+    /// Goodput at the receiver, in bits per second.
     pub goodput_bps: f64,
-    /// Of what was sent, the share that the receiver's socket had no room for.
+    /// Share of the sent data that the receiver's socket had no room for.
     pub dropped: f64,
-    /// The share that vanished on the path.
+    /// Share of the sent data that was lost on the path.
     pub lost: f64,
-    /// What the sender's TCP says; absent where there is none.
+    /// TCP state at the sender; absent if the transport does not run on TCP.
     pub tcp: Option<TcpEvidence>,
 }
 
-/// One end's work, as shares of the transfer's time.
+/// Work of one end, as shares of the transfer's time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Worker {
-    /// Its thread ran on a CPU.
+    /// Share of time in which its thread ran on a CPU.
     pub ran: f64,
-    /// Its CPU was busy with anything, interrupts included; absent where it is held on no one CPU.
+    /// Share of time in which its CPU was busy with anything, interrupts included; absent if it is not
+    /// held on one CPU.
     pub busy: Option<f64>,
-    /// The part of that in interrupts and soft interrupts.
+    /// Share of time that this CPU spent in interrupts and soft interrupts.
     pub interrupts: f64,
 }
 
-/// Where the two ends ran.
+/// CPUs on which the two ends ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cpus {
     /// On one CPU.
@@ -67,19 +68,19 @@ pub enum Cpus {
     Apart,
 }
 
-/// What the sender's TCP says.
+/// TCP state at the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TcpEvidence {
-    /// Of the time in which it had something to send or unacknowledged, the share that the peer's
-    /// receive window held it back.
+    /// Share of the time with data to send or unacknowledged in which the peer's receive window held it
+    /// back.
     pub rwnd_limited: f64,
-    /// The share that its own send buffer did.
+    /// Share of that time in which its own send buffer held it back.
     pub sndbuf_limited: f64,
-    /// Congestion window over smoothed round-trip time, in bits per second.
+    /// Ratio of congestion window to smoothed round-trip time, in bits per second.
     pub window_bps: Option<f64>,
     /// The pacing rate in bits per second, where the kernel paces.
     pub pacing_bps: Option<f64>,
-    /// The share of segments that were sent again.
+    /// Share of segments that were retransmitted.
     pub resent: f64,
 }
 
@@ -94,7 +95,7 @@ const NOTABLE_LOSS: f64 = 0.01;
 /// and the window's own swing.
 const ABOUT: f64 = 1.35;
 
-/// What held the transfer back, and why in one sentence.
+/// Returns the bottleneck of the transfer, and the reason in one sentence.
 pub fn judge(evidence: &Evidence) -> (Limit, String) {
     let rules = [other_programs, receiver_drops, tcp_windows, cpus, path_loses, pacing_and_window];
     rules.iter().find_map(|rule| rule(evidence)).unwrap_or_else(|| remainder(evidence))
@@ -149,7 +150,7 @@ fn receiver_drops(evidence: &Evidence) -> Option<(Limit, String)> {
     })
 }
 
-/// What the sender's TCP was held back by.
+/// Returns the window or buffer that held the sender's TCP back.
 fn tcp_windows(evidence: &Evidence) -> Option<(Limit, String)> {
     let tcp = evidence.tcp.as_ref()?;
     if tcp.rwnd_limited >= HELD_BACK && tcp.rwnd_limited >= tcp.sndbuf_limited {
@@ -230,7 +231,7 @@ fn path_loses(evidence: &Evidence) -> Option<(Limit, String)> {
     })
 }
 
-/// What TCP allowed itself.
+/// Returns the limit that TCP set itself: pacing or congestion window.
 fn pacing_and_window(evidence: &Evidence) -> Option<(Limit, String)> {
     let tcp = evidence.tcp.as_ref()?;
     let goodput = evidence.goodput_bps;

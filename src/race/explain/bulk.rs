@@ -12,11 +12,11 @@ use crate::workload::{HalfReport, Task};
 /// Bulk data in one direction: the trial with the median goodput.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moving {
-    /// Which way.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Bytes that the receiver had.
+    /// Bytes delivered to the receiver.
     pub delivered_bytes: u64,
-    /// What the receiver had, in bits per second, over its own span.
+    /// Goodput at the receiver, in bits per second, over the receiver's own span.
     pub goodput_bps: f64,
     /// The sender's calls.
     pub sending: Calls,
@@ -30,24 +30,24 @@ pub struct Moving {
     pub sender: End,
     /// The receiver's CPU.
     pub receiver: End,
-    /// What held it back.
+    /// Bottleneck of the transfer.
     pub limit: Limit,
-    /// That in one sentence, with its evidence.
+    /// Reason in one sentence, with its evidence.
     pub why: String,
 }
 
 /// The system calls of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calls {
-    /// For each MB (1,000,000 bytes).
+    /// Number of calls for each MB (1,000,000 bytes).
     pub per_mb: f64,
-    /// Bytes that one moved, on average.
+    /// Mean number of bytes that a call moved.
     pub bytes: f64,
-    /// How long one took, on average, in nanoseconds, waits inside included.
+    /// Mean duration of a call, in nanoseconds, including waits inside.
     pub ns: f64,
-    /// The part of it in which the thread ran.
+    /// Part of this time in which the thread ran.
     pub ran_ns: f64,
-    /// The time for each byte, waits inside included.
+    /// Time for each byte, including waits inside.
     pub ns_per_byte: f64,
 }
 

@@ -74,7 +74,7 @@ fn join(trials: &[&Noted], scheme: Scheme) -> Joined {
     joined
 }
 
-/// What was missing most.
+/// Returns the most frequent reason for incomplete round trips.
 fn why_incomplete(joined: &Joined) -> Option<String> {
     let (missing, times) = joined.missing.iter().max_by_key(|(_, times)| **times)?;
     let of = times + joined.splits.len() as u64;
