@@ -1,4 +1,4 @@
-//! One block: every slot once, what failed its gate again at the end.
+//! Block of trials: every slot once, and those that failed their gate again at the end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,10 +11,10 @@ use crate::trial::explain::Pass;
 use crate::trial::placement::Placement;
 use crate::trial::{End, Order, Record};
 
-/// How often a trial that fails its gate is repeated.
+/// Number of repeats of a trial that fails its gate.
 const REPEATS: u32 = 2;
 
-/// What all trials of a race have in common.
+/// Settings that all trials of a race have in common.
 #[derive(Debug, Clone)]
 pub(super) struct Common {
     pub workload: String,
@@ -106,7 +106,7 @@ struct BlockRun<'a, 'b> {
     blocked_once: BTreeSet<usize>,
 }
 
-/// What is to be done with a slot after its turn.
+/// State of a slot after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Settled,
@@ -201,7 +201,7 @@ impl<'a> BlockRun<'a, '_> {
     }
 }
 
-/// Whether a second attempt could end differently.
+/// Returns true if a second attempt could end differently.
 pub(super) fn worth_repeating(error: &Error) -> bool {
     !matches!(
         error,

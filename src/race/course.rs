@@ -47,14 +47,14 @@ pub(super) struct Course<'a> {
     done: u64,
     /// The last of them ended with a look.
     looked: bool,
-    /// What a block is expected to take, and what those run here took.
+    /// Expected duration of a block; the blocks run here and their total duration follow.
     expected: Nanos,
     blocks_here: u64,
     spent_here: Nanos,
     pace: Pace,
 }
 
-/// Why a race ended before its time.
+/// Reason why a race ended before its time.
 enum Halt {
     Trial(Error),
     Save(Error),
@@ -218,7 +218,7 @@ impl<'a> Course<'a> {
         Ok(status)
     }
 
-    /// One block and what follows from it.
+    /// Runs one block, and updates everything that follows from it.
     fn block(&mut self) -> Result<()> {
         let (floors, active): (Vec<&Entrant>, Vec<&Entrant>) =
             active(&self.outcome.contenders).partition(|entrant| entrant.floor);
@@ -287,7 +287,7 @@ impl<'a> Course<'a> {
         if analyse::all_decided(&self.outcome) { Status::Decided } else { Status::Budget }
     }
 
-    /// Whether another block would not end in time. The first always may.
+    /// Returns true if another block would not end in time. The first block may always run.
     fn out_of_time(&self) -> bool {
         let now = self.stage.clock.now();
         let starts = self.pace.next().unwrap_or(now).max(now);

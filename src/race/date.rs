@@ -57,7 +57,8 @@ pub fn day(number: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// What a file names need not be a time that there is; what is too far counts as the end of year 9999.
+/// Converts milliseconds since 1970. A file may hold a number that is no valid time; one that is too
+/// large counts as the end of year 9999.
 fn from_ms(ms: u64) -> SystemTime {
     const LAST_MS: u64 = 253_402_300_799_000;
     UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS))

@@ -1,4 +1,4 @@
-//! Who runs the trials that a race asks for: agents here or at a server, or a simulation.
+//! Runners of the trials that a race asks for: agents here or at a server, or a simulation.
 
 use super::request::Request;
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::trial::remote::{Credentials, RemoteServer, Waiting};
 use crate::trial::sim::Simulation;
 
 impl Request {
-    /// What runs the race's trials in virtual time, where its path is simulated.
+    /// Returns the simulation that runs the race's trials in virtual time, if its path is simulated.
     ///
     /// Its clock is to be the stage's ([`super::Stage::at`]): a budget then counts virtual time, and nothing of
     /// the race depends on the machine that runs it.

@@ -1,4 +1,4 @@
-//! One race per file: whoever saves to it holds it until the end.
+//! Lock that allows one race per file: the race that saves to it holds it until the end.
 //!
 //! A lock on the file itself would stay with what a save replaces (rename(2)), so the name is held: a
 //! socket in the abstract Unix namespace, which ends with the process and leaves nothing behind (unix(7)).

@@ -23,23 +23,23 @@ pub enum HostNotice {
     },
     /// A quota did hold one end's processes back.
     Throttled {
-        /// Which end, in words.
+        /// End concerned, in words.
         whom: &'static str,
-        /// In how many trials.
+        /// Number of trials concerned.
         trials: usize,
-        /// How often and how long, in all of them.
+        /// Number and total duration of throttlings, in all of these trials.
         throttled: Throttled,
     },
     /// Other programs were busy when the race began.
     Busy {
         /// The share of the CPUs that they used.
         share: f64,
-        /// How long the race waited for them.
+        /// Time that the race waited for them.
         waited: Nanos,
     },
     /// The host itself was unsteady between blocks.
     Noisy {
-        /// What an echo varied by from one block to the next, as a share.
+        /// Scatter of an echo from one block to the next, as a share.
         scatter: f64,
     },
 }

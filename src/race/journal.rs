@@ -37,7 +37,7 @@ const VERSION: u32 = 1;
 /// Between two whole saves, at the least.
 const EVERY: Nanos = Nanos::from_secs(2);
 
-/// One line.
+/// Line of a journal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 enum Line {
@@ -46,7 +46,7 @@ enum Line {
     Block { block: Box<Block> },
 }
 
-/// Which race this is the journal of.
+/// Head of a journal, which identifies its race.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
     journal: u32,
@@ -93,8 +93,9 @@ impl Journal {
         Journal { file: beside(result), is_begun: false, saved: 0, plan: None, at: Nanos::ZERO }
     }
 
-    /// Whether the result is to be saved whole after `done` blocks: the first time, and then where a quarter
-    /// more is there, so that all saves together write a few times what was measured and not its square.
+    /// Returns true if the result is to be saved whole after `done` blocks: the first time, and then
+    /// whenever it has grown by a quarter, so that all saves together write a few times the size of the
+    /// result, not its square.
     pub(super) fn is_full(&self, done: u64, now: Nanos) -> bool {
         let is_more = done.saturating_sub(self.saved) >= self.saved.div_ceil(4);
         self.saved == 0 || (is_more && now - self.at >= EVERY)

@@ -1,5 +1,5 @@
-//! How a result looks as text: indented, as people read JSON, but numbers of one array on one line.
-//! Series over time consist of such arrays, and a line for each number would be most of the file.
+//! Layout of a result as text: indented JSON, but with the numbers of one array on one line. Series over
+//! time consist of such arrays, and a line for each number would be most of the file.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 /// Writes `value` as indented JSON, without a newline at its end.
 ///
 /// # Errors
-/// What the writer says, or that the value is none that JSON can hold.
+/// Error of the writer, or of a value that JSON cannot hold.
 pub fn write<T: Serialize>(value: &T, writer: impl Write) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(writer, Layout::default()))
 }
@@ -25,7 +25,7 @@ pub fn text<T: Serialize>(value: &T) -> serde_json::Result<String> {
     String::from_utf8(bytes).map_err(serde::ser::Error::custom)
 }
 
-/// Which element of an array has begun. What goes before it depends on what it is.
+/// Element of an array that has begun. The separator before it depends on its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begun {
     First,

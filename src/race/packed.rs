@@ -9,7 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
 
-/// What a file compressed by gzip begins with (RFC 1952, 2.3.1).
+/// Magic number at the start of a file compressed by gzip (RFC 1952, 2.3.1).
 pub const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// The content of a file, unpacked where it is compressed by gzip, whatever its name. What it would

@@ -6,7 +6,7 @@ use super::outcome::{Entrant, Outcome, Trial};
 use crate::figures::path::{PathFigures, WayFigures};
 use crate::figures::{Account, Ledger};
 
-/// What the two do not agree on, and what the path lost beside its model.
+/// Returns notices of disagreements between the two accounts, and of losses by the path outside its model.
 pub(super) fn notices(outcome: &Outcome) -> Vec<Notice> {
     let mut all: Vec<Notice> =
         outcome.contenders.iter().filter_map(|entrant| outside(outcome, entrant)).collect();

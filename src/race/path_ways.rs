@@ -1,5 +1,5 @@
-//! What an emulated path did over a race, by link and direction: sums over its trials, medians of
-//! what each trial yields, and the losses held against what its model says.
+//! Behaviour of an emulated path over a race, by link and direction: sums over its trials, medians of the
+//! values of each trial, and the losses compared with the path's model.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use crate::stats::quantile;
 /// The level of the interval in which losses are expected, as a fraction.
 pub const LOSS_LEVEL: f64 = 0.99;
 
-/// One direction of one link over all valid trials, the control's included.
+/// Totals of one direction of one link over all valid trials, the control's included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathWay {
     /// The link, from 0.
     pub link: usize,
-    /// Which way.
+    /// Direction of the link.
     pub direction: Direction,
     /// Trials it stands on.
     pub trials: u64,
@@ -57,13 +57,13 @@ pub struct PathWay {
     /// The median over trials of the median time in the queue, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_p50_ns: Option<f64>,
-    /// The same of the 99th percentile.
+    /// Median over trials of the 99th percentile of the time in the queue, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_p99_ns: Option<f64>,
     /// The median over trials of how late the median release was, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_p50_ns: Option<f64>,
-    /// The same of the 99th percentile.
+    /// Median over trials of the 99th percentile of the lateness of releases, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_p99_ns: Option<f64>,
 }
@@ -143,9 +143,9 @@ fn late(had: &WayFigures) -> Option<&Distribution> {
     had.lateness_ns.as_ref()
 }
 
-/// How many independent draws the packets of these trials are worth. The k-th packets of two trials
-/// with one seed meet the same draw, so that `m` trials count it `m` times: Kish's effective size of a
-/// sample with these weights, the square of their sum over the sum of their squares.
+/// Returns the number of independent draws that the packets of these trials are worth. The k-th packets
+/// of two trials with one seed meet the same draw, so that `m` trials count it `m` times: Kish's
+/// effective size of a sample with these weights, the square of their sum over the sum of their squares.
 fn draws(outcome: &Outcome, accounts: &[(&Trial, &WayFigures)]) -> u64 {
     let seed = outcome.path.built.as_ref().and_then(|built| built.seed);
     let mut groups: BTreeMap<u64, Vec<u64>> = BTreeMap::new();

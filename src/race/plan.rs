@@ -1,4 +1,5 @@
-//! What is fixed before block 0, so that no result can move it: placement, trial length, blocks, looks.
+//! Plan of a race, fixed before block 0, so that no result can move it: placement, trial length, blocks,
+//! looks.
 //!
 //! The trials before block 0 (the pilot) run one contender against itself. They warm the
 //! environment up, tell how long a trial takes and how much trials scatter; they compare nothing,
@@ -35,10 +36,10 @@ const FEWEST: u64 = 12;
 /// asked for by its budget.
 const LONGEST_UNASKED: Nanos = Nanos::from_secs(3_600);
 
-/// What the trials before block 0 found.
+/// Results of the trials before block 0.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pilot {
-    /// How long each took, start and end of its processes included.
+    /// Duration of each, including the start and end of its processes.
     pub took: Vec<Nanos>,
     /// The figures of each valid one, in order.
     pub figures: Vec<Metrics>,
@@ -50,10 +51,10 @@ pub struct Pilot {
     pub workload: Option<(String, String)>,
 }
 
-/// What was fixed, and how long the race may take.
+/// Fixed plan, and the time the race may take.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// What was fixed.
+    /// Fixed plan.
     pub fixed: Fixed,
     /// The time the race may take; `None` for as long as its blocks do.
     pub limit: Option<Nanos>,
@@ -146,7 +147,7 @@ pub fn fix(
 struct Task<'a> {
     request: &'a Request,
     claims: usize,
-    /// How long a block takes.
+    /// Duration of a block.
     block: Nanos,
     /// The scatter of the log-ratio of a block, as the pilot has it.
     scatter: Option<f64>,
@@ -255,7 +256,7 @@ fn level(confidence: f64, claims: usize) -> f64 {
     last.looks.last().map_or(alpha(confidence), |look| look.alpha) / claims.max(1) as f64
 }
 
-/// Whether `after` blocks of this scatter resolve what the race is to resolve.
+/// Returns true if `after` blocks of this scatter reach the resolution that the race is to reach.
 pub(super) fn is_resolved(
     fixed: &Fixed,
     asked: &super::outcome::Asked,
@@ -292,7 +293,7 @@ pub(super) fn per_block(entrants: &[Entrant]) -> usize {
     entrants.iter().filter(|entrant| entrant.is_racing() && !entrant.floor).count() + 1
 }
 
-/// How long a block of this many trials is expected to take.
+/// Returns the expected duration of a block of this many trials.
 pub fn block_time(trials: usize, pilot: &Pilot) -> Nanos {
     let took: Vec<f64> = pilot.took.iter().map(|took| took.0 as f64).collect();
     let trial = quantile::median(&took).unwrap_or(0.0);
@@ -338,7 +339,7 @@ pub(super) fn mark_floors(entrants: &mut [Entrant], answered: &[bool], claims: C
     }
 }
 
-/// Whether reference rows run in this block: the first two, and then ever fewer, about eight in a
+/// Returns true if reference rows run in this block: the first two, and then ever fewer, about eight in a
 /// hundred.
 pub(super) fn has_floors(block: u64) -> bool {
     block == 0 || block.is_power_of_two()

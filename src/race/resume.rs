@@ -18,7 +18,7 @@ use crate::trial::idle::Idle;
 use crate::trial::placement::Placement;
 use crate::workload;
 
-/// Whether a result was measured by deadheat, so that there is something to go on with or to repeat.
+/// Checks that a result was measured by deadheat, so that it can be resumed or repeated.
 ///
 /// # Errors
 /// [`Error::Usage`] for one that was imported.
@@ -146,7 +146,7 @@ fn request(outcome: &Outcome) -> Request {
     request
 }
 
-/// Whether [`resume`] can go on with a race under what is left of its own budget.
+/// Returns true if [`resume`] can go on with a race under what is left of its own budget.
 pub fn is_unfinished(before: &Outcome) -> bool {
     let is_over = matches!(before.status, Status::Decided | Status::Budget);
     !is_over && check_unfinished(before, blocks_done(before)).is_ok() && budget_left(before).is_ok()
@@ -167,7 +167,7 @@ fn check_unfinished(before: &Outcome, done: u64) -> Result<()> {
     Ok(())
 }
 
-/// What the trials of the race so far have left of its budget.
+/// Returns the budget left after the trials of the race so far.
 fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
     let Some(budget) = before.asked.budget_ns else {
         return Ok(None);

@@ -28,9 +28,9 @@ impl Request {
     /// what ended a failed one is among its warnings (`trial_failed`, `save_failed`).
     ///
     /// # Errors
-    /// What [`Request::check`] refuses; a contender that this host cannot run; a host that cannot
-    /// be asked for its facts; a trial that failed twice before the first block was done; a file
-    /// that cannot be written before the first block. [`Error::Interrupted`] before the plan.
+    /// Any error of [`Request::check`]; a contender that this host cannot run; a host that cannot be
+    /// asked for its facts; a trial that failed twice before the first block was done; a file that cannot
+    /// be written before the first block. [`Error::Interrupted`] before the plan.
     pub fn run_with(&self, mut stage: Stage<'_>) -> Result<Outcome> {
         let checked = self.check()?;
         for contender in &checked.contenders {
@@ -122,7 +122,7 @@ impl Request {
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
     }
 
-    /// What all trials of this race have in common.
+    /// Returns the settings that all trials of this race have in common.
     pub(super) fn common(&self, placement: Placement) -> Common {
         Common {
             workload: self.asked_workload(),

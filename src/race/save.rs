@@ -87,7 +87,7 @@ pub fn samples_file(result: &Path) -> PathBuf {
 /// Reads a race from its JSON.
 ///
 /// # Errors
-/// What is wrong with it, in a sentence.
+/// A sentence that says what is wrong with it.
 pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     check_head(text)?;
     let outcome: Outcome = match serde_json::from_slice(text) {
@@ -122,7 +122,7 @@ pub(crate) fn head<T: DeserializeOwned>(
     })
 }
 
-/// Whether it is JSON at all, from this program, in this format.
+/// Checks that it is JSON, from this program, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
     struct Head {
@@ -144,15 +144,15 @@ fn check_head(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Whether reading stopped because the text did. A number that is cut off counts as a wrong number
-/// to the parser, so the place is what tells.
+/// Returns true if reading stopped because the text ended. The parser reports a number that is cut off as
+/// a wrong number, so the place decides.
 pub(crate) fn is_at_end(error: &serde_json::Error, text: &[u8]) -> bool {
     let lines = text.split(|byte| *byte == b'\n');
     let (count, last) = lines.fold((0, 0), |(count, _), line| (count + 1, line.len()));
     error.is_eof() || (error.line(), error.column()) == (count, last)
 }
 
-/// Whether every id points at a contender, so that nothing that reads a race has to doubt it.
+/// Checks that every id refers to a contender, so that readers of a race can rely on it.
 fn check_references(outcome: &Outcome) -> Result<(), String> {
     let n = outcome.contenders.len();
     let ids = outcome.contenders.iter().enumerate();
@@ -176,7 +176,7 @@ fn check_references(outcome: &Outcome) -> Result<(), String> {
     }
 }
 
-/// Whether every cell names a contender, and a level of each factor.
+/// Checks that every cell names a contender, and a level of each factor.
 fn check_cells(outcome: &Outcome) -> Result<(), String> {
     for (at, entrant) in outcome.contenders.iter().enumerate() {
         let Some(cell) = &entrant.cell else { continue };
@@ -207,7 +207,7 @@ fn blame(text: &[u8]) -> Option<String> {
     Some(if path == "." { why } else { format!("{path}: {why}") })
 }
 
-/// Where `json` is no `T`, and why; `None` if it is one.
+/// Returns the path at which `json` is not a `T`, and the reason; `None` if it is one.
 fn misfit<'de, T: Deserialize<'de>>(json: impl Deserializer<'de>) -> Option<(String, String)> {
     let error = serde_path_to_error::deserialize::<_, T>(json).err()?;
     Some((error.path().to_string(), error.inner().to_string()))

@@ -1,5 +1,5 @@
-//! Who runs when: the order of each block and the seed its trials share. Everything follows from
-//! the race's seed and the block's number, so that any block can be run again as it was.
+//! Schedule of trials: the order of each block and the seed its trials share. Everything follows from the
+//! race's seed and the block's number, so that any block can be run again as it was.
 //!
 //! Orders are balanced as well as random. A Williams design (1949, Aust. J. Sci. Res. A 2) is a set of
 //! orders in which each slot stands as often at each place as any other, and follows as often after
@@ -10,7 +10,7 @@
 
 use crate::rng::{SplitMix64, first};
 
-/// What a slot is for.
+/// Purpose of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The contender itself.
@@ -19,7 +19,7 @@ pub enum Role {
     Control,
 }
 
-/// One trial to run in a block.
+/// Slot of a block: one trial to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     /// The contender's id.

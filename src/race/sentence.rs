@@ -22,7 +22,7 @@ pub(super) struct Seen {
     pub both_censored: u64,
 }
 
-/// Whether more blocks were planned, so that it can be said how many would decide.
+/// State of the plan: more blocks were planned, so that it can be said how many would decide, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planned {
     Blocks,
@@ -116,7 +116,8 @@ impl Pair<'_> {
         )
     }
 
-    /// What would decide it, as a sentence of its own with a space in front; nothing where nobody can know.
+    /// Returns what would decide the claim, as a sentence of its own with a space in front; nothing if
+    /// nobody can know.
     fn outlook(&self, verdict: &Verdict, seen: &Seen, planned: Planned) -> String {
         if planned == Planned::Nothing {
             return String::new();

@@ -8,13 +8,14 @@ use crate::transport::options::Holds;
 use crate::transport::{self, Effective};
 use crate::trial::Record;
 
-/// One notice for each option of each contender that changed at an end.
+/// Returns a notice for each option of each contender that changed at an end.
 pub(super) fn changed(outcome: &Outcome) -> Vec<Notice> {
     let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
     racing.flat_map(|entrant| of_entrant(outcome, entrant)).collect()
 }
 
-/// What an end read back: of its first flow, and of the others what differs.
+/// Accessor for the options that an end read back: those of its first flow, and the differences of the
+/// others.
 type Read = fn(&Record) -> (&Effective, &[Effective]);
 
 const ENDS: [(&str, Read); 2] = [
@@ -50,7 +51,8 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
     all
 }
 
-/// Whether a change of the option is news. An option of which the transport says nothing may move.
+/// Returns true if the option has to hold, so that a change is worth reporting. An option of which the
+/// transport says nothing may change.
 fn has_to_hold(entrant: &Entrant, option: &str) -> bool {
     let ours = transport::ALL.iter().find(|one| one.info().id == entrant.transport);
     match ours.and_then(|one| one.info().meaning(option)).map(|meaning| meaning.holds) {

@@ -13,7 +13,7 @@ fn ask() -> Request {
     Request::new(["udp", "udp", "tcp"]).workload(WORKLOAD).blocks(20)
 }
 
-/// One kind of noise: a factor on a trial's figure, from a generator and the trial's number.
+/// Kind of noise: a factor on a trial's figure, from a generator and the trial's number.
 type Noise = fn(&mut SplitMix64, f64) -> f64;
 
 const NOISES: [(&str, Noise); 4] = [

@@ -1,5 +1,5 @@
-//! What the tests of this folder, and of those that build on it, share: an outcome to fill, and a stage with a fake runner in
-//! virtual time.
+//! Shared fixtures for the tests of this folder, and of those that build on it: an outcome to fill, and a
+//! stage with a fake runner in virtual time.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -89,7 +89,7 @@ pub(crate) fn built(seed: Option<u64>) -> PathFacts {
     PathFacts { spec, kind: "emulated".into(), address: "198.18.0.2".into(), built }
 }
 
-/// How long a fake trial takes.
+/// Duration of a fake trial.
 pub(crate) const TRIAL: Nanos = Nanos::from_millis(100);
 
 /// The day on which all test races are run.

@@ -1,4 +1,4 @@
-//! What to know before believing a race, found in its trials and its plan.
+//! Warnings to read before believing a race, found in its trials and its plan.
 
 use super::exclusions;
 use super::host_notice::HostNotice;
@@ -136,7 +136,7 @@ fn of_host(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// What a quota took from one end, over all trials.
+/// Returns a notice of the throttling of one end by a quota, over all trials.
 fn throttled(
     outcome: &Outcome,
     whom: &'static str,
