@@ -3,11 +3,11 @@
 //!
 //! # What answers a test
 //!
-//! One that sets two cells against each other is answered by the ratio of their figures, block by
-//! block, as verdicts are: Hodges–Lehmann estimate and exact signed-rank interval. One about a
-//! single figure is answered by the median over trials and its interval of order statistics, which work
-//! on the figures themselves, so that a loss of 0 is a figure like any other. Of a figure that is
-//! censored at the timeout only the least is known, so that the interval has no upper end.
+//! A test of two cells is answered by the ratio of their figures, block by block, as verdicts are:
+//! Hodges–Lehmann estimate and exact signed-rank interval. A test of a single figure is answered by the
+//! median over trials and its interval of order statistics, which work on the figures themselves, so that
+//! a loss of 0 is a figure like any other. For a figure that is censored at the timeout only a lower
+//! bound is known, so the interval has no upper end.
 //!
 //! Intervals come from the trials, never from saved verdicts or margins that noise has widened. Those of
 //! all comparisons that a study makes on one race hold together at 95 % (Bonferroni): each of four is one at
@@ -33,19 +33,19 @@ const CONFIDENCE: f64 = 0.95;
 /// The margin of a race that was given none.
 const MARGIN: f64 = 0.05;
 
-/// Where more of the blocks than this have no ratio, the rest does not stand for them.
+/// Maximum share of blocks without a ratio. With more, the rest does not represent them.
 const MOST_LEFT_OUT: f64 = 0.1;
 
-/// What follows from the results of a study's races.
+/// Judgement from the results of a study's races.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// Published figures beside measured ones, in the order of the study.
     pub beside: Vec<Beside>,
-    /// What can be said of each claim, in the order of the study.
+    /// Rulings on the claims, in the order of the study.
     pub rulings: Vec<ClaimRuling>,
 }
 
-/// How thoroughly a study's races ran.
+/// Extent to which a study's races ran.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent<'a> {
     /// The setting.
@@ -55,7 +55,7 @@ pub struct Extent<'a> {
 }
 
 impl Extent<'_> {
-    /// What the full setting makes of every race.
+    /// Extent of the full setting: every race ran in full.
     pub const FULL: Extent<'static> = Extent { setting: Setting::Full, full: &[] };
 
     fn is_full(&self, race: &str) -> bool {
@@ -78,14 +78,14 @@ struct Court<'a> {
     extent: Extent<'a>,
 }
 
-/// What a test saw, and on how many blocks.
+/// Evidence for a test, and the number of blocks behind it.
 struct Seen {
     interval: Option<Interval>,
     blocks: u64,
     lacks: Option<String>,
 }
 
-/// The level of each of so many intervals that hold together.
+/// Number of intervals that hold jointly, which sets the confidence level of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Family(usize);
 
@@ -94,7 +94,7 @@ impl Family {
         1.0 - (1.0 - CONFIDENCE) / self.0.max(1) as f64
     }
 
-    /// What so few blocks lack.
+    /// Returns a sentence on the missing blocks if there are too few for an interval.
     fn too_few(self, blocks: u64) -> Option<String> {
         let takes = fewest_blocks(self.confidence()) as u64;
         if blocks >= takes {
@@ -125,7 +125,7 @@ impl Court<'_> {
         ClaimRuling { id: claim.id.clone(), ruling, answers, note }
     }
 
-    /// Whether what was run does not answer a test at all.
+    /// Returns true if the run does not answer a test at all.
     fn is_left_out(&self, test: &Test) -> bool {
         let mut cells = std::iter::once(&test.of).chain(&test.against);
         let lacks = |outcome: &Outcome| cells.any(|cell| is_left_out(outcome, cell));
@@ -231,7 +231,7 @@ impl Court<'_> {
 }
 
 impl Interval {
-    /// What is set against itself.
+    /// Ratio of a cell to itself.
     const EXACTLY_ONE: Interval = Interval { point: 1.0, low: Some(1.0), high: Some(1.0) };
 }
 
@@ -241,8 +241,8 @@ impl Seen {
     }
 }
 
-/// Whether a cell has a level that its race did not vary over: the quick setting has fewer of them. The
-/// study was checked, so that the full one has it.
+/// Returns true if a cell has a level that its race did not vary over: the quick setting has fewer
+/// levels. The study was checked, so the full setting has it.
 fn is_left_out(outcome: &Outcome, cell: &Cell) -> bool {
     let lacks = |factor: &Factor| {
         cell.levels.get(&factor.name).is_some_and(|level| !factor.levels.contains(level))
@@ -250,7 +250,7 @@ fn is_left_out(outcome: &Outcome, cell: &Cell) -> bool {
     outcome.factors.iter().any(lacks)
 }
 
-/// Whether two tests compare the same, whichever way round.
+/// Returns true if two tests compare the same cells, in either order.
 fn is_same_comparison(one: &Test, other: &Test) -> bool {
     let cells = |test: &Test| (Some(test.of.clone()), test.against.clone());
     let (of, against) = cells(other);
@@ -259,7 +259,7 @@ fn is_same_comparison(one: &Test, other: &Test) -> bool {
         && (mine == (of.clone(), against.clone()) || mine == (against, of))
 }
 
-/// What the answers come to. What the setting leaves out has no say.
+/// Returns the ruling that follows from the answers. Tests that the setting leaves out do not count.
 fn rule(answers: &[TestAnswer]) -> Ruling {
     let is = |wanted: Answer| answers.iter().filter(|one| one.answer == wanted).count();
     let (more, no, open) = (is(Answer::More), is(Answer::No), is(Answer::Open));
@@ -362,7 +362,7 @@ fn both(
     }
 }
 
-/// How much more one scatters from block to block than the other.
+/// Returns the ratio of the scatter from block to block of one cell to that of the other.
 fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, family: Family) -> Seen {
     let (a, b) = match both(outcome, metric, of, against) {
         Ok(ids) => ids,

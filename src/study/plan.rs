@@ -36,7 +36,7 @@ impl RacePlan {
         plan
     }
 
-    /// What is asked of a race. It is not checked yet.
+    /// Returns the request for a race. It is not checked yet.
     ///
     /// # Errors
     /// [`crate::Error::Usage`] where a duration or a share cannot be read.

@@ -43,7 +43,7 @@ fn at(text: &str, span: &Range<usize>) -> usize {
     1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// What the parser says of a key, in the words of this program, with the nearest one that is valid.
+/// Rewrites the parser's message about a key in the terms of this program, with the nearest valid key.
 fn in_words(message: &str, text: &str, span: Option<Range<usize>>) -> String {
     let message = message.trim_end().replace('\n', "; ");
     if let Some((key, valid)) = parts(&message, "unknown field ") {

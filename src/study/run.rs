@@ -19,14 +19,14 @@ use crate::race::outcome::{Outcome, Program, Status};
 use crate::race::resume::is_unfinished;
 use crate::race::{Request, Stage, date, resume, save as race_save};
 
-/// What is to be run.
+/// Task: a study to be run, and how.
 #[derive(Debug)]
 pub struct Task<'a> {
     /// The study's name.
     pub name: &'a str,
     /// The study.
     pub study: &'a Checked,
-    /// How thoroughly.
+    /// Setting of the run.
     pub setting: Setting,
     /// Ids of races that are run in full whatever the setting.
     pub full: Vec<String>,
@@ -34,11 +34,11 @@ pub struct Task<'a> {
     pub seed: Option<u64>,
     /// Labels that each result carries.
     pub labels: BTreeMap<String, String>,
-    /// Where results go; made where it is not there.
+    /// Directory for results; created if it does not exist.
     pub dir: &'a Path,
     /// The time of day.
     pub started: SystemTime,
-    /// This host's name.
+    /// Name of this host.
     pub host: String,
 }
 
@@ -59,20 +59,20 @@ impl Task<'_> {
     }
 }
 
-/// One race to be run, or to go on with.
+/// Job: a race to be run, or to be resumed.
 #[derive(Debug)]
 pub struct Job<'a> {
     /// The race at the setting.
     pub plan: &'a RacePlan,
-    /// Its place in the study, from 1.
+    /// Position in the study, from 1.
     pub place: usize,
-    /// Races in the study.
+    /// Number of races in the study.
     pub of: usize,
-    /// What is asked.
+    /// Request for the race.
     pub request: Request,
-    /// Where its result goes.
+    /// File for its result.
     pub file: PathBuf,
-    /// What there is of it already.
+    /// Earlier result to resume from; absent if there is none.
     before: Option<Outcome>,
 }
 
@@ -89,18 +89,18 @@ impl Job<'_> {
     }
 }
 
-/// What came of it.
+/// Result of running a study.
 #[derive(Debug)]
 pub struct Ran {
-    /// As it is saved.
+    /// Run as it is saved.
     pub run: StudyRun,
     /// The results of its races, by id.
     pub results: BTreeMap<String, Outcome>,
-    /// How it ended.
+    /// Reason for the end.
     pub end: End,
 }
 
-/// How a study ended.
+/// Reason for the end of a study's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Every race came to its end, or cannot run on this host.
@@ -202,7 +202,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// What is left to do of the race at `at`; nothing where it came to its end.
+    /// Returns the job left to do for the race at `at`; `None` if the race is complete.
     fn job<'p>(&mut self, at: usize, plan: &'p RacePlan, of: usize) -> Result<Option<Job<'p>>> {
         let file = self.file(&plan.id);
         let before = match self.results.get(&plan.id) {
@@ -267,7 +267,7 @@ impl<'a> Course<'a> {
         self.judge();
     }
 
-    /// What there is of a race, and why it did not get on, if it did not.
+    /// Returns the state of a race, and the reason why it is not complete, if it is not.
     fn kept(&self, plan: &RacePlan, why_not: Option<String>) -> RaceRun {
         let there = self.results.get(&plan.id);
         RaceRun {
@@ -300,7 +300,7 @@ impl RaceRun {
     }
 }
 
-/// Why a race did not come to its end, if it did not.
+/// Returns the reason why a race is not complete, or `None` if it is.
 fn broken_off(outcome: &Outcome) -> Option<String> {
     match outcome.status {
         Status::Decided | Status::Budget => None,
@@ -315,7 +315,7 @@ fn title(study: &str, race: &str) -> String {
     format!("{study}: {race}")
 }
 
-/// What was run into this directory before, if anything was.
+/// Returns the earlier run in this directory, if there is one.
 fn earlier(dir: &Path) -> Result<Option<StudyRun>> {
     let file = save::file_of(dir);
     if !dir.is_dir() || !file.exists() {
@@ -330,7 +330,7 @@ fn earlier(dir: &Path) -> Result<Option<StudyRun>> {
     save::load(&file).map(Some)
 }
 
-/// What was begun, if it is this very study at this setting.
+/// Returns the earlier run if it is this very study at this setting.
 fn same(earlier: StudyRun, now: &StudyRun, dir: &Path) -> Result<StudyRun> {
     let dir = dir.display();
     let refuse = |what: String| {

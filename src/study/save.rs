@@ -1,4 +1,4 @@
-//! What came of a study on disk: `study.json` in a directory, beside the results of its races.
+//! Results of a study on disk: `study.json` in a directory, beside the results of its races.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -75,7 +75,7 @@ pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>
     files.map(|(id, file)| Ok((id.clone(), save::load(&there(&dir.join(file)))?))).collect()
 }
 
-/// What came of a study with the results of its races, judged by the rules of this version: older files
+/// Loads a study's run with the results of its races, judged by the rules of this version: older files
 /// have rulings by older ones.
 ///
 /// # Errors
@@ -93,10 +93,10 @@ pub fn result_file(run: &StudyRun, place: &Path, race: &str) -> Option<PathBuf> 
     Some(there(&file_of(place).with_file_name(found.file.as_ref()?)))
 }
 
-/// Reads what came of a study from its JSON.
+/// Parses a study's run from its JSON.
 ///
 /// # Errors
-/// What is wrong with it, in a sentence.
+/// A sentence that says what is wrong with it.
 pub fn parse(text: &[u8]) -> Result<StudyRun, String> {
     check_head(text)?;
     let run: StudyRun = serde_json::from_slice(text).map_err(|error| error.to_string())?;
@@ -104,7 +104,7 @@ pub fn parse(text: &[u8]) -> Result<StudyRun, String> {
     Ok(run)
 }
 
-/// Whether it is JSON at all, of a study that this program ran, in this format.
+/// Checks that it is JSON, of a study that this program ran, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
     struct Head {
@@ -129,8 +129,7 @@ fn check_head(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Whether races, files and rulings are those of the study, so that nothing that reads it has to doubt
-/// it.
+/// Checks that races, files and rulings are those of the study, so that readers can rely on it.
 fn check_references(run: &StudyRun) -> Result<(), String> {
     let plans = run.study.races.iter().map(|plan| &plan.id);
     if !run.races.iter().map(|race| &race.id).eq(plans) {

@@ -17,11 +17,11 @@ const SENT: &str = "sent_bps";
 pub(super) struct Told<'a> {
     pub answer: &'a TestAnswer,
     pub metric: Option<&'a Metric>,
-    /// Why there is no figure, no interval, or nothing that it settles.
+    /// Reason why there is no figure, no interval, or nothing that it settles.
     pub lacks: Option<String>,
 }
 
-/// What a ruling comes from, in words.
+/// Explains a ruling in words.
 pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[Told<'_>]) -> String {
     if let Some(why) = &claim.open_because {
         return format!("Open: {why}");
@@ -127,7 +127,8 @@ impl Told<'_> {
     }
 }
 
-/// What a test saw in short, with its interval: `57 % [51 %, 62 %]`; `unit` is that of its metric.
+/// Returns the evidence of a test in short, with its interval: `57 % [51 %, 62 %]`; `unit` is that of its
+/// metric.
 pub(crate) fn short(answer: &TestAnswer, unit: Unit) -> Option<String> {
     let is_ratio = answer.test.against.is_some();
     let (point, ends) = seen_text(answer.seen.as_ref()?, is_ratio, Some(unit));

@@ -42,7 +42,7 @@ fn study(more: &str) -> Checked {
     read::study(&format!("{RACES}{more}"), "x.toml").unwrap()
 }
 
-/// What comes of results of the full setting.
+/// Judges results of the full setting.
 fn judged(checked: &Checked, results: &BTreeMap<String, Outcome>) -> Judged {
     judge(checked, results, Extent::FULL)
 }
@@ -64,7 +64,7 @@ fn echoes(order: &Order) -> f64 {
     if order.contender == "udp" { 80_000.0 } else { 100_000.0 }
 }
 
-/// The same figure with 1 % of noise.
+/// Adds 1 % of noise to a figure.
 fn noisy(level: impl Fn(&Order) -> f64) -> impl FnMut(&Order) -> End {
     let mut rng = crate::rng::SplitMix64::new(3);
     move |order| testing::ran(order, level(order) * (0.01 * rng.normal()).exp())
