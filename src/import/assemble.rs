@@ -34,7 +34,7 @@ pub(super) struct Read {
     pub reading: Reading,
 }
 
-/// How verdicts are given.
+/// Settings for verdicts.
 pub(super) struct Settings {
     pub margin: f64,
     pub margin_reason: &'static str,
@@ -42,7 +42,7 @@ pub(super) struct Settings {
     pub title: Option<String>,
 }
 
-/// The result of what was read.
+/// Returns the result made from the files read.
 ///
 /// # Errors
 /// [`Error::Data`] where there are too many trials; [`Error::Setup`] where samples cannot be kept.
@@ -333,7 +333,7 @@ fn single(outcome: &Outcome) -> Vec<&str> {
     single.map(|entrant| entrant.label.as_str()).collect()
 }
 
-/// Why there is no verdict, or what the verdicts rest on.
+/// Returns the reason why there is no verdict, or the basis of the verdicts.
 fn basis(outcome: &Outcome) -> String {
     let single = single(outcome);
     if outcome.contenders.len() < 2 {

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::race::{packed, save};
 use crate::units::hex::hex;
 
-/// How much of a file is looked at to tell its format, in bytes.
+/// Number of bytes of a file that are read to tell its format.
 const HEAD: u64 = 64 << 10;
 /// The largest file that is read as a whole, unpacked, in bytes.
 const LARGEST_WHOLE: u64 = 256 << 20;

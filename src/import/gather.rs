@@ -16,18 +16,18 @@ use crate::trial::samples::Samples;
 /// Samples in one file at most: they are sorted in memory, where each takes 8 bytes.
 const MOST: usize = 32 << 20;
 
-/// How many rises in a row, and no fall, tell that numbers were sorted: by chance one file in 5,040
-/// would look like that.
+/// Number of rises in a row, without a fall, that tell that numbers were sorted: by chance one file in
+/// 5,040 would look like that.
 const RISES: u64 = 7;
 
-/// Stands for a sample that never came.
+/// Placeholder for a lost sample.
 const LOST: u64 = u64::MAX;
 
 /// Samples as they come, in nanoseconds or bits per second.
 #[derive(Default)]
 pub(super) struct Values {
     values: Vec<u64>,
-    /// When each was sent, in nanoseconds after the first; empty where unknown.
+    /// Send time of each, in nanoseconds after the first; empty if unknown.
     at_ns: Vec<u64>,
 }
 
@@ -203,7 +203,7 @@ impl Summed {
         }
     }
 
-    /// What the numbers themselves say that they no longer tell.
+    /// Returns sentences on the information that the numbers show to be lost.
     pub(super) fn doubts(&self, unit: Unit) -> Vec<String> {
         let mut doubts = Vec::new();
         if self.order == Order::Sorted {
@@ -246,7 +246,7 @@ pub(super) fn rank(n: u64, q: f64) -> Option<u64> {
     quantile::printable(n, q).then(|| ((q * n as f64 - 1e-9).ceil() as u64).max(1))
 }
 
-/// What samples are of, and how their metrics are called.
+/// Name and unit of the sampled quantity, for its metrics.
 pub(super) struct Naming {
     /// The first part of a metric's name: `rtt`.
     pub stem: String,
@@ -334,7 +334,7 @@ pub(super) fn blank() -> Record {
     Record { valid: true, why_invalid: None, ..Record::without_figures(String::new()) }
 }
 
-/// What became of messages that were echoed.
+/// Counts of messages that were echoed: sent, received, duplicated, reordered.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fate {
     pub sent: u64,

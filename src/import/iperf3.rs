@@ -152,7 +152,7 @@ impl Reader for Iperf3 {
     }
 }
 
-/// What arrived one way, and what was sent.
+/// Sums of one direction: sent and received.
 #[derive(Clone, Copy)]
 struct Way {
     sent: Option<Sum>,

@@ -1,4 +1,4 @@
-//! What others measured, under the same statistics and reports: files of other tools become an
+//! Import of measurements by other tools, under the same statistics and reports: their files become an
 //! [`Outcome`](crate::race::outcome::Outcome) that says what can no longer be known of them.
 //!
 //! | file | what it holds |
@@ -51,26 +51,26 @@ pub trait Reader: Sync {
     /// The name after `--as`.
     fn id(&self) -> &'static str;
 
-    /// One line for lists.
+    /// Description in one line, for lists.
     fn summary(&self) -> &'static str;
 
-    /// Whether a file that begins like this is of this format: its first 64 KiB at most.
+    /// Returns true if a file that begins like this is of this format: its first 64 KiB at most.
     fn sniff(&self, head: &str) -> bool;
 
     /// Reads a file.
     ///
     /// # Errors
-    /// What is wrong with it, where, and what would be right: a sentence without the file's name.
+    /// A sentence, without the file's name, on what is wrong, where, and what would be right.
     fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String>;
 }
 
-/// What a reader is told, and what it works with.
+/// Settings and resources for a reader.
 pub struct Means<'a> {
-    /// The unit of numbers that have none.
+    /// Unit of numbers that have none.
     pub(crate) scale: Option<Scale>,
-    /// What a number without context is.
+    /// Meaning of a number without context.
     pub(crate) each: Each,
-    /// Where samples are kept, each trial's in a file of its own; nowhere where they are not.
+    /// Source of files for samples, one for each trial; absent if samples are not kept.
     pub(crate) keep: Option<&'a mut dyn FnMut() -> PathBuf>,
 }
 
@@ -81,29 +81,29 @@ impl Means<'_> {
     }
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Default)]
 pub struct Reading {
-    /// Who wrote it, with the version.
+    /// Program that wrote the file, with its version.
     pub(crate) program: Option<String>,
-    /// When it was measured.
+    /// Time of the measurement.
     pub(crate) began: Option<SystemTime>,
     /// The unit of its numbers.
     pub(crate) unit: String,
-    /// What one trial is.
+    /// Description of one trial.
     pub(crate) trial: String,
-    /// What was compared in it: mostly one thing.
+    /// Arms that the file compares: mostly one.
     pub(crate) arms: Vec<Arm>,
-    /// What can no longer be known, and what to mind; sentences.
+    /// Information that the file no longer holds, and points to mind; sentences.
     pub(crate) unknown: Vec<String>,
 }
 
-/// One thing that was measured, again and again perhaps.
+/// Arm: one subject of measurement, with one trial or more.
 #[derive(Default)]
 pub struct Arm {
-    /// Its name, where a file has several.
+    /// Name of the arm, if a file has several.
     pub(crate) name: String,
-    /// What it is an implementation of, as far as the file says.
+    /// Implementation that was measured, as far as the file says.
     pub(crate) implementation: String,
     /// The metrics of its trials.
     pub(crate) metrics: Vec<Metric>,
@@ -111,17 +111,17 @@ pub struct Arm {
     pub(crate) trials: Vec<Taken>,
 }
 
-/// One trial.
+/// Trial read from a file.
 pub struct Taken {
     /// Its figures.
     pub(crate) record: Record,
-    /// Five numbers over its samples, for each thing sampled.
+    /// Five-number summary of its samples, for each quantity sampled.
     pub(crate) spreads: Vec<Five>,
     /// The file that keeps its samples.
     pub(crate) kept: Option<PathBuf>,
 }
 
-/// Five numbers, before anyone knows whose.
+/// Five-number summary, not yet assigned to a contender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Five {
     pub(crate) what: String,

@@ -40,7 +40,7 @@ impl Reader for Ping {
     }
 }
 
-/// One line that tells of an answer.
+/// Line of output that reports a reply.
 struct Reply {
     seq: u64,
     ns: u64,
@@ -72,7 +72,7 @@ impl Reply {
     }
 }
 
-/// What was found so far.
+/// Totals of the lines read so far.
 #[derive(Default)]
 struct Seen {
     /// Unwrapped sequence number, round trip, and when it came, in seconds.
@@ -82,7 +82,7 @@ struct Seen {
     reordered: u64,
     errors: u64,
     fate: Option<Fate>,
-    /// Least, mean and greatest, in nanoseconds.
+    /// Minimum, mean and maximum, in nanoseconds.
     summary: Option<[u64; 3]>,
     runs: u64,
 }

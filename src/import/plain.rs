@@ -56,7 +56,7 @@ impl Reader for Plain {
     }
 }
 
-/// What it is called that was measured in this unit: in metrics, and for people.
+/// Returns the name of the quantity measured in this unit: in metrics, and for people.
 fn names(scale: &Scale) -> (&'static str, &'static str) {
     match scale.unit {
         Unit::BitRate => ("rate", "rate"),

@@ -1,4 +1,4 @@
-//! What is asked of an import, and the way from there to a result.
+//! Request for an import, and the steps from it to a result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::race::plan::DEFAULT_MARGIN;
 
 use super::unit::Scale;
 
-/// What a number without context is.
+/// Meaning of a number without context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Each {
     /// A sample of one trial, such as a round trip. The default, since the other way round would give
@@ -61,7 +61,7 @@ impl Import {
         Ok(self)
     }
 
-    /// What a plain number is: `sample` or `trial`.
+    /// Sets the meaning of a plain number: `sample` or `trial`.
     ///
     /// # Errors
     /// [`Error::Usage`] for anything else.
@@ -118,13 +118,13 @@ impl Import {
         Ok(self)
     }
 
-    /// Differences up to this share do not matter.
+    /// Sets the margin: differences up to this share do not matter.
     pub fn margin(mut self, share: f64) -> Import {
         self.margin = Some(share);
         self
     }
 
-    /// How sure all verdicts together have to be, as a fraction.
+    /// Sets the confidence of all verdicts together, as a fraction.
     ///
     /// # Errors
     /// [`Error::Usage`] for one that no interval has.
@@ -201,7 +201,7 @@ impl Import {
         })
     }
 
-    /// Whether what was said about plain numbers is of use to any file.
+    /// Checks that options about plain numbers apply to at least one file.
     fn check_used(&self, read: &[Read]) -> Result<()> {
         let is_plain = |read: &Read| read.format == super::plain::ID;
         if read.iter().any(is_plain) || read.is_empty() {
@@ -235,7 +235,7 @@ fn stem(file: &Path) -> String {
     name
 }
 
-/// What was seen where a format was expected.
+/// Describes the start of a file that has no known format.
 fn unlike_any(head: &str) -> String {
     let start: String = head.trim_start().chars().take(60).collect();
     let start = start.lines().next().unwrap_or_default();
@@ -270,7 +270,7 @@ impl Parts {
 }
 
 impl Drop for Parts {
-    /// What was not taken into the result, because a later file was wrong, helps nobody.
+    /// Removes the samples that were not taken into the result because a later file was wrong.
     fn drop(&mut self) {
         for number in 0..self.next.get() {
             let mut name = self.base.clone().into_os_string();

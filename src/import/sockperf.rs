@@ -35,17 +35,17 @@ impl Reader for Sockperf {
     }
 }
 
-/// How the columns of a full log are headed.
+/// Header of the columns of a full log.
 const LOG_HEADER: &str = "packet, txTime(sec), rxTime(sec)";
 
-/// What was found so far.
+/// Totals of the lines read so far.
 #[derive(Default)]
 struct Log {
     program: Option<String>,
     servers: u64,
     fate: Fate,
     dropped: u64,
-    /// How many round trips one of its figures is: half of one by default.
+    /// State of its figures: half a round trip, the default, or a whole one.
     halved: Option<Halved>,
     in_rows: bool,
     rows: Values,
@@ -58,7 +58,7 @@ struct Log {
     first_sent: Option<f64>,
 }
 
-/// Whether a figure is half a round trip.
+/// State of a figure: half a round trip or a whole one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Halved {
     Yes,

@@ -3,14 +3,14 @@
 use crate::error::{Error, Result};
 use crate::figures::{Better, Unit};
 
-/// How a number becomes one of ours.
+/// Scale that converts a number to nanoseconds or bits per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     /// The unit as written.
     pub name: &'static str,
-    /// What it is in.
+    /// Unit of the converted number.
     pub unit: Unit,
-    /// Nanoseconds or bits per second in one.
+    /// Number of nanoseconds or bits per second in one unit.
     pub factor: f64,
 }
 
@@ -61,7 +61,7 @@ impl Scale {
     /// A number in this unit as whole nanoseconds or bits per second.
     ///
     /// # Errors
-    /// Why it cannot be one.
+    /// The reason why it cannot be one.
     pub fn whole(&self, value: f64) -> Result<u64, &'static str> {
         if value.is_nan() {
             return Err("it is not a number");
@@ -74,7 +74,7 @@ impl Scale {
         if scaled > 9e15 { Err("it is too large") } else { Ok(scaled as u64) }
     }
 
-    /// Which end of the scale wins.
+    /// Returns the end of the scale that is better.
     pub fn better(&self) -> Better {
         match self.unit {
             Unit::Nanos | Unit::Share => Better::Lower,
