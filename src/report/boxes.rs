@@ -1,4 +1,4 @@
-//! How the trials of each contender spread: box plots in lines of text, on one axis.
+//! Box plots of the trials of each contender, in lines of text, on one axis.
 
 use super::content::label;
 use super::document::{Block, Section};
@@ -17,15 +17,15 @@ const MOST: usize = 40;
 /// Box plots on one axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Boxes {
-    /// One for each contender that has figures, in the order of the table of results.
+    /// Rows, one for each contender that has figures, in the order of the table of results.
     pub rows: Vec<BoxRow>,
-    /// What must be known to read them; a line below.
+    /// Legend needed to read them; a line below.
     pub legend: String,
     axis: Axis,
     ends: (String, String),
 }
 
-/// One contender.
+/// Box plot of one contender.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct BoxRow {
     /// Its label.
@@ -33,7 +33,7 @@ pub(super) struct BoxRow {
     five: FiveNumbers,
     /// Figures beyond the whiskers.
     far: Vec<f64>,
-    /// Figures that are only known to be greater.
+    /// Censored figures, which are only known to be greater.
     censored: Vec<f64>,
 }
 

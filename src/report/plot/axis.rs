@@ -24,14 +24,14 @@ pub(super) struct Axis {
     kind: Kind,
 }
 
-/// How values are spread over an axis.
+/// Spacing of values on an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Linear,
     Log,
 }
 
-/// What an axis is of, for its labels.
+/// Quantity on an axis, for its labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     /// A figure in a unit.
@@ -77,7 +77,7 @@ impl Axis {
         Axis { low, high, kind: Kind::Log }.apart()
     }
 
-    /// Whether it is logarithmic.
+    /// Returns true if it is logarithmic.
     pub(super) fn is_log(&self) -> bool {
         self.kind == Kind::Log
     }
@@ -122,7 +122,7 @@ impl Axis {
         Axis { low: low.max(f64::MIN), high: high.min(f64::MAX), ..self }
     }
 
-    /// Where `value` is, from 0 to 1; values beyond an end are at the end.
+    /// Returns the position of `value`, from 0 to 1; values beyond an end are at the end.
     pub(super) fn share(&self, value: f64) -> f64 {
         let share = match self.kind {
             Kind::Linear => (value / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0),

@@ -24,7 +24,7 @@ const HALF: f64 = 9.0;
 /// The least number of contenders that make a ladder.
 const FEWEST_RUNGS: usize = 3;
 
-/// One contender's bar in pieces, each with its ink and its words.
+/// Bar of one contender in pieces, each with its ink and its words.
 pub(super) struct Bar {
     pub(super) row: Row,
     pub(super) pieces: Vec<(f64, Ink, String)>,

@@ -16,7 +16,7 @@ use super::ink::Ink;
 use super::label;
 use super::svg::{STEPS, Sheet, Svg};
 
-/// Which of the two drawings of a figure.
+/// Size of a drawing; a figure has one of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
     /// For a screen or paper.
@@ -39,7 +39,7 @@ impl Size {
 pub(super) const TEXT: f64 = 12.0;
 pub(super) const SMALL: f64 = 11.0;
 
-/// Where text is held.
+/// Anchor of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     Left,
@@ -164,7 +164,7 @@ pub(super) fn arrow((x, y): (f64, f64), r: f64) -> [(f64, f64); 3] {
     [(x - r, y - r), (x + 1.3 * r, y), (x - r, y + r)]
 }
 
-/// Where a panel is.
+/// Position of a panel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -183,7 +183,7 @@ pub(super) struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    /// Where a pair of values is, in units.
+    /// Returns the position of a pair of values, in units.
     pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
         let (x, y) = self.area.map_coordinate(&(x, y));
         (f64::from(x) / STEPS, f64::from(y) / STEPS)

@@ -22,7 +22,7 @@ const MOST_LINES: usize = 12;
 const MARKED: [(f64, &str); 5] =
     [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 
-/// One contender's line.
+/// Curve of one contender.
 struct Curve {
     number: usize,
     label: String,

@@ -30,7 +30,7 @@ impl Facets {
         Facets { canvas, columns, height }
     }
 
-    /// Where the panel `at` is.
+    /// Returns the position of panel `at`.
     pub(super) fn frame(&self, at: usize) -> Frame {
         let columns = self.columns as f64;
         let each = (self.canvas.width - BETWEEN * (columns - 1.0)) / columns;
@@ -39,7 +39,7 @@ impl Facets {
         Frame { left: left + LEFT, top, right: left + each - 8.0, bottom: top + self.height }
     }
 
-    /// What a panel is of, with a note at its right.
+    /// Draws the title of a panel, with a note at its right.
     pub(super) fn title(&self, at: usize, text: &str, number: Option<usize>, note: &str) {
         let frame = self.frame(at);
         let (left, y) = (frame.left, frame.top - 9.0);
@@ -61,7 +61,7 @@ pub(super) struct Key {
     kind: Kind,
 }
 
-/// What a key is of.
+/// Kind of entries in a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Lines,

@@ -1,10 +1,10 @@
-//! What something in a drawing is. It goes through the plotting library as a colour that none is, and
-//! comes out of it as classes, which the page gives colours to.
+//! Meaning of each element of a drawing. It passes through the plotting library coded as a colour that no
+//! drawing has, and comes out as classes, which the page gives colours to.
 
 use plotters::style::{Color, ShapeStyle};
 use plotters_backend::BackendColor;
 
-/// What something is. The number of a contender or a part says whose.
+/// Meaning of an element. The number is that of a contender or a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     /// Text.
@@ -27,7 +27,7 @@ pub(super) enum Ink {
     Hollow(usize),
     /// A filled mark that is nobody's: a dead heat, a published figure.
     Nobody,
-    /// The same, hollow.
+    /// Hollow mark that is nobody's.
     NobodyHollow,
     /// A filled mark of a figure that was measured, whoever's, where contenders have no colours.
     Measured,
@@ -144,7 +144,7 @@ impl Ink {
         }
     }
 
-    /// What a code stands for; text for one that none has.
+    /// Decodes an ink; text for an unknown code.
     pub(super) fn of(colour: BackendColor) -> Ink {
         let (kind, n, _) = colour.rgb;
         let n = usize::from(n);

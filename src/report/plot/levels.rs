@@ -22,7 +22,7 @@ const MOST_CLAIMS: usize = 2;
 const MOST_FAINT: usize = 12;
 const HEIGHT: f64 = 220.0;
 
-/// One figure for each factor and claim. A rate to offer has a figure of its own.
+/// Returns a figure for each factor and claim. A rate to offer has a figure of its own.
 pub(super) fn figures(outcome: &Outcome) -> Vec<Figure> {
     let claims = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
     let load = load_factor(outcome);
@@ -106,7 +106,7 @@ fn draw(
     canvas.finish()
 }
 
-/// What accounts for the variation of each metric, as bars of one length.
+/// Draws the sources of variation of each metric, as bars of one length.
 pub(super) fn shares(outcome: &Outcome) -> Option<Figure> {
     let mut parts: Vec<(ShareKind, &str)> = Vec::new();
     for share in &outcome.shares {

@@ -46,7 +46,7 @@ use canvas::Size;
 
 /// The most metrics that have a box plot: claims, then others in their order.
 const MOST_METRICS: usize = 6;
-/// The same in a race over conditions, where each has many rows.
+/// Maximum number of metrics that have a box plot in a race over conditions, where each has many rows.
 const MOST_METRICS_VARIED: usize = 2;
 /// The most metrics that are shown from block to block.
 const MOST_DRIFTS: usize = 2;
@@ -126,7 +126,7 @@ fn said(value: Option<f64>, unit: Unit) -> String {
     value.map_or_else(|| words::NOTHING.to_owned(), |value| words::figure(value, unit))
 }
 
-/// Whether there is a figure of it, and not only zeros, as where nothing was lost.
+/// Returns true if the metric has figures, and not only zeros, as when nothing was lost.
 fn has_figures(outcome: &Outcome, metric: &Metric) -> bool {
     let figures = |id| spread::figures(outcome, id, &metric.name);
     outcome.contenders.iter().any(|entrant| figures(entrant.id).iter().any(|figure| *figure != 0.0))

@@ -16,7 +16,7 @@ use crate::stats::knee::Load;
 /// Lines that can be told apart.
 const MOST_LINES: usize = 10;
 
-/// One line with its name and its knee.
+/// Line with its name and its knee.
 struct Line<'a> {
     number: usize,
     name: String,

@@ -78,7 +78,7 @@ pub fn parts() -> Vec<Tint> {
         .collect()
 }
 
-/// How shades differ from their base: in lightness, in chroma as a factor, and in hue in degrees.
+/// Differences of shades from their base: in lightness, in chroma as a factor, and in hue in degrees.
 const SHADES: [(f64, f64, f64); 8] = [
     (0.0, 1.0, 0.0),
     (0.16, 0.85, 18.0),

@@ -118,7 +118,7 @@ fn answer(answer: Answer) -> &'static str {
     }
 }
 
-/// What a claim says, in the words of its study.
+/// Returns the text of a claim, in the words of its study.
 fn says<'a>(run: &'a StudyRun, claim: &'a ClaimRuling) -> &'a str {
     let found = run.study.claims.iter().find(|other| other.id == claim.id);
     found.map_or(claim.id.as_str(), |found| found.says.as_str())

@@ -1,4 +1,4 @@
-//! How the classes of a drawing look, and drawings that stand alone.
+//! Styles of the classes of a drawing, and drawings that stand alone.
 
 use std::fmt::Write;
 

@@ -16,12 +16,12 @@ use super::ink::Ink;
 /// Steps of a coordinate in one unit of the drawing.
 pub(super) const STEPS: f64 = 10.0;
 
-/// What is drawn, as it grows.
+/// Drawing under construction.
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
     /// The elements so far.
     pub(super) out: String,
-    /// What the next mark stands for, in words.
+    /// Meaning of the next mark, in words.
     pub(super) words: Option<String>,
 }
 

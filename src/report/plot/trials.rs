@@ -1,4 +1,4 @@
-//! One metric over trials: a box for each contender, and every trial as a mark.
+//! Trials of one metric: a box for each contender, and every trial as a mark.
 
 use super::axis::{self, Axis, Quantity};
 use super::canvas::{Panel, Size};
@@ -18,7 +18,7 @@ const BAND: f64 = 32.0;
 const BOX_AT: f64 = -8.0;
 const MARKS_AT: f64 = 8.0;
 const HALF_BOX: f64 = 5.0;
-/// How far marks are spread so that they do not hide each other.
+/// Width over which marks are spread so that they do not hide each other.
 const SPREAD: f64 = 11.0;
 
 /// With more trials than this a figure has one element for all ordinary marks of a contender, and
@@ -27,7 +27,7 @@ const MOST_WORDS: usize = 480;
 /// With more than this, only every so many of a contender are marked.
 const MOST_MARKS: usize = 4_000;
 
-/// One contender with its trials.
+/// Contender with its trials.
 struct Entry<'a> {
     number: usize,
     label: String,
@@ -44,7 +44,7 @@ impl Entry<'_> {
     }
 }
 
-/// What became of a trial.
+/// State of a trial in the figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Counted,

@@ -1,4 +1,4 @@
-//! How trials went from their start to their end: goodput, or the mean round trip.
+//! Course of trials from start to end: goodput, or the mean round trip.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::Size;
