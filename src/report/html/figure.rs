@@ -15,7 +15,8 @@ pub(super) fn colours(part: &str, outcome: &Outcome) -> String {
     format!("#{part}{{{}}}\n", variables('c', &tints))
 }
 
-/// How drawings look on any page: their classes, and the colours that do not depend on a result.
+/// Returns the style rules for drawings on any page: their classes, and the colours that do not depend on
+/// a result.
 pub(super) fn rules() -> String {
     let parts = palette::parts();
     let mut rules = format!("{RULES}\n:root{{{}}}\n", variables('p', &parts));

@@ -55,7 +55,7 @@ impl Report for Html {
 /// A page over one result, several, or a study.
 #[derive(Debug)]
 pub struct Page<'a> {
-    /// What it is about. A page of one result has that result's title.
+    /// Title of the page. A page of one result has that result's title.
     pub title: String,
     /// The results, in order.
     pub parts: Vec<Part<'a>>,
@@ -73,7 +73,7 @@ impl<'a> Page<'a> {
 /// A result in a page.
 #[derive(Debug, Clone)]
 pub struct Part<'a> {
-    /// What tells it from the others: its file, or its race's id in a study.
+    /// Name that identifies it among the others: its file, or its race's id in a study.
     pub name: String,
     /// The result.
     pub shown: Shown<'a>,

@@ -1,6 +1,6 @@
-//! What every page has around its content: the head with its policy, the bar, the end. A page is one
-//! file, and its policy lets nothing else in: only this style and this script, by their hashes, and
-//! pictures that it made itself (Content Security Policy Level 3).
+//! Frame of every page: the head with its policy, the bar, the end. A page is one file, and its policy
+//! lets nothing else in: only this style and this script, by their hashes, and pictures that it made
+//! itself (Content Security Policy Level 3).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -62,7 +62,7 @@ fn generator() -> &'static str {
     concat!("deadheat ", env!("CARGO_PKG_VERSION"))
 }
 
-/// What a policy calls the hash of an element's text.
+/// Returns the hash of an element's text, in the syntax of a policy.
 fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text.as_bytes()))
 }

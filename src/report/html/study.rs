@@ -201,10 +201,10 @@ fn missing(html: &mut Html, run: &StudyRun) {
     }
 }
 
-/// What a study says about one of its races.
+/// Description of one race by its study.
 pub(super) struct About<'a>(&'a RacePlan);
 
-/// What the study says about its race `id`.
+/// Returns the study's description of its race `id`.
 pub(super) fn about<'a>(run: &'a StudyRun, id: &str) -> Option<About<'a>> {
     run.study.races.iter().find(|race| race.id == id).map(About)
 }
