@@ -22,7 +22,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("", vec![Block::Sentences(lines(outcome))])
 }
 
-/// The same without how fine it is, where there is little room.
+/// Returns the answer without its resolution, for forms with little room.
 pub(super) fn sentences(outcome: &Outcome) -> Vec<Line> {
     lines(outcome).into_iter().filter(|line| line.tone != Tone::Aside).collect()
 }
@@ -118,7 +118,7 @@ fn blocked(outcome: &Outcome) -> Option<Line> {
     Some(Line::new(text, Tone::Bad))
 }
 
-/// Who cannot carry the work at all, and why.
+/// Names the contenders that cannot carry the work at all, with the reasons.
 fn not_applicable(outcome: &Outcome) -> Vec<Line> {
     let of = |contender: &Entrant| {
         let why = contender.not_applicable.as_ref()?;
@@ -127,7 +127,7 @@ fn not_applicable(outcome: &Outcome) -> Vec<Line> {
     outcome.contenders.iter().filter_map(of).collect()
 }
 
-/// One verdict as its race put it.
+/// Returns the sentence on one verdict, as its race put it.
 fn one(outcome: &Outcome, verdict: &Verdict) -> Line {
     let text = if verdict.note.is_empty() {
         let pair = [label(outcome, verdict.a), label(outcome, verdict.b)];
@@ -151,7 +151,7 @@ pub(super) fn result(outcome: &Outcome, verdict: &Verdict) -> String {
     }
 }
 
-/// How a verdict looks.
+/// Returns the tone in which a verdict is shown.
 pub(super) fn tone(verdict: stats::Outcome) -> Tone {
     match verdict {
         stats::Outcome::Ahead => Tone::Good,
@@ -264,7 +264,7 @@ impl<'a> Standing<'a> {
         groups
     }
 
-    /// Whether each of `group` is ahead of each contender of `others`.
+    /// Returns true if each of `group` is ahead of each contender of `others`.
     fn leads(&self, group: &[usize], others: &[Vec<usize>]) -> bool {
         let is_ahead = |id: usize, other: usize| {
             self.between(id, other).is_some_and(|verdict| verdict.ahead == Some(id))
@@ -291,7 +291,7 @@ impl<'a> Standing<'a> {
         parts.join("; ") + "."
     }
 
-    /// Who is ahead of whom, who is tied, and what is open, where there is no order of all.
+    /// Describes pairs of groups, ahead, tied or open, if there is no order of all.
     fn pairs_in_words(&self, groups: &[Vec<usize>]) -> String {
         let mut sentences: Vec<String> = Vec::new();
         for (winners, losers) in self.wins() {
@@ -384,7 +384,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// What would decide all that is open: ` (about 4 min more on this machine)`.
+/// Returns the time that would decide all open verdicts: ` (about 4 min more on this machine)`.
 fn outlook(open: &[&Verdict]) -> String {
     let most = |of: fn(&Verdict) -> Option<u64>| open.iter().filter_map(|v| of(v)).max();
     let time = most(|verdict| verdict.more_ns).map(|ns| words::rough(Nanos(ns)));

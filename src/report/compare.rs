@@ -65,7 +65,7 @@ fn say(row: &Row, change: Change) -> String {
     }
 }
 
-/// What a gate has to say of a race against the baseline called `baseline`: what is worse first.
+/// Returns a gate's sentences on a race against the baseline called `baseline`, the worst first.
 pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
     let baseline = visible(baseline);
     let mut lines = Vec::new();
@@ -107,7 +107,7 @@ pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
     lines.iter().map(|line| visible(line)).collect()
 }
 
-/// One table for each metric, so that its figures share a unit.
+/// Returns a table for each metric, so that its figures share a unit.
 fn tables(comparison: &Comparison, role: Role) -> Vec<Block> {
     let mut names: Vec<&str> = Vec::new();
     for row in comparison.rows.iter().filter(|row| row.metric.role == role) {

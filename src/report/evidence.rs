@@ -1,5 +1,5 @@
-//! What the answer stands on: verdicts pair by pair, the control, what was not equal, what left
-//! the sample, and the conditions.
+//! Evidence behind the answer: verdicts pair by pair, the control, differences in conditions, excluded
+//! trials, and the conditions.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::stats;
 use crate::trial::host::HostFacts;
 use crate::trial::quiet::HostQuiet;
 
-/// One line per claim.
+/// Returns the verdicts, a line for each claim.
 pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
     let table = verdict_table(outcome, &outcome.verdicts, |verdict| {
         factors::pair(outcome, verdict.a, verdict.b).unwrap_or_else(|| {
@@ -27,7 +27,7 @@ pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
     Section::new("Verdicts", vec![Block::Table(table)])
 }
 
-/// The same on all trials that ran, where one contender lost more of them to its gates.
+/// Returns the verdicts on all trials that ran, if one contender lost more of them to its gates.
 pub(super) fn unfiltered(outcome: &Outcome) -> Option<Section> {
     let table = verdict_table(outcome, &outcome.unfiltered, |verdict| {
         format!("{} / {}", label(outcome, verdict.a), label(outcome, verdict.b))
@@ -134,7 +134,7 @@ fn effect(outcome: &Outcome, verdict: &Verdict) -> Cell {
     Cell::text(format!("{point} {} {}", scale.unit(), words::interval(&low, &high)))
 }
 
-/// What all cells of a column say, if they say the same.
+/// Returns the text of all cells of a column, if they are the same.
 fn shared(column: &Column) -> Option<&str> {
     let first = column.cells.first()?;
     let same = column.cells.iter().all(|cell| cell == first);
@@ -182,7 +182,8 @@ pub(super) fn regimes(outcome: &Outcome) -> Option<Section> {
     Section::new("Two regimes", vec![Block::Points(points.collect())])
 }
 
-/// What was lost, dropped, doubled or late, each on its own; and accounts that do not close.
+/// Returns the counts of lost, dropped, duplicated and late messages, each on its own; and accounts that
+/// do not close.
 pub(super) fn accounts(outcome: &Outcome) -> Option<Section> {
     let mut facts = Vec::new();
     for contender in &outcome.contenders {
@@ -218,7 +219,7 @@ pub(super) fn accounts(outcome: &Outcome) -> Option<Section> {
     Section::new("Not delivered as sent", vec![Block::Facts(facts)])
 }
 
-/// What was not equal between contenders.
+/// Returns the differences in conditions between contenders.
 pub(super) fn differences(outcome: &Outcome) -> Option<Section> {
     let points = outcome.differences.iter().map(|difference| Point {
         lead: difference.what.clone(),
@@ -241,7 +242,7 @@ fn by_value(values: &BTreeMap<String, String>) -> Vec<(String, String)> {
     groups.into_iter().map(line).collect()
 }
 
-/// What to know before believing the result.
+/// Returns the warnings to read before believing the result.
 pub(super) fn warnings(outcome: &Outcome) -> Option<Section> {
     let points = outcome.warnings.iter().map(|warning| Point {
         lead: warning.message.clone(),
@@ -368,7 +369,7 @@ fn path(outcome: &Outcome) -> String {
     text
 }
 
-/// Where the ends ran; nothing where that is among what was varied.
+/// Returns the placement of the ends; nothing if it was varied.
 fn placement(outcome: &Outcome) -> String {
     let cells = || outcome.contenders.iter().filter_map(|contender| contender.cell.as_ref());
     if cells().any(|cell| cell.placement.is_some()) {

@@ -1,4 +1,4 @@
-//! Where the time goes: round trips as bars of parts, bulk data by call, packet and CPU.
+//! Breakdown of time: round trips as bars of parts, bulk data by call, packet and CPU.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,8 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("Where the time goes", blocks)
 }
 
-/// Where most of the time goes, and what holds bulk data up: a sentence for each contender.
+/// Returns a sentence for each contender on where most of the time goes, and on the bottleneck of bulk
+/// data.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let Some(explained) = outcome.explain.as_ref() else { return Vec::new() };
     let trips = round_trips(explained);
@@ -43,7 +44,7 @@ fn round_trips(explained: &Explained) -> Vec<(&Explanation, &RoundTrip)> {
     all.filter_map(|contender| Some((contender, contender.round_trip.as_ref()?))).collect()
 }
 
-/// What a part is called.
+/// Returns the name of a part.
 pub(super) fn name(part: Part) -> &'static str {
     match part {
         Part::NearCall => "near sending call",
@@ -108,7 +109,7 @@ fn largest(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<Line>
     trips.iter().filter_map(sentence).collect()
 }
 
-/// One bar for each contender, all to one scale.
+/// Returns a bar for each contender, all to one scale.
 fn bars(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<(String, String)> {
     let longest = trips.iter().map(|(_, trip)| trip.total_ns).fold(0.0, f64::max);
     if !longest.is_finite() || longest <= 0.0 {
@@ -168,7 +169,7 @@ fn micros(ns: f64) -> String {
     format!("{:.2}", hundredths / 100.0)
 }
 
-/// How to read the parts, and what the instruments cost.
+/// Returns the legend of the parts, with the cost of the instruments.
 fn legend(outcome: &Outcome, explained: &Explained) -> String {
     let mut legend =
         "Means over the round trips around the median one, from a pass of its own with \
@@ -193,7 +194,7 @@ fn legend(outcome: &Outcome, explained: &Explained) -> String {
     legend
 }
 
-/// What held each transfer back.
+/// Returns the bottleneck of each transfer.
 fn limits(outcome: &Outcome, explained: &Explained) -> Vec<Line> {
     each_moving(explained)
         .map(|(contender, moving)| {
@@ -272,7 +273,7 @@ fn moving(outcome: &Outcome, explained: &Explained) -> Table {
     Table { columns, legend }
 }
 
-/// What could not be known.
+/// Returns the information that could not be obtained.
 fn missing(outcome: &Outcome, explained: &Explained) -> Vec<Point> {
     explained
         .contenders

@@ -16,7 +16,7 @@ use crate::stats;
 /// From this share of the interactions on, no factor has an effect of its own to speak of.
 const TOGETHER: f64 = 0.1;
 
-/// Whether conditions were varied.
+/// Returns true if conditions were varied.
 pub(super) fn vary(outcome: &Outcome) -> bool {
     !outcome.factors.is_empty()
 }

@@ -113,8 +113,8 @@ fn head(outcome: &Outcome, start_ms: u64) -> IntervalLogWriterBuilder {
     head
 }
 
-/// How many samples of a trial are only known to be greater than the timeout, and why a trial is
-/// excluded.
+/// Writes comments on a trial: the number of samples that are only known to be greater than the timeout,
+/// and the reason why it is excluded.
 fn note(
     trial: &Trial,
     chunk: &Chunk,
@@ -152,7 +152,7 @@ fn histogram(chunk: &Chunk) -> Result<Histogram<u64>> {
     Ok(histogram)
 }
 
-/// What tells one trial of a race from all others.
+/// Key that identifies one trial of a race.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u64, u64, usize, bool);
 

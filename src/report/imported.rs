@@ -49,8 +49,8 @@ pub(super) fn five_numbers(outcome: &Outcome) -> Option<Section> {
     Section::new("Five numbers", vec![Block::Table(Table { columns, legend })])
 }
 
-/// How numbers of one measure are shown, so that they can be compared at a glance: in one unit, and
-/// with all their digits as long as these are few.
+/// Format for the numbers of one measure, so that they can be compared at a glance: in one unit, and with
+/// all their digits as long as these are few.
 struct Shown {
     scale: Scale,
     digits: Digits,
@@ -125,7 +125,7 @@ fn facts(outcome: &Outcome, file: &ImportedFile) -> Vec<(String, String)> {
     facts.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// What is known of the circumstances: little.
+/// Returns the conditions, of which little is known.
 pub(super) fn conditions(outcome: &Outcome) -> Vec<(String, String)> {
     let plan = &outcome.plan;
     let margin = format!("{}: {}", words::margin(plan.margin), plan.margin_reason);

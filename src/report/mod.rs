@@ -88,10 +88,10 @@ pub trait Report: Sync {
     /// The name after `--format`.
     fn id(&self) -> &'static str;
 
-    /// One line for lists.
+    /// Description in one line, for lists.
     fn summary(&self) -> &'static str;
 
-    /// Whether it is made from raw samples.
+    /// Returns whether it is made from raw samples.
     fn samples(&self) -> Samples {
         Samples::Unused
     }
@@ -103,18 +103,18 @@ pub trait Report: Sync {
     fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>>;
 }
 
-/// What raw samples are to a format.
+/// Use that a format makes of raw samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Samples {
-    /// It does without.
+    /// Samples are not used.
     Unused,
-    /// It shows more with them.
+    /// Samples are optional: it shows more with them.
     Used,
-    /// Without them there is nothing to write.
+    /// Samples are required: without them there is nothing to write.
     Needed,
 }
 
-/// What a report is made from.
+/// Input of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
     /// The result.
@@ -130,14 +130,14 @@ impl<'a> From<&'a Outcome> for Shown<'a> {
     }
 }
 
-/// How text for people looks. Formats for programs ignore it.
+/// Style of text for people. Formats for programs ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Whether escape sequences for colour may be written.
+    /// Use of escape sequences for colour.
     pub colour: Colour,
     /// The width of a line in columns; long sentences are wrapped to it.
     pub width: usize,
-    /// What is said of a race.
+    /// Level of detail.
     pub detail: Detail,
 }
 
@@ -148,7 +148,7 @@ impl Default for Style {
     }
 }
 
-/// What is said of a race.
+/// Level of detail of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The answer, on one screen.
@@ -157,7 +157,7 @@ pub enum Detail {
     Full,
 }
 
-/// Whether colour is used.
+/// Use of colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
     /// SGR escape sequences (ECMA-48 §8.3.117).

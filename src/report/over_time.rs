@@ -1,4 +1,4 @@
-//! How trials went over time: a line of bars for people, rows for programs.
+//! Course of trials over time: a line of bars for people, rows for programs.
 
 use std::fmt::Write;
 
@@ -15,10 +15,10 @@ use crate::race::spread::valid_trials;
 /// The most bars of a line.
 const MOST_BARS: usize = 30;
 
-/// What stands for nothing received, or no answer.
+/// Placeholder for nothing received, or no answer.
 const NONE: char = '·';
 
-/// One line for each contender, of its last valid trial: an example, and not an average.
+/// Returns a line for each contender, of its last valid trial: an example, and not an average.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let unit = outcome.metrics.first()?.unit;
     let lines: Vec<(String, Vec<f64>)> = outcome

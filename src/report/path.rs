@@ -1,4 +1,4 @@
-//! What an emulated path was, and what it did: its own account, held against what was asked of it.
+//! Configuration and behaviour of an emulated path: its own account, compared with what was asked of it.
 
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words;
@@ -10,7 +10,7 @@ use crate::time::Nanos;
 use crate::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay};
 use crate::units::BitRate;
 
-/// How it was built, and what each direction of each link did.
+/// Returns the section on its construction, and on each direction of each link.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let built = outcome.path.built.as_ref()?;
     Section::new(
@@ -189,7 +189,7 @@ fn expected(way: &PathWay) -> Cell {
     }
 }
 
-/// How many trials the path itself kept out.
+/// Reports the number of trials that failed because of the path itself.
 fn failed(outcome: &Outcome) -> Vec<Line> {
     let failed = outcome.trials.iter().filter(|trial| trial.record.path_invalid.is_some()).count();
     if failed == 0 {

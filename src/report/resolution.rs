@@ -1,4 +1,4 @@
-//! How fine an answer is: the difference that the race would have found, what identical contenders
+//! Resolution of an answer: the difference that the race would have found, what identical contenders
 //! differ by here, and a margin that nobody asked for.
 
 use super::document::{Line, Tone};

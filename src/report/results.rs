@@ -190,14 +190,14 @@ impl Bound {
         bound
     }
 
-    /// Whether `value` is the least that the true one can be. A median between a censored trial
-    /// and one that is not lies above all that was seen, and is a bound too.
+    /// Returns true if `value` is a lower bound on the true one. A median between a censored trial and
+    /// one that is not is greater than all that was seen, and is a bound too.
     pub(super) fn holds(&self, value: f64) -> bool {
         value >= self.censored_at || value > self.greatest_seen
     }
 }
 
-/// What the receiver had of what was sent, over all valid trials of a contender.
+/// Returns the share of the sent data that was delivered, over all valid trials of a contender.
 fn delivered(outcome: &Outcome, way: &str, rows: &[usize]) -> Column {
     let cell = |id: &usize| {
         let Some(total) = Total::of(outcome, *id, way).filter(|total| total.sent > 0) else {

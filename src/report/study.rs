@@ -88,7 +88,7 @@ pub(super) fn unit(metric: &str) -> Unit {
     }
 }
 
-/// How true a race is to what was published, in words.
+/// Returns a race's fidelity to the published experiment, in words.
 pub fn variant_word(variant: Variant) -> &'static str {
     match variant {
         Variant::AsPublished => "as published",
@@ -107,7 +107,7 @@ pub(super) const RULINGS: [Ruling; 6] = [
     Ruling::Open,
 ];
 
-/// How many claims of studies came out how: `3 claims: 2 hold, 1 depends`.
+/// Returns the number of claims of studies by ruling: `3 claims: 2 hold, 1 depends`.
 pub fn tally(runs: &[StudyRun]) -> String {
     let claims: usize = runs.iter().map(|run| run.rulings.len()).sum();
     if claims == 0 {
@@ -132,12 +132,12 @@ pub fn tally(runs: &[StudyRun]) -> String {
     format!("{}: {}", words::count(claims as u64, "claim"), parts.join(", "))
 }
 
-/// How many claims of studies came out so.
+/// Returns the number of claims of studies with this ruling.
 pub(super) fn how_many(runs: &[StudyRun], ruling: Ruling) -> usize {
     runs.iter().flat_map(|run| &run.rulings).filter(|found| found.ruling == ruling).count()
 }
 
-/// What a table of published figures shares.
+/// Data shared by all tables of published figures.
 struct Measures<'a> {
     results: &'a BTreeMap<String, Outcome>,
     checked: Option<Checked>,
@@ -259,7 +259,7 @@ fn figure(ruling: &ClaimRuling) -> String {
     }
 }
 
-/// How often a study was designed anew and run, as far as anybody counted.
+/// Returns the number of redesigns and runs of a study, as far as they were counted.
 pub(super) fn history(run: &StudyRun) -> Option<String> {
     let history = run.study.history.as_ref()?;
     let times = |n: u64| match n {
@@ -281,7 +281,7 @@ pub(super) fn history(run: &StudyRun) -> Option<String> {
     Some(text)
 }
 
-/// One table for each race and metric.
+/// Returns a table for each race and metric.
 fn beside(run: &StudyRun, measures: &Measures<'_>) -> Vec<Block> {
     let mut of: Vec<(&str, &str)> = Vec::new();
     for Beside { published, .. } in &run.beside {
@@ -401,7 +401,7 @@ fn widened(outcome: &Outcome) -> Option<f64> {
     (outcome.asked.margin.is_none() && margin > USUAL_MARGIN).then_some(margin)
 }
 
-/// Why a race is not trusted.
+/// Returns the reason why a race is not trusted.
 fn distrust(outcome: &Outcome) -> String {
     if let Some(control) = outcome.control.as_ref().filter(|control| !control.trusted) {
         return control.note.clone();

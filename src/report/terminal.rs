@@ -58,7 +58,7 @@ pub(super) fn render(document: &Document, style: &Style) -> String {
     page.lines.join("\n") + "\n"
 }
 
-/// How a piece of text is drawn.
+/// Style of a piece of text.
 #[derive(Debug, Clone, Copy)]
 enum Ink {
     Heading,
@@ -163,7 +163,7 @@ impl Page {
         }
     }
 
-    /// One line for each contender; a name that leaves too little room has a line of its own.
+    /// Writes a line for each contender; a name that leaves too little room has a line of its own.
     fn boxes(&mut self, boxes: &Boxes) {
         let names: Vec<String> = boxes.rows.iter().map(|row| visible(&row.name)).collect();
         let longest = names.iter().map(|name| columns(name)).max().unwrap_or(0);

@@ -19,7 +19,7 @@ pub(super) struct Total {
     pub late: u64,
     pub reordered: u64,
     pub corrupted: u64,
-    /// Why an account does not close, each reason once.
+    /// Reasons why an account does not close, each once.
     pub open_because: Vec<String>,
     /// Trials whose account does not close.
     pub open_trials: u64,
@@ -78,7 +78,7 @@ pub(super) struct Cost {
     pub calls: (f64, Option<f64>),
 }
 
-/// What CPU time is divided by.
+/// Unit of work that CPU time is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// Messages; an echo there and back is one.
@@ -126,7 +126,7 @@ impl Cost {
 }
 
 impl Cost {
-    /// Whether waiting was at least a hundredth of all CPU time.
+    /// Returns true if waiting was at least a hundredth of all CPU time.
     pub(super) fn waited_notably(&self) -> bool {
         self.waiting_ns.is_some_and(|(near, far)| {
             let waiting = near + far.unwrap_or(0.0);
@@ -135,8 +135,8 @@ impl Cost {
     }
 }
 
-/// What arrived in bytes, where that is the measure of the work: in a race for goodput, or where only
-/// bytes are counted.
+/// Returns the number of bytes that arrived, if that is the measure of the work: in a race for goodput,
+/// or if only bytes are counted.
 fn bytes(outcome: &Outcome, id: usize, totals: &[Total]) -> Option<u64> {
     let for_goodput = outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate);
     let kept: Option<Vec<u64>> =

@@ -4,7 +4,7 @@ use crate::figures::Unit;
 use crate::race::outcome::Ratio;
 use crate::time::Nanos;
 
-/// What stands where there is no figure.
+/// Placeholder for a missing figure.
 pub const NOTHING: &str = "–";
 
 /// A figure with its unit: `12.3 µs`, `72.3 Gbit/s`, `0.125 %`.
@@ -38,7 +38,7 @@ pub fn about(share: f64) -> String {
     format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
 }
 
-/// The same with its sign: `−3 %`, `+6 %`.
+/// Formats a share in percent with its sign: `−3 %`, `+6 %`.
 pub fn signed_percent(share: f64) -> String {
     let text = about(share.abs());
     match text.as_str() {
@@ -79,8 +79,8 @@ pub fn interval(low: &str, high: &str) -> String {
     format!("[{low}, {high}]")
 }
 
-/// How much one value differs from another that it is `ratio` times as great as: `24.2 % lower`,
-/// `3.10 times`, `the same`.
+/// Returns the difference of one value from another, given their `ratio`: `24.2 % lower`, `3.10 times`,
+/// `the same`.
 pub fn change(ratio: f64) -> String {
     if !ratio.is_finite() || ratio <= 0.0 {
         return NOTHING.into();
@@ -237,7 +237,7 @@ impl Scale {
         significant(value / self.factor)
     }
 
-    /// How many of the unit `value` is.
+    /// Returns `value` as a multiple of the unit.
     pub fn times(&self, value: f64) -> f64 {
         value / self.factor
     }

@@ -21,7 +21,7 @@ const MOST_LINES: usize = 24;
 /// The width whose lines count. A wider terminal is shown no more, and a narrower one no less.
 const WIDTH: usize = 80;
 
-/// How much of everything there is room for.
+/// Maximum number of each kind of content.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     warnings: usize,
@@ -32,7 +32,7 @@ struct Room {
     explained: usize,
 }
 
-/// From as much as is wanted to as little as can be: the first that fits is taken.
+/// Limits from the most generous to the strictest: the first that fits is taken.
 const ROOMS: [Room; 8] = [
     Room { warnings: 2, tables: 6, rows: 12, sentences: 12, explained: 4 },
     Room { warnings: 1, tables: 6, rows: 12, sentences: 12, explained: 4 },
@@ -82,7 +82,7 @@ fn document(outcome: &Outcome, room: Room, style: &Style) -> Document {
     }
 }
 
-/// What had no room.
+/// Counts of what was cut for lack of room.
 #[derive(Debug, Default)]
 struct Cut {
     sentences: usize,

@@ -1,4 +1,4 @@
-//! Whether to trust the answer, in a line; and warnings that a reader can act on.
+//! Trust in the answer, in a line; and warnings that a reader can act on.
 
 use crate::figures::Unit;
 use crate::race::outcome::{Outcome, Verdict, Warning};
@@ -114,7 +114,7 @@ fn differences(outcome: &Outcome) -> Option<String> {
     (!names.is_empty()).then(|| format!("not equal: {}", words::list(&shown)))
 }
 
-/// What the claims come to with the trials that were left out, where one contender lost more of them.
+/// Returns the effect on the claims of the trials that were left out, if one contender lost more of them.
 fn unfiltered(outcome: &Outcome) -> Option<Line> {
     if outcome.unfiltered.is_empty() {
         return None;
