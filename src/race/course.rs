@@ -45,9 +45,9 @@ pub(super) struct Course<'a> {
     journal: Option<Journal>,
     /// Whole blocks in the outcome.
     done: u64,
-    /// The last of them ended with a look.
+    /// True if the last of them ended with a look.
     looked: bool,
-    /// Expected duration of a block; the blocks run here and their total duration follow.
+    /// Expected duration of a block. The fields below count the blocks run here and the time they took.
     expected: Nanos,
     blocks_here: u64,
     spent_here: Nanos,
