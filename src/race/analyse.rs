@@ -35,7 +35,7 @@ pub enum Stand {
         /// Blocks until the next look; absent at the last.
         next: Option<u64>,
     },
-    /// Nothing: estimates only.
+    /// No decision: estimates only.
     Between {
         /// Blocks until the next look; absent after the last.
         next: Option<u64>,
@@ -58,7 +58,7 @@ pub fn refresh(outcome: &mut Outcome, stand: Stand) {
     outcome.unfiltered = unfiltered;
 }
 
-/// The verdicts as these trials alone would have them.
+/// Returns the verdicts based on these trials alone.
 fn verdicts_on(outcome: &Outcome, counted: Counted, stand: Stand) -> Vec<Verdict> {
     verdicts(outcome, &Table::of(&outcome.trials, counted), &outcome.unfiltered, stand)
 }
@@ -74,8 +74,8 @@ pub fn all_decided(outcome: &Outcome) -> bool {
     verdicts.peek().is_some() && verdicts.all(|verdict| verdict.outcome != Ruled::Undecided)
 }
 
-/// The scatter of the log-ratio of a block, the largest of all claims: the standard deviation about
-/// their own centre, which says nothing of who leads. `None` with too few blocks.
+/// Returns the scatter of the log-ratio of a block, the largest of all claims: the standard deviation
+/// about their own centre, which says nothing of who leads. `None` with too few blocks.
 pub(super) fn scatter(outcome: &Outcome) -> Option<f64> {
     let table = Table::of(&outcome.trials, Counted::Valid);
     let mut scatters = claims(outcome, &table, &[])
@@ -111,7 +111,7 @@ fn summaries<'a>(outcome: &'a Outcome, table: &Table<'a>) -> Vec<Summary> {
     all
 }
 
-/// The order statistics that enclose the median at `confidence`; `None` with too few values.
+/// Returns the order statistics that enclose the median at `confidence`; `None` with too few values.
 fn median_interval(sorted: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let (low, high) = quantile::median_ranks(sorted.len(), alpha(confidence))?;
     Some((*sorted.get(low)?, *sorted.get(high)?))
@@ -127,7 +127,7 @@ pub(super) struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// The claim as the statistics want it.
+    /// Returns the claim in the form that the statistics take.
     pub(super) fn claim(&self) -> Claim<'_> {
         Claim { log_ratios: &self.pairs.log_ratios, slack: self.pairs.slack }
     }
@@ -146,8 +146,8 @@ fn verdicts<'a>(
     judge(outcome, earlier, &claims(outcome, table, earlier), level, stand)
 }
 
-/// The claims of a race: pairs of competitors under the same conditions, for each claimed metric.
-/// Who dropped out keeps what was decided before.
+/// Returns the claims of a race: pairs of competitors under the same conditions, for each claimed metric.
+/// A contender that dropped out keeps what was decided before.
 fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> Vec<Question<'a>> {
     let mut questions = Vec::new();
     for metric in claimed(&outcome.metrics) {
@@ -243,7 +243,7 @@ fn verdict(outcome: &Outcome, question: &Question<'_>, ruling: Ruling, stand: St
     verdict
 }
 
-/// The ratio, if there is one. One too large for a number cannot be written down.
+/// Returns the ratio, if there is one. A ratio too large for a number cannot be written down.
 fn ratio(ruling: &Ruling) -> Option<Ratio> {
     let stats::Estimate { point, low, high, confidence } = ruling.ratio;
     let finite = [point, low, high].iter().all(|end| end.is_finite());
@@ -288,7 +288,7 @@ mod tests {
 
     const LOOK: Stand = Stand::Look { alpha: 0.05, next: None };
 
-    /// A race of two or more contenders with these figures of its first claim, by block.
+    /// Returns a race of two or more contenders with these figures of its first claim, by block.
     fn race(columns: &[&[f64]]) -> Outcome {
         let mut outcome = testing::outcome(columns.len());
         let name = claimed(&outcome.metrics).next().unwrap().name.clone();

@@ -23,14 +23,14 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// With the length of trials that a plan has chosen, if it has.
+    /// Sets the length of trials that a plan has chosen, if it has.
     pub(super) fn run_as(&mut self, fixed: &Fixed) {
         if let Some(workload) = &fixed.workload {
             self.workload.clone_from(workload);
         }
     }
 
-    /// The order for one trial without samples, under the entrant's own conditions if it has any.
+    /// Returns the order for one trial without samples, under the entrant's own conditions if it has any.
     pub(super) fn order(&self, entrant: &Entrant, seed: u64) -> Order {
         let cell = entrant.cell.as_ref();
         let placement = cell.and_then(|cell| cell.placement).unwrap_or(self.placement);
@@ -49,7 +49,7 @@ impl Common {
 /// A block that was run to its end.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// Its trials in the order run, invalid ones included.
+    /// Trials in the order run, invalid ones included.
     pub trials: Vec<Trial>,
     /// Contenders that turned out blocked, with the evidence.
     pub blocked: BTreeMap<usize, String>,
@@ -209,7 +209,7 @@ pub(super) fn worth_repeating(error: &Error) -> bool {
     )
 }
 
-/// A record that JSON can carry: a figure that is not a number is no figure.
+/// Returns the record in a form that JSON can carry: a figure that is not a number is no figure.
 fn finite(mut record: Record) -> Record {
     record.metrics.retain(|_, figure| figure.is_finite());
     for share in [&mut record.steal_share, &mut record.load] {

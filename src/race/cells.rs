@@ -90,8 +90,8 @@ pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     Ok((workload, factors))
 }
 
-/// A workload without the keys that vary: with them it would be refused, and none of their values holds
-/// for all. What cannot be read is left as it is.
+/// Returns a workload without the keys that vary: with them it would be refused, and none of their values
+/// holds for all. What cannot be read is left as it is.
 pub(super) fn without_varied(workload: &str, factors: &[Factor]) -> String {
     let Ok(mut spec) = Spec::parse(workload) else { return workload.to_owned() };
     spec.options.retain(|(key, _)| factors.iter().all(|factor| factor.name != *key));
@@ -181,7 +181,7 @@ struct Candidate {
     runs: Result<Runs>,
 }
 
-/// The error of the first of those that belong, if none of them can run.
+/// Checks that at least one of those that belong can run; otherwise returns the error of the first.
 fn runs_somewhere(cells: &mut Vec<Candidate>, belongs: impl Fn(&Candidate) -> bool) -> Result<()> {
     if cells.iter().any(|cell| belongs(cell) && cell.runs.is_ok()) {
         return Ok(());
@@ -344,8 +344,9 @@ impl Grid<'_> {
         reaches(contender, self.request.elsewhere())
     }
 
-    /// Without factors every contender must run. With them every contender and every level must run
-    /// somewhere; a level that suits nobody is a mistake, not a condition.
+    /// Checks where contenders and levels run. Without factors every contender must run. With them every
+    /// contender and every level must run somewhere; a level that suits no contender is a mistake, not a
+    /// condition.
     fn check_levels(&self, cells: &mut Vec<Candidate>) -> Result<()> {
         for row in 0..self.contenders.len() {
             runs_somewhere(cells, |cell| cell.row == row)?;
@@ -368,7 +369,7 @@ impl Grid<'_> {
         !is_knob || self.contenders[row].transport.info().keys.iter().any(|k| k.name == factor.name)
     }
 
-    /// ` · placement=busy, call=4kB`, or nothing.
+    /// Returns ` · placement=busy, call=4kB`, or nothing.
     fn suffix(&self, levels: &[usize]) -> String {
         let mut text = String::new();
         for (at, (factor, level)) in self.factors.iter().zip(levels).enumerate() {
@@ -379,7 +380,7 @@ impl Grid<'_> {
     }
 }
 
-/// Every combination of levels, the last factor running fastest; one empty one without factors.
+/// Returns every combination of levels, the last factor running fastest; one empty one without factors.
 fn combinations(factors: &[Factor]) -> Vec<Vec<usize>> {
     factors.iter().fold(vec![Vec::new()], |so_far, factor| {
         let with = |before: &Vec<usize>, level| [before.as_slice(), &[level]].concat();
@@ -432,7 +433,7 @@ fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) 
     }
 }
 
-/// The specs, with a number from the second of the same spec on: `udp`, `udp #2`.
+/// Returns the specs, with a number from the second of the same spec on: `udp`, `udp #2`.
 fn labels(contenders: &[Contender]) -> Vec<String> {
     let specs: Vec<String> = contenders.iter().map(|c| c.spec.to_string()).collect();
     let label = |(id, spec): (usize, &String)| match specs[..id]

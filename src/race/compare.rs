@@ -117,7 +117,7 @@ pub fn compare(old: &Outcome, new: &Outcome) -> Comparison {
     }
 }
 
-/// Labels of `a` that `b` lacks.
+/// Returns the labels of `a` that `b` lacks.
 fn missing(a: &Outcome, b: &Outcome) -> Vec<String> {
     let labels = a.contenders.iter().map(|contender| &contender.label);
     let lacks = |label: &&String| !b.contenders.iter().any(|other| other.label == **label);
@@ -158,7 +158,7 @@ fn pairs<'a>(old: &'a Outcome, new: &'a Outcome) -> Vec<Pair<'a>> {
     pairs
 }
 
-/// The median over trials as a race gave it.
+/// Returns the median over trials as a race gave it.
 fn estimate(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<f64> {
     let mut summaries = outcome.summary.iter();
     let own = summaries.find(|own| own.contender == contender && own.metric == metric.name);
@@ -166,7 +166,7 @@ fn estimate(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<f64>
 }
 
 impl Pair<'_> {
-    /// The row of a claim, with the interval by which it was decided.
+    /// Returns the row of a claim, with the interval by which it was decided.
     fn claim(&self, margin: f64, court: &Court) -> Row {
         let finding = court.rule(&self.samples);
         let change = match finding.outcome {
@@ -260,7 +260,7 @@ fn path(outcome: &Outcome) -> String {
     text
 }
 
-/// The facts of a host that bear on a figure, old and new.
+/// Returns the facts of a host that bear on a figure, old and new.
 fn host_facts(old: &HostFacts, new: &HostFacts) -> Vec<(String, String, String)> {
     let facts = |host: &HostFacts| -> [(&'static str, String); 9] {
         let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
@@ -292,7 +292,7 @@ fn host_facts(old: &HostFacts, new: &HostFacts) -> Vec<(String, String, String)>
     rows
 }
 
-/// A race that does not carry a comparison.
+/// Returns a warning about a race that does not carry a comparison.
 fn unfit(which: &str, outcome: &Outcome) -> Option<Warning> {
     let (code, message, advice) = if !outcome.trusted() {
         (

@@ -8,9 +8,9 @@ use super::outcome::{Difference, Entrant};
 use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
 use crate::transport::Contender;
 
-/// The differences between `entrants`, promises first, then options by name.
-/// `contenders` are the same, parsed; contenders that dropped out do not count. Of a race over
-/// conditions, those under the first of them are compared: what is varied is no difference.
+/// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the
+/// same, parsed; contenders that dropped out do not count. In a race over conditions, those under the
+/// first of them are compared: what is varied is no difference.
 pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Difference> {
     let first = entrants.iter().find(|entrant| entrant.is_racing());
     let racing: Vec<(&Entrant, &Contender)> = entrants
@@ -27,7 +27,7 @@ pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Differ
     promised.chain(options(&racing)).flatten().collect()
 }
 
-/// Something a transport promises, and why it matters when another does not.
+/// Promise of a transport, and the reason why it matters when another does not make it.
 struct Promise {
     what: &'static str,
     value: fn(&Contender) -> String,
@@ -147,7 +147,7 @@ fn why(racing: &[(&Entrant, &Contender)], option: &str) -> &'static str {
     )
 }
 
-/// `None` where all are equal, or only one has it.
+/// Returns a difference; `None` if all are equal, or only one has the value.
 fn difference(what: String, values: BTreeMap<String, String>, matters: &str) -> Option<Difference> {
     let distinct: BTreeSet<&String> = values.values().collect();
     (distinct.len() > 1).then(|| Difference { what, values, matters: matters.to_owned() })

@@ -33,8 +33,8 @@ impl Request {
         }
     }
 
-    /// The far end that the request names: connected to if it is a server, built if the path to it is
-    /// emulated. A server without room is waited for.
+    /// Opens the far end that the request names: connects to it if it is a server, builds it if the path
+    /// to it is emulated. Waits for a server without room.
     ///
     /// # Errors
     /// If the server cannot be reached or does not let us in; where this host cannot emulate the

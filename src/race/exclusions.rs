@@ -6,7 +6,7 @@
 use super::outcome::{Entrant, Outcome};
 use crate::stats::{Outcome as Ruled, fisher};
 
-/// Below this probability, losses that differ are no chance.
+/// Significance level: below this probability, differing losses are not chance.
 const LEVEL: f64 = 0.01;
 
 /// Two contenders of which one lost more trials than the other.
@@ -25,11 +25,11 @@ pub struct Losses {
     pub label: String,
     /// Trials that failed their gate.
     pub failed: u64,
-    /// All its trials.
+    /// Number of all its trials.
     pub trials: u64,
 }
 
-/// The pair of competitors whose losses differ most, where they do.
+/// Returns the pair of competitors whose losses differ most, if they do.
 pub(super) fn differ(outcome: &Outcome) -> Option<Differing> {
     let racing: Vec<(&Entrant, u64, u64)> = outcome
         .contenders

@@ -35,7 +35,7 @@ pub struct Explained {
     pub metric: String,
     /// Trials of each contender.
     pub rounds: u64,
-    /// By contender, in the race's order.
+    /// Breakdowns by contender, in the race's order.
     pub contenders: Vec<Explanation>,
 }
 
@@ -157,7 +157,7 @@ fn attempt(stage: &mut Stage<'_>, order: &Order) -> Result<std::result::Result<E
     }
 }
 
-/// That trials failed their gate, if they did.
+/// Returns a sentence if trials failed their gate.
 fn failed_gates(trials: &[Explored]) -> Option<String> {
     let reasons: Vec<&str> = trials
         .iter()

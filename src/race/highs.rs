@@ -101,7 +101,7 @@ pub fn highs(outcome: &Outcome) -> Option<Highs<'_>> {
     (!extremes.is_empty()).then(|| Highs { metric, hours, days, pause: pause(outcome), extremes })
 }
 
-/// A contender's own trials in the order run.
+/// Returns a contender's own trials in the order run.
 fn own(outcome: &Outcome, contender: usize) -> impl Iterator<Item = &Trial> {
     outcome.trials.iter().filter(move |trial| trial.contender == contender && !trial.control)
 }
@@ -130,13 +130,13 @@ fn extremes(outcome: &Outcome, metric: &Metric, contender: usize) -> Option<Extr
     })
 }
 
-/// The share of its messages that a trial lost.
+/// Returns the share of its messages that a trial lost.
 fn lost(trial: &Trial) -> Option<Moment> {
     moment(trial, "loss_share")
 }
 
-/// The longest time between two trials in which something came through, with at least one between them
-/// in which nothing did; to the end of the race where none follows.
+/// Returns the longest time between two trials in which something came through, with at least one between
+/// them in which nothing did; to the end of the race if none follows.
 fn outage(outcome: &Outcome, contender: usize) -> Option<Gap> {
     let mut longest: Option<Gap> = None;
     let (mut from, mut is_down) = (None, false);
@@ -189,7 +189,7 @@ fn spells(
     parts.into_iter().map(spell).collect()
 }
 
-/// The longest time between the beginnings of two blocks, where it is much longer than the usual one.
+/// Returns the longest time between the starts of two blocks, if it is much longer than the usual one.
 fn pause(outcome: &Outcome) -> Option<Gap> {
     let mut starts: BTreeMap<u64, u64> = BTreeMap::new();
     for trial in &outcome.trials {
@@ -215,7 +215,7 @@ mod tests {
     /// 2026-01-01T00:00:00Z.
     const DAY: u64 = 20_454 * DAY_MS;
 
-    /// A race of tcp and udp; a trial each at these minutes, with round trips and a share lost.
+    /// Returns a race of tcp and udp; a trial each at these minutes, with round trips and a share lost.
     fn outcome(figures: &[(u64, [f64; 2], f64)]) -> Outcome {
         let mut outcome = testing::outcome(2);
         for (block, (minute, rtt, lost)) in figures.iter().enumerate() {

@@ -28,7 +28,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A race without its trials: a history needs its estimates only.
+    /// Creates an entry of a race without its trials: a history needs its estimates only.
     pub fn new(file: impl Into<String>, race: Outcome) -> Entry {
         let race = Outcome { trials: Vec::new(), explain: None, ..race };
         Entry { file: file.into(), race }
@@ -44,12 +44,12 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// All races of a folder, sorted by what they race and by time.
+/// History of all races of a folder, sorted by what they race and by time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
     /// The format of this history: 1.
     pub format: u32,
-    /// For each series, the chance that a change is seen where there is none.
+    /// Probability, for each series, that a change is seen where there is none.
     pub alpha: f64,
     /// Races of the same kind, in the order in which kinds first ran.
     pub groups: Vec<Group>,
@@ -74,18 +74,18 @@ pub struct Group {
     pub vary: Vec<String>,
     /// The near hosts, by name; more than one make changes hard to read.
     pub hosts: Vec<String>,
-    /// Its races in order of time.
+    /// Races in order of time.
     pub races: Vec<Run>,
-    /// Its series.
+    /// Series of the group.
     pub series: Vec<Series>,
-    /// Its changes of level, in order of time.
+    /// Changes of level, in order of time.
     pub changes: Vec<Change>,
 }
 
 /// Race of a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// Its file.
+    /// File of the race.
     pub file: String,
     /// Start time of the race.
     pub started: String,
@@ -102,7 +102,7 @@ pub struct Series {
     pub contender: String,
     /// The metric.
     pub metric: Metric,
-    /// Its figures, one for each race that has one.
+    /// Figures, one for each race that has one.
     pub points: Vec<Point>,
 }
 
@@ -151,13 +151,13 @@ pub struct Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// For the better.
+    /// Change for the better.
     Better,
-    /// For the worse.
+    /// Change for the worse.
     Worse,
 }
 
-/// The history of `entries`: of each claimed metric, or of the one called `metric`.
+/// Returns the history of `entries`: of each claimed metric, or of the one called `metric`.
 pub fn history(entries: Vec<Entry>, left_out: Vec<LeftOut>, metric: Option<&str>) -> History {
     let mut history = History { format: 1, alpha: ALPHA, groups: Vec::new(), left_out };
     let mut kinds: Vec<(Kind, Vec<Entry>)> = Vec::new();
@@ -246,7 +246,7 @@ impl Run {
     }
 }
 
-/// The names of the near hosts, each once, in order of time.
+/// Returns the names of the near hosts, each once, in order of time.
 fn hosts(entries: &[Entry]) -> Vec<String> {
     let mut hosts: Vec<String> = Vec::new();
     for entry in entries {

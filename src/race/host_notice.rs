@@ -4,7 +4,7 @@ use super::plan::percent;
 use crate::figures::Throttled;
 use crate::time::Nanos;
 
-/// Something to know of the host that a race ran on.
+/// Notice about the host that a race ran on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostNotice {
     /// The hypervisor took CPU time away.
@@ -45,7 +45,7 @@ pub enum HostNotice {
 }
 
 impl HostNotice {
-    /// The stable word for it.
+    /// Returns the stable identifier of the notice.
     pub(super) fn code(&self) -> &'static str {
         match self {
             HostNotice::Steal { .. } => "steal",

@@ -69,7 +69,7 @@ pub struct Spread {
     pub contender: usize,
     /// Quantity measured: `RTT`, `time`.
     pub what: String,
-    /// Its unit.
+    /// Unit of the values.
     pub unit: Unit,
     /// Kind of values that the spread is over.
     pub over: Over,

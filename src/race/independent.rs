@@ -51,13 +51,13 @@ impl Samples {
         mann_whitney::p_value(self.a.logs.as_deref()?, self.b.logs.as_deref()?)
     }
 
-    /// The log-ratio with its interval; `None` where trials are too few for `error`.
+    /// Returns the log-ratio with its interval; `None` if trials are too few for `error`.
     fn interval(&self, error: f64) -> Option<stats::Estimate> {
         let (a, b) = (self.a.logs.as_deref()?, self.b.logs.as_deref()?);
         mann_whitney::interval(a, b, 1.0 - error)
     }
 
-    /// The ratio with its interval.
+    /// Returns the ratio with its interval.
     pub(super) fn ratio(&self, error: f64) -> Option<Ratio> {
         self.interval(error).map(|logs| Ratio {
             point: logs.point.exp(),
@@ -96,8 +96,8 @@ pub(super) struct Finding {
 }
 
 impl Court {
-    /// A court for each claim of a family that shares the error `alpha`. A claim that cannot be tested
-    /// has no p-value and still takes its share.
+    /// Returns a court for each claim of a family that shares the error `alpha`. A claim that cannot be
+    /// tested has no p-value and still takes its share.
     pub(super) fn family(p_values: &[Option<f64>], alpha: f64, margin: f64) -> Vec<Court> {
         let p: Vec<f64> = p_values.iter().map(|p| p.unwrap_or(1.0)).collect();
         // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin; the claims share
@@ -130,8 +130,8 @@ impl Court {
     }
 }
 
-/// Verdicts on contenders whose trials are independent: one for each claimed metric and pair of which
-/// both have it in more than one trial. `blocks` is the smaller number of trials.
+/// Returns verdicts on contenders whose trials are independent: one for each claimed metric and each pair
+/// that has it in more than one trial of both. `blocks` is the smaller number of trials.
 pub fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
     let mut questions = Vec::new();
     for metric in claimed(&outcome.metrics) {

@@ -34,7 +34,7 @@ use crate::trial::quiet::ProbePoint;
 /// The version of these lines.
 const VERSION: u32 = 1;
 
-/// Between two whole saves, at the least.
+/// Minimum time between two whole saves.
 const EVERY: Nanos = Nanos::from_secs(2);
 
 /// Line of a journal.
@@ -79,16 +79,16 @@ struct Block {
 #[derive(Debug)]
 pub(super) struct Journal {
     file: PathBuf,
-    /// It has a head.
+    /// True if the journal has a head.
     is_begun: bool,
-    /// At the last whole save: how many blocks there were, the plan, and when it was.
+    /// Number of blocks at the last whole save; the plan and the time of that save follow.
     saved: u64,
     plan: Option<Fixed>,
     at: Nanos,
 }
 
 impl Journal {
-    /// That of the result in `file`.
+    /// Returns the journal of the result in `file`.
     pub(super) fn of(result: &Path) -> Journal {
         Journal { file: beside(result), is_begun: false, saved: 0, plan: None, at: Nanos::ZERO }
     }
@@ -101,7 +101,7 @@ impl Journal {
         self.saved == 0 || (is_more && now - self.at >= EVERY)
     }
 
-    /// The result was saved whole; what is in the journal is in there.
+    /// Removes the journal: the result was saved whole and contains everything in it.
     ///
     /// # Errors
     /// [`Error::Setup`] where the old lines cannot be removed.
@@ -163,13 +163,13 @@ fn last_block(outcome: &Outcome, number: u64) -> impl Iterator<Item = &Trial> {
     outcome.trials.iter().skip(first.map_or(0, |at| at + 1))
 }
 
-/// `race.journal` for `race.json`.
+/// Returns `race.journal` for `race.json`.
 pub(super) fn beside(result: &Path) -> PathBuf {
     result.with_extension("journal")
 }
 
-/// The journal of the result in `file`; empty where there is none. It is read before the result: a race that is
-/// running may save that whole meanwhile, and then has all blocks of this one.
+/// Reads the journal of the result in `file`; empty if there is none. It is read before the result: a
+/// race that is running may save that whole meanwhile, and then has all blocks of this one.
 ///
 /// # Errors
 /// As of [`packed::read`].
@@ -185,7 +185,7 @@ pub(super) fn read(result: &Path) -> Result<Vec<u8>> {
     Ok(Vec::new())
 }
 
-/// `outcome`, saved to `result`, with the blocks of its journal that came after.
+/// Returns `outcome`, saved to `result`, with the blocks of its journal that came after.
 ///
 /// # Errors
 /// [`Error::Data`] where a whole line of the journal means nothing.
@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    /// A race of 40 blocks, each trial of which takes a second.
+    /// Returns a race of 40 blocks, each trial of which takes a second.
     fn race(dir: &Path) -> (Outcome, ReadBack) {
         let file = dir.join("race.json");
         let mut observer = ReadBack { file: file.clone(), last: None, read: [0; 2], files: None };

@@ -15,7 +15,7 @@ pub fn write<T: Serialize>(value: &T, writer: impl Write) -> serde_json::Result<
     value.serialize(&mut Serializer::with_formatter(writer, Layout::default()))
 }
 
-/// `value` as indented JSON, without a newline at its end.
+/// Returns `value` as indented JSON, without a newline at its end.
 ///
 /// # Errors
 /// As [`write()`].
@@ -48,7 +48,7 @@ impl Layout {
         (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
     }
 
-    /// Before a number, null or truth value.
+    /// Writes the separator before a number, null or truth value.
     fn scalar<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.inline = true;
         match self.begun.take() {
@@ -57,7 +57,7 @@ impl Layout {
         }
     }
 
-    /// Before anything else.
+    /// Writes the separator before anything else.
     fn other<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.inline = false;
         match self.begun.take() {
@@ -98,7 +98,7 @@ macro_rules! scalars {
 }
 
 impl Formatter for Layout {
-    /// JSON escapes no character above U+001F by itself, and a terminal obeys some of them.
+    /// Escapes characters above U+001F that a terminal would obey: JSON itself escapes none of them.
     fn write_string_fragment<W: ?Sized + Write>(
         &mut self,
         writer: &mut W,

@@ -10,7 +10,7 @@ use super::plan::percent;
 /// Share of trials that may fail their gate before the race is not trusted.
 const MOST_GATE_FAILURES: f64 = 0.2;
 
-/// Something to know.
+/// Notice about a race.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
     /// A contender's trials fall into two clusters.
@@ -134,7 +134,7 @@ pub enum Notice {
     },
     /// A contender's packets do not get through.
     Blocked {
-        /// Its label.
+        /// Label of the contender.
         label: String,
         /// Evidence of the blocking.
         evidence: String,
@@ -168,9 +168,9 @@ pub enum Notice {
 /// Effect on the verdicts: whether one of them would differ without something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decides {
-    /// It would.
+    /// Some verdict would differ.
     Yes,
-    /// All verdicts are the same.
+    /// All verdicts would be the same.
     No,
 }
 
@@ -192,7 +192,7 @@ fn exclusions_differ(Differing { more, less }: &Differing, decides: Decides) -> 
 }
 
 impl Notice {
-    /// The stable word for it.
+    /// Returns the stable identifier of the notice.
     pub fn code(&self) -> &'static str {
         match self {
             Notice::TwoRegimes { .. } => "two_regimes",
@@ -228,7 +228,7 @@ impl Notice {
         }
     }
 
-    /// As results carry it.
+    /// Returns the notice as results carry it.
     pub fn warning(&self) -> Warning {
         Warning {
             code: self.code().to_owned(),

@@ -19,7 +19,7 @@ pub(super) fn notices(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// Messages that were lost without a packet to show for it.
+/// Returns a notice of messages that were lost although the path lost no packet.
 fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
     let own = |trial: &&Trial| trial.contender == entrant.id && trial.record.valid;
     let (mut lost, mut accounted) = (0u64, 0u64);
@@ -39,7 +39,7 @@ fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
     (lost > 0).then(|| Notice::LostOutsidePath { label: entrant.label.clone(), lost, accounted })
 }
 
-/// Each account with the packets that the path did not deliver as they were, in its direction.
+/// Returns each account with the packets that the path did not deliver as they were, in its direction.
 fn by_way<'a>(ledger: &'a Ledger, path: &PathFigures) -> Vec<(&'a Account, u64)> {
     let sum = |of: &dyn Fn(&WayFigures) -> u64, ways: &[&WayFigures]| {
         ways.iter().fold(0u64, |sum, way| sum.saturating_add(of(way)))

@@ -72,7 +72,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Every direction of every link; nothing where no trial has an account of its path.
+/// Returns every direction of every link; nothing if no trial has an account of its path.
 pub(super) fn ways(outcome: &Outcome, network: Option<&Network>) -> Vec<PathWay> {
     let valid = || outcome.trials.iter().filter(|trial| trial.record.valid);
     let figures = valid().filter_map(|trial| trial.record.path.as_ref());
@@ -175,7 +175,8 @@ mod tests {
     use crate::race::testing;
     use crate::trial::fake;
 
-    /// A trial in which so many packets arrived up, and so many of them were lost, released so late.
+    /// Returns a trial in which `arrived` packets arrived up, and `lost` of them were lost, released
+    /// `late_ns` late.
     fn trial(block: u64, arrived: u64, lost: u64, late_ns: u64) -> Trial {
         let fates =
             Fates { arrived, lost, full: 1, busy_ns: 8_000, busy_bytes: 20, ..Fates::default() };

@@ -75,8 +75,8 @@ struct Length {
 }
 
 impl Length {
-    /// `None` where the user or an earlier race has said, where conditions vary, or where trials are so
-    /// long that the shortest will do.
+    /// Returns the length of trials to choose; `None` if the user or an earlier race has set it, if
+    /// conditions vary, or if trials are so long that the shortest will do.
     fn open(request: &Request) -> Option<Length> {
         if request.plan.is_some() || !request.vary.is_empty() {
             return None;
@@ -187,7 +187,8 @@ fn pilot_with(
     Ok(Piloted::Through(pilot))
 }
 
-/// A set-up whose every trial fails its gate measures nothing, however long it goes on.
+/// Returns the error of a set-up whose every trial fails its gate: it measures nothing, however long it
+/// goes on.
 fn no_gate_passed(label: &str, failed: &[String]) -> Error {
     let why = failed.last().map_or("", String::as_str);
     Error::setup_advice(

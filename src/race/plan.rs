@@ -60,13 +60,13 @@ pub struct Planned {
     pub limit: Option<Nanos>,
 }
 
-/// The error level of the whole race.
+/// Returns the error level of the whole race.
 pub fn alpha(confidence: f64) -> f64 {
     // 1 - 0.95 is 0.050000000000000044 in f64.
     ((1.0 - confidence) * 1e9).round() / 1e9
 }
 
-/// Blocks that an interval of one claim takes.
+/// Returns the number of blocks that an interval of one claim takes.
 pub fn fewest_blocks(confidence: f64) -> usize {
     Plan::fewest_blocks(1, alpha(confidence))
 }
@@ -81,12 +81,12 @@ pub fn claims(entrants: &[Entrant], metrics: &[Metric]) -> usize {
     pairs * claimed(metrics).count()
 }
 
-/// The metrics with verdicts.
+/// Returns the metrics with verdicts.
 pub fn claimed(metrics: &[Metric]) -> impl Iterator<Item = &Metric> {
     metrics.iter().filter(|metric| metric.role == Role::Claim)
 }
 
-/// The looks of `fixed` as the statistics want them.
+/// Returns the looks of `fixed` in the form that the statistics take.
 pub fn looks(fixed: &Fixed, confidence: f64) -> Plan {
     Plan {
         looks: fixed.looks.clone(),
@@ -155,7 +155,7 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Blocks at most, and the time for them.
+    /// Returns the maximum number of blocks, and the time for them.
     fn blocks(&self) -> Result<(u64, Option<Nanos>)> {
         let request = self.request;
         let most = if request.every.is_some() { MOST_BLOCKS } else { DEFAULT_BLOCKS };
@@ -191,7 +191,8 @@ impl Task<'_> {
         Ok((self.planned(needed, asked, room), Some(limit)))
     }
 
-    /// As many blocks as are needed, where that is left open: at most as many as there is room for.
+    /// Returns the planned number of blocks: as many as are needed, if that is left open, and at most as
+    /// many as there is room for.
     fn planned(&self, needed: Option<u64>, asked: u64, room: u64) -> u64 {
         let is_open = self.request.blocks.is_none() && self.request.every.is_none();
         match needed {
@@ -200,8 +201,8 @@ impl Task<'_> {
         }
     }
 
-    /// Blocks that resolve what is to be resolved, with 80 % power; `None` where nothing is known of the
-    /// scatter.
+    /// Returns the number of blocks that reach the resolution asked for, with 80 % power; `None` if
+    /// nothing is known of the scatter.
     fn needed(&self) -> Option<u64> {
         Some(needed(self.scatter?, self.request, self.claims))
     }
@@ -238,7 +239,7 @@ impl Task<'_> {
     }
 }
 
-/// Blocks that a race of this scatter takes to resolve what it is to resolve.
+/// Returns the number of blocks that a race of this scatter takes to reach the resolution asked for.
 fn needed(scatter: f64, request: &Request, claims: usize) -> u64 {
     let margin = request.margin.unwrap_or(DEFAULT_MARGIN);
     aimed(scatter, request.resolve, margin, request.confidence, claims)
@@ -250,7 +251,7 @@ fn aimed(scatter: f64, resolve: Option<f64>, margin: f64, confidence: f64, claim
     blocks.max(Plan::fewest_blocks(claims.max(1), alpha(confidence)) as u64)
 }
 
-/// The two-sided level of one claim at the last look.
+/// Returns the two-sided level of one claim at the last look.
 fn level(confidence: f64, claims: usize) -> f64 {
     let last = Plan::new(100, claims.max(1), alpha(confidence));
     last.looks.last().map_or(alpha(confidence), |look| look.alpha) / claims.max(1) as f64
@@ -268,8 +269,8 @@ pub(super) fn is_resolved(
     stats::blocks_for(scatter, wanted, level(asked.confidence, claims)) <= after
 }
 
-/// A new number of blocks after `after` of them, from the scatter alone: as many as are needed, and at
-/// most as many as there is `room` for. Changes `fixed`, and says whether it did.
+/// Estimates the number of blocks anew after `after` of them, from the scatter alone: as many as are
+/// needed, and at most as many as there is `room` for. Changes `fixed`, and returns whether it did.
 pub(super) fn again(
     fixed: &mut Fixed,
     asked: &super::outcome::Asked,
@@ -288,7 +289,8 @@ pub(super) fn again(
     from != to
 }
 
-/// Trials of a block: each competitor and the control. Reference rows run in a few blocks only.
+/// Returns the number of trials of a block: each competitor and the control. Reference rows run in a few
+/// blocks only.
 pub(super) fn per_block(entrants: &[Entrant]) -> usize {
     entrants.iter().filter(|entrant| entrant.is_racing() && !entrant.floor).count() + 1
 }
@@ -301,8 +303,8 @@ pub fn block_time(trials: usize, pilot: &Pilot) -> Nanos {
 }
 
 impl Pilot {
-    /// The standard deviation of the log-ratio of a block, from trials of one contender; `None` with too
-    /// few of them.
+    /// Returns the standard deviation of the log-ratio of a block, from trials of one contender; `None`
+    /// with too few of them.
     fn scatter(&self, metric: &Metric) -> Option<f64> {
         let logs: Vec<f64> = self
             .figures
@@ -318,7 +320,7 @@ impl Pilot {
     }
 }
 
-/// Sample standard deviation; `None` with fewer than three values, which say nothing about it.
+/// Returns the sample standard deviation; `None` with fewer than three values, which say nothing about it.
 fn deviation(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     if n < 3.0 {
@@ -345,12 +347,12 @@ pub(super) fn has_floors(block: u64) -> bool {
     block == 0 || block.is_power_of_two()
 }
 
-/// A fraction as people read it: `5 %`, `3.4 %`, `23 %`.
+/// Formats a fraction in percent: `5 %`, `3.4 %`, `23 %`.
 pub fn percent(fraction: f64) -> String {
     format!("{} %", in_percent(fraction))
 }
 
-/// As [`percent`], without the sign.
+/// Formats a fraction as [`percent`] does, without the sign.
 pub fn in_percent(fraction: f64) -> String {
     let value = 100.0 * fraction;
     if value.abs() >= 9.95 {
@@ -366,7 +368,7 @@ pub fn in_percent(fraction: f64) -> String {
 mod tests {
     use super::*;
 
-    /// A pilot on a request's first claim, with these figures, 10 ms each.
+    /// Returns a pilot on a request's first claim, with these figures, 10 ms each.
     fn pilot(metrics: &[Metric], figures: &[f64]) -> Pilot {
         let name = &claimed(metrics).next().unwrap().name;
         let one = |figure: &f64| Metrics::from([(name.clone(), *figure)]);

@@ -8,8 +8,8 @@ use super::spread::Pool;
 use crate::error::Result;
 use crate::trial::samples;
 
-/// The round trips of each contender over its valid trials, by its id. A trial at a time is read, so
-/// that memory holds one trial's samples only.
+/// Returns the round trips of each contender over its valid trials, by its id. A trial at a time is read,
+/// so that memory holds one trial's samples only.
 ///
 /// # Errors
 /// If the file cannot be read, or is not whole.

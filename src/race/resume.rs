@@ -94,7 +94,7 @@ pub fn resume(
     course.drive()
 }
 
-/// The request that runs a race again with the same contenders, plan and seed.
+/// Returns the request that runs a race again with the same contenders, plan and seed.
 ///
 /// The pilot's findings are taken from the earlier race: margin, looks and number of blocks are
 /// the same. Verdicts may differ as trials do.
@@ -112,7 +112,7 @@ fn varies_placement(outcome: &Outcome) -> bool {
     cells.into_iter().any(|cell| cell.placement.is_some())
 }
 
-/// The request that a race came from.
+/// Returns the request that a race came from.
 fn request(outcome: &Outcome) -> Request {
     let asked = &outcome.asked;
     // Results of earlier versions name a default of what varies.
@@ -185,8 +185,8 @@ fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
     }
 }
 
-/// The chance of a false verdict once the race goes on: what was spent at each time its time ran
-/// out, which was all of it, and what the looks to come will spend.
+/// Returns the probability of a false verdict once the race goes on: what was spent each time its time
+/// ran out, which was all of it, and what the looks to come will spend.
 fn error_after(before: &Outcome, done: u64) -> f64 {
     let whole = plan::alpha(before.asked.confidence);
     let again = before.warnings.iter();

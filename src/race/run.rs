@@ -132,8 +132,8 @@ impl Request {
     }
 }
 
-/// The model of the path that trials were run over, where it is emulated. A race that is only read again
-/// may lack the files that its path names; then nothing can be held against them.
+/// Returns the model of the path that trials were run over, if it is emulated. A race that is only read
+/// again may lack the files that its path names; then nothing can be compared with the model.
 pub(super) fn network(outcome: &Outcome) -> Option<Network> {
     match Path::parse(&outcome.asked.path) {
         Ok(Path::Emulated(network) | Path::Simulated(network)) => Some(network),
@@ -141,7 +141,7 @@ pub(super) fn network(outcome: &Outcome) -> Option<Network> {
     }
 }
 
-/// Whole blocks in `outcome`; only whole ones are ever saved.
+/// Returns the number of whole blocks in `outcome`; only whole ones are ever saved.
 pub(super) fn blocks_done(outcome: &Outcome) -> u64 {
     let last = outcome.trials.iter().map(|trial| trial.block).max();
     last.map_or(0, |last| last.saturating_add(1))

@@ -21,7 +21,7 @@ use crate::trial::Record;
 /// The largest file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
 pub const LARGEST: u64 = 512 << 20;
 
-/// `deadheat-YYYYMMDD-HHMMSS.json` (UTC) in the current directory.
+/// Returns `deadheat-YYYYMMDD-HHMMSS.json` (UTC) in the current directory.
 pub fn default_file(at: SystemTime) -> PathBuf {
     PathBuf::from(format!("deadheat-{}.json", date::compact(at)))
 }
@@ -76,7 +76,7 @@ pub fn load(file: &Path) -> Result<Outcome> {
     journal::recover(file, &journal, outcome)
 }
 
-/// The file of raw samples beside a result: `race.samples` for `race.json` and for `race.json.gz`.
+/// Returns the file of raw samples beside a result: `race.samples` for `race.json` and for `race.json.gz`.
 pub fn samples_file(result: &Path) -> PathBuf {
     match result.extension() {
         Some(ending) if ending == "gz" => result.with_extension("").with_extension("samples"),
@@ -98,8 +98,8 @@ pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// The head of what this program saves. `foreign` is said of JSON that it is not; `whole` ends what is said
-/// of a text that is cut off.
+/// Parses the head of a file that this program saves. `foreign` is the message for JSON that is none;
+/// `whole` ends the message for a text that is cut off.
 pub(crate) fn head<T: DeserializeOwned>(
     text: &[u8],
     foreign: &str,
@@ -193,7 +193,8 @@ fn check_cells(outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// The field that does not fit, and why. Only after reading has failed, so it may take its time.
+/// Returns the field that does not fit, and the reason. Called only after reading has failed, so it may
+/// be slow.
 fn blame(text: &[u8]) -> Option<String> {
     let (path, why) = misfit::<Outcome>(&mut serde_json::Deserializer::from_slice(text))?;
     // What a trial found lies flat in it, and serde loses the way there.
@@ -213,7 +214,7 @@ fn misfit<'de, T: Deserialize<'de>>(json: impl Deserializer<'de>) -> Option<(Str
     Some((error.path().to_string(), error.inner().to_string()))
 }
 
-/// `.race.json.part` for `race.json`: in the same directory, because a rename crosses none.
+/// Returns `.race.json.part` for `race.json`: in the same directory, because a rename crosses none.
 fn beside(file: &Path) -> PathBuf {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     file.with_file_name(format!(".{name}.part"))
@@ -225,7 +226,7 @@ fn write_out<T: Serialize>(value: &T, temporary: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A file that is replaced keeps who may read and write it.
+/// Keeps the permissions of a file that is replaced.
 fn keep_mode(file: &Path, temporary: &Path) -> io::Result<()> {
     match fs::metadata(file) {
         Ok(there) => fs::set_permissions(temporary, there.permissions()),

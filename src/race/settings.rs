@@ -62,7 +62,7 @@ fn has_to_hold(entrant: &Entrant, option: &str) -> bool {
     }
 }
 
-/// The value without what is remarked on it in parentheses, which may differ from trial to trial.
+/// Returns the value without its remarks in parentheses, which may differ from trial to trial.
 fn word(value: &str) -> &str {
     value.split_once(" (").map_or(value, |(word, _)| word)
 }
@@ -76,7 +76,8 @@ mod tests {
     use crate::race::testing;
     use crate::trial::fake;
 
-    /// The notices of a race of TCP whose trials and their flows read back these values of `option`.
+    /// Returns the notices of a race of TCP whose trials and their flows read back these values of
+    /// `option`.
     fn found(spec: &str, option: &str, trials: &[&[&str]]) -> Vec<Notice> {
         let mut outcome = testing::outcome(2);
         outcome.contenders = Request::new([spec]).check().unwrap().entrants;

@@ -45,9 +45,9 @@ pub struct Curve {
     pub contender: usize,
     /// The level of each other factor, by name.
     pub conditions: BTreeMap<String, String>,
-    /// Each valid trial.
+    /// Loads of each valid trial.
     pub trials: Vec<Load>,
-    /// For each level, the medians over its trials, the least load first.
+    /// Medians over the trials of each level, the least load first.
     pub middle: Vec<Load>,
 }
 
@@ -66,7 +66,7 @@ pub fn curves(outcome: &Outcome) -> Vec<Curve> {
 /// asked to the bit.
 const ONE_LEVEL: f64 = 0.02;
 
-/// The medians of loads that are of one level.
+/// Returns the medians of loads that are of one level.
 fn middle(trials: &[Load]) -> Vec<Load> {
     let mut sorted = trials.to_vec();
     sorted.sort_by(|a, b| a.offered.total_cmp(&b.offered));
@@ -78,7 +78,7 @@ fn middle(trials: &[Load]) -> Vec<Load> {
     sorted.chunk_by(is_one).filter_map(load).collect()
 }
 
-/// The factor that is a rate to offer, as an index into `outcome.factors`.
+/// Returns the factor that is a rate to offer, as an index into `outcome.factors`.
 pub fn load_factor(outcome: &Outcome) -> Option<usize> {
     let spec = Spec::parse(&outcome.asked.workload).ok()?;
     let keys = workload::keys(&spec.name).ok()?;
@@ -104,7 +104,7 @@ fn rising(outcome: &Outcome, factor: usize) -> Rising {
     rising
 }
 
-/// The other conditions by name; `levels` has none for the load.
+/// Returns the other conditions by name; `levels` has none for the load.
 fn conditions(outcome: &Outcome, factor: usize, levels: &[usize]) -> BTreeMap<String, String> {
     let others = outcome.factors.iter().enumerate().filter(|(at, _)| *at != factor);
     let level = |((_, factor), level): ((usize, &super::outcome::Factor), &usize)| {
@@ -132,7 +132,7 @@ mod tests {
     use crate::trial::{End, fake};
     use crate::units::parse_offered;
 
-    /// A bottleneck of 5 Mbit/s for `udp`, of 20 for `tcp`, under loads from 1 to 16.
+    /// Returns a bottleneck of 5 Mbit/s for `udp`, of 20 for `tcp`, under loads from 1 to 16.
     fn race(blocks: u64) -> Outcome {
         let request = Request::new(["udp", "tcp"])
             .workload("cbr:time=100ms")

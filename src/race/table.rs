@@ -26,7 +26,7 @@ pub(super) type Column = BTreeMap<u64, Figure>;
 pub(super) enum Counted {
     /// Valid trials: those that passed their gate.
     Valid,
-    /// All that have figures.
+    /// All trials that have figures.
     Ran,
 }
 
@@ -52,12 +52,12 @@ impl<'a> Table<'a> {
         Table(columns)
     }
 
-    /// The figures of a contender alone, or of its copy alone.
+    /// Returns the figures of a contender alone, or of its copy alone.
     pub(super) fn one(&self, contender: usize, copy: bool, metric: &'a str) -> Option<&Column> {
         self.0.get(&(contender, copy, metric))
     }
 
-    /// The figures of a contender and its copy together, a block each.
+    /// Returns the figures of a contender and its copy together, one for each block.
     pub(super) fn both(&self, contender: usize, metric: &'a str) -> Column {
         let mut column = self.one(contender, false, metric).cloned().unwrap_or_default();
         for (block, copy) in self.one(contender, true, metric).into_iter().flatten() {
@@ -94,14 +94,14 @@ pub struct Pairs {
     pub slack: Slack,
 }
 
-/// The log-ratios of `a` over `b` in `metric`, block by block.
+/// Returns the log-ratios of `a` over `b` in `metric`, block by block.
 pub fn pairs(outcome: &Outcome, metric: &str, a: usize, b: usize) -> Pairs {
     let table = Table::of(&outcome.trials, Counted::Valid);
     Pairs::of(&table.both(a, metric), &table.both(b, metric))
 }
 
 impl Pairs {
-    /// a over b, in the blocks that have both.
+    /// Returns the pairs of a and b, in the blocks that have both.
     pub(super) fn of(a: &Column, b: &Column) -> Pairs {
         let mut pairs = Pairs::default();
         let mut late = 0.0;

@@ -24,7 +24,7 @@ pub enum Limit {
     SendBuffer,
     /// The rate at which the sender's kernel let packets go.
     Pacing,
-    /// None of the above: what lies between the two hosts.
+    /// Path between the two hosts: none of the above.
     Path,
 }
 
@@ -62,9 +62,9 @@ pub struct Worker {
 /// CPUs on which the two ends ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cpus {
-    /// On one CPU.
+    /// Same CPU for both.
     Shared,
-    /// Each on its own, or wherever the scheduler put them.
+    /// Separate CPUs, or wherever the scheduler put them.
     Apart,
 }
 
@@ -84,12 +84,12 @@ pub struct TcpEvidence {
     pub resent: f64,
 }
 
-/// From this share of the time on, a thread or a CPU counts as fully occupied: the rest is what
-/// starting, ending and the other side's hiccups take.
+/// Share of the time from which on a thread or a CPU counts as fully occupied: the rest is spent on
+/// starting, ending and the other side's hiccups.
 const OCCUPIED: f64 = 0.9;
-/// From this share of the time on, a window or a buffer counts as what held the sender back.
+/// Share of the time from which on a window or a buffer counts as the bottleneck.
 const HELD_BACK: f64 = 0.3;
-/// From this share on, datagrams that did not arrive tell who could not keep up.
+/// Share of undelivered datagrams from which on they tell which side could not keep up.
 const NOTABLE_LOSS: f64 = 0.01;
 /// Goodput within this factor of what a window or pacing allows is as much as it allows: headers,
 /// and the window's own swing.
@@ -101,7 +101,7 @@ pub fn judge(evidence: &Evidence) -> (Limit, String) {
     rules.iter().find_map(|rule| rule(evidence)).unwrap_or_else(|| remainder(evidence))
 }
 
-/// A CPU that neither stood idle nor worked for the trial.
+/// Detects a CPU that neither stood idle nor worked for the trial.
 fn other_programs(evidence: &Evidence) -> Option<(Limit, String)> {
     let both = evidence.sender.ran + evidence.receiver.ran;
     let ends = [("sender", &evidence.sender), ("receiver", &evidence.receiver)];
@@ -220,7 +220,7 @@ fn cpus(evidence: &Evidence) -> Option<(Limit, String)> {
     })
 }
 
-/// Messages that vanish between two hosts that have time.
+/// Detects messages that are lost between two hosts that have time.
 fn path_loses(evidence: &Evidence) -> Option<(Limit, String)> {
     (evidence.lost >= NOTABLE_LOSS).then(|| {
         let said = format!(
@@ -258,7 +258,7 @@ fn pacing_and_window(evidence: &Evidence) -> Option<(Limit, String)> {
     Some((Limit::CongestionWindow, said))
 }
 
-/// Nothing stood out at either end.
+/// Returns the path as the limit that remains: nothing stood out at either end.
 fn remainder(evidence: &Evidence) -> (Limit, String) {
     let said = format!(
         "the sender's thread ran {} and the receiver's {}",
@@ -278,8 +278,8 @@ fn remainder(evidence: &Evidence) -> (Limit, String) {
     (Limit::SendBuffer, said)
 }
 
-/// The share of the time that a worker's CPU worked for the transfer. Some kernels count interrupts
-/// as time of the thread that they interrupt, so the sum is no more than the CPU's own.
+/// Returns the share of the time that a worker's CPU worked for the transfer. Some kernels count
+/// interrupts as time of the thread that they interrupt, so the sum is no more than the CPU's own.
 fn occupied_share(worker: &Worker) -> f64 {
     let with_interrupts = worker.ran + worker.interrupts;
     worker.ran.max(worker.busy.map_or(0.0, |busy| busy.min(with_interrupts)))
@@ -289,7 +289,7 @@ fn is_occupied(worker: &Worker) -> bool {
     occupied_share(worker) >= OCCUPIED
 }
 
-/// In which way a worker was occupied.
+/// Describes how a worker was occupied.
 fn occupation(whose: &str, worker: &Worker) -> String {
     match worker.busy {
         Some(busy) if worker.ran < OCCUPIED => format!(

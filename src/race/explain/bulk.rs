@@ -129,7 +129,7 @@ impl<'a> Side<'a> {
         self.flows.iter().map(|flow| flow.thread_ns).sum()
     }
 
-    /// CPU figures for a transfer of `span_ns` and `bytes`.
+    /// Returns CPU figures for a transfer of `span_ns` and `bytes`.
     fn end(&self, span_ns: f64, bytes: f64) -> End {
         let cpu = &self.notes.cpu;
         let share = |ns: u64| if cpu.all_ns == 0 { 0.0 } else { ns as f64 / cpu.all_ns as f64 };
@@ -249,7 +249,7 @@ impl<'a> OneWay<'a> {
     }
 }
 
-/// The evidence in the kernel's view of some connections, taken together.
+/// Returns the evidence in the kernel's view of some connections, taken together.
 fn tcp(views: &[&TcpView]) -> TcpEvidence {
     let sum = |of: fn(&TcpView) -> Option<u64>| {
         views.iter().map(|view| of(view)).sum::<Option<u64>>().unwrap_or(0) as f64
