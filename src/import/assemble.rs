@@ -27,7 +27,7 @@ const COLOURS: [&str; 8] =
 pub(super) struct Read {
     pub name: String,
     pub stem: String,
-    /// As given with `--label`.
+    /// Label given with `--label`.
     pub label: Option<String>,
     pub format: &'static str,
     pub sha256: String,
@@ -85,7 +85,7 @@ fn remove_stale(samples: &Path) -> Result<()> {
     }
 }
 
-/// Everything so far.
+/// Contenders and samples gathered so far.
 #[derive(Default)]
 struct Gathered {
     files: Vec<ImportedFile>,
@@ -137,7 +137,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// A name that no contender has; only names that were given stand for the same contender.
+    /// Returns a name that no contender has; only names that were given stand for the same contender.
     fn unique(&self, name: &str) -> String {
         let taken = |label: &str| self.contenders.iter().any(|entrant| entrant.label == label);
         let mut numbered = (2..).map(|number| format!("{name} #{number}"));
@@ -271,7 +271,8 @@ impl Gathered {
     }
 }
 
-/// Five numbers: over the trials of contenders that have several, over the samples of the others.
+/// Returns five-number summaries: over the trials of contenders that have several, over the samples of
+/// the others.
 fn spreads(outcome: &Outcome, samples: &[(usize, Five)]) -> Vec<Spread> {
     let mut spreads = Vec::new();
     for entrant in &outcome.contenders {
@@ -322,12 +323,12 @@ fn over_trials(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<S
     })
 }
 
-/// Trials of a contender, those that do not count included.
+/// Returns the number of trials of a contender, those that do not count included.
 fn trials_of(outcome: &Outcome, contender: usize) -> usize {
     outcome.trials.iter().filter(|trial| trial.contender == contender).count()
 }
 
-/// The labels of contenders with one trial.
+/// Returns the labels of contenders with one trial.
 fn single(outcome: &Outcome) -> Vec<&str> {
     let single = outcome.contenders.iter().filter(|entrant| trials_of(outcome, entrant.id) == 1);
     single.map(|entrant| entrant.label.as_str()).collect()

@@ -70,22 +70,22 @@ impl Foreign {
         })
     }
 
-    /// Its beginning as text, without a byte order mark.
+    /// Returns its beginning as text, without a byte order mark.
     pub(super) fn head(&self) -> &str {
         &self.head
     }
 
-    /// Its name without its folder.
+    /// Returns its name without its folder.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The number of the line that was read last, from 1.
+    /// Returns the number of the line that was read last, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The next line without its end; `None` after the last.
+    /// Reads the next line without its end; `None` after the last.
     ///
     /// # Errors
     /// If it is too long, no text, or cannot be read.
@@ -111,7 +111,7 @@ impl Foreign {
         Ok(Some(line.trim_end_matches(['\n', '\r'])))
     }
 
-    /// All of it.
+    /// Reads all of it.
     ///
     /// # Errors
     /// If it is too large, no text, or cannot be read.
@@ -126,7 +126,7 @@ impl Foreign {
         Ok(text.trim_start_matches('\u{feff}').to_owned())
     }
 
-    /// The JSON values in it, one after the other.
+    /// Reads the JSON values in it, one after the other.
     ///
     /// # Errors
     /// If it is not JSON, not of this form, or cut off.
@@ -142,7 +142,7 @@ impl Foreign {
         })
     }
 
-    /// SHA-256 of its bytes as they lie there, in hexadecimal.
+    /// Returns the SHA-256 of its bytes as stored, in hexadecimal.
     ///
     /// # Errors
     /// [`Error::Setup`] where it cannot be read.
@@ -161,7 +161,7 @@ impl Foreign {
     }
 }
 
-/// The beginning of a file as text; a character may be cut at its end.
+/// Returns the beginning of a file as text; a character may be cut at its end.
 fn text_of(head: &[u8]) -> Result<String, String> {
     if head.iter().all(u8::is_ascii_whitespace) {
         return Err("the file is empty".to_owned());

@@ -61,7 +61,7 @@ impl Values {
         self.push_at(LOST, at_ns)
     }
 
-    /// All of them as they are.
+    /// Returns all values as they are.
     pub(super) fn into_vec(self) -> Vec<u64> {
         self.values
     }
@@ -114,7 +114,7 @@ impl Values {
     }
 }
 
-/// In which order numbers came.
+/// Order in which numbers came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Sorted,
@@ -143,7 +143,7 @@ pub(super) struct Summed {
 }
 
 impl Summed {
-    /// Samples that came and that were lost.
+    /// Returns the number of samples, received and lost.
     pub(super) fn count(&self) -> u64 {
         self.sorted.len() as u64 + self.lost
     }
@@ -153,7 +153,7 @@ impl Summed {
         (!self.sorted.is_empty()).then(|| sum / self.sorted.len() as f64)
     }
 
-    /// Lost ones count as longer than everything that came.
+    /// Returns the distribution. Lost samples count as longer than everything that came.
     pub(super) fn distribution(&self) -> Distribution {
         let (n, seen) = (self.count(), self.sorted.len() as u64);
         let max = self.sorted.last().copied();
@@ -182,7 +182,7 @@ impl Summed {
         }
     }
 
-    /// Five numbers of those that came. A quartile needs ten samples beyond it.
+    /// Returns the five-number summary of the received samples. A quartile needs ten samples beyond it.
     pub(super) fn five(&self, what: &str, unit: Unit) -> Five {
         let n = self.sorted.len() as u64;
         let at = |q: f64| {
@@ -231,7 +231,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// `1 ms`, `100 us`, `8000 bit/s`.
+/// Formats a step: `1 ms`, `100 us`, `8000 bit/s`.
 fn step_text(step: u64, unit: Unit) -> String {
     if unit != Unit::Nanos {
         return format!("{step} bit/s");
@@ -241,7 +241,7 @@ fn step_text(step: u64, unit: Unit) -> String {
     whole.map_or_else(|| format!("{step} ns"), |(ns, name)| format!("{} {name}", step / ns))
 }
 
-/// The nearest rank, from 1, of a quantile that may be printed.
+/// Returns the nearest rank, from 1, of a quantile that may be printed.
 pub(super) fn rank(n: u64, q: f64) -> Option<u64> {
     quantile::printable(n, q).then(|| ((q * n as f64 - 1e-9).ceil() as u64).max(1))
 }
@@ -264,7 +264,7 @@ const PERCENTILES: [(&str, &str); 4] =
     [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9")];
 
 impl Naming {
-    /// Round trips, as `ping` of this program names them.
+    /// Returns the naming of round trips, as `ping` of this program names them.
     pub(super) fn rtt() -> Naming {
         Naming::time(RTT, "RTT")
     }
@@ -283,7 +283,7 @@ impl Naming {
         }
     }
 
-    /// The metrics of a trial with such samples; the median is what a claim is made of.
+    /// Returns the metrics of a trial with such samples; claims are made of the median.
     pub(super) fn metrics(&self, claim: Role) -> Vec<Metric> {
         let percentile = |(name, label): (&str, &str)| Metric {
             name: self.metric(name),
@@ -318,7 +318,7 @@ impl Naming {
     }
 }
 
-/// The share that was lost, as `ping` of this program names it.
+/// Returns the share that was lost, as `ping` of this program names it.
 pub(super) fn loss_metric() -> Metric {
     Metric {
         name: "loss_share".to_owned(),
@@ -329,7 +329,7 @@ pub(super) fn loss_metric() -> Metric {
     }
 }
 
-/// A trial that is valid and has nothing yet.
+/// Returns a record of a trial that is valid and has no figures yet.
 pub(super) fn blank() -> Record {
     Record { valid: true, why_invalid: None, ..Record::without_figures(String::new()) }
 }
@@ -355,7 +355,7 @@ impl Fate {
         record.ledger = Ledger { round_trip, ..Ledger::default() };
     }
 
-    /// The account but for where what is missing was lost.
+    /// Returns the account without the place at which missing messages were lost.
     pub(super) fn account(&self) -> Account {
         Account {
             unit: "messages".to_owned(),

@@ -35,7 +35,7 @@ use foreign::Foreign;
 pub use request::{Each, Import};
 use unit::Scale;
 
-/// Every format, in the order in which a file is tried. What asks least of a file comes last.
+/// Formats in the order in which a file is tried, all of them. The least demanding comes last.
 pub const ALL: &[&dyn Reader] = &[
     &iperf3::Iperf3,
     &irtt::Irtt,
@@ -48,10 +48,10 @@ pub const ALL: &[&dyn Reader] = &[
 
 /// A format of files that others write.
 pub trait Reader: Sync {
-    /// The name after `--as`.
+    /// Returns the name after `--as`.
     fn id(&self) -> &'static str;
 
-    /// Description in one line, for lists.
+    /// Returns a description in one line, for lists.
     fn summary(&self) -> &'static str;
 
     /// Returns true if a file that begins like this is of this format: its first 64 KiB at most.
@@ -75,7 +75,7 @@ pub struct Means<'a> {
 }
 
 impl Means<'_> {
-    /// A new file for the samples of a trial.
+    /// Returns a new file for the samples of a trial.
     fn part(&mut self) -> Option<PathBuf> {
         self.keep.as_mut().map(|next| next())
     }
@@ -107,13 +107,13 @@ pub struct Arm {
     pub(crate) implementation: String,
     /// The metrics of its trials.
     pub(crate) metrics: Vec<Metric>,
-    /// Its trials.
+    /// Trials of the arm.
     pub(crate) trials: Vec<Taken>,
 }
 
 /// Trial read from a file.
 pub struct Taken {
-    /// Its figures.
+    /// Figures of the trial.
     pub(crate) record: Record,
     /// Five-number summary of its samples, for each quantity sampled.
     pub(crate) spreads: Vec<Five>,
@@ -136,7 +136,7 @@ pub struct Five {
     pub(crate) max: f64,
 }
 
-/// The format called `name`.
+/// Returns the format called `name`.
 ///
 /// # Errors
 /// [`crate::Error::Usage`] for a name that means nothing, with all that there are.
@@ -149,7 +149,7 @@ fn ids() -> Vec<&'static str> {
     ALL.iter().map(|reader| reader.id()).collect()
 }
 
-/// The format of a file that begins like this.
+/// Returns the format of a file that begins like this.
 fn sniff(head: &str) -> Option<&'static dyn Reader> {
     ALL.iter().find(|reader| reader.sniff(head)).copied()
 }

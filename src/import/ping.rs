@@ -49,8 +49,8 @@ struct Reply {
 }
 
 impl Reply {
-    /// `64 bytes from 10.0.0.1: icmp_seq=3 ttl=64 time=0.045 ms`, with `[1795197783.752285] ` in front
-    /// under -D, `seq=` with BusyBox, and in other languages other words.
+    /// Parses `64 bytes from 10.0.0.1: icmp_seq=3 ttl=64 time=0.045 ms`, with `[1795197783.752285] ` in
+    /// front under -D, `seq=` with BusyBox, and in other languages other words.
     fn of(line: &str) -> Option<Reply> {
         let (at_s, line) = match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
             Some((at, rest)) => (at.parse().ok(), rest),
@@ -196,7 +196,7 @@ impl Seen {
         values.trial(naming, means, unknown)
     }
 
-    /// A trial of what the summary says.
+    /// Returns a trial made from the summary.
     fn summed(&self, unknown: &mut Vec<String>) -> (Taken, Vec<Metric>) {
         unknown.push(
             "Only ping's summary is there: no distribution, no percentiles, nothing over time. A mean \
@@ -232,8 +232,8 @@ impl Seen {
     }
 }
 
-/// `30 packets transmitted, 30 received, 0% packet loss, time 465ms`, in another language: two counts
-/// and a share.
+/// Returns true for `30 packets transmitted, 30 received, 0% packet loss, time 465ms`, in another
+/// language: two counts and a share.
 fn is_transmitted(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_digit())
         && line.contains('%')
@@ -244,7 +244,7 @@ fn whole_numbers(line: &str) -> Vec<u64> {
     line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
-/// `rtt min/avg/max/mdev = 0.026/0.034/0.054/0.006 ms, ipg/ewma …` or, with BSD, `round-trip …`.
+/// Parses `rtt min/avg/max/mdev = 0.026/0.034/0.054/0.006 ms, ipg/ewma …` or, with BSD, `round-trip …`.
 fn summary(line: &str) -> Option<[u64; 3]> {
     let (_, behind) = line.split_once('=')?;
     let (numbers, unit) = behind.trim().split_once(' ')?;

@@ -36,7 +36,7 @@ pub struct Import {
 }
 
 impl Import {
-    /// An import of files, each a contender under its own name.
+    /// Creates an import of files, each a contender under its own name.
     pub fn new(files: impl IntoIterator<Item = impl Into<PathBuf>>) -> Import {
         let files: Vec<PathBuf> = files.into_iter().map(Into::into).collect();
         let labels = vec![None; files.len()];
@@ -52,7 +52,7 @@ impl Import {
         }
     }
 
-    /// The unit of numbers that have none.
+    /// Sets the unit of numbers that have none.
     ///
     /// # Errors
     /// [`Error::Usage`] for one that is not known.
@@ -74,7 +74,7 @@ impl Import {
         Ok(self)
     }
 
-    /// The format of all files, in place of what they look like.
+    /// Sets the format of all files, instead of detecting it.
     ///
     /// # Errors
     /// [`Error::Usage`] for one that does not exist.
@@ -83,7 +83,7 @@ impl Import {
         Ok(self)
     }
 
-    /// A contender's name: `FILE=NAME`, or a name alone for the next file without one. Files of the
+    /// Sets a contender's name: `FILE=NAME`, or a name alone for the next file without one. Files of the
     /// same name are trials of one contender.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Import {
         Ok(self)
     }
 
-    /// A title.
+    /// Sets a title.
     pub fn title(mut self, title: impl Into<String>) -> Import {
         self.title = Some(title.into());
         self
@@ -221,7 +221,7 @@ impl Import {
     }
 }
 
-/// A file's name without its folder and endings that only tell its format.
+/// Returns a file's name without its folder and endings that only tell its format.
 fn stem(file: &Path) -> String {
     let mut name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     while let Some((before, "gz" | "json" | "txt" | "csv" | "log" | "flent" | "dat")) =

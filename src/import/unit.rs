@@ -22,7 +22,7 @@ const fn rate(name: &'static str, bps: f64) -> Scale {
     Scale { name, unit: Unit::BitRate, factor: bps }
 }
 
-/// Every unit, each under the name that results give it, then under others that are in use.
+/// Units known, each under the name that results give it, then under others that are in use.
 const ALL: &[(&[&str], Scale)] = &[
     (&["ns", "nsec"], time("ns", 1.0)),
     (&["us", "µs", "μs", "usec"], time("us", 1e3)),
@@ -44,12 +44,12 @@ const ALL: &[(&[&str], Scale)] = &[
 ];
 
 impl Scale {
-    /// The unit called `name`.
+    /// Returns the unit called `name`.
     pub fn named(name: &str) -> Option<Scale> {
         ALL.iter().find(|(names, _)| names.contains(&name)).map(|(_, scale)| *scale)
     }
 
-    /// A unit as typed.
+    /// Parses a unit as typed.
     ///
     /// # Errors
     /// [`Error::Usage`] with all that there are.
@@ -58,7 +58,7 @@ impl Scale {
             .ok_or_else(|| Error::usage(format!("unknown unit `{typed}` (valid: {})", list())))
     }
 
-    /// A number in this unit as whole nanoseconds or bits per second.
+    /// Converts a number in this unit to whole nanoseconds or bits per second.
     ///
     /// # Errors
     /// The reason why it cannot be one.
@@ -83,7 +83,7 @@ impl Scale {
     }
 }
 
-/// All units, for messages.
+/// Lists all units, for messages.
 pub fn list() -> String {
     let names: Vec<&str> = ALL.iter().map(|(_, scale)| scale.name).collect();
     names.join(", ")

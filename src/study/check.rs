@@ -31,7 +31,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// A metric of a race.
+    /// Returns a metric of a race.
     pub fn metric(&self, race: &str, name: &str) -> Option<&Metric> {
         self.metrics.get(race)?.iter().find(|metric| metric.name == name)
     }
@@ -244,7 +244,7 @@ impl Measures<'_> {
     }
 }
 
-/// Contenders as they are named in cells: as typed, with a number from the second of the same on.
+/// Returns contenders as they are named in cells: as typed, with a number from the second of the same on.
 fn named(contenders: &[String]) -> Vec<String> {
     let name = |(at, typed): (usize, &String)| match contenders[..at]
         .iter()

@@ -112,7 +112,7 @@ impl Expect {
     }
 }
 
-/// A figure in the unit of its metric: nanoseconds from `310us`, bits per second from `20mbit` or
+/// Parses a figure in the unit of its metric: nanoseconds from `310us`, bits per second from `20mbit` or
 /// `0.634MB/s`, a share from `20.93%`.
 ///
 /// # Errors

@@ -133,7 +133,7 @@ impl Court<'_> {
             || self.results.get(&test.race).is_some_and(lacks)
     }
 
-    /// The comparisons that the study makes on a race: the same one in several claims is one.
+    /// Returns the comparisons that the study makes on a race: the same one in several claims counts once.
     fn family(&self, race: &str) -> Family {
         let tests = self.checked.study.claims.iter().flat_map(|claim| &claim.tests);
         let mut asked: Vec<&Test> = Vec::new();
@@ -145,7 +145,7 @@ impl Court<'_> {
         Family(asked.len())
     }
 
-    /// A test's answer, and what its figure lacks.
+    /// Returns a test's answer, and what its figure lacks.
     fn answer(&self, test: &Test) -> (TestAnswer, Option<String>) {
         let nothing = |answer| TestAnswer {
             test: test.clone(),
@@ -275,7 +275,7 @@ fn rule(answers: &[TestAnswer]) -> Ruling {
     }
 }
 
-/// The place of `own` among `all`, from 1, the best first. Equal ones share theirs.
+/// Returns the rank of `own` among `all`, from 1, the best first. Equal values share a rank.
 fn rank(own: f64, all: &[f64], better: Better) -> u64 {
     let is_ahead = |other: &&f64| match better {
         Better::Lower => **other < own,
@@ -284,7 +284,7 @@ fn rank(own: f64, all: &[f64], better: Better) -> u64 {
     1 + all.iter().filter(is_ahead).count() as u64
 }
 
-/// The contender of a race that a cell of its study names.
+/// Returns the contender of a race that a cell of its study names.
 pub fn cell_id(outcome: &Outcome, cell: &Cell) -> Option<usize> {
     let rows = 0..outcome.asked.contenders.len();
     let row = rows.into_iter().find(|row| outcome.contender(*row) == cell.contender)?;
@@ -347,7 +347,7 @@ fn ratio_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, family
     Seen { interval: ratio(&log_ratios, censored, family), blocks, lacks }
 }
 
-/// The ids of two cells that both have figures, or what they lack.
+/// Returns the ids of two cells that both have figures, or what they lack.
 fn both(
     outcome: &Outcome,
     metric: &str,
@@ -390,8 +390,8 @@ fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, famil
     Seen { interval, blocks: pairs.len() as u64, lacks }
 }
 
-/// The ratio with its interval. Where the figure above the line is censored, it can be any greater; where
-/// that below is, any less.
+/// Returns the ratio with its interval. A censored numerator removes the upper end; a censored
+/// denominator removes the lower end.
 fn ratio(log_ratios: &[f64], (above, below): (bool, bool), family: Family) -> Option<Interval> {
     let point = signed_rank::hodges_lehmann(log_ratios)?.exp();
     let interval = signed_rank::interval(log_ratios, family.confidence());

@@ -140,7 +140,7 @@ pub enum Ruling {
 pub struct TestAnswer {
     /// The test.
     pub test: Test,
-    /// Its answer.
+    /// Answer to the test.
     pub answer: Answer,
     /// Figure or ratio; absent if nothing was measured.
     pub seen: Option<Interval>,

@@ -43,7 +43,7 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// A race as it is to be run.
+    /// Returns a race as it is to be run.
     fn plan(&self, race: &RacePlan) -> RacePlan {
         race.at(if self.full.contains(&race.id) { Setting::Full } else { self.setting })
     }
@@ -142,7 +142,7 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// A new one, or the one that was broken off in this directory.
+    /// Begins a new run, or continues the one that was broken off in this directory.
     fn begin(task: &'a Task<'a>) -> Result<Course<'a>> {
         let study = &task.study.study;
         let plans = study.races.iter();
@@ -309,7 +309,7 @@ fn broken_off(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// The title of a race, within what a title may be.
+/// Returns the title of a race, within what a title may be.
 fn title(study: &str, race: &str) -> String {
     let study: String = study.chars().take(200).collect();
     format!("{study}: {race}")
@@ -366,7 +366,7 @@ fn empty<'a>(dir: &Path, mut ids: impl Iterator<Item = &'a String>) -> Result<()
 }
 
 impl Setting {
-    /// `full` or `quick`.
+    /// Returns `full` or `quick`.
     pub fn word(self) -> &'static str {
         match self {
             Setting::Full => "full",

@@ -26,18 +26,18 @@ pub fn save(run: &StudyRun, dir: &Path) -> Result<()> {
     save::save(run, &dir.join(FILE))
 }
 
-/// The file of what came of a study, for its directory or for the file itself, packed or not.
+/// Returns the file of a study's run, for its directory or for the file itself, packed or not.
 pub fn file_of(place: &Path) -> PathBuf {
     if place.is_dir() { there(&place.join(FILE)) } else { place.to_owned() }
 }
 
-/// `FILE`, or `FILE.gz` where only that is there.
+/// Returns `FILE`, or `FILE.gz` if only that exists.
 fn there(file: &Path) -> PathBuf {
     let packed = PathBuf::from(format!("{}.gz", file.display()));
     if !file.exists() && packed.exists() { packed } else { file.to_owned() }
 }
 
-/// The directories in `place` that a study was run into, by name; none where `place` is one itself.
+/// Returns the directories in `place` that a study was run into, by name; none if `place` is one itself.
 pub fn within(place: &Path) -> Vec<PathBuf> {
     let was_run = |dir: &PathBuf| dir.is_dir() && file_of(dir).exists();
     if was_run(&place.to_owned()) {
@@ -64,7 +64,7 @@ pub fn load(place: &Path) -> Result<StudyRun> {
     parse(&text).map_err(|what| Error::data(file.display().to_string(), what))
 }
 
-/// The results of a study's races, by id, from the directory of its file.
+/// Loads the results of a study's races, by id, from the directory of its file.
 ///
 /// # Errors
 /// As [`save::load`], of the first that cannot be read.
@@ -87,7 +87,7 @@ pub fn judged(place: &Path) -> Result<(StudyRun, BTreeMap<String, Outcome>)> {
     Ok((run, results))
 }
 
-/// The file of the result of a race, beside that of its study.
+/// Returns the file of the result of a race, beside that of its study.
 pub fn result_file(run: &StudyRun, place: &Path, race: &str) -> Option<PathBuf> {
     let found = run.races.iter().find(|one| one.id == race)?;
     Some(there(&file_of(place).with_file_name(found.file.as_ref()?)))
