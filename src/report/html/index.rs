@@ -53,7 +53,7 @@ impl Entry<'_> {
     }
 }
 
-/// The index of `entries`, in their order.
+/// Returns the index of `entries`, in their order.
 pub fn index(title: &str, entries: &[Entry<'_>]) -> String {
     let mut html = Html::default();
     html.leaf("h1", &[], title);

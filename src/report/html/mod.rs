@@ -64,7 +64,7 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// The page of one result.
+    /// Creates the page of one result.
     pub fn of(part: Part<'a>) -> Page<'a> {
         Page { title: content::title(part.shown.outcome), parts: vec![part], study: None }
     }
@@ -79,7 +79,7 @@ pub struct Part<'a> {
     pub shown: Shown<'a>,
 }
 
-/// The page as HTML.
+/// Renders the page as HTML.
 pub fn page(page: &Page<'_>) -> String {
     let mut html = Markup::default();
     let mut links = Vec::new();
@@ -106,7 +106,7 @@ pub fn page(page: &Page<'_>) -> String {
     shell::page(&page.title, &colours, &links, &html.into_string())
 }
 
-/// Several results at a glance.
+/// Writes an overview of several results.
 fn overview(html: &mut Markup, parts: &[Part<'_>]) {
     html.leaf("h2", &[("id", "overview")], "At a glance");
     blocks::begin_scroll(html, "At a glance");
@@ -127,7 +127,7 @@ fn overview(html: &mut Markup, parts: &[Part<'_>]) {
     html.close("tbody").close("table").close("div");
 }
 
-/// A time as people read it: `2026-03-14 15:09`, in UTC. What is none is shown as it is.
+/// Formats a time: `2026-03-14 15:09`, in UTC. Text that is no time is shown as it is.
 fn day(rfc3339: &str) -> String {
     match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16)) {
         (Some(day), Some("T"), Some(time)) => format!("{day} {time}"),
@@ -135,7 +135,7 @@ fn day(rfc3339: &str) -> String {
     }
 }
 
-/// The name of a section's element in the part `part`.
+/// Returns the name of a section's element in the part `part`.
 fn section_id(part: &str, heading: &str) -> String {
     format!("{part}-{}", slug(heading))
 }

@@ -62,7 +62,7 @@ pub(super) fn write(html: &mut Html, written: &Written<'_>) -> Vec<Link> {
 struct Writer<'a> {
     html: &'a mut Html,
     id: &'a str,
-    /// Of the headings of sections.
+    /// Level of the headings of sections.
     level: usize,
     links: Vec<Link>,
 }
@@ -210,8 +210,8 @@ impl Writer<'_> {
     }
 }
 
-/// The drawing that answers: the load curve of a sweep, figures by level of a race over conditions, the
-/// distribution of round trips, or the trials of the first claim.
+/// Returns the drawing that shows the answer: the load curve of a sweep, figures by level of a race over
+/// conditions, the distribution of round trips, or the trials of the first claim.
 fn answering(outcome: &Outcome, figures: &[Figure]) -> Option<usize> {
     let claim = outcome.metrics.first().map(|metric| format!("trials-{}", slug(&metric.name)));
     let wanted = ["offered", "levels-", "distribution"].map(str::to_owned);
@@ -219,8 +219,8 @@ fn answering(outcome: &Outcome, figures: &[Figure]) -> Option<usize> {
     wanted.find_map(|start| figures.iter().position(|figure| figure.id.starts_with(&start)))
 }
 
-/// Contenders with their colours; a script makes switches of them. In a race over conditions those as
-/// typed, which share a colour under all conditions.
+/// Writes contenders with their colours; a script makes switches of them. In a race over conditions those
+/// as typed, which share a colour under all conditions.
 fn legend(html: &mut Html, outcome: &Outcome) {
     html.open("ul", &[("class", "legend"), ("aria-label", "Contenders in the figures")]);
     let mut listed = BTreeSet::new();

@@ -75,7 +75,7 @@ fn credit(source: &Source) -> String {
     format!("{}: {} ({}), {}.{host}", source.author, source.title, source.year, source.at)
 }
 
-/// A sign and a tone that say the same as the ruling's words.
+/// Returns a sign and a tone that say the same as the ruling's words.
 fn look(ruling: Ruling) -> (&'static str, Tone) {
     match ruling {
         Ruling::Holds | Ruling::Exceeds => ("✓", Tone::Good),
@@ -187,7 +187,7 @@ fn beside(html: &mut Html, run: &StudyRun) {
     blocks::table(html, "Published beside measured", &Table { columns, legend: legend.into() });
 }
 
-/// Races that did not run, or not to their end.
+/// Writes the races that did not run, or did not complete.
 fn missing(html: &mut Html, run: &StudyRun) {
     let facts: Vec<(String, String)> = run
         .races
@@ -224,7 +224,7 @@ impl About<'_> {
     }
 }
 
-/// Each claim with its ruling, in a line.
+/// Returns each claim with its ruling, in a line.
 pub(super) fn rulings(run: &StudyRun) -> Vec<Line> {
     let line = |said: &ClaimRuling| {
         let claim = run.study.claims.iter().find(|claim| claim.id == said.id);

@@ -28,13 +28,13 @@ struct Curve {
     label: String,
     /// `(ns, share beyond)`, falling.
     points: Vec<(f64, f64)>,
-    /// Of [`MARKED`], where known.
+    /// Percentiles of [`MARKED`], where known.
     marked: [Option<f64>; 5],
     n: u64,
     lost: u64,
 }
 
-/// The figure, from raw samples where there are any, else from the percentiles of trials.
+/// Draws the figure, from raw samples if there are any, else from the percentiles of trials.
 pub(super) fn figure(shown: &Shown<'_>) -> Option<Figure> {
     let outcome = shown.outcome;
     let (ids, _) = order(outcome);

@@ -6,12 +6,12 @@ use super::label;
 
 /// Room for labels at the left of a panel.
 const LEFT: f64 = 52.0;
-/// From one panel to the next beside it.
+/// Distance from one panel to the next beside it.
 const BETWEEN: f64 = 22.0;
 /// The title over a panel, and the ticks under it.
 const TITLE: f64 = 20.0;
 const TICKS: f64 = 24.0;
-/// From a sheet's edge to its key, so that no mark is cut off.
+/// Distance from a sheet's edge to its key, so that no mark is cut off.
 const INSET: f64 = 2.0;
 
 /// Panels of one height in one or two columns.
@@ -22,7 +22,7 @@ pub(super) struct Facets {
 }
 
 impl Facets {
-    /// `n` panels of `height` units, two beside each other where there is room.
+    /// Creates `n` panels of `height` units, two beside each other if there is room.
     pub(super) fn new(size: Size, n: usize, height: f64) -> Facets {
         let columns = if size == Size::Wide && n > 1 { 2 } else { 1 };
         let rows = n.div_ceil(columns) as f64;
@@ -71,12 +71,12 @@ enum Kind {
 const LINE: f64 = 17.0;
 
 impl Key {
-    /// The lines of `entries`, by number and label.
+    /// Creates a key of the lines of `entries`, by number and label.
     pub(super) fn new<'a>(size: Size, entries: impl Iterator<Item = (usize, &'a str)>) -> Key {
         Key::of(Kind::Lines, size, entries)
     }
 
-    /// The parts of stacked bars, by number and name.
+    /// Creates a key of the parts of stacked bars, by number and name.
     pub(super) fn parts<'a>(size: Size, entries: impl Iterator<Item = (usize, &'a str)>) -> Key {
         Key::of(Kind::Parts, size, entries)
     }
@@ -115,7 +115,7 @@ impl Key {
 }
 
 impl Kind {
-    /// The width of what stands before a name.
+    /// Returns the width of the sample before a name.
     fn sample(self) -> f64 {
         match self {
             Kind::Lines => 24.0,

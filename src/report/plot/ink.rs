@@ -41,7 +41,7 @@ pub(super) enum Ink {
     Dots(usize),
     /// The box of a box plot, a band.
     Box(usize),
-    /// Its median.
+    /// Median of a box plot.
     Middle(usize),
     /// An interval, a whisker.
     Whisker(usize),
@@ -67,7 +67,7 @@ pub(super) enum Ink {
 pub const CLASSES: usize = 32;
 
 impl Ink {
-    /// The classes, as `figure.rs` and the style sheet in `style.rs` explain them.
+    /// Returns the classes, as `figure.rs` and the style sheet in `style.rs` explain them.
     pub(super) fn classes(self) -> String {
         let of = |classes: &str, number: usize| format!("{classes} c{}", number % CLASSES);
         match self {
@@ -101,7 +101,7 @@ impl Ink {
         }
     }
 
-    /// The pattern of a contender's line, so that colour is not all that tells lines apart.
+    /// Returns the pattern of a contender's line, so that colour is not all that tells lines apart.
     pub(super) fn dashes(self) -> Option<&'static str> {
         match self {
             Ink::Line(number) | Ink::KeyLine(number) => {
@@ -179,7 +179,7 @@ impl Ink {
         }
     }
 
-    /// As the plotting library takes it.
+    /// Returns the style for the plotting library.
     pub(super) fn style(self) -> ShapeStyle {
         self.filled()
     }

@@ -162,7 +162,7 @@ pub(super) fn shares(outcome: &Outcome) -> Option<Figure> {
     ))
 }
 
-/// The colour of a share: noise is grey, as it is nobody's.
+/// Returns the colour of a share: noise is grey, as it is nobody's.
 fn part_number(kind: ShareKind, at: usize) -> usize {
     match kind {
         ShareKind::Noise => super::palette::GREY,

@@ -53,8 +53,7 @@ const MOST_DRIFTS: usize = 2;
 /// The most rows or panels of a figure.
 const MOST_ROWS: usize = 40;
 
-/// The figures of a result, in the order in which a page shows them; those that have nothing to say
-/// are not among them.
+/// Returns the figures of a result, in the order in which a page shows them, without empty ones.
 pub fn figures(shown: &Shown<'_>) -> Vec<Figure> {
     let outcome = shown.outcome;
     let claims = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
@@ -78,7 +77,7 @@ pub fn figures(shown: &Shown<'_>) -> Vec<Figure> {
     figures
 }
 
-/// The figures of a study.
+/// Returns the figures of a study.
 pub fn study_figures(run: &StudyRun) -> Vec<Figure> {
     let mut figures: Vec<Figure> = study::published(run).into_iter().collect();
     figures.extend(study::claims(run));
@@ -99,13 +98,13 @@ fn distinct(figures: &mut [Figure]) {
     }
 }
 
-/// A name for an id: lower case, digits and dashes.
+/// Returns a name for an id: lower case, digits and dashes.
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     name.chars().take(60).map(plain).collect()
 }
 
-/// A figure, drawn in both sizes.
+/// Draws a figure in both sizes.
 fn drawn(
     id: String,
     title: String,
@@ -121,7 +120,7 @@ fn numbers(headings: &[&str], rows: Vec<Vec<String>>) -> Numbers {
     Numbers { headings: headings.iter().map(ToString::to_string).collect(), rows }
 }
 
-/// A figure in words where there is one.
+/// Formats a figure in words, if there is one.
 fn said(value: Option<f64>, unit: Unit) -> String {
     value.map_or_else(|| words::NOTHING.to_owned(), |value| words::figure(value, unit))
 }
@@ -132,7 +131,7 @@ fn has_figures(outcome: &Outcome, metric: &Metric) -> bool {
     outcome.contenders.iter().any(|entrant| figures(entrant.id).iter().any(|figure| *figure != 0.0))
 }
 
-/// The contenders in the order of the table of results, and a sentence on those left out.
+/// Returns the contenders in the order of the table of results, and a sentence on those left out.
 fn order(outcome: &Outcome) -> (Vec<usize>, String) {
     let mut order = results::rows(outcome);
     let all = order.len();
@@ -140,7 +139,7 @@ fn order(outcome: &Outcome) -> (Vec<usize>, String) {
     (order, left_out(all, MOST_ROWS))
 }
 
-/// A sentence on rows or panels that are too many.
+/// Returns a sentence on rows or panels that are too many.
 fn left_out(all: usize, most: usize) -> String {
     if all <= most {
         return String::new();

@@ -22,7 +22,7 @@ pub(super) struct Row {
 /// The widest that labels and notes may be on a wide drawing.
 const WIDEST_LABEL: f64 = 200.0;
 const WIDEST_NOTE: f64 = 150.0;
-/// From the swatch to the label.
+/// Distance from the swatch to the label.
 const SWATCH: f64 = 15.0;
 const HEADING: f64 = 22.0;
 
@@ -119,22 +119,22 @@ impl Rows {
         panel
     }
 
-    /// The middle of a row's band, in units of the panel.
+    /// Returns the middle of a row's band, in units of the panel.
     pub(super) fn y(&self, row: usize) -> f64 {
         self.middles.get(row).map_or(0.0, |middle| middle - self.frame.top)
     }
 
-    /// The height of the panel, in its units.
+    /// Returns the height of the panel, in its units.
     pub(super) fn height(&self) -> f64 {
         self.frame.bottom - self.frame.top
     }
 
-    /// The sheet itself.
+    /// Returns the sheet itself.
     pub(super) fn canvas(&self) -> &Canvas {
         &self.canvas
     }
 
-    /// The drawing, whole; names come last, so that nothing hides them.
+    /// Returns the complete drawing; names come last, so that nothing hides them.
     pub(super) fn finish(self) -> String {
         for ((top, row), middle) in self.names.iter().zip(&self.middles) {
             self.name(self.size, row, *top, *middle);
@@ -143,7 +143,7 @@ impl Rows {
     }
 }
 
-/// The room for labels at the left and for notes at the right.
+/// Returns the room for labels at the left and for notes at the right.
 fn margins(size: Size, rows: &[Row]) -> (f64, f64) {
     if size == Size::Narrow {
         return (6.0, 8.0);

@@ -21,10 +21,10 @@ const HALF_BOX: f64 = 5.0;
 /// Width over which marks are spread so that they do not hide each other.
 const SPREAD: f64 = 11.0;
 
-/// With more trials than this a figure has one element for all ordinary marks of a contender, and
-/// says no words for each.
+/// Maximum number of trials with words each; beyond, a figure has one element for all ordinary marks of a
+/// contender.
 const MOST_WORDS: usize = 480;
-/// With more than this, only every so many of a contender are marked.
+/// Maximum number of trials that are all marked; beyond, only every so many of a contender are.
 const MOST_MARKS: usize = 4_000;
 
 /// Contender with its trials.
@@ -38,7 +38,7 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// `> ` before what is only the least that the true figure can be.
+    /// Returns `> ` for a value that is only a lower bound on the true figure.
     fn more(&self, value: f64) -> &'static str {
         if self.bound.as_ref().is_some_and(|bound| bound.holds(value)) { "> " } else { "" }
     }
@@ -62,7 +62,7 @@ impl Fate {
     }
 }
 
-/// The figure of one metric.
+/// Draws the figure of one metric.
 pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
     let (ids, left_out) = order(outcome);
     let entries: Vec<Entry<'_>> =
@@ -203,7 +203,7 @@ fn boxed(panel: &Panel<'_>, five: &FiveNumbers, number: usize, y: f64) {
     panel.line(median, Ink::Middle(number), "");
 }
 
-/// The trials; `each` with words of its own, or ordinary ones in one element.
+/// Draws the trials; `each` with words of its own, or ordinary ones in one element.
 fn marks(panel: &Panel<'_>, metric: &Metric, entry: &Entry<'_>, y: f64, each: bool) {
     let number = entry.number;
     let every = entry.trials.len().div_ceil(MOST_MARKS);

@@ -32,7 +32,7 @@ struct Course {
     others: Vec<Line>,
 }
 
-/// The figure, where trials kept a series.
+/// Draws the figure, if trials kept a series.
 pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     let metric = outcome.metrics.first()?;
     let (ids, _) = order(outcome);
@@ -90,8 +90,8 @@ fn course(outcome: &Outcome, id: usize, metric: &str, unit: Unit) -> Option<Cour
     })
 }
 
-/// At most `most` points of a trial's series: rates in the middle of what they stand for, round trips
-/// at its end.
+/// Returns at most `most` points of a trial's series: rates in the middle of their intervals, round trips
+/// at the end.
 fn points(trial: &Trial, unit: Unit, most: usize) -> Line {
     let record = &trial.record;
     if unit == Unit::BitRate {
