@@ -8,7 +8,7 @@ use crate::foreign::visible;
 use crate::race::compare::{Change, Comparison, Row};
 use crate::race::gate::Judgement;
 
-/// `comparison` as text for a terminal, with a newline at its end.
+/// Renders `comparison` as text for a terminal, with a newline at its end.
 pub fn render(comparison: &Comparison, style: &Style) -> String {
     terminal::render(&document(comparison), style)
 }

@@ -21,7 +21,7 @@ pub(super) enum Place {
     Letters,
 }
 
-/// The report of `outcome`.
+/// Returns the report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
     Document {
         title: title(outcome),
@@ -30,7 +30,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
     }
 }
 
-/// Its sections in the order of text, each with its place beside drawings.
+/// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
     let sections: [(Place, Option<Section>); 24] = [
         (Place::Answer, answer::section(outcome)),
@@ -86,13 +86,13 @@ pub(super) fn entered(outcome: &Outcome) -> String {
     }
 }
 
-/// The label of the contender `id`; a file may name one that it does not have.
+/// Returns the label of the contender `id`; a file may name one that it does not have.
 pub(super) fn label(outcome: &Outcome, id: usize) -> String {
     entrant(outcome, id)
         .map_or_else(|| format!("contender {id}"), |contender| contender.label.clone())
 }
 
-/// The contender `id`.
+/// Returns the contender `id`.
 pub(super) fn entrant(outcome: &Outcome, id: usize) -> Option<&Entrant> {
     outcome.contenders.iter().find(|contender| contender.id == id)
 }

@@ -17,9 +17,9 @@ pub(super) struct Document {
 /// A part of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Section {
-    /// Its heading; empty for the answer at the top.
+    /// Heading; empty for the answer at the top.
     pub heading: String,
-    /// Its content, in order.
+    /// Blocks of the section, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -68,9 +68,9 @@ pub(super) enum Tone {
     Good,
     /// A tie.
     Tie,
-    /// Not decided, or to be read with care.
+    /// Undecided, or to be read with care.
     Open,
-    /// Not to be believed, or worse.
+    /// Untrustworthy, or worse.
     Bad,
     /// Beside the point.
     Aside,
@@ -88,9 +88,9 @@ pub(super) struct Table {
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Column {
-    /// Its heading.
+    /// Heading of the column.
     pub heading: String,
-    /// Its cells, from the top.
+    /// Cells, from the top.
     pub cells: Vec<Cell>,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Cell {
 }
 
 impl Section {
-    /// A section, unless it would be empty.
+    /// Returns a section, unless it would be empty.
     pub(super) fn new(heading: &str, blocks: Vec<Block>) -> Option<Section> {
         let blocks: Vec<Block> = blocks.into_iter().filter(|block| !block.is_empty()).collect();
         (!blocks.is_empty()).then(|| Section { heading: heading.to_owned(), blocks })
@@ -150,7 +150,7 @@ impl Column {
 }
 
 impl Cell {
-    /// Text alone.
+    /// Creates a cell of text alone.
     pub(super) fn text(text: impl Into<String>) -> Cell {
         Cell { rest: text.into(), ..Cell::default() }
     }
@@ -160,7 +160,7 @@ impl Cell {
         self.number.is_empty() && self.rest.is_empty()
     }
 
-    /// A number and what follows it.
+    /// Creates a cell of a number and the text after it.
     pub(super) fn number(number: impl Into<String>, rest: impl Into<String>) -> Cell {
         Cell { number: number.into(), rest: rest.into(), tone: Tone::Plain }
     }

@@ -14,7 +14,7 @@ use crate::trial::explain::parts::{Part, RoundTrip};
 /// Letters in the bar of the longest round trip.
 const WIDEST_BAR: f64 = 48.0;
 
-/// The section, where a second pass was run.
+/// Returns the section, if a second pass was run.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let explained = outcome.explain.as_ref()?;
     let trips = round_trips(explained);
@@ -87,12 +87,12 @@ fn nanos(ns: f64) -> String {
     words::figure(ns, Unit::Nanos)
 }
 
-/// A share as whole percent.
+/// Formats a share as whole percent.
 fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.0} %", 100.0 * part / whole) } else { String::new() }
 }
 
-/// The largest part of each round trip, in a sentence.
+/// Returns the largest part of each round trip, in a sentence.
 fn largest(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<Line> {
     let sentence = |(contender, trip): &(&Explanation, &RoundTrip)| {
         let largest = trip.parts.iter().max_by(|a, b| a.ns.total_cmp(&b.ns))?;
@@ -129,7 +129,7 @@ fn bars(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<(String,
     trips.iter().map(bar).collect()
 }
 
-/// The parts side by side, and below them what they add up to.
+/// Returns the parts side by side, and below them their sum.
 fn parts(outcome: &Outcome, explained: &Explained, trips: &[(&Explanation, &RoundTrip)]) -> Table {
     let present: BTreeSet<Part> =
         trips.iter().flat_map(|(_, trip)| trip.parts.iter().map(|part| part.part)).collect();
@@ -211,7 +211,7 @@ fn each_moving(explained: &Explained) -> impl Iterator<Item = (&Explanation, &Mo
         .flat_map(|contender| contender.moving.iter().map(move |moving| (contender, moving)))
 }
 
-/// The label, with the direction where there are two.
+/// Returns the label, with the direction if there are two.
 fn direction_label(outcome: &Outcome, contender: &Explanation, moving: &Moving) -> String {
     let label = label(outcome, contender.contender);
     match (contender.moving.len(), moving.direction) {
@@ -221,7 +221,7 @@ fn direction_label(outcome: &Outcome, contender: &Explanation, moving: &Moving) 
     }
 }
 
-/// Calls, packets and CPU of bulk data.
+/// Returns calls, packets and CPU of bulk data.
 fn moving(outcome: &Outcome, explained: &Explained) -> Table {
     let all: Vec<(&Explanation, &Moving)> = each_moving(explained).collect();
     if all.is_empty() {

@@ -20,7 +20,7 @@ const MOST_LEFT_OUT: usize = 20;
 /// Columns of a sparkline.
 const SPARK_WIDTH: usize = 24;
 
-/// `history` of what is in `folder`, in the form called `format`; with a newline at its end.
+/// Renders `history` of the races in `folder`, in the form called `format`; with a newline at its end.
 ///
 /// # Errors
 /// [`Error::Usage`] for a format that a history does not have.
@@ -48,7 +48,7 @@ fn document(history: &History, folder: &str) -> Document {
     }
 }
 
-/// The answer: every change that matters, or that there is none.
+/// Returns the answer: every change that matters, or that there is none.
 fn summary(history: &History) -> Vec<Block> {
     let mut lines: Vec<Line> = Vec::new();
     for group in &history.groups {

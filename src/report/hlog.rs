@@ -88,7 +88,7 @@ fn write(
     }
 }
 
-/// The comments at the top: the format's version first, as its readers want it.
+/// Returns the comments at the top: the format's version first, as its readers want it.
 fn head(outcome: &Outcome, start_ms: u64) -> IntervalLogWriterBuilder {
     let mut head = IntervalLogWriterBuilder::new();
     head.add_comment("[Histogram log format version 1.3]");
@@ -166,7 +166,8 @@ impl Key {
     }
 }
 
-/// A tag for each contender: its label without what a tag cannot have, and unlike all others.
+/// Returns a tag for each contender: its label without characters that a tag cannot have, and unlike all
+/// others.
 fn tags(outcome: &Outcome) -> BTreeMap<usize, String> {
     let mut tags: BTreeMap<usize, String> = BTreeMap::new();
     for contender in &outcome.contenders {

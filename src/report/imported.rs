@@ -6,14 +6,14 @@ use super::words::{self, Scale};
 use crate::race::imported::{Imported, ImportedFile, Over, Spread};
 use crate::race::outcome::Outcome;
 
-/// The line under the title, for a result that was imported.
+/// Returns the line under the title, for a result that was imported.
 pub(super) fn subtitle(outcome: &Outcome) -> Option<String> {
     let imported = outcome.imported.as_ref()?;
     let files = words::count(imported.files.len() as u64, "file");
     Some(format!("imported from {files} · measured by others"))
 }
 
-/// Five numbers of each contender, in a unit that all of one measure share.
+/// Returns five numbers of each contender, in a unit that all of one measure share.
 pub(super) fn five_numbers(outcome: &Outcome) -> Option<Section> {
     let spreads = &outcome.imported.as_ref()?.spreads;
     let shown: Vec<Shown> = spreads.iter().map(|own| Shown::of(spreads, own)).collect();
@@ -94,7 +94,7 @@ fn counted(own: &Spread) -> String {
     format!("{}{lost}", words::count(own.n, noun))
 }
 
-/// The files, each with what can no longer be known from it.
+/// Returns the files, each with the information that it no longer holds.
 pub(super) fn files(outcome: &Outcome) -> Option<Section> {
     let imported = outcome.imported.as_ref()?;
     let points = imported.files.iter().map(|file| Point {

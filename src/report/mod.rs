@@ -70,7 +70,7 @@ pub mod words;
 
 pub use text::{columns, wrap};
 
-/// Every format, in the order in which lists show them. The first is the default.
+/// Formats in the order in which lists show them, all of them. The first is the default.
 pub const ALL: &[&dyn Report] = &[
     &terminal::Terminal,
     &json::Json,
@@ -85,10 +85,10 @@ const ALIASES: &[(&str, &str)] = &[("hdr", "hlog")];
 
 /// A form in which a result is shown.
 pub trait Report: Sync {
-    /// The name after `--format`.
+    /// Returns the name after `--format`.
     fn id(&self) -> &'static str;
 
-    /// Description in one line, for lists.
+    /// Returns a description in one line, for lists.
     fn summary(&self) -> &'static str;
 
     /// Returns whether it is made from raw samples.
@@ -96,7 +96,7 @@ pub trait Report: Sync {
         Samples::Unused
     }
 
-    /// The result in this form; text has a newline at its end.
+    /// Renders the result in this form; text has a newline at its end.
     ///
     /// # Errors
     /// [`crate::error::Error::Data`] where the result cannot be written in this form.
@@ -124,7 +124,7 @@ pub struct Shown<'a> {
 }
 
 impl<'a> From<&'a Outcome> for Shown<'a> {
-    /// A result without its samples.
+    /// Shows a result without its samples.
     fn from(outcome: &'a Outcome) -> Shown<'a> {
         Shown { outcome, samples: None }
     }
@@ -142,7 +142,7 @@ pub struct Style {
 }
 
 impl Default for Style {
-    /// As for a pipe: no colour, 80 columns; the answer alone.
+    /// Returns the style for a pipe: no colour, 80 columns; the answer alone.
     fn default() -> Style {
         Style { colour: Colour::Never, width: 80, detail: Detail::Brief }
     }
@@ -153,7 +153,7 @@ impl Default for Style {
 pub enum Detail {
     /// The answer, on one screen.
     Brief,
-    /// All there is to say: how the race was run, and what its answer stands on.
+    /// Full report: also how the race was run, and what its answer is based on.
     Full,
 }
 
@@ -166,7 +166,7 @@ pub enum Colour {
     Never,
 }
 
-/// The format called `name`.
+/// Returns the format called `name`.
 ///
 /// # Errors
 /// [`crate::error::Error::Usage`] for any other name, with a list of what there is.
@@ -180,7 +180,7 @@ pub fn find(name: &str) -> Result<&'static dyn Report> {
     Err(unknown("format", name, &ids))
 }
 
-/// The names of all formats, in order.
+/// Returns the names of all formats, in order.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|report| report.id())
 }

@@ -23,7 +23,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     )
 }
 
-/// The least round trip, in a few words, for the line that names the path.
+/// Returns the least round trip, in a few words, for the line that names the path.
 pub(super) fn least_rtt(outcome: &Outcome) -> Option<String> {
     let least = outcome.path.built.as_ref()?.rtt_least_ns.filter(|ns| *ns > 0)?;
     Some(format!("RTT at least {}", Nanos(least)))
@@ -62,7 +62,7 @@ fn facts(built: &BuiltPath) -> Vec<(String, String)> {
     facts
 }
 
-/// The rates of a link's network cards; `None` where no host has one.
+/// Returns the rates of a link's network cards; `None` if no host has one.
 fn cards(link: &BuiltLink) -> Option<String> {
     match (link.up.nic_bps.map(BitRate), link.down.nic_bps.map(BitRate)) {
         (None, None) => None,

@@ -7,7 +7,7 @@ pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '�
 pub(super) const LEGEND: &str =
     "Bars: each line from its own least figure (▁) to its greatest (█).";
 
-/// `values` in order as bars, at most `most` of them: of more values, each bar is the median of its
+/// Draws `values` in order as bars, at most `most` of them: of more values, each bar is the median of its
 /// neighbours. Values that are all the same are bars of one middle height. Those that are not finite are
 /// left out; without any value the line is empty.
 pub(super) fn line(values: &[f64], most: usize) -> String {

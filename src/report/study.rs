@@ -25,16 +25,16 @@ const USUAL_MARGIN: f64 = 0.05;
 /// A form in which a study that was run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
+    /// Text for people.
     Terminal,
-    /// For issues and wikis.
+    /// Markdown for issues and wikis.
     Markdown,
-    /// For programs: `study.json` itself.
+    /// JSON for programs: `study.json` itself.
     Json,
 }
 
 impl Form {
-    /// The form called `name`.
+    /// Returns the form called `name`.
     ///
     /// # Errors
     /// [`Error::Usage`] for another name, with all.
@@ -48,7 +48,8 @@ impl Form {
     }
 }
 
-/// A study that was run in `form`, with the results of its races by id; text has a newline at its end.
+/// Renders a study that was run in `form`, with the results of its races by id; text has a newline at its
+/// end.
 ///
 /// # Errors
 /// [`Error::Data`] where it cannot be written in this form.
@@ -67,7 +68,7 @@ pub fn render(
     }
 }
 
-/// A ruling in a word or two.
+/// Returns a ruling in a word or two.
 pub fn ruling_word(ruling: Ruling) -> &'static str {
     match ruling {
         Ruling::Holds => "holds",
@@ -79,7 +80,7 @@ pub fn ruling_word(ruling: Ruling) -> &'static str {
     }
 }
 
-/// The unit of a metric, by its name, which ends in it.
+/// Returns the unit of a metric, by its name, which ends in it.
 pub(super) fn unit(metric: &str) -> Unit {
     match () {
         () if metric.ends_with("_bps") => Unit::BitRate,
@@ -97,7 +98,7 @@ pub fn variant_word(variant: Variant) -> &'static str {
     }
 }
 
-/// Every ruling, in the order in which they are counted.
+/// Rulings in the order in which they are counted, all of them.
 pub(super) const RULINGS: [Ruling; 6] = [
     Ruling::Holds,
     Ruling::Exceeds,
@@ -208,7 +209,8 @@ pub(super) fn claims(run: &StudyRun) -> Vec<Point> {
     pairs.map(point).collect()
 }
 
-/// Each claim in a row: what it says, its ruling, on what that depends, and the figure that decides.
+/// Returns each claim in a row: its text, its ruling, the condition that it depends on, and the figure
+/// that decides.
 pub(super) fn claims_table(run: &StudyRun) -> Table {
     let pairs: Vec<(&Claim, &ClaimRuling)> = run.study.claims.iter().zip(&run.rulings).collect();
     let column = |heading: &str, cell: &dyn Fn(&Claim, &ClaimRuling) -> String| {
@@ -231,7 +233,7 @@ fn credited(claim: &Claim) -> String {
     format!("{}{by}", claim.says)
 }
 
-/// On what a ruling depends, where tests do not agree.
+/// Returns the condition that a ruling depends on, if tests do not agree.
 fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
     let any = |wanted: &[Answer]| ruling.answers.iter().any(|one| wanted.contains(&one.answer));
     let differs = any(&[Answer::Yes, Answer::More]) && any(&[Answer::No]);
@@ -239,7 +241,8 @@ fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
     on.unwrap_or_else(|| words::NOTHING.into())
 }
 
-/// The figure that decides: of the first test that says so, and of the first that says the opposite.
+/// Returns the figure that decides: of the first test that says so, and of the first that says the
+/// opposite.
 fn figure(ruling: &ClaimRuling) -> String {
     let first = |wanted: &[Answer]| {
         let found =
@@ -395,7 +398,7 @@ fn races(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Vec<Point> {
         .collect()
 }
 
-/// The margin of an older file that nobody asked for and that grew with the noise.
+/// Returns the margin of an older file that nobody asked for and that grew with the noise.
 fn widened(outcome: &Outcome) -> Option<f64> {
     let margin = outcome.plan.margin;
     (outcome.asked.margin.is_none() && margin > USUAL_MARGIN).then_some(margin)

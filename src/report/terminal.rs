@@ -44,7 +44,7 @@ impl Report for Terminal {
     }
 }
 
-/// `document` as text, with a newline at its end.
+/// Renders `document` as text, with a newline at its end.
 pub(super) fn render(document: &Document, style: &Style) -> String {
     let mut page =
         Page { lines: Vec::new(), width: style.width.max(NARROWEST), colour: style.colour };
@@ -218,7 +218,7 @@ impl Page {
         }
     }
 
-    /// As many columns as fit beside each other.
+    /// Writes as many columns as fit beside each other.
     fn stripe(&mut self, first: &Laid, others: &[Laid], rows: usize) {
         let columns: Vec<&Laid> = std::iter::once(first).chain(others).collect();
         let height = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);

@@ -26,7 +26,7 @@ pub(super) struct Total {
 }
 
 impl Total {
-    /// `None` where no trial has an account of this direction.
+    /// Returns the total; `None` if no trial has an account of this direction.
     pub(super) fn of(outcome: &Outcome, id: usize, way: &str) -> Option<Total> {
         let mut total: Option<Total> = None;
         for trial in valid_trials(outcome, id) {
@@ -59,7 +59,7 @@ impl Total {
         total
     }
 
-    /// An amount in this account's unit.
+    /// Formats an amount in this account's unit.
     pub(super) fn show(&self, amount: u64) -> String {
         if self.unit == "bytes" { Bytes(amount).to_string() } else { amount.to_string() }
     }
@@ -88,7 +88,7 @@ pub(super) enum Work {
 }
 
 impl Cost {
-    /// `None` where nothing was delivered or no cost is known.
+    /// Returns the cost; `None` if nothing was delivered or no cost is known.
     pub(super) fn of(outcome: &Outcome, id: usize) -> Option<Cost> {
         let totals: Vec<Total> = ["up", "down", "round_trip"]
             .iter()
@@ -148,7 +148,7 @@ fn bytes(outcome: &Outcome, id: usize, totals: &[Total]) -> Option<u64> {
     in_bytes.then(|| sum(totals.iter().map(|total| total.delivered)))
 }
 
-/// A sum that a damaged file cannot overflow.
+/// Returns a sum that a damaged file cannot overflow.
 fn sum(parts: impl Iterator<Item = u64>) -> u64 {
     parts.fold(0, u64::saturating_add)
 }

@@ -44,7 +44,7 @@ const ROOMS: [Room; 8] = [
     Room { warnings: 0, tables: 1, rows: 5, sentences: 2, explained: 0 },
 ];
 
-/// The first screen as text, with a newline at its end.
+/// Renders the first screen as text, with a newline at its end.
 pub(super) fn render(outcome: &Outcome, style: &Style) -> String {
     let judged = Style { width: WIDTH, colour: Colour::Never, ..*style };
     let lines =
@@ -91,7 +91,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// The answer: what speaks against it first, so that it is never cut.
+    /// Returns the sentences of the answer: what speaks against it first, so that it is never cut.
     fn sentences(&mut self, outcome: &Outcome, most: usize) -> Vec<Line> {
         let mut lines = answer::lines(outcome);
         let doubts = lines.iter().filter(|line| line.tone == Tone::Bad).count();
@@ -108,7 +108,7 @@ impl Cut {
     }
 }
 
-/// Trust, warnings, and where the rest is.
+/// Returns the last lines: trust, warnings, and where to find the rest.
 fn last(outcome: &Outcome, room: Room, cut: &Cut) -> Vec<Line> {
     let mut lines = trust::lines(outcome);
     let (warnings, others) = trust::warnings(outcome, room.warnings);

@@ -39,7 +39,7 @@ const MOST_DIFFERENCES: usize = 4;
 /// The most contenders whose losses are given, from the greatest on.
 const MOST_LOSERS: usize = 3;
 
-/// `369 of 372 trials valid, nothing lost · not equal: delivery, framing`.
+/// Returns lines such as `369 of 372 trials valid, nothing lost · not equal: delivery, framing`.
 pub(in crate::report) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut parts = Vec::new();
     if outcome.imported.is_none() {
@@ -67,7 +67,7 @@ fn trials(outcome: &Outcome) -> Option<String> {
     Some(format!("{counted}{}", lost(outcome).unwrap_or_default()))
 }
 
-/// `, nothing lost` or `, lost: udp 0.55 %`; nothing where nobody counted.
+/// Returns `, nothing lost` or `, lost: udp 0.55 %`; `None` if losses were not counted.
 fn lost(outcome: &Outcome) -> Option<String> {
     let mut has_account = false;
     let mut losers = Vec::new();
@@ -143,7 +143,7 @@ fn unfiltered(outcome: &Outcome) -> Option<Line> {
     })
 }
 
-/// At most `most` warnings that a reader can act on, and how many others there are.
+/// Returns at most `most` warnings that a reader can act on, and the number of others.
 pub(super) fn warnings(outcome: &Outcome, most: usize) -> (Vec<Line>, usize) {
     let untold = |warning: &&Warning| !SAID.contains(&warning.code.as_str());
     let all = outcome.warnings.iter().filter(untold);
