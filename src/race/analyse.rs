@@ -1,4 +1,4 @@
-//! From trials to summary, verdicts and control. Pure: the same trials and plan always give the
+//! Analysis: from trials to summary, verdicts and control. Pure: the same trials and plan always give the
 //! same answer, so a saved race can be analysed again.
 //!
 //! # When a claim is decided
@@ -28,7 +28,7 @@ use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, sig
 /// Decisions permitted at this point of a race.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stand {
-    /// A look, at this error level.
+    /// Look at the results, at this error level.
     Look {
         /// The family-wise level that it may spend.
         alpha: f64,

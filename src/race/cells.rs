@@ -23,7 +23,7 @@ use crate::trial::sim::{self, Simulation};
 use crate::units::range;
 use crate::workload::{self, Setting, Task};
 
-/// More would not fit a race that anybody waits for.
+/// Maximum number of cells: more would not fit a race that anybody waits for.
 const MOST_CELLS: usize = 256;
 const MOST_FACTORS: usize = 4;
 const MOST_LEVELS: usize = 16;
@@ -55,7 +55,7 @@ struct Runs {
     misfit: Option<String>,
 }
 
-/// Turns what was asked into entrants.
+/// Turns the request into entrants.
 ///
 /// # Errors
 /// [`Error::Usage`] where a factor means nothing here, is given twice, or a level suits no
@@ -207,7 +207,7 @@ fn cannot_carry(contender: &Contender, workload: &str, why: &str) -> Error {
     Error::usage(format!("`{}` cannot carry `{workload}`: {why}", contender.spec))
 }
 
-/// Contenders, factors and what they change.
+/// Grid of contenders and factors, with the changes that the factors make.
 struct Grid<'a> {
     request: &'a Request,
     simulation: Option<Simulation>,

@@ -1,5 +1,5 @@
-//! The command line that asks for a race again, made from what a result or a study says was asked.
-//! It can be pasted into a shell: what a file says stays one argument, and never becomes an option.
+//! Command line that asks for a race again, made from the request in a result or a study. It can be
+//! pasted into a shell: text from a file stays one argument, and never becomes an option.
 
 use std::fmt::Write;
 
@@ -95,7 +95,7 @@ fn words(asked: &Asked) -> Words {
     words
 }
 
-/// A command line under way.
+/// Command line under construction.
 struct Words {
     contenders: Vec<String>,
     options: Vec<String>,

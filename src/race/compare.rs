@@ -1,4 +1,4 @@
-//! Two saved races: did anything change?
+//! Comparison of two saved races: did anything change?
 //!
 //! The trials of two races are independent samples, not pairs, and are judged as such
 //! (`independent.rs`). Drift of the machine between the races counts as change, which no test can tell
@@ -42,7 +42,7 @@ pub struct Row {
     pub trials: [u64; 2],
     /// True if any figure is censored at the timeout, so that the ratio is not exact.
     pub censored: bool,
-    /// New over old; absent where a figure is not positive or trials are too few for the level.
+    /// Ratio of new to old; absent if a figure is not positive or trials are too few for the level.
     pub ratio: Option<Ratio>,
     /// The level of the ratio's interval, as a fraction.
     pub confidence: f64,
@@ -128,7 +128,7 @@ fn missing(a: &Outcome, b: &Outcome) -> Vec<String> {
 struct Pair<'a> {
     label: &'a str,
     metric: &'a Metric,
-    /// New over old.
+    /// Samples, new over old.
     samples: Samples,
     /// The medians as the races gave them: old, new.
     estimates: [Option<f64>; 2],

@@ -1,5 +1,5 @@
-//! A race whose plan is fixed, on its way: block after block until every claim is decided or the
-//! budget is spent. Every block is saved, in the journal or with all others.
+//! Course of a race whose plan is fixed: block after block until every claim is decided or the budget is
+//! spent. Every block is saved, in the journal or with all others.
 
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
 
-/// A race whose plan is fixed, on its way.
+/// Course of a race whose plan is fixed.
 pub(super) struct Course<'a> {
     stage: Stage<'a>,
     contenders: Vec<Contender>,
@@ -38,12 +38,12 @@ pub(super) struct Course<'a> {
     looks: Plan,
     /// Number of blocks after which the maximum is estimated anew.
     replan_at: Option<u64>,
-    /// Their number is left open: more may be added before the last look.
+    /// True if their number is left open: more may be added before the last look.
     is_open: bool,
     began: Nanos,
     limit: Option<Nanos>,
     journal: Option<Journal>,
-    /// Whole blocks in the outcome.
+    /// Number of whole blocks in the outcome.
     done: u64,
     /// True if the last of them ended with a look.
     looked: bool,

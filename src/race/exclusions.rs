@@ -1,4 +1,4 @@
-//! Trials that gates took from contenders: whether they took more from one than from another.
+//! Exclusions by gates: whether they took more trials from one contender than from another.
 //!
 //! A gate that sees conditions only takes as many from each. Where it does not, the race is judged on
 //! all trials, too, and is not trusted where that changes a verdict.
@@ -23,7 +23,7 @@ pub struct Differing {
 pub struct Losses {
     /// The contender's label.
     pub label: String,
-    /// Trials that failed their gate.
+    /// Number of trials that failed their gate.
     pub failed: u64,
     /// Number of all its trials.
     pub trials: u64,

@@ -31,9 +31,9 @@ const FIRST: u64 = 1 << 40;
 /// Result of the instrumented pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
-    /// The metric by which the probe effect is told: the race's first.
+    /// Metric by which the probe effect is measured: the race's first.
     pub metric: String,
-    /// Trials of each contender.
+    /// Number of trials of each contender.
     pub rounds: u64,
     /// Breakdowns by contender, in the race's order.
     pub contenders: Vec<Explanation>,

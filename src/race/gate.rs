@@ -1,4 +1,4 @@
-//! A race held against a baseline: is any contender worse than it was?
+//! Gate against a baseline: is any contender of a race worse than it was?
 //!
 //! The comparison is that of `compare`; what is added is what must be known before the race runs, so that
 //! nobody waits for a race that cannot be judged.
@@ -13,7 +13,7 @@ use crate::trial::sim;
 /// Judgement of a race's contenders against the baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// Claim by claim; descriptive metrics are not judged.
+    /// Comparison claim by claim; descriptive metrics are not judged.
     pub comparison: Comparison,
     /// Labels of contenders that had figures in the baseline, ran again, and have none now.
     pub silent: Vec<String>,

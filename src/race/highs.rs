@@ -8,13 +8,13 @@ use super::outcome::{Outcome, Trial};
 use crate::figures::{Better, Metric};
 use crate::stats::quantile::median;
 
-/// A race that takes less than this has no highs and lows, unless its blocks had their times.
+/// Minimum duration of a race with highs and lows, unless its blocks had start times.
 const SHORTEST_MS: u64 = 3_600_000;
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// A pause between two blocks is one where it is longer than this many times the usual.
+/// Ratio of a pause between two blocks to the usual one from which on it is reported.
 const PAUSE: u64 = 3;
 
 /// Extremes and daily patterns in the course of a race.
@@ -56,7 +56,7 @@ pub struct Moment {
     pub at_ms: u64,
 }
 
-/// Gap in time in which something was missing.
+/// Gap in time, without answers or without blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
     /// Start of the gap: the start of the last trial before it, in milliseconds since 1970.

@@ -13,10 +13,10 @@ use super::outcome::{Outcome, Ratio, Status, Warning};
 use crate::figures::{Better, Metric, Role};
 use crate::stats::changes::{self, changes};
 
-/// The chance, for each series, that a change is seen where there is none.
+/// Significance level: the probability, for each series, that a change is seen where there is none.
 pub const ALPHA: f64 = 0.05;
 
-/// The seed of the shuffles, so that the same files always tell the same.
+/// Seed of the shuffles, so that the same files always give the same result.
 const SEED: u64 = 0x6869_7374_6f72_7931;
 
 /// Race of a folder, as it was read.

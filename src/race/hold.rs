@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::error::{Error, Result};
 use crate::units::hex::hex;
 
-/// A file that nobody else saves to meanwhile.
+/// Lock on a file, so that no other race saves to it meanwhile.
 #[derive(Debug)]
 pub struct Hold {
     _name: UnixListener,

@@ -7,21 +7,21 @@ use crate::time::Nanos;
 /// Notice about the host that a race ran on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostNotice {
-    /// The hypervisor took CPU time away.
+    /// CPU time that the hypervisor took away (steal).
     Steal {
-        /// Trials it touched.
+        /// Number of trials affected.
         trials: usize,
-        /// The largest share of one trial.
+        /// Largest share of one trial.
         most: f64,
     },
-    /// The scheduler chose where the ends ran.
+    /// Placement of the ends by the scheduler.
     Placement,
-    /// A quota holds the race's processes back.
+    /// Quota that limits the race's processes.
     Quota {
-        /// CPUs that they may use on the average.
+        /// Number of CPUs that they may use on average.
         cpus: f64,
     },
-    /// A quota did hold one end's processes back.
+    /// Throttling of one end's processes by a quota.
     Throttled {
         /// End concerned, in words.
         whom: &'static str,
@@ -32,7 +32,7 @@ pub enum HostNotice {
     },
     /// Other programs were busy when the race began.
     Busy {
-        /// The share of the CPUs that they used.
+        /// Share of the CPUs that they used.
         share: f64,
         /// Time that the race waited for them.
         waited: Nanos,

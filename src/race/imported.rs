@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::figures::Unit;
 
-/// The kind of path of a result that was imported: nobody here knows what lay between the ends.
+/// Kind of path of an imported result: the path between the ends is unknown here.
 pub const KIND: &str = "imported";
 
 /// Origin of an imported result.
@@ -14,7 +14,7 @@ pub struct Imported {
     pub dated: Dated,
     /// The files, in the order given.
     pub files: Vec<ImportedFile>,
-    /// Five numbers for each contender and each thing measured.
+    /// Five-number summaries, one for each contender and each quantity measured.
     pub spreads: Vec<Spread>,
     /// Basis of the verdicts, or the reason why there are none.
     pub basis: String,

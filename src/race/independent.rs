@@ -1,4 +1,4 @@
-//! Trials that are no pairs: those of two races, or what was imported.
+//! Independent samples: trials of two races, or of an import, that are no pairs.
 //!
 //! Contenders whose trials were not interleaved are independent samples. They are compared by the
 //! Mann–Whitney test with the Hodges–Lehmann shift, on logarithms of the figure per trial: the shift
@@ -15,7 +15,7 @@ use crate::stats::{self, Outcome as Ruled, holm, mann_whitney};
 pub(super) struct Figures {
     /// Logarithms of the figure per trial; `None` where one is not positive.
     logs: Option<Vec<f64>>,
-    /// Valid trials that have it.
+    /// Number of valid trials that have it.
     pub trials: u64,
     /// True if any of them is censored at the timeout.
     pub censored: bool,
@@ -78,7 +78,7 @@ impl Samples {
 /// Tests that a claim has to pass.
 pub(super) struct Court {
     margin: f64,
-    /// The error level of its step in Holm's procedure.
+    /// Error level of its step in Holm's procedure.
     difference: f64,
     /// True if that procedure rejects “no difference”.
     differs: bool,

@@ -1,5 +1,5 @@
-//! Blocks of a running race, appended to a file beside its result: what was measured is written once, and not
-//! again with every block after it.
+//! Journal of the blocks of a running race, in a file beside its result: measurements are written once,
+//! and not again with every block after them.
 //!
 //! The result is saved whole now and then, and at the end. What came after the last time is in the journal,
 //! `race.journal` for `race.json`, one JSON object a line, until the next. Whoever reads the result reads both.
@@ -60,14 +60,14 @@ impl Head {
     }
 }
 
-/// The end of a block, with what is no trial.
+/// End of a block, with everything that is no trial.
 #[derive(Debug, Serialize, Deserialize)]
 struct Block {
     number: u64,
     /// Contenders that turned out blocked, by id, with the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     blocked: Vec<(usize, String)>,
-    /// The host's point after it.
+    /// Point of the host's probe after the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     probe: Option<ProbePoint>,
     /// The plan, where it has changed since the last whole save.
@@ -75,7 +75,7 @@ struct Block {
     plan: Option<Fixed>,
 }
 
-/// The journal of a race that runs.
+/// Journal of a running race.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: PathBuf,

@@ -36,9 +36,9 @@ enum Begun {
 struct Layout {
     depth: usize,
     begun: Option<Begun>,
-    /// The last thing that ended stands on the line of what was before it.
+    /// True if the last thing that ended is on the line of what was before it.
     inline: bool,
-    /// The container that ends next has anything in it.
+    /// True if the container that ends next has anything in it.
     filled: bool,
 }
 

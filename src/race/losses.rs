@@ -30,7 +30,7 @@ pub struct Losses {
     pub fragments: u64,
     /// Number of these fragments dropped for lack of reassembly buffer space.
     pub without_room: u64,
-    /// The receiver's buffer as it says itself.
+    /// Size of the receiver's buffer, as the receiver reports it.
     pub buffer: Option<String>,
 }
 

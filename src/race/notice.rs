@@ -1,4 +1,4 @@
-//! The warnings in words. Each says what was seen and what to do, under a code that stays the same.
+//! Warnings in words. Each says what was observed and what to do, under a code that stays the same.
 
 use super::exclusions::Differing;
 use super::host_notice::HostNotice;
@@ -24,7 +24,7 @@ pub enum Notice {
         /// Share of trials in the upper one.
         share: f64,
     },
-    /// The host was not what it should be.
+    /// Problem of the host.
     Host(HostNotice),
     /// Trials failed their gate, and were repeated.
     GateFailures {
@@ -50,9 +50,9 @@ pub enum Notice {
     LostOutsidePath {
         /// The contender's label.
         label: String,
-        /// Messages that were lost on the way.
+        /// Number of messages that were lost on the way.
         lost: u64,
-        /// Packets that the path has lost, damaged or still holds, by its own account.
+        /// Number of packets that the path has lost, damaged or still holds, by its own account.
         accounted: u64,
     },
     /// An emulated path was asked for more than it could move.
@@ -62,7 +62,7 @@ pub enum Notice {
         /// Number of trials in which that happened.
         trials: usize,
     },
-    /// Messages travel in fragments, and what that and the receive buffer lost.
+    /// Fragmentation of messages, with the losses by it and by the receive buffer.
     Fragmented(Losses),
     /// A receiver's socket had no room for messages.
     ReceiveBuffer(Losses),
@@ -82,7 +82,7 @@ pub enum Notice {
         /// Minimum number of blocks needed.
         fewest: u64,
     },
-    /// There is nobody to compare with.
+    /// Single contender: there is none to compare with.
     SingleContender {
         /// The contender's label.
         label: String,
@@ -101,7 +101,7 @@ pub enum Notice {
         /// The metric's label.
         metric: String,
     },
-    /// An option is not what was asked.
+    /// Option in force that is not the one asked for.
     NotAsAsked {
         /// The contender's label.
         label: String,
@@ -127,7 +127,7 @@ pub enum Notice {
     },
     /// Accounts of messages do not close.
     LedgerOpen {
-        /// Trials concerned.
+        /// Number of trials concerned.
         trials: usize,
         /// Reason given by the first of them.
         why: String,

@@ -21,7 +21,7 @@ const LEVEL: f64 = 0.001;
 pub struct OrderEffect {
     /// The label of the metric.
     pub metric: String,
-    /// The place that differs most, from 1, of how many.
+    /// Place that differs most, from 1, and the number of places.
     pub place: (usize, usize),
     /// Deviation from the mean of the block, above or below, as a fraction.
     pub change: f64,

@@ -1,5 +1,5 @@
-//! The ledger against the account of an emulated path: what messages were lost on the way, and what
-//! packets the path has taken.
+//! Comparison of the ledger with the account of an emulated path: messages lost on the way, and packets
+//! that the path has taken.
 
 use super::notice::Notice;
 use super::outcome::{Entrant, Outcome, Trial};

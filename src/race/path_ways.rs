@@ -13,34 +13,34 @@ use crate::path::impair::expected;
 use crate::path::network::Network;
 use crate::stats::quantile;
 
-/// The level of the interval in which losses are expected, as a fraction.
+/// Confidence level of the interval in which losses are expected, as a fraction.
 pub const LOSS_LEVEL: f64 = 0.99;
 
 /// Totals of one direction of one link over all valid trials, the control's included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathWay {
-    /// The link, from 0.
+    /// Index of the link, from 0.
     pub link: usize,
     /// Direction of the link.
     pub direction: Direction,
-    /// Trials it stands on.
+    /// Number of trials behind the totals.
     pub trials: u64,
-    /// Packets that came in: the segments of a super-packet each on its own.
+    /// Number of packets that came in; each segment of a super-packet counts.
     pub packets: u64,
-    /// Packets that the loss model took.
+    /// Number of packets dropped by the loss model.
     pub lost: u64,
-    /// Packets that found the queue full, or were dropped to keep it short.
+    /// Number of packets that found the queue full, or were dropped to keep it short.
     pub queue_drops: u64,
-    /// Packets that were marked instead (ECN).
+    /// Number of packets that were marked instead (ECN).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub marked: u64,
-    /// Copies made.
+    /// Number of copies made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub duplicated: u64,
-    /// Packets with a flipped bit.
+    /// Number of packets with a flipped bit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub corrupted: u64,
-    /// Packets that went out after one that had come in later (RFC 4737).
+    /// Number of packets that went out after one that had come in later (RFC 4737).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reordered: u64,
     /// The least share of packets that the model may be expected to take, 0 to 1, at 99 %; absent where
@@ -48,10 +48,10 @@ pub struct PathWay {
     /// which count for what they are: one sample, and not several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_low: Option<f64>,
-    /// The greatest such share.
+    /// Greatest share of packets that the model may be expected to take, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_high: Option<f64>,
-    /// Bits per second that left while packets waited for the rate; absent where none did.
+    /// Rate in bits per second at which packets left while others waited; absent if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<f64>,
     /// The median over trials of the median time in the queue, in nanoseconds.
@@ -60,7 +60,7 @@ pub struct PathWay {
     /// Median over trials of the 99th percentile of the time in the queue, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_p99_ns: Option<f64>,
-    /// The median over trials of how late the median release was, in nanoseconds.
+    /// Median over trials of the median lateness of releases, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_p50_ns: Option<f64>,
     /// Median over trials of the 99th percentile of the lateness of releases, in nanoseconds.

@@ -18,21 +18,21 @@ use crate::stats::{self, Plan, quantile};
 use crate::time::Nanos;
 use crate::trial::placement::Placement;
 
-/// The margin where none is asked for: below it, hardly anybody would change transports.
+/// Default margin: below it, hardly anybody would change transports.
 pub const DEFAULT_MARGIN: f64 = 0.05;
 
-/// Trials of a full pilot.
+/// Number of trials of a full pilot.
 pub const PILOT_TRIALS: u64 = 6;
 
-/// The resolution that a race is planned for, as a share of its margin, so that a scatter that turns
-/// out larger than the pilot's still leaves it below the margin.
+/// Planned resolution, as a share of the margin, so that a scatter that turns out larger than the pilot's
+/// still leaves it below the margin.
 const AIM: f64 = 0.75;
 
-/// Blocks that a race plans at least, where it may choose: half of them are enough to estimate the
+/// Minimum number of blocks that a race plans, if it may choose: half of them are enough to estimate the
 /// scatter anew, which the few trials of a calm pilot understate.
 const FEWEST: u64 = 12;
 
-/// A race without a budget that is asked for a resolution may take this long; a longer one is to be
+/// Maximum duration of a race without a budget that is asked for a resolution; a longer one is to be
 /// asked for by its budget.
 const LONGEST_UNASKED: Nanos = Nanos::from_secs(3_600);
 
@@ -47,7 +47,7 @@ pub struct Pilot {
     pub segments: Vec<Vec<f64>>,
     /// The label of the contender that ran.
     pub label: String,
-    /// The workload of each trial of the race, where its length was chosen here, and why.
+    /// Workload of each trial of the race, with the reason, if its length was chosen here.
     pub workload: Option<(String, String)>,
 }
 
@@ -56,7 +56,7 @@ pub struct Pilot {
 pub struct Planned {
     /// Fixed plan.
     pub fixed: Fixed,
-    /// The time the race may take; `None` for as long as its blocks do.
+    /// Maximum duration of the race; `None` for as long as its blocks take.
     pub limit: Option<Nanos>,
 }
 

@@ -1,4 +1,4 @@
-//! All round trips of each contender in one pot, from the raw samples beside a result.
+//! Pooled round trips of each contender, from the raw samples beside a result.
 
 use std::collections::BTreeMap;
 use std::path::Path;

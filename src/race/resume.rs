@@ -1,4 +1,4 @@
-//! Going on with a race that was broken off, and running one again as it was.
+//! Resuming of a race that was broken off, and running one again as it was.
 
 use super::cells;
 use super::course::Course;
@@ -32,8 +32,8 @@ pub fn check_measured(outcome: &Outcome) -> Result<()> {
     }
 }
 
-/// Goes on with a race from its next whole block, under the plan and seed it began with, for
-/// `budget` more, or for what is left of its own.
+/// Resumes a race from its next whole block, under the plan and seed it began with, for `budget` more, or
+/// for what is left of its own.
 ///
 /// A race that ended because its time ran out has had its last look; going on after having seen it
 /// adds to the chance of a false verdict, which a warning then states.

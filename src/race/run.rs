@@ -154,7 +154,7 @@ pub(super) fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
 /// Rules out the cells whose placement is not possible on this machine.
 ///
 /// # Errors
-/// If none is left: what speaks against the first.
+/// If none is left: the reason against the first.
 fn rule_out(entrants: &mut [Entrant], stage: &mut Stage<'_>, load: Load) -> Result<()> {
     let mut first = None;
     for cell in entrants.iter_mut().filter_map(|entrant| entrant.cell.as_mut()) {

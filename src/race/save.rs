@@ -1,4 +1,4 @@
-//! A race on disk: saved whole or not at all, and read with suspicion.
+//! Saving of a race to disk, whole or not at all, and reading it back with suspicion.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use super::packed;
 use crate::error::{Error, Result};
 use crate::trial::Record;
 
-/// The largest file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
+/// Maximum size of a file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
 pub const LARGEST: u64 = 512 << 20;
 
 /// Returns `deadheat-YYYYMMDD-HHMMSS.json` (UTC) in the current directory.

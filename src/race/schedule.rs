@@ -33,16 +33,16 @@ pub struct Slot {
 pub struct Block {
     /// Number of the block, from 0.
     pub number: u64,
-    /// The seed of path and trial, the same for every slot: common random numbers make pairs.
+    /// Seed of path and trial, the same for every slot: common random numbers make pairs.
     pub seed: u64,
     /// The slots in the order in which they run.
     pub slots: Vec<Slot>,
 }
 
-/// The number whose stream of random numbers the trials before block 0 use.
+/// Number of the random stream for the trials before block 0.
 const PILOT: u64 = u64::MAX;
 
-/// The number whose stream of random numbers the designs of the order use.
+/// Number of the random stream for the designs of the order.
 const ORDER: u64 = u64::MAX - 1;
 
 /// Returns block `number` of the race with `seed`: every contender in `active` once, and a copy of the

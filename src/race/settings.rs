@@ -1,4 +1,4 @@
-//! Settings that did not stay as they were: from one trial of a contender to another, or between flows.
+//! Settings that changed: from one trial of a contender to another, or between flows.
 
 use std::collections::BTreeSet;
 

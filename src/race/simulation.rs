@@ -1,4 +1,4 @@
-//! The whole procedure held to its promise, on hundreds of races in virtual time.
+//! Simulation of the whole procedure, on hundreds of races in virtual time, to verify its error rates.
 
 use super::outcome::Verdict;
 use super::testing::{self, WORKLOAD, ran, run};

@@ -13,8 +13,8 @@ pub const QUARTILES: &str = "quartiles: inverse of the distribution, averaged wh
                              (Hyndman-Fan type 2); whiskers: furthest trials within 1.5 times \
                              the interquartile range";
 
-/// Whiskers end at the furthest value within this many interquartile ranges of the box (Tukey 1977,
-/// "Exploratory Data Analysis", section 2C).
+/// Reach of whiskers: they end at the furthest value within this many interquartile ranges of the box
+/// (Tukey 1977, "Exploratory Data Analysis", section 2C).
 const REACH: f64 = 1.5;
 
 /// A sample in five numbers, and its extremes.
@@ -162,17 +162,17 @@ pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<ByLevel> 
     rows.into_iter().map(by_level).collect()
 }
 
-/// Round trips of several trials in one pot, in memory of fixed size. Times are kept to one part in
-/// a thousand.
+/// Pool of the round trips of several trials, in memory of fixed size. Times are kept to one part in a
+/// thousand.
 pub struct Pool {
     histogram: Histogram<u64>,
     lost: u64,
     trials: u64,
 }
 
-/// The longest time a pool tells apart: one hour, the longest timeout.
+/// Maximum time that a pool tells apart: one hour, the longest timeout.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Significant decimal digits.
+/// Number of significant decimal digits.
 const DIGITS: u8 = 3;
 
 impl Pool {

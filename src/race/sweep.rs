@@ -11,7 +11,7 @@ use crate::stats::knee::{self, Load, Place};
 use crate::stats::quantile::median;
 use crate::workload;
 
-/// The metrics of a trial that say what was offered, and what of it arrived.
+/// Metrics of a trial for the load offered and the load delivered.
 const OFFERED: &str = "offered_bps";
 const DELIVERED: &str = "goodput_bps";
 
@@ -62,8 +62,8 @@ pub fn curves(outcome: &Outcome) -> Vec<Curve> {
     rising(outcome, factor).into_iter().map(curve).collect()
 }
 
-/// Loads nearer to each other than this share are of one level: a generator does not meet what was
-/// asked to the bit.
+/// Maximum relative distance of loads of one level: a generator does not meet the rate asked for to the
+/// bit.
 const ONE_LEVEL: f64 = 0.02;
 
 /// Returns the medians of loads that are of one level.

@@ -77,18 +77,18 @@ impl Figure {
     }
 }
 
-/// Two contenders, a block each.
+/// Pairs of figures of two contenders, one for each block.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pairs {
-    /// Logarithms of the first contender's figure over the second's.
+    /// Log-ratios: logarithms of the first contender's figure over the second's.
     pub log_ratios: Vec<f64>,
-    /// The first contender's figure less the second's.
+    /// Differences: the first contender's figure less the second's.
     pub differences: Vec<f64>,
     /// True if any of these figures is censored at the timeout.
     pub censored: bool,
-    /// Blocks in which both figures are censored, so that they have no ratio.
+    /// Number of blocks in which both figures are censored, so that they have no ratio.
     pub both_censored: u64,
-    /// Blocks that have both figures and no ratio of them: one is zero, or both are censored.
+    /// Number of blocks that have both figures and no ratio of them: one is zero, or both are censored.
     pub left_out: u64,
     /// Bounds on the effect of late sends on the ratio.
     pub slack: Slack,

@@ -8,13 +8,13 @@ use crate::units::BitRate;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The sender's thread, or what else its CPU had to do.
+    /// Sender CPU: the sender's thread, or other work of its CPU.
     SenderCpu,
-    /// The receiver's thread, or what else its CPU had to do.
+    /// Receiver CPU: the receiver's thread, or other work of its CPU.
     ReceiverCpu,
-    /// Both ends share one CPU, which is never idle.
+    /// One CPU shared by both ends, which is never idle.
     OneCpu,
-    /// Programs that are no part of the trial had the CPU.
+    /// Other programs, no part of the trial, that had the CPU.
     OtherPrograms,
     /// Congestion window: the amount that congestion control allowed in flight.
     CongestionWindow,
@@ -22,7 +22,7 @@ pub enum Limit {
     ReceiveWindow,
     /// Send buffer: the room in the sender's socket.
     SendBuffer,
-    /// The rate at which the sender's kernel let packets go.
+    /// Pacing: the rate at which the sender's kernel let packets go.
     Pacing,
     /// Path between the two hosts: none of the above.
     Path,
@@ -91,8 +91,8 @@ const OCCUPIED: f64 = 0.9;
 const HELD_BACK: f64 = 0.3;
 /// Share of undelivered datagrams from which on they tell which side could not keep up.
 const NOTABLE_LOSS: f64 = 0.01;
-/// Goodput within this factor of what a window or pacing allows is as much as it allows: headers,
-/// and the window's own swing.
+/// Factor within which goodput counts as equal to what a window or pacing allows: headers, and the
+/// window's own swing.
 const ABOUT: f64 = 1.35;
 
 /// Returns the bottleneck of the transfer, and the reason in one sentence.

@@ -1,4 +1,4 @@
-//! Bulk data: what a call, a byte and a packet cost, and what held the transfer back.
+//! Bulk data: the cost of a call, a byte and a packet, and the bottleneck of the transfer.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +22,8 @@ pub struct Moving {
     pub sending: Calls,
     /// The receiver's calls.
     pub receiving: Calls,
-    /// Packets for each MB (1,000,000 bytes) sent: TCP's segments with data, or datagrams; absent
-    /// where neither exists.
+    /// Number of packets for each MB (1,000,000 bytes) sent: TCP's segments with data, or datagrams;
+    /// absent if neither exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_mb: Option<f64>,
     /// The sender's CPU.
@@ -54,15 +54,15 @@ pub struct Calls {
 /// The CPU of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// The share of the transfer's time in which its threads ran.
+    /// Share of the transfer's time in which its threads ran.
     pub ran_share: f64,
     /// CPU time of its threads for each GB, in nanoseconds.
     pub thread_ns_per_gb: f64,
-    /// CPUs that the two shares below are of: one where the end is held on one.
+    /// Number of CPUs that the two shares below are of: one if the end is held on one.
     pub cpus: u64,
-    /// The share of the trial in which they were busy, with whatever.
+    /// Share of the trial in which they were busy with anything.
     pub busy_share: f64,
-    /// The share in interrupts and soft interrupts, where packets are received.
+    /// Share of the trial that they spent in interrupts and soft interrupts, where packets are received.
     pub interrupts_share: f64,
 }
 

@@ -6,8 +6,8 @@ use crate::trial::Noted;
 use crate::trial::explain::FlowNotes;
 use crate::trial::explain::parts::{Clocks, Joined, Missing, Scheme};
 
-/// A change of the time of day from which on a trial's moments are not used. Reading the two clocks
-/// one after the other differs by less.
+/// Change of the time of day from which on a trial's moments are not used. Reading the two clocks one
+/// after the other differs by less.
 const STEP_NS: u64 = 5_000;
 
 /// Splits the round trips of `trials`, with as much detail as the stamps allow.
