@@ -1,4 +1,4 @@
-//! From what was read to a result: contenders, trials, verdicts, and what they rest on.
+//! Assembly of a result from the files read: contenders, trials, verdicts, and their basis.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::trial::PathFacts;
 use crate::trial::host::HostFacts;
 use crate::trial::samples::{self, Place};
 
-/// The colours of contenders, in turn: those of Okabe & Ito (2008), told apart by everyone.
+/// Colours of contenders, in turn: those of Okabe & Ito (2008), told apart by everyone.
 const COLOURS: [&str; 8] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#666666"];
 

@@ -15,14 +15,14 @@ use crate::units::hex::hex;
 
 /// Number of bytes of a file that are read to tell its format.
 const HEAD: u64 = 64 << 10;
-/// The largest file that is read as a whole, unpacked, in bytes.
+/// Maximum size of a file that is read as a whole, unpacked, in bytes.
 const LARGEST_WHOLE: u64 = 256 << 20;
-/// The largest file that is read by lines, unpacked, in bytes. A gzip file may be a thousandth of it.
+/// Maximum size of a file that is read by lines, unpacked, in bytes. A gzip file may be a thousandth of it.
 const LARGEST_LINES: u64 = 16 << 30;
-/// The longest line, in bytes: some tools write a dot for each packet and no end of line.
+/// Maximum length of a line, in bytes: some tools write a dot for each packet and no end of line.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// A file that somebody else wrote.
+/// File that another program wrote.
 pub struct Foreign {
     path: PathBuf,
     head: String,

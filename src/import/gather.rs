@@ -1,5 +1,5 @@
-//! The samples of one trial: kept in their order, summed up, and looked at for what they no longer
-//! tell.
+//! Samples of one trial: kept in their order, summarised, and examined for information that they no
+//! longer hold.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::stats::quantile;
 use crate::trial::Record;
 use crate::trial::samples::Samples;
 
-/// Samples in one file at most: they are sorted in memory, where each takes 8 bytes.
+/// Maximum number of samples in one file: they are sorted in memory, where each takes 8 bytes.
 const MOST: usize = 32 << 20;
 
 /// Number of rises in a row, without a fall, that tell that numbers were sorted: by chance one file in
@@ -66,7 +66,7 @@ impl Values {
         self.values
     }
 
-    /// Sums them up as the trial of `what`; those of a time are kept where `means` says.
+    /// Sums the samples up as the trial of `what`; those of a time are kept where `means` says.
     ///
     /// # Errors
     /// If they cannot be kept.
@@ -256,7 +256,7 @@ pub(super) struct Naming {
     pub better: Better,
 }
 
-/// The stem of round trips, which are what a result's `rtt_ns` holds.
+/// Stem of round trips, from which a result's `rtt_ns` is made.
 const RTT: &str = "rtt";
 
 /// The percentiles that become metrics: name, label, share.
@@ -300,7 +300,7 @@ impl Naming {
         format!("{}_{percentile}_{unit}", self.stem)
     }
 
-    /// Enters what samples came to into a trial.
+    /// Enters the results of the samples into a trial.
     pub(super) fn enter(&self, summed: &Summed, record: &mut Record) {
         self.enter_distribution(&summed.distribution(), record);
     }

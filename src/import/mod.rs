@@ -1,13 +1,13 @@
 //! Import of measurements by other tools, under the same statistics and reports: their files become an
 //! [`Outcome`](crate::race::outcome::Outcome) that says what can no longer be known of them.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
-//! | [`request`] | what is asked: files, labels, unit; and the way from there to a result |
+//! | [`request`] | the request: files, labels, unit; and the steps from it to a result |
 //! | `foreign` | a file of unknown content, read with suspicion: gzip, lines, limits |
-//! | [`mod@unit`] | units of numbers that others wrote |
+//! | [`mod@unit`] | units of numbers from other tools |
 //! | `gather` | samples of one trial, summed up and kept; five numbers |
-//! | `assemble` | from what was read to contenders, trials and verdicts |
+//! | `assemble` | contenders, trials and verdicts from the files read |
 //! | the others | one format each, in [`ALL`] |
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! ping: what the ICMP pings of iputils, the BSDs, macOS and BusyBox print, in any language, and with
-//! a comma as decimal point.
+//! ping: output of the ICMP pings of iputils, the BSDs, macOS and BusyBox, in any language, and with a
+//! comma as decimal point.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use super::{Arm, Five, Means, Reader, Reading, Taken};
 use crate::figures::{Better, Metric, Role, Unit};
 use crate::race::imported::Over;
 
-/// Gaps between sequence numbers up to this are filled with lost samples.
+/// Maximum gap between sequence numbers that is filled with lost samples.
 const LONGEST_GAP: u64 = 1 << 20;
 
 /// The format.
@@ -75,7 +75,7 @@ impl Reply {
 /// Totals of the lines read so far.
 #[derive(Default)]
 struct Seen {
-    /// Unwrapped sequence number, round trip, and when it came, in seconds.
+    /// Replies: unwrapped sequence number, round trip, and time of arrival in seconds.
     replies: Vec<(u64, u64, Option<f64>)>,
     highest: u64,
     duplicates: u64,

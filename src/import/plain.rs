@@ -6,7 +6,7 @@ use super::unit::{self, Scale};
 use super::{Arm, Each, Means, Reader, Reading, Taken};
 use crate::figures::{Metric, Role, Unit};
 
-/// Trials in one file at most: each is kept with all its fields.
+/// Maximum number of trials in one file: each is kept with all its fields.
 pub(super) const MOST_TRIALS: usize = 100_000;
 
 /// The format.

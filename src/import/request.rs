@@ -23,7 +23,7 @@ pub enum Each {
     Trial,
 }
 
-/// Files of others, to be made one result.
+/// Request to make one result of files by other tools.
 pub struct Import {
     files: Vec<PathBuf>,
     labels: Vec<Option<String>>,

@@ -1,4 +1,4 @@
-//! sockperf: the file of `--full-log`, or what it prints.
+//! sockperf: the file of `--full-log`, or its printed output.
 //!
 //! sockperf calls half of a round trip the latency, unless `--full-rtt` is given. Whole round trips
 //! are taken here.

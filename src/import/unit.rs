@@ -1,4 +1,4 @@
-//! Units of numbers that others wrote: times become nanoseconds, rates bits per second.
+//! Units of numbers from other tools: times become nanoseconds, rates bits per second.
 
 use crate::error::{Error, Result};
 use crate::figures::{Better, Unit};

@@ -18,10 +18,10 @@ const MOST_CLAIMS: usize = 200;
 const MOST_TESTS: usize = 64;
 const LONGEST_ID: usize = 60;
 
-/// The file of what came of a study is beside those of its races.
+/// Reserved id: the study's own result file is beside those of its races.
 const TAKEN: &str = "study";
 
-/// A study that can be meant.
+/// Study that passed its checks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
     /// The study.
@@ -37,7 +37,7 @@ impl Checked {
     }
 }
 
-/// Holds a study against what exists and makes sense.
+/// Checks a study against what exists and makes sense.
 ///
 /// # Errors
 /// A sentence that names the place, what is wrong, and what would be right.

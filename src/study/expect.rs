@@ -18,7 +18,7 @@ pub enum Expect {
     OrMore(f64, f64),
     /// From the first value to the second; anything below is more than was claimed.
     OrLess(f64, f64),
-    /// Within the race's margin of 1.
+    /// Within the race's margin around 1.
     WithinMargin,
 }
 

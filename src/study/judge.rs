@@ -1,5 +1,5 @@
-//! Published figures beside measured ones, and what can be said of each claim. Pure: the same study
-//! and results always give the same answer.
+//! Judgement of a study: published figures beside measured ones, and a ruling on each claim. Pure: the
+//! same study and results always give the same answer.
 //!
 //! # What answers a test
 //!
@@ -27,10 +27,10 @@ use crate::race::plan::{alpha, fewest_blocks};
 use crate::race::spread::{figures, valid_trials};
 use crate::stats::{quantile, signed_rank, spread};
 
-/// The level at which all intervals on one race hold together.
+/// Confidence level at which all intervals on one race hold jointly.
 const CONFIDENCE: f64 = 0.95;
 
-/// The margin of a race that was given none.
+/// Default margin of a race.
 const MARGIN: f64 = 0.05;
 
 /// Maximum share of blocks without a ratio. With more, the rest does not represent them.

@@ -1,4 +1,4 @@
-//! From a race of a study to what is asked of a race, and to the command that runs it alone.
+//! Conversion of a study's race to a request for a race, and to the command that runs it alone.
 
 use super::model::{RacePlan, Study};
 use super::outcome::Setting;

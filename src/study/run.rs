@@ -103,11 +103,11 @@ pub struct Ran {
 /// Reason for the end of a study's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Every race came to its end, or cannot run on this host.
+    /// Every race is complete, or cannot run on this host.
     Whole,
-    /// The user stopped it.
+    /// Interrupted by the user.
     Interrupted,
-    /// A race failed. The others ran.
+    /// Failed: a race failed. The others ran.
     Failed,
 }
 
@@ -172,7 +172,7 @@ impl<'a> Course<'a> {
         Ok(course)
     }
 
-    /// Reads the results that are there already, and holds each against what it should be.
+    /// Reads the results that are there already, and checks each against its plan.
     fn gather(&mut self) -> Result<()> {
         for plan in &self.task.study.study.races {
             let file = self.file(&plan.id);
@@ -233,7 +233,7 @@ impl<'a> Course<'a> {
         self.task.dir.join(format!("{id}.json"))
     }
 
-    /// Writes down what became of a race that was run.
+    /// Records the state of a race that was run.
     fn note(&mut self, at: usize, plan: &RacePlan, result: Result<Outcome>) {
         let noted = match result {
             Ok(outcome) => {

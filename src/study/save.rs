@@ -18,7 +18,7 @@ pub const FILE: &str = "study.json";
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// Saves what came of a study into its directory, all of it or nothing.
+/// Saves a study's run into its directory, all of it or nothing.
 ///
 /// # Errors
 /// [`Error::Setup`] naming the file and what would help.
@@ -49,7 +49,7 @@ pub fn within(place: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Reads what came of a study, from its directory or its file.
+/// Loads a study's run, from its directory or its file.
 ///
 /// # Errors
 /// [`Error::Setup`] where it cannot be read, [`Error::Data`] where it is anything but a whole one in

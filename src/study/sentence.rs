@@ -10,10 +10,10 @@ use crate::units::BitRate;
 /// Maximum number of tests of one answer that are told one by one.
 const MOST_TOLD: usize = 4;
 
-/// The sender's clock has a rate, whose label is a verb.
+/// Name of the metric of the sender's rate, whose label is a verb.
 const SENT: &str = "sent_bps";
 
-/// A test's answer, and what is needed to tell it.
+/// Answer to a test, with the metric and the missing evidence needed to describe it.
 pub(super) struct Told<'a> {
     pub answer: &'a TestAnswer,
     pub metric: Option<&'a Metric>,
