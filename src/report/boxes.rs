@@ -11,7 +11,7 @@ use crate::race::spread::{self, FiveNumbers, valid_trials};
 /// Ratio of the greatest figure to the least from which on the axis is logarithmic.
 const WIDE: f64 = 10.0;
 
-/// The most contenders that are drawn; a race over conditions may have hundreds.
+/// Maximum number of contenders that are drawn; a race over conditions may have hundreds.
 const MOST: usize = 40;
 
 /// Box plots on one axis.
@@ -31,7 +31,7 @@ pub(super) struct BoxRow {
     /// Label of the contender.
     pub name: String,
     five: FiveNumbers,
-    /// Figures beyond the whiskers.
+    /// Outliers: figures beyond the whiskers.
     far: Vec<f64>,
     /// Censored figures, which are only known to be greater.
     censored: Vec<f64>,

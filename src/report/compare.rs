@@ -1,4 +1,4 @@
-//! Two races as a document: what changed, what did not, and what else differs.
+//! Comparison of two races as a document: changes, non-changes, and other differences.
 
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
 use super::words::{self, Scale};

@@ -32,7 +32,7 @@ pub(super) enum Block {
     Table(Table),
     /// Points of a list.
     Points(Vec<Point>),
-    /// Names and what they stand for.
+    /// Names with their values.
     Facts(Vec<(String, String)>),
     /// Box plots, which only a form of fixed width can draw.
     Boxes(Boxes),
@@ -64,7 +64,7 @@ pub(super) enum Tone {
     /// No particular meaning.
     #[default]
     Plain,
-    /// Something came out ahead, or all is well.
+    /// Good: something came out ahead, or all is well.
     Good,
     /// A tie.
     Tie,
@@ -72,7 +72,7 @@ pub(super) enum Tone {
     Open,
     /// Untrustworthy, or worse.
     Bad,
-    /// Beside the point.
+    /// Secondary text.
     Aside,
 }
 

@@ -11,7 +11,7 @@ use crate::race::explain::{Calls, Explained, Explanation, Moving};
 use crate::race::outcome::Outcome;
 use crate::trial::explain::parts::{Part, RoundTrip};
 
-/// Letters in the bar of the longest round trip.
+/// Number of letters in the bar of the longest round trip.
 const WIDEST_BAR: f64 = 48.0;
 
 /// Returns the section, if a second pass was run.

@@ -1,5 +1,5 @@
-//! A race over conditions: what each factor accounts for, how its levels compare, and the figures
-//! of every contender under every combination.
+//! Report on a race over conditions: shares of variation by factor, ratios of levels, and the figures of
+//! every contender under every combination.
 
 use super::answer::{result, tone};
 use super::content::entrant;

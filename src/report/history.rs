@@ -11,13 +11,13 @@ use crate::race::outcome::Warning;
 /// The formats of a history; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
 
-/// The most races that a table shows; those before are in the sparklines, and in JSON.
+/// Maximum number of races that a table shows; those before are in the sparklines, and in JSON.
 const MOST_ROWS: usize = 30;
 
-/// The most files that are named as left out.
+/// Maximum number of files that are named as left out.
 const MOST_LEFT_OUT: usize = 20;
 
-/// Columns of a sparkline.
+/// Width of a sparkline, in columns.
 const SPARK_WIDTH: usize = 24;
 
 /// Renders `history` of the races in `folder`, in the form called `format`; with a newline at its end.

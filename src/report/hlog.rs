@@ -1,5 +1,5 @@
-//! A log of HdrHistograms, one for each trial, made from the raw samples: what HistogramLogProcessor,
-//! HistogramLogAnalyzer and their kin read (HdrHistogram, `HistogramLogWriter`, format 1.3).
+//! Log of HdrHistograms, one for each trial, made from the raw samples, for HistogramLogProcessor,
+//! HistogramLogAnalyzer and their kin (HdrHistogram, `HistogramLogWriter`, format 1.3).
 //!
 //! Values are round trips in nanoseconds, from the intended send time, right to three digits. The log knows
 //! no censoring: a sample without an answer stands at the timeout, and a comment before the histogram says
@@ -25,7 +25,8 @@ use crate::trial::samples::{self, Chunk, Place};
 /// Significant decimal digits of a value, as the tools expect them.
 const DIGITS: u8 = 3;
 
-/// The third column of a log is in milliseconds by convention, whatever the unit of its histograms.
+/// Divisor for the third column of a log, which is in milliseconds by convention, whatever the unit of
+/// its histograms.
 const NANOS_PER_MILLI: f64 = 1e6;
 
 /// See the module.

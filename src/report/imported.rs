@@ -1,4 +1,4 @@
-//! A result that was imported: the files it came from, five numbers, and what can no longer be known.
+//! Report on an imported result: the files it came from, five numbers, and information that is lost.
 
 use super::content::label;
 use super::document::{Block, Cell, Column, Point, Section, Table};
@@ -62,7 +62,7 @@ enum Digits {
     Few,
 }
 
-/// The longest number that is shown with all its digits: 1234.567.
+/// Maximum length of a number that is shown with all its digits: 1234.567.
 const LONGEST: usize = 8;
 
 impl Shown {

@@ -4,20 +4,20 @@
 //! A report computes no statistic. It counts trials, adds up messages and CPU time, and puts into
 //! words what the race has decided.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
-//! | `content.rs` | what a full report says, in order: the one list of sections that people read |
+//! | `content.rs` | content of a full report, in order: the one list of sections that people read |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
-//! | `resolution.rs` | what difference a race would have found, and what its control shows |
+//! | `resolution.rs` | the difference that a race would have found, and the one its control shows |
 //! | `results.rs` | the table of figures |
 //! | `boxes.rs` | box plots in text, over trials |
-//! | `over_time.rs` | how trials went, in bars and as CSV |
+//! | `over_time.rs` | course of trials over time, in bars and as CSV |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
 //! | `explain.rs` | where the time goes, from the second pass |
 //! | `imported.rs` | the files that a result was imported from, and five numbers of each |
-//! | `document.rs` | headings, tables and lists, before anyone knows how they will look |
+//! | `document.rs` | headings, tables and lists, independent of their form |
 //! | `words.rs` | numbers with their units |
 //! | `text.rs` | wrapping and alignment |
 //! | `terminal.rs` `markdown.rs` | a document as text |
@@ -26,9 +26,9 @@
 //! | `hlog.rs` | the raw samples as histograms, for the tools of HdrHistogram |
 //! | `figure.rs` `plot/` | drawings with the numbers behind them, for pages |
 //! | `history.rs` | the same race over time, in the same document form |
-//! | `spark.rs` | a series, or how values spread, as a line of bars |
+//! | `spark.rs` | a series, or a distribution, as a line of bars |
 //! | `compare.rs` | two races, in the same document form |
-//! | `study.rs` `studies.rs` | a study that was run, and what came of several, likewise |
+//! | `study.rs` `studies.rs` | a study that was run, and the results of several, likewise |
 
 use std::path::Path;
 

@@ -12,7 +12,7 @@ use crate::figures::series::{Interval, Series, TcpColumns, goodput_bps};
 use crate::race::outcome::{Outcome, Trial};
 use crate::race::spread::valid_trials;
 
-/// The most bars of a line.
+/// Maximum number of bars of a line.
 const MOST_BARS: usize = 30;
 
 /// Placeholder for nothing received, or no answer.

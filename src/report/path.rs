@@ -78,10 +78,10 @@ fn because(what: &str, reason: &str) -> String {
     if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
-/// A count of a direction.
+/// Accessor for a count of a direction.
 type Count = fn(&PathWay) -> u64;
 
-/// A direction with what was asked of it.
+/// Direction of a link, with what was asked of it.
 type Row<'a> = (&'a PathWay, Option<&'a BuiltWay>);
 
 fn table(outcome: &Outcome, built: &BuiltPath) -> Table {

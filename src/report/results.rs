@@ -11,10 +11,10 @@ use crate::figures::{Metric, Role, Unit};
 use crate::race::outcome::{Entrant, Outcome, Summary, Trial};
 use crate::race::spread::{self, valid_trials};
 
-/// Bars of a contender at most; each then stands for several blocks.
+/// Maximum number of bars of a contender; each then stands for several blocks.
 const MOST_BARS: usize = 16;
 
-/// Bars of a contender at least.
+/// Minimum number of bars of a contender.
 const FEWEST_BARS: usize = 4;
 
 /// Returns the section with the table.

@@ -1,6 +1,6 @@
-//! A series, or how values spread, in one short line of bars, to be seen at a glance.
+//! Sparkline of a series, or of the distribution of values, in one short line of bars.
 
-/// Eight heights: from the least value of the line to its greatest.
+/// Bars of eight heights: from the least value of the line to its greatest.
 pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Legend needed to read such a line.

@@ -1,5 +1,5 @@
-//! A study that was run, as a document: claims first, published figures beside measured ones, and what
-//! each race found.
+//! Report on a study that was run, as a document: claims first, published figures beside measured ones,
+//! and the result of each race.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::study::model::{Claim, Source, Variant};
 use crate::study::outcome::{Answer, Beside, ClaimRuling, Interval, RaceRun, Ruling, StudyRun};
 use crate::study::sentence::short;
 
-/// More verdicts of one race stand in its own report.
+/// Maximum number of verdicts of one race; more are in its own report.
 const MOST_VERDICTS: usize = 8;
 
-/// The margin of a race that was given none.
+/// Default margin of a race.
 const USUAL_MARGIN: f64 = 0.05;
 
 /// A form in which a study that was run is shown.

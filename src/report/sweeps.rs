@@ -1,4 +1,4 @@
-//! Rising load: up to where what is delivered follows what is offered.
+//! Rising load: the highest offered load up to which delivery follows it.
 
 use std::collections::BTreeMap;
 

@@ -8,16 +8,16 @@ use super::{Colour, Detail, Report, Shown, Style, brief, content};
 use crate::error::Result;
 use crate::foreign::visible;
 
-/// The least width that is laid out; a narrower terminal breaks lines itself.
+/// Minimum width that is laid out; a narrower terminal breaks lines itself.
 const NARROWEST: usize = 40;
 
-/// The widest that sentences run; longer lines are hard to read.
+/// Maximum width of sentences; longer lines are hard to read.
 const WIDEST_TEXT: usize = 100;
 
-/// The widest name that has its value on the same line.
+/// Maximum width of a name that has its value on the same line.
 const WIDEST_NAME: usize = 26;
 
-/// The longest heading that is never broken.
+/// Maximum length of a heading that is never broken.
 const SHORT_HEADING: usize = 8;
 
 const INDENT: usize = 2;
@@ -82,7 +82,7 @@ impl Ink {
     }
 }
 
-/// Lines as they come.
+/// Page under construction, line by line.
 struct Page {
     lines: Vec<String>,
     width: usize,

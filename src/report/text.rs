@@ -1,5 +1,5 @@
-//! Text for a screen of limited width: what a file says is made visible before it is shown,
-//! sentences are wrapped, columns line up.
+//! Text for a screen of limited width: text from files is made visible before it is shown, sentences are
+//! wrapped, columns line up.
 
 use crate::foreign::visible;
 

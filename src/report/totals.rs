@@ -1,4 +1,4 @@
-//! Sums over a contender's valid trials: messages or bytes by what became of them, and CPU time.
+//! Sums over a contender's valid trials: messages or bytes by their fate, and CPU time.
 
 use crate::figures::{self, Unit};
 use crate::race::outcome::Outcome;
@@ -21,7 +21,7 @@ pub(super) struct Total {
     pub corrupted: u64,
     /// Reasons why an account does not close, each once.
     pub open_because: Vec<String>,
-    /// Trials whose account does not close.
+    /// Number of trials whose account does not close.
     pub open_trials: u64,
 }
 
@@ -65,16 +65,17 @@ impl Total {
     }
 }
 
-/// CPU time over the work it did, without the instrument's own waiting where that was counted.
+/// CPU time for each unit of work, without the instrument's own waiting if that was counted.
 pub(super) struct Cost {
-    /// Nanoseconds.
+    /// Time of the near end, in nanoseconds.
     pub near_ns: f64,
-    /// Absent where the far end is the kernel, whose time nobody can attribute.
+    /// Time of the far end, in nanoseconds; absent if the far end is the kernel, whose time cannot be
+    /// attributed.
     pub far_ns: Option<f64>,
-    /// CPU time that the near and the far end spent waiting; absent where nobody counted it.
+    /// CPU time that the near and the far end spent waiting; absent if it was not counted.
     pub waiting_ns: Option<(f64, Option<f64>)>,
     pub work: Work,
-    /// System calls of the near end and of the far end for the same work.
+    /// Number of system calls of the near end and of the far end for the same work.
     pub calls: (f64, Option<f64>),
 }
 

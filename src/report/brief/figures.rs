@@ -1,4 +1,4 @@
-//! The table of what was claimed: a row for each contender, its figure, and how its trials lie.
+//! Table of the claimed figures: a row for each contender, its figure, and a strip of its trials.
 
 use crate::figures::{Metric, Role};
 use crate::race::outcome::{Entrant, Outcome, Summary};
@@ -11,7 +11,7 @@ use crate::report::results::{self, Bound};
 use crate::report::words::{self, Scale};
 use crate::report::{factors, spark};
 
-/// Bars of a strip, on a terminal of 70 columns or more and on a narrower one.
+/// Number of bars of a strip, on a terminal of 70 columns or more and on a narrower one.
 const BARS: (usize, usize) = (24, 14);
 const NARROW: usize = 70;
 

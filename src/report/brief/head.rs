@@ -1,4 +1,4 @@
-//! The line under the title: what was asked of the contenders, where, and for how long.
+//! Line under the title: the workload of the contenders, where, and for how long.
 
 use crate::race::outcome::Outcome;
 use crate::report::content::{blocks_done, entered};

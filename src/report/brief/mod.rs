@@ -1,5 +1,5 @@
-//! The first screen: the answer in a sentence per claim, the figures that were claimed, and one line
-//! on whether to trust them. What does not fit on it is one option away.
+//! First screen: the answer in a sentence per claim, the claimed figures, and one line on whether to
+//! trust them. Everything that does not fit on it is one option away.
 
 mod figures;
 mod head;
@@ -15,10 +15,10 @@ pub(super) use figures::claimed;
 pub(super) use head::subtitle;
 pub(super) use trust::lines as trust;
 
-/// The most lines of it. With the one that names the saved file a screen of 25 holds them.
+/// Maximum number of lines. With the one that names the saved file a screen of 25 holds them.
 const MOST_LINES: usize = 24;
 
-/// The width whose lines count. A wider terminal is shown no more, and a narrower one no less.
+/// Width for which lines are counted. A wider terminal is shown no more, and a narrower one no less.
 const WIDTH: usize = 80;
 
 /// Maximum number of each kind of content.
@@ -28,7 +28,7 @@ struct Room {
     tables: usize,
     rows: usize,
     sentences: usize,
-    /// Sentences on where the time goes.
+    /// Maximum number of sentences on where the time goes.
     explained: usize,
 }
 

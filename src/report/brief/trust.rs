@@ -7,7 +7,7 @@ use crate::report::document::{Line, Tone};
 use crate::report::totals::Total;
 use crate::report::{answer, words};
 
-/// Codes of warnings after which a reader can do something about the next race.
+/// Codes of warnings that help a reader to improve the next race.
 const TO_ACT_ON: &[&str] = &[
     "budget_too_small",
     "host_placement",
@@ -23,7 +23,7 @@ const TO_ACT_ON: &[&str] = &[
     "resumed_elsewhere",
 ];
 
-/// Codes of warnings whose matter stands elsewhere on the screen.
+/// Codes of warnings whose content is elsewhere on the screen.
 const SAID: &[&str] = &[
     "margin_widened",
     "single_contender",
@@ -33,10 +33,10 @@ const SAID: &[&str] = &[
     "trial_failed",
 ];
 
-/// The most differences that are named.
+/// Maximum number of differences that are named.
 const MOST_DIFFERENCES: usize = 4;
 
-/// The most contenders whose losses are given, from the greatest on.
+/// Maximum number of contenders whose losses are given, from the greatest on.
 const MOST_LOSERS: usize = 3;
 
 /// Returns lines such as `369 of 372 trials valid, nothing lost · not equal: delivery, framing`.

@@ -4,13 +4,13 @@ use super::markup::{Attributes, Html};
 use crate::report::document::{Block, Cell, Column, Line, Point, Table, Tone};
 use crate::report::text::align_decimals;
 
-/// A digit's width of nothing.
+/// Space as wide as a digit.
 const FIGURE_SPACE: &str = "\u{2007}";
 
-/// A point's width of nothing.
+/// Space as wide as a decimal point.
 const PUNCTUATION_SPACE: &str = "\u{2008}";
 
-/// More facts than this scroll in a box of their own.
+/// Maximum number of facts outside a scrolling box.
 const MOST_FACTS: usize = 20;
 
 impl Tone {
@@ -68,7 +68,7 @@ pub(super) fn block(html: &mut Html, name: &str, block: &Block) {
     }
 }
 
-/// Writes names and what they stand for.
+/// Writes names with their values.
 pub(super) fn facts(html: &mut Html, facts: &[(String, String)]) {
     html.open("dl", &[("class", "facts")]);
     each_fact(html, facts);

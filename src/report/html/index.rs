@@ -21,14 +21,14 @@ pub struct Entry<'a> {
 /// Content of a file.
 #[derive(Debug)]
 pub enum Found<'a> {
-    /// A result; its page is at `page`, beside the index.
+    /// Result of a race; its page is at `page`, beside the index.
     Race {
         /// The result.
         outcome: &'a Outcome,
         /// The file of its page.
         page: String,
     },
-    /// A study that was run, likewise.
+    /// Study that was run, likewise.
     Study {
         /// Run of the study.
         run: &'a StudyRun,

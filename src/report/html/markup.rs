@@ -2,7 +2,7 @@
 
 use crate::foreign::visible;
 
-/// HTML under way.
+/// HTML under construction.
 #[derive(Debug, Default)]
 pub(super) struct Html {
     text: String,

@@ -1,16 +1,16 @@
 //! A page for a browser: one file, with everything that it shows in it. Readable without its script,
 //! on a phone and on paper.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `markup.rs` | elements, and the one place where text is made safe |
 //! | `shell.rs` | head, policy, bar and end of every page |
-//! | `part.rs` | one result: the answer, the figures, what they stand on |
+//! | `part.rs` | one result: the answer, the figures, and their basis |
 //! | `blocks.rs` | sentences, tables and lists |
 //! | `figure.rs` | a drawing with its caption and its numbers |
-//! | `study.rs` | a study: its question, its claims, what was published |
+//! | `study.rs` | a study: its question, its claims, the published figures |
 //! | `index.rs` | a page over many pages |
-//! | `page.css` `page.js` | how it looks; what it does where a script runs |
+//! | `page.css` `page.js` | style; behaviour if scripts run |
 
 use super::{Report, Samples, Shown, Style, answer, content};
 use crate::error::Result;

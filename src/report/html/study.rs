@@ -1,5 +1,5 @@
-//! A study at the top of its page: the question, what can be said of each claim, and what was published
-//! beside what was measured here.
+//! Study at the top of its page: the question, the ruling on each claim, and published figures beside
+//! those measured here.
 
 use super::blocks;
 use super::day;
@@ -15,7 +15,7 @@ use crate::study::outcome::{Answer, Beside, ClaimRuling, Interval, Ruling, Study
 /// The name of the study's own part.
 const PART: &str = "study";
 
-/// Writes what stands above the races; answers links to it.
+/// Writes the part above the races; returns links to it.
 pub(super) fn top(html: &mut Html, run: &StudyRun) -> Vec<Link> {
     let study = &run.study;
     html.open("article", &[("class", "part"), ("id", PART)]);

@@ -13,7 +13,7 @@ const LOG_FROM: f64 = 10.0;
 /// Room beyond the values, as a share of the axis.
 const ROOM: f64 = 0.05;
 
-/// The most ticks that are computed, whatever is asked for.
+/// Maximum number of ticks that are computed, whatever is asked for.
 const MOST_TICKS: f64 = 40.0;
 
 /// An axis from `low` to `high`.

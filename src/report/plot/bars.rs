@@ -21,7 +21,7 @@ use crate::trial::explain::parts::{Part, RoundTrip};
 const BAND: f64 = 22.0;
 const HALF: f64 = 9.0;
 
-/// The least number of contenders that make a ladder.
+/// Minimum number of contenders that make a ladder.
 const FEWEST_RUNGS: usize = 3;
 
 /// Bar of one contender in pieces, each with its ink and its words.

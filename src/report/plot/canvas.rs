@@ -47,7 +47,7 @@ pub(super) enum Hold {
     Right,
 }
 
-/// A sheet of a size. Drawing on it cannot fail, and what the library returns says so.
+/// Sheet of a size. Drawing on it cannot fail, although the library returns results.
 pub(super) struct Canvas {
     sheet: Rc<RefCell<Sheet>>,
     root: DrawingArea<Svg, Shift>,
@@ -83,7 +83,7 @@ impl Canvas {
         svg
     }
 
-    /// Says what the next mark stands for.
+    /// Sets the meaning of the next mark, in words.
     fn say(&self, words: impl Into<String>) {
         self.sheet.borrow_mut().words = Some(words.into());
     }

@@ -14,9 +14,9 @@ use crate::report::content::label;
 use crate::report::figure::Figure;
 use crate::report::words;
 
-/// Points of a line: more cannot be told apart.
+/// Maximum number of points of a line: more cannot be told apart.
 const MOST_POINTS: usize = 200;
-/// Lines in one panel: more cannot be told apart either.
+/// Maximum number of lines in one panel: more cannot be told apart either.
 const MOST_LINES: usize = 12;
 /// Percentiles that have a mark of their own, with their names.
 const MARKED: [(f64, &str); 5] =
@@ -26,7 +26,7 @@ const MARKED: [(f64, &str); 5] =
 struct Curve {
     number: usize,
     label: String,
-    /// `(ns, share beyond)`, falling.
+    /// Points `(ns, share beyond)`, falling.
     points: Vec<(f64, f64)>,
     /// Percentiles of [`MARKED`], where known.
     marked: [Option<f64>; 5],

@@ -14,11 +14,11 @@ use crate::report::words;
 use crate::stats::quantile::median;
 
 const HEIGHT: f64 = 74.0;
-/// Panels beyond this many would be scrolled past.
+/// Maximum number of panels: more would be scrolled past.
 const MOST_PANELS: usize = 16;
-/// Fewer blocks than this show no drift.
+/// Minimum number of blocks that show drift.
 const FEWEST_BLOCKS: u64 = 3;
-/// Marks of one contender; with more trials, only every so many is marked and listed.
+/// Maximum number of marks of one contender; with more trials, only every so many is marked and listed.
 const MOST_MARKS: usize = 200;
 /// Maximum number of marks in a figure that have words each; beyond, those of a contender are one element.
 const MOST_WORDS: usize = 480;

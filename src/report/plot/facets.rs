@@ -8,7 +8,7 @@ use super::label;
 const LEFT: f64 = 52.0;
 /// Distance from one panel to the next beside it.
 const BETWEEN: f64 = 22.0;
-/// The title over a panel, and the ticks under it.
+/// Height of the title over a panel, and of the ticks under it.
 const TITLE: f64 = 20.0;
 const TICKS: f64 = 24.0;
 /// Distance from a sheet's edge to its key, so that no mark is cut off.
@@ -54,7 +54,7 @@ impl Facets {
     }
 }
 
-/// A key: what each line is, in rows over the panel.
+/// Key to the lines or parts, in rows over the panel.
 pub(super) struct Key {
     places: Vec<(f64, f64, usize, String)>,
     pub(super) height: f64,

@@ -25,11 +25,11 @@ pub(super) enum Ink {
     Dot(usize),
     /// A hollow mark: excluded, undecided.
     Hollow(usize),
-    /// A filled mark that is nobody's: a dead heat, a published figure.
+    /// Filled mark of no contender: a dead heat, a published figure.
     Nobody,
-    /// Hollow mark that is nobody's.
+    /// Hollow mark of no contender.
     NobodyHollow,
-    /// A filled mark of a figure that was measured, whoever's, where contenders have no colours.
+    /// Filled mark of a measured figure of any contender, where contenders have no colours.
     Measured,
     /// A line through figures.
     Line(usize),
@@ -45,7 +45,7 @@ pub(super) enum Ink {
     Middle(usize),
     /// An interval, a whisker.
     Whisker(usize),
-    /// An interval that is nobody's.
+    /// Interval of no contender.
     NobodyWhisker,
     /// An interval over a bar, or where contenders have no colours.
     Interval,
@@ -63,7 +63,7 @@ pub(super) enum Ink {
     KeyPart(usize),
 }
 
-/// Contenders with a class of their own; those beyond share them.
+/// Number of contenders with a class of their own; those beyond share them.
 pub const CLASSES: usize = 32;
 
 impl Ink {

@@ -3,7 +3,8 @@
 use crate::foreign::visible;
 use crate::report::text::columns;
 
-/// Letters of other fonts are wider than those of Helvetica, by which widths are guessed.
+/// Allowance for letters of other fonts, which are wider than those of Helvetica, by which widths are
+/// estimated.
 const LOOSE: f64 = 1.1;
 
 /// Estimates the width of `text` in a sans-serif of `size`, in units of the size. Capitals and digits

@@ -1,4 +1,4 @@
-//! A race over conditions: figures by the level of each, and what accounts for their variation.
+//! Drawings of a race over conditions: figures by the level of each, and the sources of their variation.
 
 use super::axis::{Axis, Quantity};
 use super::bars::{Bar, stacked};
@@ -15,10 +15,10 @@ use crate::race::sweep::load_factor;
 use crate::report::figure::Figure;
 use crate::report::words;
 
-/// The most factors and claims that have a figure each.
+/// Maximum number of factors and claims that have a figure each.
 const MOST_FACTORS: usize = 4;
 const MOST_CLAIMS: usize = 2;
-/// Combinations that are drawn beside their median.
+/// Maximum number of combinations that are drawn beside their median.
 const MOST_FAINT: usize = 12;
 const HEIGHT: f64 = 220.0;
 
@@ -162,7 +162,7 @@ pub(super) fn shares(outcome: &Outcome) -> Option<Figure> {
     ))
 }
 
-/// Returns the colour of a share: noise is grey, as it is nobody's.
+/// Returns the number of a share's colour: noise is grey, as it belongs to no factor.
 fn part_number(kind: ShareKind, at: usize) -> usize {
     match kind {
         ShareKind::Noise => super::palette::GREY,

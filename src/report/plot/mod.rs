@@ -1,20 +1,20 @@
 //! The figures of a result and of a study, drawn with the plotting library on a backend of our own.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `pairs.rs` | ratios of pairs against the margin |
 //! | `trials.rs` | figures of trials in boxes, with every trial shown |
 //! | `distribution.rs` | the share of round trips beyond a time |
 //! | `drift.rs` | figures from block to block |
-//! | `within.rs` | how trials went from their start to their end |
-//! | `offered.rs` | what is delivered of what is offered |
+//! | `within.rs` | course of trials from start to end |
+//! | `offered.rs` | delivered over offered load |
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
 //! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
 //! | `study.rs` | a study: published beside measured, claims |
-//! | `rows.rs` `facets.rs` | what those have in common |
+//! | `rows.rs` `facets.rs` | layouts that those share |
 //! | `canvas.rs` `axis.rs` `label.rs` | sheets and panels, axes and ticks, text that fits |
-//! | `svg.rs` `ink.rs` | the backend, and what things in a drawing are |
-//! | `palette.rs` `style.rs` | colours; how classes look, and drawings that stand alone |
+//! | `svg.rs` `ink.rs` | the backend, and the meaning of each element of a drawing |
+//! | `palette.rs` `style.rs` | colours; styles of classes, and drawings that stand alone |
 
 use super::figure::{Figure, Numbers};
 use super::{Shown, results, words};
@@ -44,13 +44,13 @@ mod within;
 
 use canvas::Size;
 
-/// The most metrics that have a box plot: claims, then others in their order.
+/// Maximum number of metrics that have a box plot: claims, then others in their order.
 const MOST_METRICS: usize = 6;
 /// Maximum number of metrics that have a box plot in a race over conditions, where each has many rows.
 const MOST_METRICS_VARIED: usize = 2;
-/// The most metrics that are shown from block to block.
+/// Maximum number of metrics that are shown from block to block.
 const MOST_DRIFTS: usize = 2;
-/// The most rows or panels of a figure.
+/// Maximum number of rows or panels of a figure.
 const MOST_ROWS: usize = 40;
 
 /// Returns the figures of a result, in the order in which a page shows them, without empty ones.

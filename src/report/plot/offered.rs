@@ -1,4 +1,4 @@
-//! Rising load: what is delivered of what is offered, and what is not.
+//! Drawing of rising load: the load delivered of the load offered, and the rest.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::{Canvas, Frame, Hold, Panel, Size};
@@ -13,7 +13,7 @@ use crate::report::sweeps;
 use crate::report::words;
 use crate::stats::knee::Load;
 
-/// Lines that can be told apart.
+/// Maximum number of lines that can be told apart.
 const MOST_LINES: usize = 10;
 
 /// Line with its name and its knee.

@@ -22,11 +22,11 @@ pub const LIGHT_PAGE: &str = "#ffffff";
 /// The dark one.
 pub const DARK_PAGE: &str = "#15191e";
 
-/// The least contrast of a mark to its page. On dark pages thin marks look dimmer than they are.
+/// Minimum contrast of a mark to its page. On dark pages thin marks look dimmer than they are.
 const CONTRAST: f64 = 3.0;
 const CONTRAST_ON_DARK: f64 = 4.5;
 
-/// Two colours nearer than this in OKLab look like one.
+/// Minimum distance in OKLab of two colours that do not look like one.
 const NEAR: f64 = 0.08;
 
 /// Colours for transports that have no readable colour, and for those that come after all shades: Okabe
@@ -60,7 +60,7 @@ pub fn tints(outcome: &Outcome) -> Vec<Tint> {
     taken.into_iter().map(|(_, tint)| tint).collect()
 }
 
-/// The number of the grey part: what is left, noise.
+/// Number of the grey part: the rest, noise.
 pub const GREY: usize = 14;
 
 /// Returns the colours of parts of a whole, from 0 on: `--p0`, `--p1` and so on. Neighbours differ in

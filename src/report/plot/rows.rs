@@ -19,7 +19,7 @@ pub(super) struct Row {
     pub(super) heading: Option<String>,
 }
 
-/// The widest that labels and notes may be on a wide drawing.
+/// Maximum width of labels and notes on a wide drawing.
 const WIDEST_LABEL: f64 = 200.0;
 const WIDEST_NOTE: f64 = 150.0;
 /// Distance from the swatch to the label.

@@ -1,4 +1,4 @@
-//! A study: published figures beside measured ones, and what can be said of its claims.
+//! Drawings of a study: published figures beside measured ones, and the rulings on its claims.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::{Canvas, Hold, Size, TEXT};

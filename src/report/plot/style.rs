@@ -7,7 +7,7 @@ use super::svg::escape;
 use crate::race::outcome::Outcome;
 use crate::report::figure::Figure;
 
-/// The look of every class, in terms of variables that [`variables`] sets. For pages, too.
+/// Style rules of every class, in terms of variables that [`variables`] sets. For pages, too.
 pub const RULES: &str = "\
 .t{fill:var(--ink);font:12px system-ui,sans-serif;font-variant-numeric:tabular-nums}\
 .ts{fill:var(--soft);font-size:11px}.tb{font-weight:600}\

@@ -14,7 +14,7 @@ use crate::report::results::Bound;
 use crate::report::words::{self, Scale};
 
 const BAND: f64 = 32.0;
-/// The box above the marks, and the marks below it: their middles, from that of the band.
+/// Position of the box above the marks, and of the marks below it: their middles, from that of the band.
 const BOX_AT: f64 = -8.0;
 const MARKS_AT: f64 = 8.0;
 const HALF_BOX: f64 = 5.0;

@@ -15,7 +15,7 @@ use crate::report::words;
 
 const HEIGHT: f64 = 92.0;
 const MOST_PANELS: usize = 16;
-/// Trials shown beside the typical one, and points of each line.
+/// Maximum number of trials shown beside the typical one. The points of each line follow.
 const MOST_OTHERS: usize = 6;
 const OTHERS_POINTS: usize = 24;
 const MOST_POINTS: usize = 60;
