@@ -32,12 +32,12 @@ pub enum Stand {
     Look {
         /// The family-wise level that it may spend.
         alpha: f64,
-        /// Blocks until the next look; absent at the last.
+        /// Number of blocks until the next look; absent at the last.
         next: Option<u64>,
     },
     /// No decision: estimates only.
     Between {
-        /// Blocks until the next look; absent after the last.
+        /// Number of blocks until the next look; absent after the last.
         next: Option<u64>,
     },
 }

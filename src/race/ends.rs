@@ -37,8 +37,8 @@ impl Request {
     /// to it is emulated. Waits for a server without room.
     ///
     /// # Errors
-    /// If the server cannot be reached or does not let us in; where this host cannot emulate the
-    /// path; where the path is simulated, and has no far end.
+    /// If the server cannot be reached or does not let us in; if this host cannot emulate the path; if
+    /// the path is simulated, and has no far end.
     pub fn far(&self, credentials: &Credentials, waiting: &mut Waiting<'_>) -> Result<Far> {
         let asked = self.asked();
         let family = self.ip();

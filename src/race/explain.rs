@@ -22,7 +22,7 @@ mod echo;
 
 pub use bulk::{Calls, End as BulkEnd, Moving};
 
-/// Trials of each contender that count, after one that does not.
+/// Number of trials of each contender that count, after one that does not.
 const ROUNDS: u64 = 3;
 
 /// The number of the pass's first block: far beyond those of the race, so that no seed comes twice.

@@ -16,15 +16,16 @@ pub struct Losses {
     pub sent: u64,
     /// Number of these messages that did not arrive.
     pub lost: u64,
-    /// Lost messages that the receiver's socket had no room for.
+    /// Number of lost messages that the receiver's socket had no room for.
     pub dropped: u64,
-    /// Lost messages that the sending host's own queue had no room for; the call succeeded all the same.
+    /// Number of lost messages that the sending host's own queue had no room for; the call succeeded all
+    /// the same.
     pub refused: u64,
-    /// Lost messages that left in fragments and were not reassembled; 0 if the counters show as many
-    /// reassembled as were sent.
+    /// Number of lost messages that left in fragments and were not reassembled; 0 if the counters show as
+    /// many reassembled as were sent.
     pub unassembled: u64,
-    /// Messages that the receiving host reassembled from fragments, those of others included; absent if
-    /// its counters were not seen.
+    /// Number of messages that the receiving host reassembled from fragments, those of others included;
+    /// absent if its counters were not seen.
     pub reassembled: Option<u64>,
     /// Number of fragments that arrived there.
     pub fragments: u64,

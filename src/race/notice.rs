@@ -26,7 +26,7 @@ pub enum Notice {
     },
     /// Problem of the host.
     Host(HostNotice),
-    /// Trials failed their gate, and were repeated.
+    /// Gate failures: trials that failed their gate, and were repeated.
     GateFailures {
         /// Number of failed trials.
         failed: usize,
@@ -68,7 +68,7 @@ pub enum Notice {
     ReceiveBuffer(Losses),
     /// The sending host's own queue had no room for messages.
     SendQueue(Losses),
-    /// Messages were lost on loopback, where nothing but a full buffer loses any.
+    /// Losses on loopback, where nothing but a full buffer loses messages.
     LoopbackLoss {
         /// Labels of the contenders concerned.
         labels: Vec<String>,

@@ -107,7 +107,7 @@ pub struct Asked {
     pub contenders: Vec<String>,
     /// The workload.
     pub workload: String,
-    /// Path as typed: `loopback`, or what is emulated; absent with `to`.
+    /// Path as typed: `loopback`, or an emulated one; absent with `to`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Remote host and port; absent if none.
@@ -132,7 +132,7 @@ pub struct Asked {
     /// Resolution asked for, as a fraction; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve: Option<f64>,
-    /// True if contenders that the far kernel answers were asked to take part in claims.
+    /// True if claims were asked for on contenders that the far kernel answers, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub claims_all: bool,
     /// Confidence as a fraction.
@@ -344,7 +344,7 @@ pub struct Share {
     pub kind: ShareKind,
     /// Name of the source: of a factor, `transport`, `interactions`.
     pub factor: String,
-    /// Share, corrected for the noise that is expected in it.
+    /// Share, less the noise that is expected in it.
     pub share: f64,
     /// Lower end of its interval; absent with too few blocks, and for the blocks themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -352,7 +352,7 @@ pub struct Share {
     /// Upper end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// Share without the correction for noise.
+    /// Share with the noise in it.
     pub raw: f64,
     /// Number of trials behind the share.
     pub trials: u64,

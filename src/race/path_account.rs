@@ -53,7 +53,8 @@ fn by_way<'a>(ledger: &'a Ledger, path: &PathFigures) -> Vec<(&'a Account, u64)>
         .collect()
 }
 
-/// Packets that did not come out whole. A damaged one fails its checksum, and its host drops it.
+/// Returns the number of packets that did not come out whole. A damaged one fails its checksum, and its
+/// host drops it.
 fn gone(way: &WayFigures) -> u64 {
     let fates = &way.fates;
     [fates.lost, fates.full, fates.early, fates.corrupted, fates.waiting, way.device_drops]

@@ -40,7 +40,7 @@ const PARTS_OF_FEWEST: u64 = 2;
 /// do not are marked.
 ///
 /// # Errors
-/// If nobody gets through, or no trial passes its gate: with what would help.
+/// If no contender gets through, or no trial passes its gate: with what would help.
 pub(super) fn run(
     request: &Request,
     stage: &mut Stage<'_>,

@@ -201,8 +201,8 @@ impl Task<'_> {
         }
     }
 
-    /// Returns the number of blocks that reach the resolution asked for, with 80 % power; `None` if
-    /// nothing is known of the scatter.
+    /// Returns the number of blocks that reach the planned resolution, with 80 % power; `None` if nothing
+    /// is known of the scatter.
     fn needed(&self) -> Option<u64> {
         Some(needed(self.scatter?, self.request, self.claims))
     }
@@ -239,7 +239,7 @@ impl Task<'_> {
     }
 }
 
-/// Returns the number of blocks that a race of this scatter takes to reach the resolution asked for.
+/// Returns the number of blocks that a race of this scatter takes to reach its planned resolution.
 fn needed(scatter: f64, request: &Request, claims: usize) -> u64 {
     let margin = request.margin.unwrap_or(DEFAULT_MARGIN);
     aimed(scatter, request.resolve, margin, request.confidence, claims)

@@ -18,7 +18,7 @@ pub(super) struct Pair<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
     pub censored: bool,
-    /// Blocks in which both figures fall among lost messages.
+    /// Number of blocks in which both figures fall among lost messages.
     pub both_censored: u64,
 }
 

@@ -273,8 +273,8 @@ impl<'a> Standing<'a> {
         others.all(|other| group.iter().all(|id| is_ahead(*id, *other)))
     }
 
-    /// Describes the order: `udp first, 17.8 % lower than tcp, the next; then tcp and unix in a dead
-    /// heat; then kcp.`
+    /// Describes the order:
+    /// `udp first, 17.8 % lower than tcp, the next; then tcp and unix in a dead heat; then kcp.`
     fn chain_in_words(&self, groups: &[Vec<usize>]) -> String {
         let mut parts = Vec::new();
         for (at, group) in groups.iter().enumerate() {
@@ -348,8 +348,8 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Describes open pairs: `Undecided: tcp:cc=bbr against tcp, unix and udp (about 24 more blocks would
-    /// tell).`
+    /// Describes open pairs:
+    /// `Undecided: tcp:cc=bbr against tcp, unix and udp (about 24 more blocks would tell).`
     fn open_in_words(&self) -> Option<String> {
         let is_open = |verdict: &&&Verdict| verdict.outcome == stats::Outcome::Undecided;
         let mut open: Vec<&Verdict> = self.verdicts.iter().filter(is_open).copied().collect();

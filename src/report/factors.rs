@@ -38,8 +38,8 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     lines
 }
 
-/// Returns a line such as `RTT p50: placement 71 % (66 to 75), transport 2 % (1 to 4) of the variation;
-/// noise 27 %.`
+/// Returns a line such as
+/// `RTT p50: placement 71 % (66 to 75), transport 2 % (1 to 4) of the variation; noise 27 %.`
 fn accounts(outcome: &Outcome, metric: &Metric) -> Option<Line> {
     let (mut varied, rest): (Vec<&Share>, Vec<&Share>) =
         of_metric(outcome, metric).partition(|share| is_varied(share));
@@ -96,8 +96,8 @@ fn is_varied(share: &Share) -> bool {
     matches!(share.kind, ShareKind::Factor | ShareKind::Contenders)
 }
 
-/// Returns a line such as `RTT p50, tcp against udp: udp ahead under 4 of 6 combinations, dead heat under
-/// 2.`
+/// Returns a line such as
+/// `RTT p50, tcp against udp: udp ahead under 4 of 6 combinations, dead heat under 2.`
 fn under(outcome: &Outcome, metric: &Metric, a: usize, b: usize) -> Option<Line> {
     let row = |id: usize| entrant(outcome, id)?.cell.as_ref().map(|cell| cell.contender);
     let verdicts: Vec<&Verdict> = outcome

@@ -7,8 +7,8 @@ use super::words::{self, Scale};
 use crate::figures::Unit;
 use crate::race::outcome::{KneeAt, KneePlace, Outcome, Sweep};
 
-/// Returns lines such as `udp: what is delivered follows what is offered up to 4.98 Mbit/s (4.90 to 5.05
-/// Mbit/s).`
+/// Returns lines such as
+/// `udp: what is delivered follows what is offered up to 4.98 Mbit/s (4.90 to 5.05 Mbit/s).`
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let line = |sweep: &Sweep| {
         let bps = |at: &KneeAt| words::figure(at.bps, Unit::BitRate);

@@ -12,7 +12,7 @@ pub enum Limit {
     SenderCpu,
     /// Receiver CPU: the receiver's thread, or other work of its CPU.
     ReceiverCpu,
-    /// One CPU shared by both ends, which is never idle.
+    /// Shared CPU of both ends, which is never idle.
     OneCpu,
     /// Other programs, no part of the trial, that had the CPU.
     OtherPrograms,
