@@ -1,4 +1,4 @@
-//! From what was read to a result: contenders, trials, verdicts, and what they rest on.
+//! Assembly of a result from the files read: contenders, trials, verdicts, and their basis.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::trial::PathFacts;
 use crate::trial::host::HostFacts;
 use crate::trial::samples::{self, Place};
 
-/// The colours of contenders, in turn: those of Okabe & Ito (2008), told apart by everyone.
+/// Colours of contenders, in turn: those of Okabe & Ito (2008), told apart by everyone.
 const COLOURS: [&str; 8] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#666666"];
 
@@ -27,14 +27,14 @@ const COLOURS: [&str; 8] =
 pub(super) struct Read {
     pub name: String,
     pub stem: String,
-    /// As given with `--label`.
+    /// Label given with `--label`.
     pub label: Option<String>,
     pub format: &'static str,
     pub sha256: String,
     pub reading: Reading,
 }
 
-/// How verdicts are given.
+/// Settings for verdicts.
 pub(super) struct Settings {
     pub margin: f64,
     pub margin_reason: &'static str,
@@ -42,7 +42,7 @@ pub(super) struct Settings {
     pub title: Option<String>,
 }
 
-/// The result of what was read.
+/// Returns the result made from the files read.
 ///
 /// # Errors
 /// [`Error::Data`] where there are too many trials; [`Error::Setup`] where samples cannot be kept.
@@ -85,7 +85,7 @@ fn remove_stale(samples: &Path) -> Result<()> {
     }
 }
 
-/// Everything so far.
+/// Contenders and samples gathered so far.
 #[derive(Default)]
 struct Gathered {
     files: Vec<ImportedFile>,
@@ -137,7 +137,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// A name that no contender has; only names that were given stand for the same contender.
+    /// Returns a name that no contender has; only names that were given stand for the same contender.
     fn unique(&self, name: &str) -> String {
         let taken = |label: &str| self.contenders.iter().any(|entrant| entrant.label == label);
         let mut numbered = (2..).map(|number| format!("{name} #{number}"));
@@ -271,7 +271,8 @@ impl Gathered {
     }
 }
 
-/// Five numbers: over the trials of contenders that have several, over the samples of the others.
+/// Returns five-number summaries: over the trials of contenders that have several, over the samples of
+/// the others.
 fn spreads(outcome: &Outcome, samples: &[(usize, Five)]) -> Vec<Spread> {
     let mut spreads = Vec::new();
     for entrant in &outcome.contenders {
@@ -322,18 +323,18 @@ fn over_trials(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<S
     })
 }
 
-/// Trials of a contender, those that do not count included.
+/// Returns the number of trials of a contender, those that do not count included.
 fn trials_of(outcome: &Outcome, contender: usize) -> usize {
     outcome.trials.iter().filter(|trial| trial.contender == contender).count()
 }
 
-/// The labels of contenders with one trial.
+/// Returns the labels of contenders with one trial.
 fn single(outcome: &Outcome) -> Vec<&str> {
     let single = outcome.contenders.iter().filter(|entrant| trials_of(outcome, entrant.id) == 1);
     single.map(|entrant| entrant.label.as_str()).collect()
 }
 
-/// Why there is no verdict, or what the verdicts rest on.
+/// Returns the reason why there is no verdict, or the basis of the verdicts.
 fn basis(outcome: &Outcome) -> String {
     let single = single(outcome);
     if outcome.contenders.len() < 2 {

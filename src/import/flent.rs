@@ -121,7 +121,7 @@ impl Reader for Flent {
     }
 }
 
-/// The unit of a series: as its data say, or as its name does in files that do not.
+/// Returns the unit of a series: from its metadata, or from its name in files that have none.
 fn scale(name: &str, meta: Option<&SeriesMeta>) -> Option<Scale> {
     if let Some(units) = meta.and_then(|meta| meta.units.as_deref()) {
         return Scale::named(units);
@@ -142,7 +142,7 @@ struct Series<'a> {
 }
 
 impl Series<'_> {
-    /// As measured where that is there; otherwise as flent interpolated it.
+    /// Returns the values as measured if they are there; otherwise as flent interpolated them.
     fn values(
         &self,
         points: &[Option<f64>],
@@ -228,7 +228,7 @@ impl Series<'_> {
     }
 }
 
-/// A name fit for a metric: lower case, digits and underscores.
+/// Returns a name fit for a metric: lower case, digits and underscores.
 fn slug(name: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
     let words: String = name.chars().map(kept).collect();

@@ -13,16 +13,16 @@ use crate::error::{Error, Result};
 use crate::race::{packed, save};
 use crate::units::hex::hex;
 
-/// How much of a file is looked at to tell its format, in bytes.
+/// Number of bytes of a file that are read to tell its format.
 const HEAD: u64 = 64 << 10;
-/// The largest file that is read as a whole, unpacked, in bytes.
+/// Maximum size of a file that is read as a whole, unpacked, in bytes.
 const LARGEST_WHOLE: u64 = 256 << 20;
-/// The largest file that is read by lines, unpacked, in bytes. A gzip file may be a thousandth of it.
+/// Maximum size of a file that is read by lines, unpacked, in bytes. A gzip file may be a thousandth of it.
 const LARGEST_LINES: u64 = 16 << 30;
-/// The longest line, in bytes: some tools write a dot for each packet and no end of line.
+/// Maximum length of a line, in bytes: some tools write a dot for each packet and no end of line.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// A file that somebody else wrote.
+/// File that another program wrote.
 pub struct Foreign {
     path: PathBuf,
     head: String,
@@ -70,25 +70,25 @@ impl Foreign {
         })
     }
 
-    /// Its beginning as text, without a byte order mark.
+    /// Returns its beginning as text, without a byte order mark.
     pub(super) fn head(&self) -> &str {
         &self.head
     }
 
-    /// Its name without its folder.
+    /// Returns its name without its folder.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The number of the line that was read last, from 1.
+    /// Returns the number of the line that was read last, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The next line without its end; `None` after the last.
+    /// Reads the next line without its end; `None` after the last.
     ///
     /// # Errors
-    /// Where it is too long, no text, or cannot be read.
+    /// If it is too long, no text, or cannot be read.
     pub(super) fn next_line(&mut self) -> Result<Option<&str>, String> {
         self.line.clear();
         let mut limited = (&mut self.reader).take(LONGEST_LINE + 1);
@@ -111,10 +111,10 @@ impl Foreign {
         Ok(Some(line.trim_end_matches(['\n', '\r'])))
     }
 
-    /// All of it.
+    /// Reads all of it.
     ///
     /// # Errors
-    /// Where it is too large, no text, or cannot be read.
+    /// If it is too large, no text, or cannot be read.
     pub(super) fn whole(&mut self) -> Result<String, String> {
         let mut bytes = Vec::new();
         let mut limited = (&mut self.reader).take(LARGEST_WHOLE + 1);
@@ -126,10 +126,10 @@ impl Foreign {
         Ok(text.trim_start_matches('\u{feff}').to_owned())
     }
 
-    /// The JSON values in it, one after the other.
+    /// Reads the JSON values in it, one after the other.
     ///
     /// # Errors
-    /// Where it is not JSON, not of this form, or cut off.
+    /// If it is not JSON, not of this form, or cut off.
     pub(super) fn json<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, String> {
         let text = self.whole()?;
         let values = serde_json::Deserializer::from_str(&text).into_iter::<T>();
@@ -142,7 +142,7 @@ impl Foreign {
         })
     }
 
-    /// SHA-256 of its bytes as they lie there, in hexadecimal.
+    /// Returns the SHA-256 of its bytes as stored, in hexadecimal.
     ///
     /// # Errors
     /// [`Error::Setup`] where it cannot be read.
@@ -161,7 +161,7 @@ impl Foreign {
     }
 }
 
-/// The beginning of a file as text; a character may be cut at its end.
+/// Returns the beginning of a file as text; a character may be cut at its end.
 fn text_of(head: &[u8]) -> Result<String, String> {
     if head.iter().all(u8::is_ascii_whitespace) {
         return Err("the file is empty".to_owned());

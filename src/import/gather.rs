@@ -1,5 +1,5 @@
-//! The samples of one trial: kept in their order, summed up, and looked at for what they no longer
-//! tell.
+//! Samples of one trial: kept in their order, summarised, and examined for information that they no
+//! longer hold.
 
 use std::path::Path;
 
@@ -13,21 +13,21 @@ use crate::stats::quantile;
 use crate::trial::Record;
 use crate::trial::samples::Samples;
 
-/// Samples in one file at most: they are sorted in memory, where each takes 8 bytes.
+/// Maximum number of samples in one file: they are sorted in memory, where each takes 8 bytes.
 const MOST: usize = 32 << 20;
 
-/// How many rises in a row, and no fall, tell that numbers were sorted: by chance one file in 5,040
-/// would look like that.
+/// Number of rises in a row, without a fall, that tell that numbers were sorted: by chance one file in
+/// 5,040 would look like that.
 const RISES: u64 = 7;
 
-/// Stands for a sample that never came.
+/// Placeholder for a lost sample.
 const LOST: u64 = u64::MAX;
 
 /// Samples as they come, in nanoseconds or bits per second.
 #[derive(Default)]
 pub(super) struct Values {
     values: Vec<u64>,
-    /// When each was sent, in nanoseconds after the first; empty where unknown.
+    /// Send time of each, in nanoseconds after the first; empty if unknown.
     at_ns: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Values {
     /// Adds a sample.
     ///
     /// # Errors
-    /// Where there are too many.
+    /// If there are too many.
     pub(super) fn push(&mut self, value: u64) -> Result<(), String> {
         if self.values.len() >= MOST {
             return Err(format!("more than {MOST} samples; thin them out, or split the file"));
@@ -61,15 +61,15 @@ impl Values {
         self.push_at(LOST, at_ns)
     }
 
-    /// All of them as they are.
+    /// Returns all values as they are.
     pub(super) fn into_vec(self) -> Vec<u64> {
         self.values
     }
 
-    /// Sums them up as the trial of `what`; those of a time are kept where `means` says.
+    /// Sums the samples up as the trial of `what`; those of a time are kept where `means` says.
     ///
     /// # Errors
-    /// Where they cannot be kept.
+    /// If they cannot be kept.
     pub(super) fn trial(
         self,
         what: &Naming,
@@ -114,7 +114,7 @@ impl Values {
     }
 }
 
-/// In which order numbers came.
+/// Order in which numbers came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Sorted,
@@ -143,7 +143,7 @@ pub(super) struct Summed {
 }
 
 impl Summed {
-    /// Samples that came and that were lost.
+    /// Returns the number of samples, received and lost.
     pub(super) fn count(&self) -> u64 {
         self.sorted.len() as u64 + self.lost
     }
@@ -153,7 +153,7 @@ impl Summed {
         (!self.sorted.is_empty()).then(|| sum / self.sorted.len() as f64)
     }
 
-    /// Lost ones count as longer than everything that came.
+    /// Returns the distribution. Lost samples count as longer than everything that came.
     pub(super) fn distribution(&self) -> Distribution {
         let (n, seen) = (self.count(), self.sorted.len() as u64);
         let max = self.sorted.last().copied();
@@ -182,7 +182,7 @@ impl Summed {
         }
     }
 
-    /// Five numbers of those that came. A quartile needs ten samples beyond it.
+    /// Returns the five-number summary of the received samples. A quartile needs ten samples beyond it.
     pub(super) fn five(&self, what: &str, unit: Unit) -> Five {
         let n = self.sorted.len() as u64;
         let at = |q: f64| {
@@ -203,7 +203,7 @@ impl Summed {
         }
     }
 
-    /// What the numbers themselves say that they no longer tell.
+    /// Returns sentences on the information that the numbers show to be lost.
     pub(super) fn doubts(&self, unit: Unit) -> Vec<String> {
         let mut doubts = Vec::new();
         if self.order == Order::Sorted {
@@ -231,7 +231,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// `1 ms`, `100 us`, `8000 bit/s`.
+/// Formats a step: `1 ms`, `100 us`, `8000 bit/s`.
 fn step_text(step: u64, unit: Unit) -> String {
     if unit != Unit::Nanos {
         return format!("{step} bit/s");
@@ -241,12 +241,12 @@ fn step_text(step: u64, unit: Unit) -> String {
     whole.map_or_else(|| format!("{step} ns"), |(ns, name)| format!("{} {name}", step / ns))
 }
 
-/// The nearest rank, from 1, of a quantile that may be printed.
+/// Returns the nearest rank, from 1, of a quantile that may be printed.
 pub(super) fn rank(n: u64, q: f64) -> Option<u64> {
     quantile::printable(n, q).then(|| ((q * n as f64 - 1e-9).ceil() as u64).max(1))
 }
 
-/// What samples are of, and how their metrics are called.
+/// Name and unit of the sampled quantity, for its metrics.
 pub(super) struct Naming {
     /// The first part of a metric's name: `rtt`.
     pub stem: String,
@@ -256,7 +256,7 @@ pub(super) struct Naming {
     pub better: Better,
 }
 
-/// The stem of round trips, which are what a result's `rtt_ns` holds.
+/// Stem of round trips, from which a result's `rtt_ns` is made.
 const RTT: &str = "rtt";
 
 /// The percentiles that become metrics: name, label, share.
@@ -264,7 +264,7 @@ const PERCENTILES: [(&str, &str); 4] =
     [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9")];
 
 impl Naming {
-    /// Round trips, as `ping` of this program names them.
+    /// Returns the naming of round trips, as `ping` of this program names them.
     pub(super) fn rtt() -> Naming {
         Naming::time(RTT, "RTT")
     }
@@ -283,7 +283,7 @@ impl Naming {
         }
     }
 
-    /// The metrics of a trial with such samples; the median is what a claim is made of.
+    /// Returns the metrics of a trial with such samples; claims are made of the median.
     pub(super) fn metrics(&self, claim: Role) -> Vec<Metric> {
         let percentile = |(name, label): (&str, &str)| Metric {
             name: self.metric(name),
@@ -300,7 +300,7 @@ impl Naming {
         format!("{}_{percentile}_{unit}", self.stem)
     }
 
-    /// Enters what samples came to into a trial.
+    /// Enters the results of the samples into a trial.
     pub(super) fn enter(&self, summed: &Summed, record: &mut Record) {
         self.enter_distribution(&summed.distribution(), record);
     }
@@ -318,7 +318,7 @@ impl Naming {
     }
 }
 
-/// The share that was lost, as `ping` of this program names it.
+/// Returns the share that was lost, as `ping` of this program names it.
 pub(super) fn loss_metric() -> Metric {
     Metric {
         name: "loss_share".to_owned(),
@@ -329,12 +329,12 @@ pub(super) fn loss_metric() -> Metric {
     }
 }
 
-/// A trial that is valid and has nothing yet.
+/// Returns a record of a trial that is valid and has no figures yet.
 pub(super) fn blank() -> Record {
     Record { valid: true, why_invalid: None, ..Record::without_figures(String::new()) }
 }
 
-/// What became of messages that were echoed.
+/// Counts of messages that were echoed: sent, received, duplicated, reordered.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fate {
     pub sent: u64,
@@ -355,7 +355,7 @@ impl Fate {
         record.ledger = Ledger { round_trip, ..Ledger::default() };
     }
 
-    /// The account but for where what is missing was lost.
+    /// Returns the account without the place at which missing messages were lost.
     pub(super) fn account(&self) -> Account {
         Account {
             unit: "messages".to_owned(),

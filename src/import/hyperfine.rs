@@ -1,4 +1,4 @@
-//! hyperfine: how long commands took, as `--export-json` writes it.
+//! hyperfine: run times of commands, as `--export-json` writes them.
 
 use serde::Deserialize;
 

@@ -152,7 +152,7 @@ impl Reader for Iperf3 {
     }
 }
 
-/// What arrived one way, and what was sent.
+/// Sums of one direction: sent and received.
 #[derive(Clone, Copy)]
 struct Way {
     sent: Option<Sum>,
@@ -168,7 +168,7 @@ impl File {
         self.start.test_start.as_ref().is_some_and(|test| test.reverse != 0)
     }
 
-    /// From near to far, and back.
+    /// Returns the directions: from near to far, and back.
     fn ways(&self) -> [Option<Way>; 2] {
         let end = &self.end;
         let main = Way { sent: end.sum_sent, received: end.sum_received };
@@ -181,7 +181,7 @@ impl File {
         }
     }
 
-    /// `iperf 3.12, TCP, cubic, 2 streams`.
+    /// Returns the implementation: `iperf 3.12, TCP, cubic, 2 streams`.
     fn implementation(&self) -> String {
         let mut parts = vec![self.start.version.clone().unwrap_or_else(|| "iperf3".into())];
         if let Some(test) = &self.start.test_start {
@@ -272,7 +272,8 @@ impl File {
         Ok(())
     }
 
-    /// Before 3.7 a UDP test has one sum, with the sender's bytes and the receiver's losses.
+    /// Returns the sum as the sender counted it. Before 3.7 a UDP test has one sum, with the sender's
+    /// bytes and the receiver's losses.
     fn counted_by_sender(&self, unknown: &mut Vec<String>) -> Option<Sum> {
         let sum = self.end.sum.filter(|_| self.is_udp())?;
         let lost = sum.lost_packets.unwrap_or(0).max(0) as f64;
@@ -329,7 +330,7 @@ impl File {
         };
     }
 
-    /// CPU time of both ends: shares of one CPU over the run.
+    /// Enters the CPU time of both ends: shares of one CPU over the run.
     fn costs(&self, record: &mut Record) {
         let Some(cpu) = self.end.cpu_utilization_percent else { return };
         let ns = |percent: f64| (percent.clamp(0.0, 1e5) / 100.0 * record.took_ns as f64) as u64;
@@ -345,7 +346,7 @@ impl File {
         record.far_cost = Some(far);
     }
 
-    /// The near end over time, a flow for each stream.
+    /// Returns the near end's series over time, a flow for each stream.
     fn series(&self) -> Vec<Series> {
         let mut flows: Vec<(i64, Series)> = Vec::new();
         for interval in &self.intervals {

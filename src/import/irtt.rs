@@ -194,7 +194,7 @@ fn one_way(
     Ok(())
 }
 
-/// Where packets were lost is known if the server counted.
+/// Enters the accounts. The direction in which packets were lost is known if the server counted.
 fn account(stats: &Stats, trial: &mut Taken) {
     let fate = |sent, received| Fate { sent, received, ..Fate::default() };
     let whole = Fate {

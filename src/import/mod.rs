@@ -1,13 +1,13 @@
-//! What others measured, under the same statistics and reports: files of other tools become an
+//! Import of measurements by other tools, under the same statistics and reports: their files become an
 //! [`Outcome`](crate::race::outcome::Outcome) that says what can no longer be known of them.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
-//! | [`request`] | what is asked: files, labels, unit; and the way from there to a result |
+//! | [`request`] | the request: files, labels, unit; and the steps from it to a result |
 //! | `foreign` | a file of unknown content, read with suspicion: gzip, lines, limits |
-//! | [`mod@unit`] | units of numbers that others wrote |
+//! | [`mod@unit`] | units of numbers from other tools |
 //! | `gather` | samples of one trial, summed up and kept; five numbers |
-//! | `assemble` | from what was read to contenders, trials and verdicts |
+//! | `assemble` | contenders, trials and verdicts from the files read |
 //! | the others | one format each, in [`ALL`] |
 
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ use foreign::Foreign;
 pub use request::{Each, Import};
 use unit::Scale;
 
-/// Every format, in the order in which a file is tried. What asks least of a file comes last.
+/// Formats in the order in which a file is tried, all of them. The least demanding comes last.
 pub const ALL: &[&dyn Reader] = &[
     &iperf3::Iperf3,
     &irtt::Irtt,
@@ -48,80 +48,80 @@ pub const ALL: &[&dyn Reader] = &[
 
 /// A format of files that others write.
 pub trait Reader: Sync {
-    /// The name after `--as`.
+    /// Returns the name after `--as`.
     fn id(&self) -> &'static str;
 
-    /// One line for lists.
+    /// Returns a description in one line, for lists.
     fn summary(&self) -> &'static str;
 
-    /// Whether a file that begins like this is of this format: its first 64 KiB at most.
+    /// Returns true if a file that begins like this is of this format: its first 64 KiB at most.
     fn sniff(&self, head: &str) -> bool;
 
     /// Reads a file.
     ///
     /// # Errors
-    /// What is wrong with it, where, and what would be right: a sentence without the file's name.
+    /// A sentence, without the file's name, on what is wrong, where, and what would be right.
     fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String>;
 }
 
-/// What a reader is told, and what it works with.
+/// Settings and resources for a reader.
 pub struct Means<'a> {
-    /// The unit of numbers that have none.
+    /// Unit of numbers that have none.
     pub(crate) scale: Option<Scale>,
-    /// What a number without context is.
+    /// Meaning of a number without context.
     pub(crate) each: Each,
-    /// Where samples are kept, each trial's in a file of its own; nowhere where they are not.
+    /// Source of files for samples, one for each trial; absent if samples are not kept.
     pub(crate) keep: Option<&'a mut dyn FnMut() -> PathBuf>,
 }
 
 impl Means<'_> {
-    /// A new file for the samples of a trial.
+    /// Returns a new file for the samples of a trial.
     fn part(&mut self) -> Option<PathBuf> {
         self.keep.as_mut().map(|next| next())
     }
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Default)]
 pub struct Reading {
-    /// Who wrote it, with the version.
+    /// Program that wrote the file, with its version.
     pub(crate) program: Option<String>,
-    /// When it was measured.
+    /// Time of the measurement.
     pub(crate) began: Option<SystemTime>,
     /// The unit of its numbers.
     pub(crate) unit: String,
-    /// What one trial is.
+    /// Description of one trial.
     pub(crate) trial: String,
-    /// What was compared in it: mostly one thing.
+    /// Arms that the file compares: mostly one.
     pub(crate) arms: Vec<Arm>,
-    /// What can no longer be known, and what to mind; sentences.
+    /// Information that the file no longer holds, and points to mind; sentences.
     pub(crate) unknown: Vec<String>,
 }
 
-/// One thing that was measured, again and again perhaps.
+/// Arm: one subject of measurement, with one trial or more.
 #[derive(Default)]
 pub struct Arm {
-    /// Its name, where a file has several.
+    /// Name of the arm, if a file has several.
     pub(crate) name: String,
-    /// What it is an implementation of, as far as the file says.
+    /// Implementation that was measured, as far as the file says.
     pub(crate) implementation: String,
     /// The metrics of its trials.
     pub(crate) metrics: Vec<Metric>,
-    /// Its trials.
+    /// Trials of the arm.
     pub(crate) trials: Vec<Taken>,
 }
 
-/// One trial.
+/// Trial read from a file.
 pub struct Taken {
-    /// Its figures.
+    /// Figures of the trial.
     pub(crate) record: Record,
-    /// Five numbers over its samples, for each thing sampled.
+    /// Five-number summary of its samples, for each quantity sampled.
     pub(crate) spreads: Vec<Five>,
     /// The file that keeps its samples.
     pub(crate) kept: Option<PathBuf>,
 }
 
-/// Five numbers, before anyone knows whose.
+/// Five-number summary, not yet assigned to a contender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Five {
     pub(crate) what: String,
@@ -136,7 +136,7 @@ pub struct Five {
     pub(crate) max: f64,
 }
 
-/// The format called `name`.
+/// Returns the format called `name`.
 ///
 /// # Errors
 /// [`crate::Error::Usage`] for a name that means nothing, with all that there are.
@@ -149,7 +149,7 @@ fn ids() -> Vec<&'static str> {
     ALL.iter().map(|reader| reader.id()).collect()
 }
 
-/// The format of a file that begins like this.
+/// Returns the format of a file that begins like this.
 fn sniff(head: &str) -> Option<&'static dyn Reader> {
     ALL.iter().find(|reader| reader.sniff(head)).copied()
 }

@@ -1,5 +1,5 @@
-//! ping: what the ICMP pings of iputils, the BSDs, macOS and BusyBox print, in any language, and with
-//! a comma as decimal point.
+//! ping: output of the ICMP pings of iputils, the BSDs, macOS and BusyBox, in any language, and with a
+//! comma as decimal point.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use super::{Arm, Five, Means, Reader, Reading, Taken};
 use crate::figures::{Better, Metric, Role, Unit};
 use crate::race::imported::Over;
 
-/// Gaps between sequence numbers up to this are filled with lost samples.
+/// Maximum gap between sequence numbers that is filled with lost samples.
 const LONGEST_GAP: u64 = 1 << 20;
 
 /// The format.
@@ -40,7 +40,7 @@ impl Reader for Ping {
     }
 }
 
-/// One line that tells of an answer.
+/// Line of output that reports a reply.
 struct Reply {
     seq: u64,
     ns: u64,
@@ -49,8 +49,8 @@ struct Reply {
 }
 
 impl Reply {
-    /// `64 bytes from 10.0.0.1: icmp_seq=3 ttl=64 time=0.045 ms`, with `[1795197783.752285] ` in front
-    /// under -D, `seq=` with BusyBox, and in other languages other words.
+    /// Parses `64 bytes from 10.0.0.1: icmp_seq=3 ttl=64 time=0.045 ms`, with `[1795197783.752285] ` in
+    /// front under -D, `seq=` with BusyBox, and in other languages other words.
     fn of(line: &str) -> Option<Reply> {
         let (at_s, line) = match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
             Some((at, rest)) => (at.parse().ok(), rest),
@@ -72,17 +72,17 @@ impl Reply {
     }
 }
 
-/// What was found so far.
+/// Totals of the lines read so far.
 #[derive(Default)]
 struct Seen {
-    /// Unwrapped sequence number, round trip, and when it came, in seconds.
+    /// Replies: unwrapped sequence number, round trip, and time of arrival in seconds.
     replies: Vec<(u64, u64, Option<f64>)>,
     highest: u64,
     duplicates: u64,
     reordered: u64,
     errors: u64,
     fate: Option<Fate>,
-    /// Least, mean and greatest, in nanoseconds.
+    /// Minimum, mean and maximum, in nanoseconds.
     summary: Option<[u64; 3]>,
     runs: u64,
 }
@@ -196,7 +196,7 @@ impl Seen {
         values.trial(naming, means, unknown)
     }
 
-    /// A trial of what the summary says.
+    /// Returns a trial made from the summary.
     fn summed(&self, unknown: &mut Vec<String>) -> (Taken, Vec<Metric>) {
         unknown.push(
             "Only ping's summary is there: no distribution, no percentiles, nothing over time. A mean \
@@ -232,8 +232,8 @@ impl Seen {
     }
 }
 
-/// `30 packets transmitted, 30 received, 0% packet loss, time 465ms`, in another language: two counts
-/// and a share.
+/// Returns true for `30 packets transmitted, 30 received, 0% packet loss, time 465ms`, in another
+/// language: two counts and a share.
 fn is_transmitted(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_digit())
         && line.contains('%')
@@ -244,7 +244,7 @@ fn whole_numbers(line: &str) -> Vec<u64> {
     line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
-/// `rtt min/avg/max/mdev = 0.026/0.034/0.054/0.006 ms, ipg/ewma …` or, with BSD, `round-trip …`.
+/// Parses `rtt min/avg/max/mdev = 0.026/0.034/0.054/0.006 ms, ipg/ewma …` or, with BSD, `round-trip …`.
 fn summary(line: &str) -> Option<[u64; 3]> {
     let (_, behind) = line.split_once('=')?;
     let (numbers, unit) = behind.trim().split_once(' ')?;

@@ -6,13 +6,13 @@ use super::unit::{self, Scale};
 use super::{Arm, Each, Means, Reader, Reading, Taken};
 use crate::figures::{Metric, Role, Unit};
 
-/// Trials in one file at most: each is kept with all its fields.
+/// Maximum number of trials in one file: each is kept with all its fields.
 pub(super) const MOST_TRIALS: usize = 100_000;
 
 /// The format.
 pub(super) struct Plain;
 
-/// Its name: the format that has to be told a unit.
+/// Name of the format, which has to be told a unit.
 pub(super) const ID: &str = "plain";
 
 impl Reader for Plain {
@@ -56,7 +56,7 @@ impl Reader for Plain {
     }
 }
 
-/// What it is called that was measured in this unit: in metrics, and for people.
+/// Returns the name of the quantity measured in this unit: in metrics, and for people.
 fn names(scale: &Scale) -> (&'static str, &'static str) {
     match scale.unit {
         Unit::BitRate => ("rate", "rate"),
@@ -136,12 +136,12 @@ fn numbers(file: &mut Foreign, told: Option<Scale>) -> Result<(Values, Scale), S
     Ok((values, common))
 }
 
-/// A line without its comment and the space around it.
+/// Returns a line without its comment and the space around it.
 fn content(line: &str) -> &str {
     line.split_once('#').map_or(line, |(before, _)| before).trim()
 }
 
-/// The number of a line, and its unit.
+/// Parses the number of a line, and its unit.
 fn number_of(line: &str, told: Option<Scale>) -> Result<(u64, Scale), String> {
     let quoted = || format!("`{}`", line.chars().take(40).collect::<String>());
     let (value, behind) = split(line).ok_or_else(|| {
@@ -173,7 +173,7 @@ fn number_of(line: &str, told: Option<Scale>) -> Result<(u64, Scale), String> {
     Ok((value, scale))
 }
 
-/// A number and what stands behind it.
+/// Splits a line into its number and the text behind it.
 fn split(line: &str) -> Option<(f64, &str)> {
     if let Ok(value) = line.parse::<f64>() {
         return Some((value, ""));

@@ -1,4 +1,4 @@
-//! What is asked of an import, and the way from there to a result.
+//! Request for an import, and the steps from it to a result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::race::plan::DEFAULT_MARGIN;
 
 use super::unit::Scale;
 
-/// What a number without context is.
+/// Meaning of a number without context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Each {
     /// A sample of one trial, such as a round trip. The default, since the other way round would give
@@ -23,7 +23,7 @@ pub enum Each {
     Trial,
 }
 
-/// Files of others, to be made one result.
+/// Request to make one result of files by other tools.
 pub struct Import {
     files: Vec<PathBuf>,
     labels: Vec<Option<String>>,
@@ -36,7 +36,7 @@ pub struct Import {
 }
 
 impl Import {
-    /// An import of files, each a contender under its own name.
+    /// Creates an import of files, each a contender under its own name.
     pub fn new(files: impl IntoIterator<Item = impl Into<PathBuf>>) -> Import {
         let files: Vec<PathBuf> = files.into_iter().map(Into::into).collect();
         let labels = vec![None; files.len()];
@@ -52,7 +52,7 @@ impl Import {
         }
     }
 
-    /// The unit of numbers that have none.
+    /// Sets the unit of numbers that have none.
     ///
     /// # Errors
     /// [`Error::Usage`] for one that is not known.
@@ -61,7 +61,7 @@ impl Import {
         Ok(self)
     }
 
-    /// What a plain number is: `sample` or `trial`.
+    /// Sets the meaning of a plain number: `sample` or `trial`.
     ///
     /// # Errors
     /// [`Error::Usage`] for anything else.
@@ -74,7 +74,7 @@ impl Import {
         Ok(self)
     }
 
-    /// The format of all files, in place of what they look like.
+    /// Sets the format of all files, instead of detecting it.
     ///
     /// # Errors
     /// [`Error::Usage`] for one that does not exist.
@@ -83,7 +83,7 @@ impl Import {
         Ok(self)
     }
 
-    /// A contender's name: `FILE=NAME`, or a name alone for the next file without one. Files of the
+    /// Sets a contender's name: `FILE=NAME`, or a name alone for the next file without one. Files of the
     /// same name are trials of one contender.
     ///
     /// # Errors
@@ -118,13 +118,13 @@ impl Import {
         Ok(self)
     }
 
-    /// Differences up to this share do not matter.
+    /// Sets the margin: differences up to this share do not matter.
     pub fn margin(mut self, share: f64) -> Import {
         self.margin = Some(share);
         self
     }
 
-    /// How sure all verdicts together have to be, as a fraction.
+    /// Sets the confidence of all verdicts together, as a fraction.
     ///
     /// # Errors
     /// [`Error::Usage`] for one that no interval has.
@@ -136,7 +136,7 @@ impl Import {
         Ok(self)
     }
 
-    /// A title.
+    /// Sets a title.
     pub fn title(mut self, title: impl Into<String>) -> Import {
         self.title = Some(title.into());
         self
@@ -145,7 +145,7 @@ impl Import {
     /// Reads the files. Samples are written to `samples`, if given, replacing what is there.
     ///
     /// # Errors
-    /// Where a file cannot be read, or is not what it should be; the first such file is named.
+    /// If a file cannot be read, or is not what it should be; the first such file is named.
     pub fn run(&self, samples: Option<&Path>) -> Result<Outcome> {
         if self.files.is_empty() {
             return Err(Error::usage("name at least one file to import"));
@@ -201,7 +201,7 @@ impl Import {
         })
     }
 
-    /// Whether what was said about plain numbers is of use to any file.
+    /// Checks that options about plain numbers apply to at least one file.
     fn check_used(&self, read: &[Read]) -> Result<()> {
         let is_plain = |read: &Read| read.format == super::plain::ID;
         if read.iter().any(is_plain) || read.is_empty() {
@@ -221,7 +221,7 @@ impl Import {
     }
 }
 
-/// A file's name without its folder and endings that only tell its format.
+/// Returns a file's name without its folder and endings that only tell its format.
 fn stem(file: &Path) -> String {
     let mut name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     while let Some((before, "gz" | "json" | "txt" | "csv" | "log" | "flent" | "dat")) =
@@ -235,7 +235,7 @@ fn stem(file: &Path) -> String {
     name
 }
 
-/// What was seen where a format was expected.
+/// Describes the start of a file that has no known format.
 fn unlike_any(head: &str) -> String {
     let start: String = head.trim_start().chars().take(60).collect();
     let start = start.lines().next().unwrap_or_default();
@@ -270,7 +270,7 @@ impl Parts {
 }
 
 impl Drop for Parts {
-    /// What was not taken into the result, because a later file was wrong, helps nobody.
+    /// Removes the samples that were not taken into the result because a later file was wrong.
     fn drop(&mut self) {
         for number in 0..self.next.get() {
             let mut name = self.base.clone().into_os_string();

@@ -1,4 +1,4 @@
-//! sockperf: the file of `--full-log`, or what it prints.
+//! sockperf: the file of `--full-log`, or its printed output.
 //!
 //! sockperf calls half of a round trip the latency, unless `--full-rtt` is given. Whole round trips
 //! are taken here.
@@ -35,17 +35,17 @@ impl Reader for Sockperf {
     }
 }
 
-/// How the columns of a full log are headed.
+/// Header of the columns of a full log.
 const LOG_HEADER: &str = "packet, txTime(sec), rxTime(sec)";
 
-/// What was found so far.
+/// Totals of the lines read so far.
 #[derive(Default)]
 struct Log {
     program: Option<String>,
     servers: u64,
     fate: Fate,
     dropped: u64,
-    /// How many round trips one of its figures is: half of one by default.
+    /// State of its figures: half a round trip, the default, or a whole one.
     halved: Option<Halved>,
     in_rows: bool,
     rows: Values,
@@ -58,7 +58,7 @@ struct Log {
     first_sent: Option<f64>,
 }
 
-/// Whether a figure is half a round trip.
+/// State of a figure: half a round trip or a whole one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Halved {
     Yes,
@@ -104,7 +104,7 @@ impl Log {
         Ok(())
     }
 
-    /// `0, 2.406752276, 2.406775550, 11.637`: number, sent, received, latency.
+    /// Parses `0, 2.406752276, 2.406775550, 11.637`: number, sent, received, latency.
     fn row(&mut self, line: &str) -> Result<(), String> {
         if line.starts_with("---") || line.is_empty() {
             self.in_rows = false;
@@ -121,7 +121,7 @@ impl Log {
         Ok(())
     }
 
-    /// A figure as a whole round trip in nanoseconds.
+    /// Converts a figure to a whole round trip in nanoseconds.
     fn round_trip(&self, us: f64) -> Result<u64, String> {
         let trips = if self.halved == Some(Halved::Yes) { 2.0 } else { 1.0 };
         let micros = Scale { name: "us", unit: Unit::Nanos, factor: 1e3 };
@@ -186,7 +186,7 @@ impl Log {
         rows.trial(naming, means, unknown)
     }
 
-    /// A trial of what the summary says.
+    /// Returns a trial made from the summary.
     fn summed(&self, naming: &Naming) -> Result<Taken, String> {
         if self.percentiles.is_empty() {
             return Err("there are neither rows of a full log nor percentiles in it; sockperf \
@@ -233,7 +233,7 @@ impl Log {
     }
 }
 
-/// A line without escape sequences for colour (ECMA-48 §8.3.117).
+/// Returns a line without escape sequences for colour (ECMA-48 §8.3.117).
 fn without_colour(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut parts = line.split('\u{1b}');
@@ -244,7 +244,7 @@ fn without_colour(line: &str) -> String {
     out
 }
 
-/// The number behind a word.
+/// Returns the number behind a word.
 fn after(line: &str, word: &str) -> Option<f64> {
     let rest = line.split_once(word)?.1.trim_start();
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());

@@ -1,16 +1,16 @@
-//! Units of numbers that others wrote: times become nanoseconds, rates bits per second.
+//! Units of numbers from other tools: times become nanoseconds, rates bits per second.
 
 use crate::error::{Error, Result};
 use crate::figures::{Better, Unit};
 
-/// How a number becomes one of ours.
+/// Scale that converts a number to nanoseconds or bits per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     /// The unit as written.
     pub name: &'static str,
-    /// What it is in.
+    /// Unit of the converted number.
     pub unit: Unit,
-    /// Nanoseconds or bits per second in one.
+    /// Number of nanoseconds or bits per second in one unit.
     pub factor: f64,
 }
 
@@ -22,7 +22,7 @@ const fn rate(name: &'static str, bps: f64) -> Scale {
     Scale { name, unit: Unit::BitRate, factor: bps }
 }
 
-/// Every unit, each under the name that results give it, then under others that are in use.
+/// Units known, each under the name that results give it, then under others that are in use.
 const ALL: &[(&[&str], Scale)] = &[
     (&["ns", "nsec"], time("ns", 1.0)),
     (&["us", "µs", "μs", "usec"], time("us", 1e3)),
@@ -44,12 +44,12 @@ const ALL: &[(&[&str], Scale)] = &[
 ];
 
 impl Scale {
-    /// The unit called `name`.
+    /// Returns the unit called `name`.
     pub fn named(name: &str) -> Option<Scale> {
         ALL.iter().find(|(names, _)| names.contains(&name)).map(|(_, scale)| *scale)
     }
 
-    /// A unit as typed.
+    /// Parses a unit as typed.
     ///
     /// # Errors
     /// [`Error::Usage`] with all that there are.
@@ -58,10 +58,10 @@ impl Scale {
             .ok_or_else(|| Error::usage(format!("unknown unit `{typed}` (valid: {})", list())))
     }
 
-    /// A number in this unit as whole nanoseconds or bits per second.
+    /// Converts a number in this unit to whole nanoseconds or bits per second.
     ///
     /// # Errors
-    /// Why it cannot be one.
+    /// The reason why it cannot be one.
     pub fn whole(&self, value: f64) -> Result<u64, &'static str> {
         if value.is_nan() {
             return Err("it is not a number");
@@ -74,7 +74,7 @@ impl Scale {
         if scaled > 9e15 { Err("it is too large") } else { Ok(scaled as u64) }
     }
 
-    /// Which end of the scale wins.
+    /// Returns the end of the scale that is better.
     pub fn better(&self) -> Better {
         match self.unit {
             Unit::Nanos | Unit::Share => Better::Lower,
@@ -83,7 +83,7 @@ impl Scale {
     }
 }
 
-/// All units, for messages.
+/// Lists all units, for messages.
 pub fn list() -> String {
     let names: Vec<&str> = ALL.iter().map(|(_, scale)| scale.name).collect();
     names.join(", ")

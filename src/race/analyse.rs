@@ -1,4 +1,4 @@
-//! From trials to summary, verdicts and control. Pure: the same trials and plan always give the
+//! Analysis: from trials to summary, verdicts and control. Pure: the same trials and plan always give the
 //! same answer, so a saved race can be analysed again.
 //!
 //! # When a claim is decided
@@ -25,19 +25,19 @@ pub use super::table::{Pairs, pairs};
 use crate::figures::{Better, Metric};
 use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, signed_rank};
 
-/// What may be decided now.
+/// Decisions permitted at this point of a race.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stand {
-    /// A look, at this error level.
+    /// Look at the results, at this error level.
     Look {
         /// The family-wise level that it may spend.
         alpha: f64,
-        /// Blocks until the next look; absent at the last.
+        /// Number of blocks until the next look; absent at the last.
         next: Option<u64>,
     },
-    /// Nothing: estimates only.
+    /// No decision: estimates only.
     Between {
-        /// Blocks until the next look; absent after the last.
+        /// Number of blocks until the next look; absent after the last.
         next: Option<u64>,
     },
 }
@@ -58,7 +58,7 @@ pub fn refresh(outcome: &mut Outcome, stand: Stand) {
     outcome.unfiltered = unfiltered;
 }
 
-/// The verdicts as these trials alone would have them.
+/// Returns the verdicts based on these trials alone.
 fn verdicts_on(outcome: &Outcome, counted: Counted, stand: Stand) -> Vec<Verdict> {
     verdicts(outcome, &Table::of(&outcome.trials, counted), &outcome.unfiltered, stand)
 }
@@ -68,14 +68,14 @@ pub fn summarise(outcome: &mut Outcome) {
     outcome.summary = summaries(outcome, &Table::of(&outcome.trials, Counted::Valid));
 }
 
-/// Whether every claim is decided. A race without claims never is.
+/// Returns true if every claim is decided. Always false for a race without claims.
 pub fn all_decided(outcome: &Outcome) -> bool {
     let mut verdicts = outcome.verdicts.iter().peekable();
     verdicts.peek().is_some() && verdicts.all(|verdict| verdict.outcome != Ruled::Undecided)
 }
 
-/// The scatter of the log-ratio of a block, the largest of all claims: the standard deviation about
-/// their own centre, which says nothing of who leads. `None` with too few blocks.
+/// Returns the scatter of the log-ratio of a block, the largest of all claims: the standard deviation
+/// about their own centre, which says nothing of who leads. `None` with too few blocks.
 pub(super) fn scatter(outcome: &Outcome) -> Option<f64> {
     let table = Table::of(&outcome.trials, Counted::Valid);
     let mut scatters = claims(outcome, &table, &[])
@@ -111,7 +111,7 @@ fn summaries<'a>(outcome: &'a Outcome, table: &Table<'a>) -> Vec<Summary> {
     all
 }
 
-/// The order statistics that enclose the median at `confidence`; `None` with too few values.
+/// Returns the order statistics that enclose the median at `confidence`; `None` with too few values.
 fn median_interval(sorted: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let (low, high) = quantile::median_ranks(sorted.len(), alpha(confidence))?;
     Some((*sorted.get(low)?, *sorted.get(high)?))
@@ -127,7 +127,7 @@ pub(super) struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// The claim as the statistics want it.
+    /// Returns the claim in the form that the statistics take.
     pub(super) fn claim(&self) -> Claim<'_> {
         Claim { log_ratios: &self.pairs.log_ratios, slack: self.pairs.slack }
     }
@@ -146,8 +146,8 @@ fn verdicts<'a>(
     judge(outcome, earlier, &claims(outcome, table, earlier), level, stand)
 }
 
-/// The claims of a race: pairs of competitors under the same conditions, for each claimed metric.
-/// Who dropped out keeps what was decided before.
+/// Returns the claims of a race: pairs of competitors under the same conditions, for each claimed metric.
+/// A contender that dropped out keeps what was decided before.
 fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> Vec<Question<'a>> {
     let mut questions = Vec::new();
     for metric in claimed(&outcome.metrics) {
@@ -243,15 +243,15 @@ fn verdict(outcome: &Outcome, question: &Question<'_>, ruling: Ruling, stand: St
     verdict
 }
 
-/// The ratio, if there is one. One too large for a number cannot be written down.
+/// Returns the ratio, if there is one. A ratio too large for a number cannot be written down.
 fn ratio(ruling: &Ruling) -> Option<Ratio> {
     let stats::Estimate { point, low, high, confidence } = ruling.ratio;
     let finite = [point, low, high].iter().all(|end| end.is_finite());
     (confidence > 0.0 && finite).then_some(Ratio { point, low, high })
 }
 
-/// What of a ruling may be said now. A tie of two tests takes fewer blocks than an interval at the race's
-/// confidence does; where gates refused that many, it has to wait.
+/// Returns the ruling reduced to what may be said now. A tie of two tests needs fewer blocks than an
+/// interval at the race's confidence; if gates refused that many blocks, the ruling has to wait.
 fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling {
     let undecided = Ruling { outcome: Ruled::Undecided, winner: None, ..ruling };
     let at_least = |blocks: Option<u64>| match (ruling.missing, blocks) {
@@ -271,7 +271,7 @@ fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling
     }
 }
 
-/// How long a block takes by the trials so far; `None` where they took no time.
+/// Returns the mean duration of a block over the trials so far; `None` if they took no time.
 fn block_ns(outcome: &Outcome) -> Option<u64> {
     let took: u64 = outcome.trials.iter().map(|trial| trial.record.took_ns).sum();
     let blocks = outcome.trials.iter().map(|trial| trial.block).max()? + 1;
@@ -288,7 +288,7 @@ mod tests {
 
     const LOOK: Stand = Stand::Look { alpha: 0.05, next: None };
 
-    /// A race of two or more contenders with these figures of its first claim, by block.
+    /// Returns a race of two or more contenders with these figures of its first claim, by block.
     fn race(columns: &[&[f64]]) -> Outcome {
         let mut outcome = testing::outcome(columns.len());
         let name = claimed(&outcome.metrics).next().unwrap().name.clone();

@@ -1,4 +1,4 @@
-//! One block: every slot once, what failed its gate again at the end.
+//! Block of trials: every slot once, and those that failed their gate again at the end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,10 +11,10 @@ use crate::trial::explain::Pass;
 use crate::trial::placement::Placement;
 use crate::trial::{End, Order, Record};
 
-/// How often a trial that fails its gate is repeated.
+/// Number of repeats of a trial that fails its gate.
 const REPEATS: u32 = 2;
 
-/// What all trials of a race have in common.
+/// Settings that all trials of a race have in common.
 #[derive(Debug, Clone)]
 pub(super) struct Common {
     pub workload: String,
@@ -23,14 +23,14 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// With the length of trials that a plan has chosen, if it has.
+    /// Sets the length of trials that a plan has chosen, if it has.
     pub(super) fn run_as(&mut self, fixed: &Fixed) {
         if let Some(workload) = &fixed.workload {
             self.workload.clone_from(workload);
         }
     }
 
-    /// The order for one trial without samples, under the entrant's own conditions if it has any.
+    /// Returns the order for one trial without samples, under the entrant's own conditions if it has any.
     pub(super) fn order(&self, entrant: &Entrant, seed: u64) -> Order {
         let cell = entrant.cell.as_ref();
         let placement = cell.and_then(|cell| cell.placement).unwrap_or(self.placement);
@@ -49,7 +49,7 @@ impl Common {
 /// A block that was run to its end.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// Its trials in the order run, invalid ones included.
+    /// Trials in the order run, invalid ones included.
     pub trials: Vec<Trial>,
     /// Contenders that turned out blocked, with the evidence.
     pub blocked: BTreeMap<usize, String>,
@@ -106,7 +106,7 @@ struct BlockRun<'a, 'b> {
     blocked_once: BTreeSet<usize>,
 }
 
-/// What is to be done with a slot after its turn.
+/// State of a slot after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Settled,
@@ -201,7 +201,7 @@ impl<'a> BlockRun<'a, '_> {
     }
 }
 
-/// Whether a second attempt could end differently.
+/// Returns true if a second attempt could end differently.
 pub(super) fn worth_repeating(error: &Error) -> bool {
     !matches!(
         error,
@@ -209,7 +209,7 @@ pub(super) fn worth_repeating(error: &Error) -> bool {
     )
 }
 
-/// A record that JSON can carry: a figure that is not a number is no figure.
+/// Returns the record in a form that JSON can carry: a figure that is not a number is no figure.
 fn finite(mut record: Record) -> Record {
     record.metrics.retain(|_, figure| figure.is_finite());
     for share in [&mut record.steal_share, &mut record.load] {

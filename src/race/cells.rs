@@ -23,7 +23,7 @@ use crate::trial::sim::{self, Simulation};
 use crate::units::range;
 use crate::workload::{self, Setting, Task};
 
-/// More would not fit a race that anybody waits for.
+/// Maximum number of cells: more would not fit a race that anybody waits for.
 const MOST_CELLS: usize = 256;
 const MOST_FACTORS: usize = 4;
 const MOST_LEVELS: usize = 16;
@@ -31,13 +31,13 @@ const MOST_LEVELS: usize = 16;
 /// The factor that is not a key of a workload or transport.
 const PLACEMENT: &str = "placement";
 
-/// What people may want to vary and cannot.
+/// Name of a factor that people may want to vary but cannot.
 const PATH: &str = "path";
 
-/// What a factor changes.
+/// Kind of change that a factor makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Changes {
-    /// Where the ends run.
+    /// Placement of the ends.
     Placement,
     /// A key of the workload.
     Workload,
@@ -51,11 +51,11 @@ struct Runs {
     task: Box<dyn Task>,
     workload: String,
     placement: Option<Placement>,
-    /// Why the contender cannot carry the work, if it cannot.
+    /// Reason why the contender cannot carry the work; absent if it can.
     misfit: Option<String>,
 }
 
-/// Turns what was asked into entrants.
+/// Turns the request into entrants.
 ///
 /// # Errors
 /// [`Error::Usage`] where a factor means nothing here, is given twice, or a level suits no
@@ -74,8 +74,8 @@ pub(super) fn check(request: &Request) -> Result<Checked> {
     Grid { request, simulation, workload, factors, changes, contenders, least_rtt, setting }.check()
 }
 
-/// What is varied: what was asked to be, and every offered rate of the workload that is a range. With
-/// the workload without these ranges.
+/// Returns the factors: those asked for, and every offered rate of the workload that is a range. Also
+/// returns the workload without these ranges.
 pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     let mut workload = Spec::parse(&request.workload)?;
     let mut factors = request.vary.clone();
@@ -90,15 +90,15 @@ pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     Ok((workload, factors))
 }
 
-/// A workload without the keys that vary: with them it would be refused, and none of their values holds
-/// for all. What cannot be read is left as it is.
+/// Returns a workload without the keys that vary: with them it would be refused, and none of their values
+/// holds for all. What cannot be read is left as it is.
 pub(super) fn without_varied(workload: &str, factors: &[Factor]) -> String {
     let Ok(mut spec) = Spec::parse(workload) else { return workload.to_owned() };
     spec.options.retain(|(key, _)| factors.iter().all(|factor| factor.name != *key));
     spec.to_string()
 }
 
-/// Whether the key of this name is a rate to offer.
+/// Returns true if the key of this name is a rate to offer.
 pub(super) fn is_load(keys: &[&Key], name: &str) -> bool {
     keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
 }
@@ -181,7 +181,7 @@ struct Candidate {
     runs: Result<Runs>,
 }
 
-/// The error of the first of those that belong, if none of them can run.
+/// Checks that at least one of those that belong can run; otherwise returns the error of the first.
 fn runs_somewhere(cells: &mut Vec<Candidate>, belongs: impl Fn(&Candidate) -> bool) -> Result<()> {
     if cells.iter().any(|cell| belongs(cell) && cell.runs.is_ok()) {
         return Ok(());
@@ -207,7 +207,7 @@ fn cannot_carry(contender: &Contender, workload: &str, why: &str) -> Error {
     Error::usage(format!("`{}` cannot carry `{workload}`: {why}", contender.spec))
 }
 
-/// Contenders, factors and what they change.
+/// Grid of contenders and factors, with the changes that the factors make.
 struct Grid<'a> {
     request: &'a Request,
     simulation: Option<Simulation>,
@@ -215,9 +215,9 @@ struct Grid<'a> {
     factors: Vec<Factor>,
     changes: Vec<Changes>,
     contenders: Vec<Contender>,
-    /// How long a round trip takes at the least, where the path says it.
+    /// Minimum round-trip time, if the path gives it.
     least_rtt: Option<Nanos>,
-    /// What the workload's defaults depend on.
+    /// Setting that the workload's defaults depend on.
     setting: Setting,
 }
 
@@ -269,7 +269,7 @@ impl Grid<'_> {
         Ok(Checked { load, entrants, contenders: parsed, metrics, placement, factors })
     }
 
-    /// One contender under one combination, or why it cannot run.
+    /// Returns one contender under one combination, or an error that says why it cannot run.
     fn cell(&self, row: usize, levels: &[usize]) -> Result<Runs> {
         let (mut spec, mut workload) = (self.contenders[row].spec.clone(), self.workload.clone());
         let mut placement = None;
@@ -309,13 +309,13 @@ impl Grid<'_> {
         Ok(Runs { contender, task, workload: whole, placement, misfit })
     }
 
-    /// Whether a contender that cannot carry the work is listed as such: beside others, under no conditions that
-    /// vary.
+    /// Returns true if a contender that cannot carry the work is listed as such: beside others, under no
+    /// conditions that vary.
     fn may_sit_out(&self) -> bool {
         self.factors.is_empty() && self.contenders.len() > 1
     }
 
-    /// Whether the load that the work asks for can be there.
+    /// Checks that the load that the work asks for is possible.
     fn check_load(&self, task: &dyn Task) -> Result<()> {
         let Some(load) = task.load() else { return Ok(()) };
         if let Some(to) = &self.request.to {
@@ -329,7 +329,7 @@ impl Grid<'_> {
         self.check_way(&contender, &*bulk)
     }
 
-    /// Whether a contender gets from here to the far end: in virtual time, or on a real path.
+    /// Checks that a contender gets from here to the far end: in virtual time, or on a real path.
     fn check_way(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
         match &self.simulation {
             Some(simulation) => simulation.fits(contender, task)?,
@@ -344,8 +344,9 @@ impl Grid<'_> {
         reaches(contender, self.request.elsewhere())
     }
 
-    /// Without factors every contender must run. With them every contender and every level must run
-    /// somewhere; a level that suits nobody is a mistake, not a condition.
+    /// Checks where contenders and levels run. Without factors every contender must run. With them every
+    /// contender and every level must run somewhere; a level that suits no contender is a mistake, not a
+    /// condition.
     fn check_levels(&self, cells: &mut Vec<Candidate>) -> Result<()> {
         for row in 0..self.contenders.len() {
             runs_somewhere(cells, |cell| cell.row == row)?;
@@ -360,14 +361,15 @@ impl Grid<'_> {
         Ok(())
     }
 
-    /// Whether `factor` changes anything for the contender at `row`: a knob, only for who has it.
+    /// Returns true if `factor` changes anything for the contender at `row`: a knob changes only those
+    /// that have it.
     fn changes(&self, row: usize, factor: &Factor) -> bool {
         let at = self.factors.iter().position(|other| other.name == factor.name);
         let is_knob = at.is_some_and(|at| self.changes[at] == Changes::Knob);
         !is_knob || self.contenders[row].transport.info().keys.iter().any(|k| k.name == factor.name)
     }
 
-    /// ` · placement=busy, call=4kB`, or nothing.
+    /// Returns ` · placement=busy, call=4kB`, or nothing.
     fn suffix(&self, levels: &[usize]) -> String {
         let mut text = String::new();
         for (at, (factor, level)) in self.factors.iter().zip(levels).enumerate() {
@@ -378,7 +380,7 @@ impl Grid<'_> {
     }
 }
 
-/// Every combination of levels, the last factor running fastest; one empty one without factors.
+/// Returns every combination of levels, the last factor running fastest; one empty one without factors.
 fn combinations(factors: &[Factor]) -> Vec<Vec<usize>> {
     factors.iter().fold(vec![Vec::new()], |so_far, factor| {
         let with = |before: &Vec<usize>, level| [before.as_slice(), &[level]].concat();
@@ -396,7 +398,7 @@ fn compared(task: &dyn Task) -> Vec<Metric> {
     metrics
 }
 
-/// Whether a contender gets where the far end is: on this host, or on another, real or emulated, which is
+/// Checks that a contender gets to the far end: on this host, or on another, real or emulated, which is
 /// named.
 fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
     let (typed, info) = (&contender.spec, contender.transport.info());
@@ -431,7 +433,7 @@ fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) 
     }
 }
 
-/// The specs, with a number from the second of the same spec on: `udp`, `udp #2`.
+/// Returns the specs, with a number from the second of the same spec on: `udp`, `udp #2`.
 fn labels(contenders: &[Contender]) -> Vec<String> {
     let specs: Vec<String> = contenders.iter().map(|c| c.spec.to_string()).collect();
     let label = |(id, spec): (usize, &String)| match specs[..id]

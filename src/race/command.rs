@@ -1,5 +1,5 @@
-//! The command line that asks for a race again, made from what a result or a study says was asked.
-//! It can be pasted into a shell: what a file says stays one argument, and never becomes an option.
+//! Command line that asks for a race again, made from the request in a result or a study. It can be
+//! pasted into a shell: text from a file stays one argument, and never becomes an option.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::outcome::{Asked, Outcome};
 use crate::time::Nanos;
 use crate::units;
 
-/// The command that runs the race of `outcome` again with its seed, title and labels.
+/// Returns the command that runs the race of `outcome` again with its seed, title and labels.
 pub fn again(outcome: &Outcome) -> String {
     let mut words = words(&outcome.asked);
     words.option("seed", outcome.seed.to_string());
@@ -20,7 +20,7 @@ pub fn again(outcome: &Outcome) -> String {
     words.line()
 }
 
-/// The command that asks for `asked`, with a seed of its own.
+/// Returns the command that asks for `asked`, with a seed of its own.
 pub fn line(asked: &Asked) -> String {
     words(asked).line()
 }
@@ -95,7 +95,7 @@ fn words(asked: &Asked) -> Words {
     words
 }
 
-/// A command line under way.
+/// Command line under construction.
 struct Words {
     contenders: Vec<String>,
     options: Vec<String>,
@@ -124,8 +124,8 @@ impl Words {
     }
 }
 
-/// `text` as one argument for a shell (POSIX.1-2024, 2.2). What a terminal would obey instead of show
-/// is written out (`$'…'`, 2.2.4).
+/// Quotes `text` as one argument for a shell (POSIX.1-2024, 2.2). Characters that a terminal would obey
+/// instead of show are escaped (`$'…'`, 2.2.4).
 pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

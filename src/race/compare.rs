@@ -1,4 +1,4 @@
-//! Two saved races: did anything change?
+//! Comparison of two saved races: did anything change?
 //!
 //! The trials of two races are independent samples, not pairs, and are judged as such
 //! (`independent.rs`). Drift of the machine between the races counts as change, which no test can tell
@@ -14,22 +14,22 @@ use crate::stats;
 use crate::trial::host::HostFacts;
 use crate::trial::sim;
 
-/// What became of each contender from one race to another.
+/// Comparison of each contender between two races.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// When the two races began: old, new.
+    /// Start times of the two races: old, new.
     pub started: [String; 2],
-    /// One row for each contender and metric that are in both races.
+    /// Rows, one for each contender and metric that are in both races.
     pub rows: Vec<Row>,
     /// Labels of contenders that only the old race has.
     pub only_old: Vec<String>,
     /// Labels of contenders that only the new race has.
     pub only_new: Vec<String>,
-    /// What differs between the races besides the figures.
+    /// Differences between the races other than the figures.
     pub warnings: Vec<Warning>,
 }
 
-/// One contender under one metric, old and new.
+/// Comparison of one contender under one metric, old and new.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The contender's label.
@@ -40,19 +40,19 @@ pub struct Row {
     pub estimates: [Option<f64>; 2],
     /// Valid trials that have this metric: old, new.
     pub trials: [u64; 2],
-    /// Whether any of them is censored at the timeout, so that the ratio is not exact.
+    /// True if any figure is censored at the timeout, so that the ratio is not exact.
     pub censored: bool,
-    /// New over old; absent where a figure is not positive or trials are too few for the level.
+    /// Ratio of new to old; absent if a figure is not positive or trials are too few for the level.
     pub ratio: Option<Ratio>,
     /// The level of the ratio's interval, as a fraction.
     pub confidence: f64,
     /// The margin, as a fraction: the larger of the two races'.
     pub margin: f64,
-    /// What can be said; absent for a descriptive metric, about which no claim is made.
+    /// Change; absent for a descriptive metric, about which no claim is made.
     pub change: Option<Change>,
 }
 
-/// What can be said of a contender under a metric.
+/// Change of a contender under a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -67,15 +67,15 @@ pub enum Change {
 }
 
 impl Comparison {
-    /// Whether any contender got worse, for a gate.
+    /// Returns true if any contender got worse, for a gate.
     pub fn is_worse(&self) -> bool {
         let mut rows = self.rows.iter();
         rows.any(|row| row.change == Some(Change::ChangedWorse))
     }
 }
 
-/// Why the two races cannot be compared, if they cannot: what is simulated and what was measured are
-/// different things, whatever their figures.
+/// Refuses two races that cannot be compared: simulated and measured figures are different things,
+/// whatever their values.
 ///
 /// # Errors
 /// [`Error::Usage`] where one of the races is simulated and the other is not.
@@ -117,18 +117,18 @@ pub fn compare(old: &Outcome, new: &Outcome) -> Comparison {
     }
 }
 
-/// Labels of `a` that `b` lacks.
+/// Returns the labels of `a` that `b` lacks.
 fn missing(a: &Outcome, b: &Outcome) -> Vec<String> {
     let labels = a.contenders.iter().map(|contender| &contender.label);
     let lacks = |label: &&String| !b.contenders.iter().any(|other| other.label == **label);
     labels.filter(lacks).cloned().collect()
 }
 
-/// One contender and metric that both races have.
+/// Pair of figures: a contender and metric that both races have.
 struct Pair<'a> {
     label: &'a str,
     metric: &'a Metric,
-    /// New over old.
+    /// Samples, new over old.
     samples: Samples,
     /// The medians as the races gave them: old, new.
     estimates: [Option<f64>; 2],
@@ -158,7 +158,7 @@ fn pairs<'a>(old: &'a Outcome, new: &'a Outcome) -> Vec<Pair<'a>> {
     pairs
 }
 
-/// The median over trials as a race gave it.
+/// Returns the median over trials as a race gave it.
 fn estimate(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<f64> {
     let mut summaries = outcome.summary.iter();
     let own = summaries.find(|own| own.contender == contender && own.metric == metric.name);
@@ -166,7 +166,7 @@ fn estimate(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<f64>
 }
 
 impl Pair<'_> {
-    /// The row of a claim, with the interval by which it was decided.
+    /// Returns the row of a claim, with the interval by which it was decided.
     fn claim(&self, margin: f64, court: &Court) -> Row {
         let finding = court.rule(&self.samples);
         let change = match finding.outcome {
@@ -195,7 +195,7 @@ impl Pair<'_> {
     }
 }
 
-/// What differs between the races besides the figures.
+/// Returns the differences between the races other than the figures.
 pub fn warnings(old: &Outcome, new: &Outcome) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut differ = |code: &str, what: &str, before: &str, after: &str, advice: &str| {
@@ -260,7 +260,7 @@ fn path(outcome: &Outcome) -> String {
     text
 }
 
-/// The facts of a host that bear on a figure, old and new.
+/// Returns the facts of a host that bear on a figure, old and new.
 fn host_facts(old: &HostFacts, new: &HostFacts) -> Vec<(String, String, String)> {
     let facts = |host: &HostFacts| -> [(&'static str, String); 9] {
         let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
@@ -292,7 +292,7 @@ fn host_facts(old: &HostFacts, new: &HostFacts) -> Vec<(String, String, String)>
     rows
 }
 
-/// A race that does not carry a comparison.
+/// Returns a warning about a race that does not carry a comparison.
 fn unfit(which: &str, outcome: &Outcome) -> Option<Warning> {
     let (code, message, advice) = if !outcome.trusted() {
         (

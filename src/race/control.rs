@@ -17,7 +17,7 @@ const ALARM_SHARE: f64 = 0.1 / 4.0;
 /// The share of the margin below which a difference of original and copy moves no verdict.
 const HARMLESS: f64 = 0.2;
 
-/// The contender copied last against its copy.
+/// Compares the contender copied last with its copy.
 pub(super) fn control<'a>(
     outcome: &'a Outcome,
     table: &Table<'a>,
@@ -61,7 +61,7 @@ pub(super) fn control<'a>(
     Some(Control { contender: entrant.id, verdicts, trusted, note })
 }
 
-/// Which of the questions show a difference that chance makes in one of 200 sound races.
+/// Returns, for each question, true if it shows a difference that chance makes in one of 200 sound races.
 fn alarms(questions: &[Question<'_>], outcome: &Outcome, stand: Stand) -> Vec<bool> {
     let Stand::Look { .. } = stand else { return vec![false; questions.len()] };
     let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
@@ -70,7 +70,7 @@ fn alarms(questions: &[Question<'_>], outcome: &Outcome, stand: Stand) -> Vec<bo
     rulings.iter().map(|ruling| ruling.outcome == Ruled::Ahead).collect()
 }
 
-/// A change in percent with its sign: `−3`, `+0.6`.
+/// Formats a change in percent with its sign: `−3`, `+0.6`.
 fn signed(change: f64) -> String {
     match in_percent(change.abs()) {
         none if none == "0" => none,

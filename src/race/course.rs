@@ -1,5 +1,5 @@
-//! A race whose plan is fixed, on its way: block after block until every claim is decided or the
-//! budget is spent. Every block is saved, in the journal or with all others.
+//! Course of a race whose plan is fixed: block after block until every claim is decided or the budget is
+//! spent. Every block is saved, in the journal or with all others.
 
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
 
-/// A race whose plan is fixed, on its way.
+/// Course of a race whose plan is fixed.
 pub(super) struct Course<'a> {
     stage: Stage<'a>,
     contenders: Vec<Contender>,
@@ -36,32 +36,32 @@ pub(super) struct Course<'a> {
     /// The path, if it is emulated or simulated.
     network: Option<Network>,
     looks: Plan,
-    /// After how many blocks their number is estimated anew.
+    /// Number of blocks after which the maximum is estimated anew.
     replan_at: Option<u64>,
-    /// Their number is left open: more may be added before the last look.
+    /// True if their number is left open: more may be added before the last look.
     is_open: bool,
     began: Nanos,
     limit: Option<Nanos>,
     journal: Option<Journal>,
-    /// Whole blocks in the outcome.
+    /// Number of whole blocks in the outcome.
     done: u64,
-    /// The last of them ended with a look.
+    /// True if the last of them ended with a look.
     looked: bool,
-    /// What a block is expected to take, and what those run here took.
+    /// Expected duration of a block. The fields below count the blocks run here and the time they took.
     expected: Nanos,
     blocks_here: u64,
     spent_here: Nanos,
     pace: Pace,
 }
 
-/// Why a race ended before its time.
+/// Reason why a race ended before its time.
 enum Halt {
     Trial(Error),
     Save(Error),
 }
 
 impl<'a> Course<'a> {
-    /// A race that goes on after the blocks in `outcome`.
+    /// Creates a race that goes on after the blocks in `outcome`.
     pub(super) fn new(
         stage: Stage<'a>,
         contenders: Vec<Contender>,
@@ -89,7 +89,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The number of blocks is left open, and estimated anew half-way and before the last look.
+    /// Leaves the number of blocks open: it is estimated anew half-way and before the last look.
     pub(super) fn replanning(mut self) -> Course<'a> {
         self.is_open = true;
         if self.outcome.plan.replans.is_empty() {
@@ -98,13 +98,13 @@ impl<'a> Course<'a> {
         self
     }
 
-    /// At most this time since `began`.
+    /// Sets the time limit, counted from `began`.
     pub(super) fn within(mut self, limit: Option<Nanos>, began: Nanos) -> Course<'a> {
         (self.limit, self.began) = (limit, began);
         self
     }
 
-    /// A block is expected to take this long, until blocks have shown how long they take.
+    /// Sets the expected duration of a block, used until blocks have shown how long they take.
     pub(super) fn expecting(mut self, block: Nanos) -> Course<'a> {
         self.expected = block;
         self
@@ -176,7 +176,7 @@ impl<'a> Course<'a> {
         Ok(self.outcome)
     }
 
-    /// Block after block, to the end.
+    /// Runs block after block, to the end.
     fn blocks(&mut self) -> Result<Status, Halt> {
         loop {
             if self.stage.stopped() {
@@ -200,7 +200,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The instrumented pass, where one was asked for and the race came to its end.
+    /// Runs the instrumented pass, if one was asked for and the race ran to its end.
     fn explain(&mut self, status: Status) -> Result<Status> {
         let is_asked = self.outcome.asked.explain && self.outcome.explain.is_none();
         if !is_asked || status == Status::Interrupted {
@@ -218,7 +218,7 @@ impl<'a> Course<'a> {
         Ok(status)
     }
 
-    /// One block and what follows from it.
+    /// Runs one block, and updates everything that follows from it.
     fn block(&mut self) -> Result<()> {
         let (floors, active): (Vec<&Entrant>, Vec<&Entrant>) =
             active(&self.outcome.contenders).partition(|entrant| entrant.floor);
@@ -276,7 +276,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Time ended the race and not what it found, so all the error that is left may be spent.
+    /// Takes the last look. The race was ended by time and not by its findings, so all the error that is
+    /// left may be spent.
     fn last_look(&mut self) -> Status {
         let done = usize::try_from(self.done).unwrap_or(usize::MAX);
         self.refresh(Stand::Look { alpha: self.looks.last(done), next: None });
@@ -287,7 +288,7 @@ impl<'a> Course<'a> {
         if analyse::all_decided(&self.outcome) { Status::Decided } else { Status::Budget }
     }
 
-    /// Whether another block would not end in time. The first always may.
+    /// Returns true if another block would not end in time. The first block may always run.
     fn out_of_time(&self) -> bool {
         let now = self.stage.clock.now();
         let starts = self.pace.next().unwrap_or(now).max(now);

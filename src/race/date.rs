@@ -4,20 +4,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// `2026-07-26T09:05:03Z` (RFC 3339, whole seconds). A time before 1970 counts as 1970.
+/// Formats a time as `2026-07-26T09:05:03Z` (RFC 3339, whole seconds). A time before 1970 counts as 1970.
 pub fn rfc3339(at: SystemTime) -> String {
     let [year, month, day, hour, minute, second] = civil(at);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// `20260726-090503`, for file names that sort by time.
+/// Formats a time as `20260726-090503`, for file names that sort by time.
 pub fn compact(at: SystemTime) -> String {
     let [year, month, day, hour, minute, second] = civil(at);
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
-/// The time that RFC 3339 text in UTC stands for, to the second: `2026-07-26T09:05:03.25Z`. `None` for
-/// anything else, and for times before 1970.
+/// Parses RFC 3339 text in UTC, to the second: `2026-07-26T09:05:03.25Z`. `None` for anything else, and
+/// for times before 1970.
 pub fn parse_rfc3339(text: &str) -> Option<SystemTime> {
     let text = text.strip_suffix('Z')?;
     let (day, time) = text.split_once('T')?;
@@ -45,25 +45,26 @@ pub fn parse_rfc3339(text: &str) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
-/// `2026-07-26 09:05` of a time in milliseconds since 1970.
+/// Formats a time in milliseconds since 1970 as `2026-07-26 09:05`.
 pub fn minute(ms: u64) -> String {
     let [year, month, day, hour, minute, _] = civil(from_ms(ms));
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
-/// `2026-07-26` of a day counted from 1970-01-01.
+/// Formats a day counted from 1970-01-01 as `2026-07-26`.
 pub fn day(number: u64) -> String {
     let [year, month, day, ..] = civil(from_ms(number.saturating_mul(SECONDS_PER_DAY * 1_000)));
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// What a file names need not be a time that there is; what is too far counts as the end of year 9999.
+/// Converts milliseconds since 1970. A file may hold a number that is no valid time; one that is too
+/// large counts as the end of year 9999.
 fn from_ms(ms: u64) -> SystemTime {
     const LAST_MS: u64 = 253_402_300_799_000;
     UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS))
 }
 
-/// Year, month, day, hour, minute, second.
+/// Returns year, month, day, hour, minute, second.
 ///
 /// The Gregorian calendar repeats every 400 years of 146,097 days. A year that begins in March has
 /// its leap day at its end, and its months then have 153 days in every five (Hinnant, "chrono-

@@ -12,7 +12,7 @@ use crate::path::network::Network;
 use crate::stats::Plan;
 use crate::transport::Contender;
 
-/// What may be decided after `done` blocks.
+/// Returns the decisions permitted after `done` blocks.
 pub(super) fn stand(looks: &Plan, done: u64) -> Stand {
     let next = looks.looks.iter().map(|look| look.blocks as u64).find(|at| *at > done);
     let next = next.map(|at| at - done);

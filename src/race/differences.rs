@@ -1,5 +1,6 @@
-//! What was not equal between contenders, and why it matters. What can be held equal is; the rest
-//! stands beside the verdict, so that nobody takes a difference of conditions for one of protocols.
+//! Differences in conditions between contenders, and why they matter. Conditions that can be held equal
+//! are; the rest stands beside the verdict, so that nobody takes a difference of conditions for one of
+//! protocols.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +8,9 @@ use super::outcome::{Difference, Entrant};
 use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
 use crate::transport::Contender;
 
-/// The differences between `entrants`, promises first, then options by name.
-/// `contenders` are the same, parsed; contenders that dropped out do not count. Of a race over
-/// conditions, those under the first of them are compared: what is varied is no difference.
+/// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the
+/// same, parsed; contenders that dropped out do not count. In a race over conditions, those under the
+/// first of them are compared: what is varied is no difference.
 pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Difference> {
     let first = entrants.iter().find(|entrant| entrant.is_racing());
     let racing: Vec<(&Entrant, &Contender)> = entrants
@@ -26,7 +27,7 @@ pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Differ
     promised.chain(options(&racing)).flatten().collect()
 }
 
-/// Something a transport promises, and why it matters when another does not.
+/// Promise of a transport, and the reason why it matters when another does not make it.
 struct Promise {
     what: &'static str,
     value: fn(&Contender) -> String,
@@ -137,7 +138,7 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
 
 type Source = fn(&Entrant) -> &BTreeMap<String, String>;
 
-/// Why an option matters, as the first transport that has it says.
+/// Returns the reason why an option matters, from the first transport that has it.
 fn why(racing: &[(&Entrant, &Contender)], option: &str) -> &'static str {
     let said = racing.iter().find_map(|(_, c)| c.transport.info().meaning(option));
     said.map_or(
@@ -146,7 +147,7 @@ fn why(racing: &[(&Entrant, &Contender)], option: &str) -> &'static str {
     )
 }
 
-/// `None` where all are equal, or only one has it.
+/// Returns a difference; `None` if all are equal, or only one has the value.
 fn difference(what: String, values: BTreeMap<String, String>, matters: &str) -> Option<Difference> {
     let distinct: BTreeSet<&String> = values.values().collect();
     (distinct.len() > 1).then(|| Difference { what, values, matters: matters.to_owned() })

@@ -1,4 +1,4 @@
-//! Who runs the trials that a race asks for: agents here or at a server, or a simulation.
+//! Runners of the trials that a race asks for: agents here or at a server, or a simulation.
 
 use super::request::Request;
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::trial::remote::{Credentials, RemoteServer, Waiting};
 use crate::trial::sim::Simulation;
 
 impl Request {
-    /// What runs the race's trials in virtual time, where its path is simulated.
+    /// Returns the simulation that runs the race's trials in virtual time, if its path is simulated.
     ///
     /// Its clock is to be the stage's ([`super::Stage::at`]): a budget then counts virtual time, and nothing of
     /// the race depends on the machine that runs it.
@@ -33,12 +33,12 @@ impl Request {
         }
     }
 
-    /// The far end that the request names: connected to if it is a server, built if the path to it is
-    /// emulated. A server without room is waited for.
+    /// Opens the far end that the request names: connects to it if it is a server, builds it if the path
+    /// to it is emulated. Waits for a server without room.
     ///
     /// # Errors
-    /// Where the server cannot be reached or does not let us in; where this host cannot emulate the
-    /// path; where the path is simulated, and has no far end.
+    /// If the server cannot be reached or does not let us in; if this host cannot emulate the path; if
+    /// the path is simulated, and has no far end.
     pub fn far(&self, credentials: &Credentials, waiting: &mut Waiting<'_>) -> Result<Far> {
         let asked = self.asked();
         let family = self.ip();

@@ -11,10 +11,10 @@ use crate::units::span_text;
 /// The longest time between two blocks.
 const LONGEST: Nanos = Nanos::from_secs(7 * 86_400);
 
-/// How long a wait goes on after the race was told to stop, at most.
+/// Maximum time that a wait goes on after the race was told to stop.
 const STEP: Nanos = Nanos::from_millis(100);
 
-/// Whether the time between blocks that `request` asks for makes sense.
+/// Checks that the time between blocks that `request` asks for makes sense.
 ///
 /// # Errors
 /// [`Error::Usage`] saying what would.
@@ -39,31 +39,32 @@ pub(super) fn check(request: &Request) -> Result<()> {
     }
 }
 
-/// When blocks begin.
+/// Schedule of the start times of blocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pace {
     every: Option<Nanos>,
-    /// When the last block began.
+    /// Start time of the last block.
     last: Option<Nanos>,
 }
 
 impl Pace {
-    /// What was asked for, before the first block here. The first one begins at once.
+    /// Creates the schedule that was asked for, before the first block here. The first block begins at
+    /// once.
     pub(super) fn of(asked: &Asked) -> Pace {
         Pace { every: asked.every_ns.map(Nanos), last: None }
     }
 
-    /// Whether blocks have their times, so that no verdict ends the race before its time.
+    /// Returns true if blocks have start times, so that no verdict ends the race early.
     pub(super) fn is_given(&self) -> bool {
         self.every.is_some()
     }
 
-    /// When the next block may begin; `None` where at once.
+    /// Returns the time at which the next block may begin; `None` if at once.
     pub(super) fn next(&self) -> Option<Nanos> {
         Some(self.last? + self.every?)
     }
 
-    /// How long a block takes that runs for `block`, the wait for the next one included.
+    /// Returns the duration of a block that runs for `block`, including the wait for the next one.
     pub(super) fn of_block(&self, block: Nanos) -> Nanos {
         block.max(self.every.unwrap_or_default())
     }

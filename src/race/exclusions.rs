@@ -1,4 +1,4 @@
-//! Trials that gates took from contenders: whether they took more from one than from another.
+//! Exclusions by gates: whether they took more trials from one contender than from another.
 //!
 //! A gate that sees conditions only takes as many from each. Where it does not, the race is judged on
 //! all trials, too, and is not trusted where that changes a verdict.
@@ -6,15 +6,15 @@
 use super::outcome::{Entrant, Outcome};
 use crate::stats::{Outcome as Ruled, fisher};
 
-/// Below this probability, losses that differ are no chance.
+/// Significance level: below this probability, differing losses are not chance.
 const LEVEL: f64 = 0.01;
 
 /// Two contenders of which one lost more trials than the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Differing {
-    /// Who lost more.
+    /// Contender that lost more.
     pub more: Losses,
-    /// Who lost less.
+    /// Contender that lost less.
     pub less: Losses,
 }
 
@@ -23,13 +23,13 @@ pub struct Differing {
 pub struct Losses {
     /// The contender's label.
     pub label: String,
-    /// Trials that failed their gate.
+    /// Number of trials that failed their gate.
     pub failed: u64,
-    /// All its trials.
+    /// Number of all its trials.
     pub trials: u64,
 }
 
-/// The pair of competitors whose losses differ most, where they do.
+/// Returns the pair of competitors whose losses differ most, if they do.
 pub(super) fn differ(outcome: &Outcome) -> Option<Differing> {
     let racing: Vec<(&Entrant, u64, u64)> = outcome
         .contenders
@@ -59,7 +59,7 @@ pub(super) fn differ(outcome: &Outcome) -> Option<Differing> {
     (p * tests <= LEVEL).then(|| Differing { more: said(more), less: said(less) })
 }
 
-/// Whether a verdict would be another one if no trial had been excluded.
+/// Returns true if a verdict would differ had no trial been excluded.
 pub(super) fn decide(outcome: &Outcome) -> bool {
     outcome.unfiltered.iter().any(|with| {
         let same =

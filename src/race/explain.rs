@@ -22,46 +22,46 @@ mod echo;
 
 pub use bulk::{Calls, End as BulkEnd, Moving};
 
-/// Trials of each contender that count, after one that does not.
+/// Number of trials of each contender that count, after one that does not.
 const ROUNDS: u64 = 3;
 
 /// The number of the pass's first block: far beyond those of the race, so that no seed comes twice.
 const FIRST: u64 = 1 << 40;
 
-/// What the instrumented pass found.
+/// Result of the instrumented pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
-    /// The metric by which the probe effect is told: the race's first.
+    /// Metric by which the probe effect is measured: the race's first.
     pub metric: String,
-    /// Trials of each contender.
+    /// Number of trials of each contender.
     pub rounds: u64,
-    /// By contender, in the race's order.
+    /// Breakdowns by contender, in the race's order.
     pub contenders: Vec<Explanation>,
 }
 
-/// Where one contender's time goes.
+/// Breakdown of one contender's time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Explanation {
     /// The contender's id.
     pub contender: usize,
-    /// Trials that it stands on.
+    /// Number of trials behind the breakdown.
     pub trials: u64,
-    /// The metric in the race, without instruments.
+    /// Value of the metric in the race, without instruments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<f64>,
-    /// The metric's median in this pass.
+    /// Median of the metric in this pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instrumented: Option<f64>,
     /// The parts of a round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTrip>,
-    /// Whether both ends read one clock, where there are parts of a far end.
+    /// Clocks of the two ends, one or two, if there are parts of a far end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clocks: Option<Clocks>,
     /// Bulk data, by direction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moving: Vec<Moving>,
-    /// What could not be known, and why, in sentences.
+    /// Information that could not be obtained, with the reasons, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
@@ -115,7 +115,7 @@ pub(super) fn run(stage: &mut Stage<'_>, common: &Common, outcome: &Outcome) -> 
     Ok(Explained { metric, rounds: ROUNDS, contenders })
 }
 
-/// One contender's trials, and what those that failed said.
+/// Trials of one contender, and the messages of those that failed.
 #[derive(Default)]
 struct Found {
     trials: Vec<Explored>,
@@ -157,7 +157,7 @@ fn attempt(stage: &mut Stage<'_>, order: &Order) -> Result<std::result::Result<E
     }
 }
 
-/// That trials failed their gate, if they did.
+/// Returns a sentence if trials failed their gate.
 fn failed_gates(trials: &[Explored]) -> Option<String> {
     let reasons: Vec<&str> = trials
         .iter()

@@ -11,7 +11,7 @@ use crate::trial::files::{Overwrite, source_length, taken};
 use crate::trial::store::partial;
 use crate::workload::{self, ELSEWHERE, Purpose, Task};
 
-/// The work with the length of its source filled in, once its files are found fit. Writes nothing.
+/// Returns the work with the length of its source filled in, after checking its files. Writes nothing.
 ///
 /// # Errors
 /// [`Error::Usage`] naming the file, what is wrong with it and what would be right.
@@ -94,7 +94,7 @@ fn check_sink(sink: &Path, overwrite: Overwrite) -> Result<()> {
     Ok(())
 }
 
-/// A file that is sent cannot be the one that is written, by whatever name.
+/// Refuses to send and write the same file, under whatever name.
 fn check_apart(source: &Path, sink: &Path) -> Result<()> {
     let real = |path: &Path| path.canonicalize().ok();
     let one = real(source);

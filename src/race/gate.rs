@@ -1,4 +1,4 @@
-//! A race held against a baseline: is any contender worse than it was?
+//! Gate against a baseline: is any contender of a race worse than it was?
 //!
 //! The comparison is that of `compare`; what is added is what must be known before the race runs, so that
 //! nobody waits for a race that cannot be judged.
@@ -10,17 +10,17 @@ use crate::error::{Error, Result};
 use crate::figures::Role;
 use crate::trial::sim;
 
-/// What became of a race's contenders since the baseline.
+/// Judgement of a race's contenders against the baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// Claim by claim; descriptive metrics are not judged.
+    /// Comparison claim by claim; descriptive metrics are not judged.
     pub comparison: Comparison,
     /// Labels of contenders that had figures in the baseline, ran again, and have none now.
     pub silent: Vec<String>,
 }
 
 impl Judgement {
-    /// `new` against `baseline`.
+    /// Judges `new` against `baseline`.
     pub fn of(baseline: &Outcome, new: &Outcome) -> Judgement {
         let mut comparison = compare(baseline, new);
         comparison.rows.retain(|row| row.metric.role == Role::Claim);
@@ -31,18 +31,19 @@ impl Judgement {
         Judgement { comparison, silent }
     }
 
-    /// Whether any contender is worse: beyond the margin, or without any figure where it had some.
+    /// Returns true if any contender is worse: beyond the margin, or without any figure although it had
+    /// some.
     pub fn is_worse(&self) -> bool {
         self.comparison.is_worse() || !self.silent.is_empty()
     }
 
-    /// The claims of which `change` is true.
+    /// Returns the rows of claims with this `change`.
     pub fn rows(&self, change: Change) -> impl Iterator<Item = &Row> {
         self.comparison.rows.iter().filter(move |row| row.change == Some(change))
     }
 }
 
-/// Whether any trial of the contender with this label counts.
+/// Returns true if any trial of the contender with this label counts.
 fn has_figures(race: &Outcome, label: &str) -> bool {
     let Some(contender) = race.contenders.iter().find(|contender| contender.label == label) else {
         return false;
@@ -51,7 +52,7 @@ fn has_figures(race: &Outcome, label: &str) -> bool {
     own.any(|trial| trial.record.valid && !trial.control)
 }
 
-/// Whether what is about to run can be held against `baseline`. Runs nothing.
+/// Checks that the race about to run can be compared with `baseline`. Runs nothing.
 ///
 /// # Errors
 /// [`Error::Usage`] where one is simulated and the other is not, and where they have no contender or no

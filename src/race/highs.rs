@@ -8,82 +8,82 @@ use super::outcome::{Outcome, Trial};
 use crate::figures::{Better, Metric};
 use crate::stats::quantile::median;
 
-/// A race that takes less than this has no highs and lows, unless its blocks had their times.
+/// Minimum duration of a race with highs and lows, unless its blocks had start times.
 const SHORTEST_MS: u64 = 3_600_000;
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// A pause between two blocks is one where it is longer than this many times the usual.
+/// Ratio of a pause between two blocks to the usual one from which on it is reported.
 const PAUSE: u64 = 3;
 
-/// What stands out in the course of a race.
+/// Extremes and daily patterns in the course of a race.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Highs<'a> {
-    /// By which figure: the first that is compared.
+    /// Metric by which trials are ranked: the first that is compared.
     pub metric: &'a Metric,
-    /// One for each contender with a valid trial.
+    /// Extremes, one entry for each contender with a valid trial.
     pub extremes: Vec<Extremes>,
-    /// By the hour of the day (UTC), from 0; empty where all was within one.
+    /// Medians by hour of the day (UTC), from 0; empty if the race lay within one hour.
     pub hours: Vec<Spell>,
-    /// By the day since 1970-01-01 (UTC); empty where all was within one.
+    /// Medians by day since 1970-01-01 (UTC); empty if the race lay within one day.
     pub days: Vec<Spell>,
-    /// The longest time between two blocks in which nothing ran, where one is out of the ordinary.
+    /// Longest pause between two blocks, if one is out of the ordinary.
     pub pause: Option<Gap>,
 }
 
 /// The extremes of one contender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extremes {
-    /// Whose.
+    /// Id of the contender.
     pub contender: usize,
-    /// Its best trial.
+    /// Best trial.
     pub best: Moment,
-    /// Its worst.
+    /// Worst trial.
     pub worst: Moment,
-    /// The trial that lost most, as a share; absent where none lost anything.
+    /// Trial with the largest share lost; absent if none lost anything.
     pub most_lost: Option<Moment>,
-    /// The longest time without a trial in which anything came through; absent where all had something.
+    /// Longest time without a trial in which anything came through; absent if every trial had something.
     pub outage: Option<Gap>,
 }
 
-/// A trial's figure, and when the trial began.
+/// Figure of a trial, and the start time of the trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moment {
     /// The figure, in its metric's unit.
     pub value: f64,
-    /// Milliseconds since 1970.
+    /// Start time of the trial, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
-/// A time in which something was missing.
+/// Gap in time, without answers or without blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// From the beginning of the last trial before it, in milliseconds since 1970.
+    /// Start of the gap: the start of the last trial before it, in milliseconds since 1970.
     pub from_ms: u64,
-    /// To the beginning of the first one after it, or of the last of the race.
+    /// End of the gap: the start of the first trial after it, or of the last of the race.
     pub to_ms: u64,
 }
 
 impl Gap {
-    /// How long it is, in milliseconds.
+    /// Returns the length of the gap, in milliseconds.
     pub fn ms(&self) -> u64 {
         self.to_ms.saturating_sub(self.from_ms)
     }
 }
 
-/// A part of the time: the same hour of all days, or a day.
+/// Period: the same hour of all days, or one day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spell {
-    /// Which.
+    /// Number of the hour or day.
     pub number: u64,
     /// The median of each of the contenders in `extremes`, in their order.
     pub medians: Vec<Option<f64>>,
-    /// Trials behind the row.
+    /// Number of trials in the period.
     pub trials: u64,
 }
 
-/// What stands out, in a race that went on long enough.
+/// Returns the extremes and patterns of a race that went on long enough.
 pub fn highs(outcome: &Outcome) -> Option<Highs<'_>> {
     let metric = outcome.metrics.first()?;
     let times = || outcome.trials.iter().map(|trial| trial.record.started_ms);
@@ -101,7 +101,7 @@ pub fn highs(outcome: &Outcome) -> Option<Highs<'_>> {
     (!extremes.is_empty()).then(|| Highs { metric, hours, days, pause: pause(outcome), extremes })
 }
 
-/// A contender's own trials in the order run.
+/// Returns a contender's own trials in the order run.
 fn own(outcome: &Outcome, contender: usize) -> impl Iterator<Item = &Trial> {
     outcome.trials.iter().filter(move |trial| trial.contender == contender && !trial.control)
 }
@@ -130,13 +130,13 @@ fn extremes(outcome: &Outcome, metric: &Metric, contender: usize) -> Option<Extr
     })
 }
 
-/// The share of its messages that a trial lost.
+/// Returns the share of its messages that a trial lost.
 fn lost(trial: &Trial) -> Option<Moment> {
     moment(trial, "loss_share")
 }
 
-/// The longest time between two trials in which something came through, with at least one between them
-/// in which nothing did; to the end of the race where none follows.
+/// Returns the longest time between two trials in which something came through, with at least one between
+/// them in which nothing did; to the end of the race if none follows.
 fn outage(outcome: &Outcome, contender: usize) -> Option<Gap> {
     let mut longest: Option<Gap> = None;
     let (mut from, mut is_down) = (None, false);
@@ -189,7 +189,7 @@ fn spells(
     parts.into_iter().map(spell).collect()
 }
 
-/// The longest time between the beginnings of two blocks, where it is much longer than the usual one.
+/// Returns the longest time between the starts of two blocks, if it is much longer than the usual one.
 fn pause(outcome: &Outcome) -> Option<Gap> {
     let mut starts: BTreeMap<u64, u64> = BTreeMap::new();
     for trial in &outcome.trials {
@@ -215,7 +215,7 @@ mod tests {
     /// 2026-01-01T00:00:00Z.
     const DAY: u64 = 20_454 * DAY_MS;
 
-    /// A race of tcp and udp; a trial each at these minutes, with round trips and a share lost.
+    /// Returns a race of tcp and udp; a trial each at these minutes, with round trips and a share lost.
     fn outcome(figures: &[(u64, [f64; 2], f64)]) -> Outcome {
         let mut outcome = testing::outcome(2);
         for (block, (minute, rtt, lost)) in figures.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The same race over time: one series for each contender and metric, and where its level changes.
+//! History of a race that was run repeatedly: a series for each contender and metric, and its changes of
+//! level.
 //!
 //! Races are the same where the same was asked: contenders, workload, path, placement and conditions.
 //! Each race gives one figure for each series, its estimate; how trials scatter within a race says nothing
@@ -12,13 +13,13 @@ use super::outcome::{Outcome, Ratio, Status, Warning};
 use crate::figures::{Better, Metric, Role};
 use crate::stats::changes::{self, changes};
 
-/// The chance, for each series, that a change is seen where there is none.
+/// Significance level: the probability, for each series, that a change is seen where there is none.
 pub const ALPHA: f64 = 0.05;
 
-/// The seed of the shuffles, so that the same files always tell the same.
+/// Seed of the shuffles, so that the same files always give the same result.
 const SEED: u64 = 0x6869_7374_6f72_7931;
 
-/// One race of a folder, as it was read.
+/// Race of a folder, as it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// The file, as people find it.
@@ -27,7 +28,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A race without its trials: a history needs its estimates only.
+    /// Creates an entry of a race without its trials: a history needs its estimates only.
     pub fn new(file: impl Into<String>, race: Outcome) -> Entry {
         let race = Outcome { trials: Vec::new(), explain: None, ..race };
         Entry { file: file.into(), race }
@@ -39,16 +40,16 @@ impl Entry {
 pub struct LeftOut {
     /// The file.
     pub file: String,
-    /// Why.
+    /// Reason why the file is left out.
     pub why: String,
 }
 
-/// All races of a folder, sorted by what they race and by time.
+/// History of all races of a folder, sorted by what they race and by time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
     /// The format of this history: 1.
     pub format: u32,
-    /// For each series, the chance that a change is seen where there is none.
+    /// Probability, for each series, that a change is seen where there is none.
     pub alpha: f64,
     /// Races of the same kind, in the order in which kinds first ran.
     pub groups: Vec<Group>,
@@ -56,7 +57,7 @@ pub struct History {
     pub left_out: Vec<LeftOut>,
 }
 
-/// The same race over time.
+/// Group of races of the same kind over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     /// The contenders as typed, by name.
@@ -65,7 +66,7 @@ pub struct Group {
     pub workload: String,
     /// The path.
     pub path: String,
-    /// Whether the path is `loopback`, `emulated`, `simulated` or `remote`.
+    /// Kind of path: `loopback`, `emulated`, `simulated` or `remote`.
     pub kind: String,
     /// The placement asked for, if one was.
     pub placement: Option<String>,
@@ -73,35 +74,35 @@ pub struct Group {
     pub vary: Vec<String>,
     /// The near hosts, by name; more than one make changes hard to read.
     pub hosts: Vec<String>,
-    /// Its races in order of time.
+    /// Races in order of time.
     pub races: Vec<Run>,
-    /// Its series.
+    /// Series of the group.
     pub series: Vec<Series>,
-    /// Its changes of level, in order of time.
+    /// Changes of level, in order of time.
     pub changes: Vec<Change>,
 }
 
-/// One race of a group.
+/// Race of a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// Its file.
+    /// File of the race.
     pub file: String,
-    /// When it began.
+    /// Start time of the race.
     pub started: String,
-    /// Whether it is trusted.
+    /// True if it is trusted.
     pub trusted: bool,
-    /// Whether it came to its end.
+    /// True if it ran to its end.
     pub finished: bool,
 }
 
-/// One contender under one metric over time.
+/// Series of one contender under one metric over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     /// The contender's label.
     pub contender: String,
     /// The metric.
     pub metric: Metric,
-    /// Its figures, one for each race that has one.
+    /// Figures, one for each race that has one.
     pub points: Vec<Point>,
 }
 
@@ -116,47 +117,47 @@ pub struct Point {
     pub low: Option<f64>,
     /// The upper end.
     pub high: Option<f64>,
-    /// Whether any trial behind it is censored.
+    /// True if any trial behind it is censored.
     pub censored: bool,
 }
 
 /// A change of level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// The index of the series.
+    /// Index of the series.
     pub series: usize,
-    /// The index of the last race on the old level.
+    /// Index of the last race on the old level.
     pub before: usize,
-    /// The index of the first race on the new one.
+    /// Index of the first race on the new level.
     pub after: usize,
     /// The old level: the median of its estimates.
     pub from: f64,
     /// The new level.
     pub to: f64,
-    /// New over old with its interval at 95 %; absent where either level has too few races for one, and
-    /// where a figure is not positive.
+    /// Ratio of new to old with its interval at 95 %; absent if either level has too few races for one,
+    /// or if a figure is not positive.
     pub ratio: Option<Ratio>,
-    /// Whether that is better or worse.
+    /// Direction of the change, better or worse.
     pub way: Way,
-    /// Whether it is larger than the margin of the races, so that it matters.
+    /// True if the change is larger than the margin of the races, so that it matters.
     pub beyond_margin: bool,
-    /// How often chance makes a series look so.
+    /// p-value: the probability that chance makes a series look so.
     pub p: f64,
-    /// What else differs between the two races.
+    /// Other differences between the two races.
     pub differs: Vec<Warning>,
 }
 
-/// Which way a level changed.
+/// Direction of a change of level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// For the better.
+    /// Change for the better.
     Better,
-    /// For the worse.
+    /// Change for the worse.
     Worse,
 }
 
-/// The history of `entries`: of each claimed metric, or of the one called `metric`.
+/// Returns the history of `entries`: of each claimed metric, or of the one called `metric`.
 pub fn history(entries: Vec<Entry>, left_out: Vec<LeftOut>, metric: Option<&str>) -> History {
     let mut history = History { format: 1, alpha: ALPHA, groups: Vec::new(), left_out };
     let mut kinds: Vec<(Kind, Vec<Entry>)> = Vec::new();
@@ -190,7 +191,7 @@ fn in_order(mut entries: Vec<Entry>, left_out: &mut Vec<LeftOut>) -> Vec<Entry> 
     kept
 }
 
-/// What makes races the same.
+/// Properties that make races the same kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Kind {
     contenders: Vec<String>,
@@ -245,7 +246,7 @@ impl Run {
     }
 }
 
-/// The names of the near hosts, each once, in order of time.
+/// Returns the names of the near hosts, each once, in order of time.
 fn hosts(entries: &[Entry]) -> Vec<String> {
     let mut hosts: Vec<String> = Vec::new();
     for entry in entries {
@@ -257,7 +258,7 @@ fn hosts(entries: &[Entry]) -> Vec<String> {
     hosts
 }
 
-/// One series for each contender and metric of any of the races, metric after metric.
+/// Returns a series for each contender and metric of any of the races, metric after metric.
 fn all_series(entries: &[Entry], metric: Option<&str>) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     let is_wanted = |known: &&Metric| match metric {

@@ -1,4 +1,4 @@
-//! One race per file: whoever saves to it holds it until the end.
+//! Lock that allows one race per file: the race that saves to it holds it until the end.
 //!
 //! A lock on the file itself would stay with what a save replaces (rename(2)), so the name is held: a
 //! socket in the abstract Unix namespace, which ends with the process and leaves nothing behind (unix(7)).
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::error::{Error, Result};
 use crate::units::hex::hex;
 
-/// A file that nobody else saves to meanwhile.
+/// Lock on a file, so that no other race saves to it meanwhile.
 #[derive(Debug)]
 pub struct Hold {
     _name: UnixListener,

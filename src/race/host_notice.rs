@@ -4,48 +4,48 @@ use super::plan::percent;
 use crate::figures::Throttled;
 use crate::time::Nanos;
 
-/// Something to know of the host that a race ran on.
+/// Notice about the host that a race ran on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostNotice {
-    /// The hypervisor took CPU time away.
+    /// CPU time that the hypervisor took away (steal).
     Steal {
-        /// Trials it touched.
+        /// Number of trials affected.
         trials: usize,
-        /// The largest share of one trial.
+        /// Largest share of one trial.
         most: f64,
     },
-    /// The scheduler chose where the ends ran.
+    /// Placement of the ends by the scheduler.
     Placement,
-    /// A quota holds the race's processes back.
+    /// Quota that limits the race's processes.
     Quota {
-        /// CPUs that they may use on the average.
+        /// Number of CPUs that they may use on average.
         cpus: f64,
     },
-    /// A quota did hold one end's processes back.
+    /// Throttling of one end's processes by a quota.
     Throttled {
-        /// Which end, in words.
+        /// End concerned, in words.
         whom: &'static str,
-        /// In how many trials.
+        /// Number of trials concerned.
         trials: usize,
-        /// How often and how long, in all of them.
+        /// Number and total duration of throttlings, in all of these trials.
         throttled: Throttled,
     },
     /// Other programs were busy when the race began.
     Busy {
-        /// The share of the CPUs that they used.
+        /// Share of the CPUs that they used.
         share: f64,
-        /// How long the race waited for them.
+        /// Time that the race waited for them.
         waited: Nanos,
     },
     /// The host itself was unsteady between blocks.
     Noisy {
-        /// What an echo varied by from one block to the next, as a share.
+        /// Scatter of an echo from one block to the next, as a share.
         scatter: f64,
     },
 }
 
 impl HostNotice {
-    /// The stable word for it.
+    /// Returns the stable identifier of the notice.
     pub(super) fn code(&self) -> &'static str {
         match self {
             HostNotice::Steal { .. } => "steal",

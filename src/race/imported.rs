@@ -1,63 +1,63 @@
-//! What a result says of the files that it was imported from, and of what they no longer tell.
+//! Import section of a result: the files that it was imported from, and what they no longer tell.
 
 use serde::{Deserialize, Serialize};
 
 use crate::figures::Unit;
 
-/// The kind of path of a result that was imported: nobody here knows what lay between the ends.
+/// Kind of path of an imported result: the path between the ends is unknown here.
 pub const KIND: &str = "imported";
 
-/// Where an imported result comes from.
+/// Origin of an imported result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
-    /// Whether the time at which the result began is told by a file; otherwise it is that of the import.
+    /// Source of the start time: a file, or else the time of the import.
     pub dated: Dated,
     /// The files, in the order given.
     pub files: Vec<ImportedFile>,
-    /// Five numbers for each contender and each thing measured.
+    /// Five-number summaries, one for each contender and each quantity measured.
     pub spreads: Vec<Spread>,
-    /// Why there is no verdict, where there is none; otherwise what the verdicts rest on.
+    /// Basis of the verdicts, or the reason why there are none.
     pub basis: String,
 }
 
 impl Imported {
-    /// Whether any file says when it was measured.
+    /// Returns true if any file gives its time of measurement.
     pub fn is_dated(&self) -> bool {
         self.dated == Dated::ByFiles
     }
 }
 
-/// Where the time comes from at which a result began.
+/// Source of a result's start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dated {
-    /// From the earliest of its files that tells one.
+    /// Earliest time that any of its files gives.
     ByFiles,
-    /// From the clock at the time of the import.
+    /// Clock at the time of the import.
     ByImport,
 }
 
 /// A file that was imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedFile {
-    /// Its name, without its folder.
+    /// Name without its folder.
     pub name: String,
-    /// SHA-256 of its bytes as they lay there, in hexadecimal.
+    /// SHA-256 of its bytes as stored, in hexadecimal.
     pub sha256: String,
-    /// What it was read as: `plain`, `irtt`.
+    /// Format it was read as: `plain`, `irtt`.
     pub format: String,
-    /// Who wrote it, with the version, where it says so.
+    /// Program that wrote it, with the version; absent if the file does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// The unit of its numbers, as given or as its format has it.
     pub unit: String,
-    /// What one trial is, in a few words.
+    /// Description of one trial, in a few words.
     pub trial: String,
-    /// The ids of the contenders it became.
+    /// Ids of the contenders made from it.
     pub contenders: Vec<usize>,
-    /// Trials it became, of all its contenders.
+    /// Number of trials made from it, over all its contenders.
     pub trials: u64,
-    /// What can no longer be known from it, and what to mind; a sentence each.
+    /// Information that the file no longer holds, and points to mind; a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
@@ -67,18 +67,18 @@ pub struct ImportedFile {
 pub struct Spread {
     /// The contender's id.
     pub contender: usize,
-    /// What was measured: `RTT`, `time`.
+    /// Quantity measured: `RTT`, `time`.
     pub what: String,
-    /// Its unit.
+    /// Unit of the values.
     pub unit: Unit,
-    /// What was counted.
+    /// Kind of values that the spread is over.
     pub over: Over,
-    /// How many; lost ones are not among them.
+    /// Number of values; lost ones are not among them.
     pub n: u64,
-    /// How many were lost, in a sample that knows.
+    /// Number of lost values, in a sample that knows.
     #[serde(default, skip_serializing_if = "super::outcome::is_zero")]
     pub lost: u64,
-    /// The least.
+    /// Minimum.
     pub min: f64,
     /// The first quartile; absent where fewer than ten samples lie beyond it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,15 +89,15 @@ pub struct Spread {
     /// The third quartile; absent where fewer than ten samples lie beyond it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q3: Option<f64>,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
 }
 
-/// What a spread is over.
+/// Kind of values that a spread is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
-    /// One figure per trial.
+    /// Figures of trials, one for each.
     Trials,
     /// The samples of trials: no interval follows from them.
     Samples,

@@ -1,4 +1,4 @@
-//! Trials that are no pairs: those of two races, or what was imported.
+//! Independent samples: trials of two races, or of an import, that are no pairs.
 //!
 //! Contenders whose trials were not interleaved are independent samples. They are compared by the
 //! Mann–Whitney test with the Hodges–Lehmann shift, on logarithms of the figure per trial: the shift
@@ -11,13 +11,13 @@ use super::sentence;
 use crate::figures::{Better, Metric};
 use crate::stats::{self, Outcome as Ruled, holm, mann_whitney};
 
-/// One contender's figures under one metric.
+/// Figures of one contender under one metric.
 pub(super) struct Figures {
     /// Logarithms of the figure per trial; `None` where one is not positive.
     logs: Option<Vec<f64>>,
-    /// Valid trials that have it.
+    /// Number of valid trials that have it.
     pub trials: u64,
-    /// Whether any of them is censored at the timeout.
+    /// True if any of them is censored at the timeout.
     pub censored: bool,
 }
 
@@ -51,13 +51,13 @@ impl Samples {
         mann_whitney::p_value(self.a.logs.as_deref()?, self.b.logs.as_deref()?)
     }
 
-    /// The log-ratio with its interval; `None` where trials are too few for `error`.
+    /// Returns the log-ratio with its interval; `None` if trials are too few for `error`.
     fn interval(&self, error: f64) -> Option<stats::Estimate> {
         let (a, b) = (self.a.logs.as_deref()?, self.b.logs.as_deref()?);
         mann_whitney::interval(a, b, 1.0 - error)
     }
 
-    /// The ratio with its interval.
+    /// Returns the ratio with its interval.
     pub(super) fn ratio(&self, error: f64) -> Option<Ratio> {
         self.interval(error).map(|logs| Ratio {
             point: logs.point.exp(),
@@ -75,29 +75,29 @@ impl Samples {
     }
 }
 
-/// What a claim is held to.
+/// Tests that a claim has to pass.
 pub(super) struct Court {
     margin: f64,
-    /// The error level of its step in Holm's procedure.
+    /// Error level of its step in Holm's procedure.
     difference: f64,
-    /// Whether that procedure rejects “no difference”.
+    /// True if that procedure rejects “no difference”.
     differs: bool,
-    /// One minus the level of the interval that must lie within the margin.
+    /// Error of the interval that must lie within the margin: one minus its level.
     equivalence: f64,
 }
 
-/// What a court finds.
+/// Finding on a claim.
 pub(super) struct Finding {
     pub outcome: Ruled,
-    /// Whether the first is the lower one; means something only for `ahead`.
+    /// True if the first is the lower one; means something only for `ahead`.
     pub is_lower: bool,
-    /// One minus the level of the interval by which it was decided.
+    /// Error of the interval that decided: one minus its level.
     pub error: f64,
 }
 
 impl Court {
-    /// A court for each claim of a family that shares the error `alpha`. A claim that cannot be tested
-    /// has no p-value and still takes its share.
+    /// Returns a court for each claim of a family that shares the error `alpha`. A claim that cannot be
+    /// tested has no p-value and still takes its share.
     pub(super) fn family(p_values: &[Option<f64>], alpha: f64, margin: f64) -> Vec<Court> {
         let p: Vec<f64> = p_values.iter().map(|p| p.unwrap_or(1.0)).collect();
         // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin; the claims share
@@ -130,8 +130,8 @@ impl Court {
     }
 }
 
-/// Verdicts on contenders whose trials are independent: one for each claimed metric and pair of which
-/// both have it in more than one trial. `blocks` is the smaller number of trials.
+/// Returns verdicts on contenders whose trials are independent: one for each claimed metric and each pair
+/// that has it in more than one trial of both. `blocks` is the smaller number of trials.
 pub fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
     let mut questions = Vec::new();
     for metric in claimed(&outcome.metrics) {

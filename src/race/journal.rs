@@ -1,5 +1,5 @@
-//! Blocks of a running race, appended to a file beside its result: what was measured is written once, and not
-//! again with every block after it.
+//! Journal of the blocks of a running race, in a file beside its result: measurements are written once,
+//! and not again with every block after them.
 //!
 //! The result is saved whole now and then, and at the end. What came after the last time is in the journal,
 //! `race.journal` for `race.json`, one JSON object a line, until the next. Whoever reads the result reads both.
@@ -34,10 +34,10 @@ use crate::trial::quiet::ProbePoint;
 /// The version of these lines.
 const VERSION: u32 = 1;
 
-/// Between two whole saves, at the least.
+/// Minimum time between two whole saves.
 const EVERY: Nanos = Nanos::from_secs(2);
 
-/// One line.
+/// Line of a journal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 enum Line {
@@ -46,7 +46,7 @@ enum Line {
     Block { block: Box<Block> },
 }
 
-/// Which race this is the journal of.
+/// Head of a journal, which identifies its race.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
     journal: u32,
@@ -60,14 +60,14 @@ impl Head {
     }
 }
 
-/// The end of a block, with what is no trial.
+/// End of a block, with everything that is no trial.
 #[derive(Debug, Serialize, Deserialize)]
 struct Block {
     number: u64,
     /// Contenders that turned out blocked, by id, with the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     blocked: Vec<(usize, String)>,
-    /// The host's point after it.
+    /// Point of the host's probe after the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     probe: Option<ProbePoint>,
     /// The plan, where it has changed since the last whole save.
@@ -75,32 +75,33 @@ struct Block {
     plan: Option<Fixed>,
 }
 
-/// The journal of a race that runs.
+/// Journal of a running race.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: PathBuf,
-    /// It has a head.
+    /// True if the journal has a head.
     is_begun: bool,
-    /// At the last whole save: how many blocks there were, the plan, and when it was.
+    /// Number of blocks at the last whole save; the plan and the time of that save follow.
     saved: u64,
     plan: Option<Fixed>,
     at: Nanos,
 }
 
 impl Journal {
-    /// That of the result in `file`.
+    /// Returns the journal of the result in `file`.
     pub(super) fn of(result: &Path) -> Journal {
         Journal { file: beside(result), is_begun: false, saved: 0, plan: None, at: Nanos::ZERO }
     }
 
-    /// Whether the result is to be saved whole after `done` blocks: the first time, and then where a quarter
-    /// more is there, so that all saves together write a few times what was measured and not its square.
+    /// Returns true if the result is to be saved whole after `done` blocks: the first time, and then
+    /// whenever it has grown by a quarter, so that all saves together write a few times the size of the
+    /// result, not its square.
     pub(super) fn is_full(&self, done: u64, now: Nanos) -> bool {
         let is_more = done.saturating_sub(self.saved) >= self.saved.div_ceil(4);
         self.saved == 0 || (is_more && now - self.at >= EVERY)
     }
 
-    /// The result was saved whole; what is in the journal is in there.
+    /// Removes the journal: the result was saved whole and contains everything in it.
     ///
     /// # Errors
     /// [`Error::Setup`] where the old lines cannot be removed.
@@ -162,13 +163,13 @@ fn last_block(outcome: &Outcome, number: u64) -> impl Iterator<Item = &Trial> {
     outcome.trials.iter().skip(first.map_or(0, |at| at + 1))
 }
 
-/// `race.journal` for `race.json`.
+/// Returns `race.journal` for `race.json`.
 pub(super) fn beside(result: &Path) -> PathBuf {
     result.with_extension("journal")
 }
 
-/// The journal of the result in `file`; empty where there is none. It is read before the result: a race that is
-/// running may save that whole meanwhile, and then has all blocks of this one.
+/// Reads the journal of the result in `file`; empty if there is none. It is read before the result: a
+/// race that is running may save that whole meanwhile, and then has all blocks of this one.
 ///
 /// # Errors
 /// As of [`packed::read`].
@@ -184,7 +185,7 @@ pub(super) fn read(result: &Path) -> Result<Vec<u8>> {
     Ok(Vec::new())
 }
 
-/// `outcome`, saved to `result`, with the blocks of its journal that came after.
+/// Returns `outcome`, saved to `result`, with the blocks of its journal that came after.
 ///
 /// # Errors
 /// [`Error::Data`] where a whole line of the journal means nothing.
@@ -305,7 +306,7 @@ mod tests {
         }
     }
 
-    /// A race of 40 blocks, each trial of which takes a second.
+    /// Returns a race of 40 blocks, each trial of which takes a second.
     fn race(dir: &Path) -> (Outcome, ReadBack) {
         let file = dir.join("race.json");
         let mut observer = ReadBack { file: file.clone(), last: None, read: [0; 2], files: None };

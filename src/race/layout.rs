@@ -1,5 +1,5 @@
-//! How a result looks as text: indented, as people read JSON, but numbers of one array on one line.
-//! Series over time consist of such arrays, and a line for each number would be most of the file.
+//! Layout of a result as text: indented JSON, but with the numbers of one array on one line. Series over
+//! time consist of such arrays, and a line for each number would be most of the file.
 
 use std::io::{self, Write};
 
@@ -10,12 +10,12 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 /// Writes `value` as indented JSON, without a newline at its end.
 ///
 /// # Errors
-/// What the writer says, or that the value is none that JSON can hold.
+/// Error of the writer, or of a value that JSON cannot hold.
 pub fn write<T: Serialize>(value: &T, writer: impl Write) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(writer, Layout::default()))
 }
 
-/// `value` as indented JSON, without a newline at its end.
+/// Returns `value` as indented JSON, without a newline at its end.
 ///
 /// # Errors
 /// As [`write()`].
@@ -25,7 +25,7 @@ pub fn text<T: Serialize>(value: &T) -> serde_json::Result<String> {
     String::from_utf8(bytes).map_err(serde::ser::Error::custom)
 }
 
-/// Which element of an array has begun. What goes before it depends on what it is.
+/// Element of an array that has begun. The separator before it depends on its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begun {
     First,
@@ -36,9 +36,9 @@ enum Begun {
 struct Layout {
     depth: usize,
     begun: Option<Begun>,
-    /// The last thing that ended stands on the line of what was before it.
+    /// True if the last thing that ended is on the line of what was before it.
     inline: bool,
-    /// The container that ends next has anything in it.
+    /// True if the container that ends next has anything in it.
     filled: bool,
 }
 
@@ -48,7 +48,7 @@ impl Layout {
         (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
     }
 
-    /// Before a number, null or truth value.
+    /// Writes the separator before a number, null or truth value.
     fn scalar<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.inline = true;
         match self.begun.take() {
@@ -57,7 +57,7 @@ impl Layout {
         }
     }
 
-    /// Before anything else.
+    /// Writes the separator before anything else.
     fn other<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.inline = false;
         match self.begun.take() {
@@ -98,7 +98,7 @@ macro_rules! scalars {
 }
 
 impl Formatter for Layout {
-    /// JSON escapes no character above U+001F by itself, and a terminal obeys some of them.
+    /// Escapes characters above U+001F that a terminal would obey: JSON itself escapes none of them.
     fn write_string_fragment<W: ?Sized + Write>(
         &mut self,
         writer: &mut W,

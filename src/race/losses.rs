@@ -1,42 +1,42 @@
-//! Why a contender's messages were lost, as far as ledgers and the hosts' counters show: queues and
-//! receive buffers without room, and fragments that did not come together again.
+//! Causes of lost messages, as far as ledgers and the hosts' counters show: queues and receive buffers
+//! without room, and fragments that were not reassembled.
 
 use super::outcome::{Entrant, Outcome, Trial};
 use crate::figures::{Account, HostCounters, Packets};
 use crate::trial::Record;
 
-/// What became of one contender's messages, over all its trials.
+/// Losses of one contender by cause, over all its trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Losses {
     /// The contender's label.
     pub label: String,
     /// The packets of its messages, where known.
     pub packets: Option<Packets>,
-    /// Messages sent.
+    /// Number of messages sent.
     pub sent: u64,
-    /// Messages of them that did not arrive.
+    /// Number of these messages that did not arrive.
     pub lost: u64,
-    /// Those of them that the receiver's socket had no room for.
+    /// Number of lost messages that the receiver's socket had no room for.
     pub dropped: u64,
-    /// Those of them that the sending host's own queue had no room for; the call succeeded all the
-    /// same.
+    /// Number of lost messages that the sending host's own queue had no room for; the call succeeded all
+    /// the same.
     pub refused: u64,
-    /// Those of them that left in fragments and were not put together again; none where the counters
-    /// show as many put together as were sent.
+    /// Number of lost messages that left in fragments and were not reassembled; 0 if the counters show as
+    /// many reassembled as were sent.
     pub unassembled: u64,
-    /// Messages that the receiving host put together from fragments, those of others included; absent
-    /// where nobody saw its counters.
+    /// Number of messages that the receiving host reassembled from fragments, those of others included;
+    /// absent if its counters were not seen.
     pub reassembled: Option<u64>,
-    /// Fragments that arrived there.
+    /// Number of fragments that arrived there.
     pub fragments: u64,
-    /// Fragments of them that found no room to wait for the others in.
+    /// Number of these fragments dropped for lack of reassembly buffer space.
     pub without_room: u64,
-    /// The receiver's buffer as it says itself.
+    /// Size of the receiver's buffer, as the receiver reports it.
     pub buffer: Option<String>,
 }
 
 impl Losses {
-    /// What one contender lost; nothing where its transport counts bytes, or sent no message.
+    /// Returns the losses of one contender; `None` if its transport counts bytes, or sent no message.
     pub fn of(outcome: &Outcome, entrant: &Entrant) -> Option<Losses> {
         let mut losses = Losses {
             label: entrant.label.clone(),
@@ -102,13 +102,13 @@ impl Losses {
         self.unassembled = self.unassembled.saturating_add(sent.saturating_sub(together).min(left));
     }
 
-    /// What none of these accounts for.
+    /// Returns the number of lost messages that none of these causes accounts for.
     pub fn elsewhere(&self) -> u64 {
         let known = self.dropped.saturating_add(self.refused).saturating_add(self.unassembled);
         self.lost.saturating_sub(known)
     }
 
-    /// Whether messages travel in fragments.
+    /// Returns the packets, and their number for each message, if messages travel in fragments.
     pub fn in_fragments(&self) -> Option<(Packets, u64)> {
         let packets = self.packets?;
         let parts = packets.per_message();
@@ -120,14 +120,14 @@ fn counts_messages(account: &Account) -> bool {
     account.unit == "messages"
 }
 
-/// Which hosts' counters.
+/// End of a transfer whose host's counters are read.
 #[derive(Clone, Copy)]
 enum End {
     Sending,
     Receiving,
 }
 
-/// What the hosts counted that sent, or received, messages of a trial.
+/// Returns the counters of the hosts that sent, or received, messages of a trial.
 fn counted(trial: &Trial, path: &str, end: End) -> Option<HostCounters> {
     let Record { ledger, counters: near, far_counters: far, .. } = &trial.record;
     // On one machine both ends read the same counters.
@@ -176,7 +176,7 @@ mod tests {
         })
     }
 
-    /// What the first contender of a race between two hosts lost in one trial.
+    /// Returns the losses of the first contender of a race between two hosts in one trial.
     fn losses(packets: Option<Packets>, ledger: Ledger, far: Option<HostCounters>) -> Losses {
         losses_between(packets, ledger, None, far)
     }

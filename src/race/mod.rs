@@ -1,47 +1,47 @@
 //! Blocks of trials until every claim is decided or the budget is spent.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
-//! | [`request`] | what is asked, and whether it can be meant |
+//! | [`request`] | the request for a race, and its checks |
 //! | `cells` | contenders under every combination of conditions |
-//! | [`plan`] | what is fixed before the first block: placement, blocks, looks, margin |
+//! | [`plan`] | the plan, fixed before the first block: placement, blocks, looks, margin |
 //! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 //! | `pilot` | the trials before the first block |
-//! | `ends` | who runs the trials: agents, or a simulation |
+//! | `ends` | runners of trials: agents, or a simulation |
 //! | `every` | blocks that begin at their times |
-//! | `run` | what comes before the first block, and who runs it |
+//! | `run` | steps before the first block, and their runner |
 //! | `course` | the loop: blocks, looks, saving, the end |
 //! | `block` | one block: repeats, blocked and failed trials |
 //! | [`analyse`] | from trials to summary and verdicts; pure |
 //! | `table` | figures by contender and block, and the log-ratios that they make; pure |
 //! | `control` | a contender against its hidden copy; pure |
 //! | [`hold`] | one race per file |
-//! | `order` | whether the place in a block makes a difference; pure |
-//! | `exclusions` | whether gates took more trials from one than from another; pure |
-//! | [`shares`] | what each condition accounts for, in a race over conditions; pure |
-//! | [`pooled`] | round trips of each contender in one pot, from raw samples |
-//! | [`spread`] | how figures spread, for drawings; pure |
+//! | `order` | effects of the place in a block; pure |
+//! | `exclusions` | differences between contenders in trials taken by gates; pure |
+//! | [`shares`] | shares of variation that each condition accounts for, in a race over conditions; pure |
+//! | [`pooled`] | pooled round trips of each contender, from raw samples |
+//! | [`spread`] | spread of figures, for drawings; pure |
 //! | [`sweep`] | the knee of each contender, in a race over offered loads; pure |
 //! | [`mod@highs`] | highs and lows of a race over hours or days; pure |
 //! | `quiet` | the host between blocks: settling, probing |
 //! | `settings` | settings that changed during the race |
 //! | `sentence` | verdicts in words |
-//! | [`differences`] | what was not equal, and why it matters |
-//! | [`warnings`], [`notice`], [`host_notice`] | what to know before believing it, found and worded |
+//! | [`differences`] | differences in conditions between contenders, and why they matter |
+//! | [`warnings`], [`notice`], [`host_notice`] | warnings to read before believing a race, found and worded |
 //! | [`explain`] | the second, instrumented pass: where the time goes |
 //! | [`outcome`] | the result as it is saved |
-//! | `derived` | what follows from the trials, while a race runs and when it is read |
-//! | [`save`], [`layout`] | to disk and back; how it looks there |
+//! | `derived` | everything derived from the trials, while a race runs and when it is read |
+//! | [`save`], [`layout`] | to disk and back; the layout there |
 //! | `journal` | blocks of a running race, appended beside it |
 //! | [`packed`] | files that may be compressed, and are not larger than they should be |
 //! | [`independent`] | verdicts on trials that are no pairs |
-//! | [`imported`] | what a result says of the files that it was imported from |
+//! | [`imported`] | the files that a result was imported from |
 //! | [`mod@compare`] | two saved races against each other |
 //! | [`gate`] | a race against a baseline: is anything worse? |
 //! | [`mod@history`] | the same race again and again: series and changes of level |
-//! | [`mod@resume`] | going on, and running again |
+//! | [`mod@resume`] | resuming a race, and running one again |
 //! | [`keep`] | raw samples beside the saved race |
-//! | [`stage`] | what a race touches outside itself |
+//! | [`stage`] | surroundings of a race: runner, observer, clock, files |
 //! | [`command`] | the command line that asks for a race again |
 //! | [`date`] | the time of day in names and results |
 //!

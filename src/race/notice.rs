@@ -1,4 +1,4 @@
-//! The warnings in words. Each says what was seen and what to do, under a code that stays the same.
+//! Warnings in words. Each says what was observed and what to do, under a code that stays the same.
 
 use super::exclusions::Differing;
 use super::host_notice::HostNotice;
@@ -10,7 +10,7 @@ use super::plan::percent;
 /// Share of trials that may fail their gate before the race is not trusted.
 const MOST_GATE_FAILURES: f64 = 0.2;
 
-/// Something to know.
+/// Notice about a race.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
     /// A contender's trials fall into two clusters.
@@ -19,29 +19,29 @@ pub enum Notice {
         label: String,
         /// The metric's label.
         metric: String,
-        /// How far the upper centre is from the lower: 1.4 for 40 %.
+        /// Ratio of the upper centre to the lower: 1.4 for 40 %.
         ratio: f64,
         /// Share of trials in the upper one.
         share: f64,
     },
-    /// The host was not what it should be.
+    /// Problem of the host.
     Host(HostNotice),
-    /// Trials failed their gate, and were repeated.
+    /// Gate failures: trials that failed their gate, and were repeated.
     GateFailures {
-        /// How many.
+        /// Number of failed trials.
         failed: usize,
-        /// Of how many.
+        /// Number of trials in all.
         trials: usize,
-        /// What the first of them said.
+        /// Reason given by the first of them.
         why: String,
-        /// Those of them in which the path was at fault, and not an end.
+        /// Number of these failures caused by the path, and not by an end.
         of_path: usize,
     },
     /// Gates took more trials from one contender than from another.
     ExclusionsDiffer {
-        /// From whom.
+        /// Contenders that differ.
         who: Differing,
-        /// Whether a verdict hangs on it.
+        /// Effect on the verdicts: whether one of them depends on it.
         decides: Decides,
     },
     /// The place of a trial in its block makes a difference.
@@ -50,48 +50,48 @@ pub enum Notice {
     LostOutsidePath {
         /// The contender's label.
         label: String,
-        /// Messages that were lost on the way.
+        /// Number of messages that were lost on the way.
         lost: u64,
-        /// Packets that the path has lost, damaged or still holds, by its own account.
+        /// Number of packets that the path has lost, damaged or still holds, by its own account.
         accounted: u64,
     },
     /// An emulated path was asked for more than it could move.
     PathOverrun {
-        /// Packets that were lost outside its model.
+        /// Number of packets that were lost outside its model.
         packets: u64,
-        /// Trials in which that happened.
+        /// Number of trials in which that happened.
         trials: usize,
     },
-    /// Messages travel in fragments, and what that and the receive buffer lost.
+    /// Fragmentation of messages, with the losses by it and by the receive buffer.
     Fragmented(Losses),
     /// A receiver's socket had no room for messages.
     ReceiveBuffer(Losses),
     /// The sending host's own queue had no room for messages.
     SendQueue(Losses),
-    /// Messages were lost on loopback, where nothing but a full buffer loses any.
+    /// Losses on loopback, where nothing but a full buffer loses messages.
     LoopbackLoss {
         /// Labels of the contenders concerned.
         labels: Vec<String>,
-        /// Messages.
+        /// Number of lost messages.
         lost: u64,
     },
     /// The planned blocks cannot decide all claims.
     BudgetTooSmall {
-        /// Planned.
+        /// Number of planned blocks.
         blocks: u64,
-        /// Needed at the least.
+        /// Minimum number of blocks needed.
         fewest: u64,
     },
-    /// There is nobody to compare with.
+    /// Single contender: there is none to compare with.
     SingleContender {
         /// The contender's label.
         label: String,
     },
     /// The machine is so noisy that the margin had to be raised.
     MarginWidened {
-        /// To this fraction.
+        /// New margin, as a fraction.
         margin: f64,
-        /// Why.
+        /// Reason for the margin.
         reason: String,
     },
     /// A claimed figure falls among lost messages.
@@ -101,15 +101,15 @@ pub enum Notice {
         /// The metric's label.
         metric: String,
     },
-    /// An option is not what was asked.
+    /// Option in force that is not the one asked for.
     NotAsAsked {
         /// The contender's label.
         label: String,
         /// The option.
         option: String,
-        /// Asked.
+        /// Value asked for.
         asked: String,
-        /// In force.
+        /// Value in force.
         effective: String,
     },
     /// An option was not the same in all trials and flows of a contender.
@@ -118,59 +118,59 @@ pub enum Notice {
         label: String,
         /// The option.
         option: String,
-        /// At which end: `near` or `far`.
+        /// End concerned: `near` or `far`.
         end: &'static str,
-        /// What it was at first.
+        /// First value.
         from: String,
-        /// What it was in another trial or flow.
+        /// Value in another trial or flow.
         to: String,
     },
     /// Accounts of messages do not close.
     LedgerOpen {
-        /// Trials concerned.
+        /// Number of trials concerned.
         trials: usize,
-        /// What the first of them said.
+        /// Reason given by the first of them.
         why: String,
     },
     /// A contender's packets do not get through.
     Blocked {
-        /// Its label.
+        /// Label of the contender.
         label: String,
-        /// What was seen.
+        /// Evidence of the blocking.
         evidence: String,
     },
     /// A trial failed, again when repeated, and ended the race.
     TrialFailed {
-        /// What failed.
+        /// Error of the trial.
         error: String,
     },
     /// The race could not be saved, and ended.
     SaveFailed {
-        /// Why.
+        /// Error of the save.
         error: String,
     },
     /// The race went on after the error that its verdicts may have was spent.
     ResumedAfterLastLook {
-        /// Blocks at that time.
+        /// Number of blocks at that time.
         blocks: u64,
-        /// What the chance of a false verdict may be now.
+        /// Upper bound on the probability of a false verdict now.
         error: f64,
     },
     /// The race went on on another host.
     ResumedElsewhere {
-        /// Where it began.
+        /// Host on which it began.
         from: String,
-        /// Where it went on.
+        /// Host on which it went on.
         to: String,
     },
 }
 
-/// Whether a verdict would be another one without something.
+/// Effect on the verdicts: whether one of them would differ without something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decides {
-    /// It would.
+    /// Some verdict would differ.
     Yes,
-    /// All verdicts are the same.
+    /// All verdicts would be the same.
     No,
 }
 
@@ -192,7 +192,7 @@ fn exclusions_differ(Differing { more, less }: &Differing, decides: Decides) -> 
 }
 
 impl Notice {
-    /// The stable word for it.
+    /// Returns the stable identifier of the notice.
     pub fn code(&self) -> &'static str {
         match self {
             Notice::TwoRegimes { .. } => "two_regimes",
@@ -228,7 +228,7 @@ impl Notice {
         }
     }
 
-    /// As results carry it.
+    /// Returns the notice as results carry it.
     pub fn warning(&self) -> Warning {
         Warning {
             code: self.code().to_owned(),
@@ -378,7 +378,7 @@ impl Notice {
     }
 }
 
-/// How many of so many failed for the path.
+/// Returns in words the number of failures caused by the path.
 fn of_path_words(of_path: usize, failed: usize) -> String {
     match of_path {
         0 => String::new(),
@@ -387,7 +387,7 @@ fn of_path_words(of_path: usize, failed: usize) -> String {
     }
 }
 
-/// What fragments did, with every cause of loss and its share.
+/// Describes the effect of fragmentation, with every cause of loss and its share.
 fn fragmented(losses: &Losses) -> String {
     let Some((packets, parts)) = losses.in_fragments() else { return String::new() };
     let (label, size, mtu) = (&losses.label, packets.message_bytes, packets.path_mtu);
@@ -421,7 +421,7 @@ fn fragmented(losses: &Losses) -> String {
     format!("{cut}; {lost} of {sent} were lost ({}): {}", share(lost, sent), causes.join("; "))
 }
 
-/// What the fragments that left the sender did.
+/// Describes the fragments that left the sender.
 fn in_flight(losses: &Losses) -> String {
     let Some(together) = losses.reassembled else {
         return "how many for missing fragments, no counter shows".to_owned();
@@ -443,7 +443,7 @@ fn in_flight(losses: &Losses) -> String {
     )
 }
 
-/// What found no room at the receiver, and what share of all losses that was.
+/// Describes the messages that found no room at the receiver, and their share of all losses.
 fn receive_buffer(losses: &Losses) -> String {
     let Losses { label, sent, lost, dropped, .. } = losses;
     format!(
@@ -455,7 +455,7 @@ fn receive_buffer(losses: &Losses) -> String {
     )
 }
 
-/// What found no room at the sender, and what share of all losses that was.
+/// Describes the messages that found no room at the sender, and their share of all losses.
 fn send_queue(losses: &Losses) -> String {
     let Losses { label, sent, lost, refused, .. } = losses;
     format!(

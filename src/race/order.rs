@@ -12,7 +12,8 @@ use super::plan::{claimed, percent};
 use crate::figures::Metric;
 use crate::stats::{aligned_ranks, quantile};
 
-/// Below this probability, places that differ are no chance: 1 in 200 races at each of some five looks.
+/// Significance level: below this probability, differing places are not chance: 1 in 200 races at each of
+/// some five looks.
 const LEVEL: f64 = 0.001;
 
 /// Figures of one place in the block that lie apart from those of the others.
@@ -20,13 +21,13 @@ const LEVEL: f64 = 0.001;
 pub struct OrderEffect {
     /// The label of the metric.
     pub metric: String,
-    /// The place that differs most, from 1, of how many.
+    /// Place that differs most, from 1, and the number of places.
     pub place: (usize, usize),
-    /// How far it lies above (or below) the mean of the block, as a fraction.
+    /// Deviation from the mean of the block, above or below, as a fraction.
     pub change: f64,
 }
 
-/// The place that differs most in the first claimed metric in which places differ.
+/// Returns the place that differs most in the first claimed metric in which places differ.
 pub(super) fn effect(outcome: &Outcome) -> Option<OrderEffect> {
     claimed(&outcome.metrics).find_map(|metric| of_metric(outcome, metric))
 }
@@ -86,7 +87,7 @@ fn by_place(outcome: &Outcome, metric: &str) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// The most common of these lengths.
+/// Returns the most common of these lengths.
 fn usual_length(lengths: impl Iterator<Item = usize>) -> usize {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     lengths.for_each(|length| *counts.entry(length).or_default() += 1);
@@ -115,7 +116,8 @@ mod tests {
     use crate::rng::SplitMix64;
     use crate::trial::fake;
 
-    /// 24 blocks of tcp, udp and the copy, in turn; the first trial of each takes `first` times as long.
+    /// Returns 24 blocks of tcp, udp and the copy, in turn; the first trial of each takes `first` times
+    /// as long.
     fn race(first: f64) -> Outcome {
         let mut outcome = testing::outcome(2);
         let name = outcome.metrics[0].name.clone();

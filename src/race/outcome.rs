@@ -1,5 +1,5 @@
-//! The result of a race, as it is saved: format 1. `docs/result.schema.json` describes it and a test
-//! holds the two together. Reports are made from this and from nothing else.
+//! Result of a race, as it is saved: format 1. `docs/result.schema.json` describes it and a test holds
+//! the two together. Reports are made from this and from nothing else.
 
 use std::collections::BTreeMap;
 
@@ -15,278 +15,277 @@ use crate::trial::placement::Placement;
 use crate::trial::quiet::HostQuiet;
 use crate::trial::{PathFacts, Record};
 
-/// The format that this version writes and reads.
+/// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// A race and all that came of it.
+/// Race with all of its results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The file format: 1.
+    /// File format: 1.
     pub format: u32,
-    /// The program that wrote it.
+    /// Program that wrote the file.
     pub deadheat: Program,
-    /// A title for people.
+    /// Title for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Labels given with `--label`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// When it began: RFC 3339, UTC.
+    /// Start time: RFC 3339, UTC.
     pub started: String,
-    /// The seed of order and impairments.
+    /// Seed of order and impairments.
     pub seed: u64,
-    /// What was asked; enough to run it again.
+    /// Request as typed; enough to run the race again.
     pub asked: Asked,
-    /// What was fixed before the first block.
+    /// Plan fixed before the first block.
     pub plan: Fixed,
-    /// This host.
+    /// Facts about this host.
     pub host: HostFacts,
-    /// The far host, where it is another.
+    /// Facts about the far host; absent if it is this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_host: Option<HostFacts>,
-    /// What a probe of the near host found between blocks; absent in virtual time, and in results of before
-    /// there was one.
+    /// Results of probing the near host between blocks; absent in virtual time, and in results from
+    /// before probes existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<HostQuiet>,
-    /// The path.
+    /// Facts about the path.
     pub path: PathFacts,
-    /// The metrics compared, claims first.
+    /// Metrics compared, claims first.
     pub metrics: Vec<Metric>,
-    /// The conditions that were varied; absent where none were.
+    /// Conditions that were varied; absent if none were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub factors: Vec<Factor>,
-    /// The contenders, in a race over conditions each cell of it; the hidden control is not among
-    /// them.
+    /// Contenders; in a race over conditions, each cell of it. The hidden control is not among them.
     pub contenders: Vec<Entrant>,
-    /// Every trial, in the order run.
+    /// Trials in the order run, all of them.
     pub trials: Vec<Trial>,
-    /// One figure per contender and metric.
+    /// Estimates, one for each contender and metric.
     pub summary: Vec<Summary>,
-    /// What an emulated path did over all valid trials, by link and direction.
+    /// Behaviour of an emulated path over all valid trials, by link and direction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path_ways: Vec<PathWay>,
-    /// What each factor accounts for, in a race over conditions.
+    /// Shares of variation that each factor accounts for, in a race over conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
-    /// Where each contender has its knee, where an offered rate was varied.
+    /// Knee of each contender, if an offered rate was varied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweeps: Vec<Sweep>,
-    /// One verdict per claim.
+    /// Verdicts, one for each claim.
     pub verdicts: Vec<Verdict>,
-    /// The same claims on all trials that ran, where one contender lost more of them to gates than
-    /// another.
+    /// Verdicts on the same claims from all trials that ran, if one contender lost more of them to gates
+    /// than another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfiltered: Vec<Verdict>,
-    /// The first contender against its hidden copy.
+    /// Comparison of the first contender with its hidden copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
-    /// What was not equal between contenders.
+    /// Differences in conditions between contenders.
     pub differences: Vec<Difference>,
-    /// What to know before believing it.
+    /// Warnings to read before believing the result.
     pub warnings: Vec<Warning>,
-    /// Where the time goes, from a second, instrumented pass; absent where none was asked for.
+    /// Breakdown of where the time goes, from a second, instrumented pass; absent if none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explained>,
-    /// The files it was imported from; absent where deadheat measured.
+    /// Files that the result was imported from; absent if deadheat measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// How it ended.
+    /// Reason for the end of the race.
     pub status: Status,
 }
 
-/// A program and its version.
+/// Program and its version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Its version.
+    /// Version of deadheat.
     pub version: String,
 }
 
-/// What the user asked for, as typed, with defaults filled in.
+/// Request of the user, as typed, with defaults filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Contenders in order.
+    /// Contenders in the order typed.
     pub contenders: Vec<String>,
     /// The workload.
     pub workload: String,
-    /// The path as typed: `loopback`, or what is emulated; absent with `to`.
+    /// Path as typed: `loopback`, or an emulated one; absent with `to`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// The remote host and port, if any.
+    /// Remote host and port; absent if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// `4` or `6` where an address family was asked for.
+    /// Address family, `4` or `6`; absent if none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<u8>,
-    /// Blocks at most.
+    /// Maximum number of blocks; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
-    /// Time at most, in nanoseconds.
+    /// Maximum duration, in nanoseconds; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
-    /// The least time from the start of one block to that of the next, in nanoseconds, where one was
+    /// Minimum time from the start of one block to the start of the next, in nanoseconds; absent if not
     /// given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ns: Option<u64>,
-    /// The margin as a fraction, where one was given.
+    /// Margin as a fraction; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
-    /// The resolution asked for, as a fraction, where one was.
+    /// Resolution asked for, as a fraction; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve: Option<f64>,
-    /// Whether contenders that the far kernel answers take part in claims, where that was asked for.
+    /// True if claims were asked for on contenders that the far kernel answers, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub claims_all: bool,
-    /// The confidence as a fraction.
+    /// Confidence as a fraction.
     pub confidence: f64,
-    /// The placement, where one was given.
+    /// Placement; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
-    /// `awake` or `host`: what idle CPUs were to do, where that was given.
+    /// State asked for of idle CPUs, `awake` or `host`; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
-    /// What to vary, where anything was.
+    /// Conditions to vary, with their levels; absent if none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vary: Vec<Factor>,
-    /// The time between two points of each trial's series, in nanoseconds, where one was given.
+    /// Time between two points of each trial's series, in nanoseconds; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<u64>,
-    /// Whether an instrumented pass was to follow; absent where not.
+    /// True if an instrumented pass was to follow; absent if not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
 }
 
-/// What was fixed before the first block, so that no result could move it.
+/// Plan fixed before the first block, so that no result could move it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fixed {
-    /// The margin, as a fraction.
+    /// Margin, as a fraction.
     pub margin: f64,
-    /// Why it is that.
+    /// Reason for the margin.
     pub margin_reason: String,
     /// The placement.
     pub placement: String,
-    /// Why it is that.
+    /// Reason for the placement.
     pub placement_reason: String,
-    /// `awake` where idle CPUs were kept out of sleep states, `host` where they slept as the host lets
-    /// them; absent where there were none, and in files of before it was kept.
+    /// State of idle CPUs: `awake` if they were kept out of sleep states, `host` if they slept as the
+    /// host lets them; absent if there were none, and in files from before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
-    /// Blocks at most.
+    /// Maximum number of blocks.
     pub blocks_max: u64,
-    /// The looks: after how many blocks, at which error level.
+    /// Interim looks: the number of blocks and the error level of each.
     pub looks: Vec<crate::stats::Look>,
-    /// Verdicts to give.
+    /// Number of verdicts to give.
     pub claims: u64,
-    /// The workload as each trial ran it, where the length of a trial was left to the plan.
+    /// Workload as each trial ran it, if the length of a trial was left to the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// Why its trials are as long as they are.
+    /// Reason for the length of its trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_reason: Option<String>,
-    /// The number of blocks as it was estimated anew on the way, from the scatter alone.
+    /// Re-estimates of the number of blocks during the race, from the scatter alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replans: Vec<Replan>,
-    /// How quantiles are defined.
+    /// Definition of quantiles.
     pub quantile_definition: String,
 }
 
-/// A new number of blocks, found half-way without a look at who leads.
+/// Re-estimate of the number of blocks, made half-way without regard to who leads.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Replan {
-    /// After how many blocks.
+    /// Number of blocks done at the re-estimate.
     pub after: u64,
-    /// Blocks at most before.
+    /// Maximum number of blocks before it.
     pub from: u64,
-    /// Blocks at most since.
+    /// Maximum number of blocks after it.
     pub to: u64,
-    /// The scatter that it was estimated from: the standard deviation of the log-ratios of a block.
+    /// Scatter that the estimate is based on: the standard deviation of the log-ratios of a block.
     pub scatter: f64,
 }
 
-/// One contender of the race.
+/// Contender of the race.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entrant {
-    /// Its index, from 0.
+    /// Index of the contender, from 0.
     pub id: usize,
-    /// As typed.
+    /// Specification as typed.
     pub spec: String,
-    /// A name that is unique in this race: `udp`, `udp #2`.
+    /// Name that is unique in this race: `udp`, `udp #2`.
     pub label: String,
-    /// The transport's id.
+    /// Id of the transport.
     pub transport: String,
-    /// The transport's colour, `#rrggbb`.
+    /// Colour of the transport, `#rrggbb`.
     pub colour: String,
-    /// Who implements it, as its trials found: `tcp/linux-6.18/cubic`.
+    /// Implementation of the transport, as its trials found: `tcp/linux-6.18/cubic`.
     pub implementation: String,
     /// Knobs as asked, defaults included.
     pub asked: BTreeMap<String, String>,
-    /// Options as read back, near end.
+    /// Options as read back at the near end.
     pub effective: Effective,
-    /// Options as read back, far end.
+    /// Options as read back at the far end.
     #[serde(default, skip_serializing_if = "Effective::is_empty")]
     pub far_effective: Effective,
-    /// Whether it is a reference row that takes no part in claims: the far kernel answers it.
+    /// True if it is a reference row that takes no part in claims: the far kernel answers it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub floor: bool,
-    /// Why it dropped out, with the evidence, if it did.
+    /// Reason why it dropped out, with the evidence; absent if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
-    /// Why it cannot carry this work, if it cannot; then it never ran.
+    /// Reason why it cannot carry this work, so that it never ran; absent if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,
-    /// Which cell it is, in a race over conditions.
+    /// Cell of the contender, in a race over conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
 }
 
-/// One contender under one combination of conditions.
+/// Contender under one combination of conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The index of the contender as typed, in `asked.contenders`.
+    /// Index of the contender as typed, in `asked.contenders`.
     pub contender: usize,
-    /// The index of the level of each of `factors`.
+    /// Index of the level of each of `factors`.
     pub levels: Vec<usize>,
-    /// The workload under these conditions.
+    /// Workload under these conditions.
     pub workload: String,
-    /// The placement, where it is varied.
+    /// Placement, if it is varied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// Why it cannot run here, if it cannot.
+    /// Reason why the cell cannot run here; absent if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infeasible: Option<String>,
 }
 
-/// A condition that is varied, and over what.
+/// Condition that is varied, with its levels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Factor {
-    /// A key of the workload, a knob, or `placement`.
+    /// Name of the condition: a key of the workload, a knob, or `placement`.
     pub name: String,
-    /// Its levels, as typed.
+    /// Levels, as typed.
     pub levels: Vec<String>,
 }
 
 impl Entrant {
-    /// Whether it runs: its packets get through, and its conditions are possible here.
+    /// Returns true if it runs: its packets get through, and its conditions are possible here.
     pub fn is_racing(&self) -> bool {
         self.out().is_none() && self.infeasible().is_none()
     }
 
-    /// Why it is out of the race under any conditions, as a word and in full.
+    /// Returns the reason why it is out of the race under any conditions, as a word and in full.
     pub fn out(&self) -> Option<(&'static str, &str)> {
         let blocked = self.blocked.as_deref().map(|evidence| ("blocked", evidence));
         blocked.or(self.not_applicable.as_deref().map(|why| ("not applicable", why)))
     }
 
-    /// Whether a claim is made about it and another: both compete, under the same conditions.
+    /// Returns true if a claim is made about it and another: both compete, under the same conditions.
     pub fn competes_with(&self, other: &Entrant) -> bool {
         !self.floor && !other.floor && self.meets(other)
     }
 
-    /// Why its conditions are not possible here, if they are not.
+    /// Returns the reason why its conditions are not possible here, or `None` if they are.
     pub fn infeasible(&self) -> Option<&str> {
         self.cell.as_ref()?.infeasible.as_deref()
     }
 
-    /// Whether it ran under the same conditions as another, so that the two can be compared.
+    /// Returns true if it ran under the same conditions as another, so that the two can be compared.
     pub fn meets(&self, other: &Entrant) -> bool {
         match (&self.cell, &other.cell) {
             (Some(cell), Some(other)) => cell.levels == other.levels,
@@ -295,151 +294,151 @@ impl Entrant {
     }
 }
 
-/// One trial of the race.
+/// Trial of the race.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Its block, from 0.
+    /// Block of the trial, from 0.
     pub block: u64,
-    /// Its place in the block, from 0; repeats of invalid trials come last.
+    /// Position in the block, from 0; repeats of invalid trials come last.
     pub order: u64,
-    /// The contender's id; the control carries the id of the contender it copies.
+    /// Id of the contender; the control carries the id of the contender it copies.
     pub contender: usize,
-    /// Whether it is the hidden copy.
+    /// True if it is the hidden copy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// Its figures.
+    /// Figures of the trial.
     #[serde(flatten)]
     pub record: Record,
 }
 
-/// One contender's figure for one metric, over its valid trials.
+/// Estimate of one metric for one contender, over its valid trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The contender's id.
+    /// Id of the contender.
     pub contender: usize,
-    /// The metric's name.
+    /// Name of the metric.
     pub metric: String,
-    /// The median over trials.
+    /// Median over trials.
     pub estimate: f64,
-    /// The lower end of its interval (order statistics); absent with too few trials.
+    /// Lower end of its interval (order statistics); absent with too few trials.
     pub low: Option<f64>,
-    /// The upper end.
+    /// Upper end of its interval.
     pub high: Option<f64>,
-    /// Trials it stands on.
+    /// Number of trials behind the estimate.
     pub trials: u64,
-    /// Whether any of them is censored at the timeout.
+    /// True if any of these trials is censored at the timeout.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub censored: bool,
-    /// Two regimes, where the trials fall into two clusters.
+    /// Two regimes, if the trials fall into two clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regimes: Option<[crate::stats::Regime; 2]>,
 }
 
-/// What share of one metric's variation, of its logarithm, something accounts for. Those of a
-/// metric add up to 1.
+/// Share of the variation of one metric's logarithm that one source accounts for. The shares of a metric
+/// add up to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// The metric's name.
+    /// Name of the metric.
     pub metric: String,
-    /// What kind of thing it is.
+    /// Kind of the source.
     pub kind: ShareKind,
-    /// What it is: the name of a factor, `transport`, `interactions`.
+    /// Name of the source: of a factor, `transport`, `interactions`.
     pub factor: String,
-    /// The share, without the noise that is expected in it.
+    /// Share, less the noise that is expected in it.
     pub share: f64,
-    /// The lower end of its interval; absent with too few blocks, and for the blocks themselves.
+    /// Lower end of its interval; absent with too few blocks, and for the blocks themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// The upper end.
+    /// Upper end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// The share with the noise in it.
+    /// Share with the noise in it.
     pub raw: f64,
-    /// Trials it stands on.
+    /// Number of trials behind the share.
     pub trials: u64,
-    /// Valid trials that had no figure above 0, which alone has a logarithm.
+    /// Number of valid trials left out because their figure is not above 0 and has no logarithm.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-    /// Blocks it stands on.
+    /// Number of blocks behind the share.
     pub blocks: u64,
-    /// How the levels compare; only for factors and contenders.
+    /// Ratios between levels; only for factors and contenders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<LevelRatio>,
 }
 
-/// What accounts for a share.
+/// Source of variation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareKind {
-    /// A condition that was varied.
+    /// Condition that was varied.
     Factor,
     /// The contenders.
     Contenders,
-    /// All factors and the contenders together, beyond what each does on its own.
+    /// Interactions: all factors and the contenders together, beyond what each does on its own.
     Interactions,
-    /// What changed from block to block.
+    /// Changes from block to block.
     Blocks,
     /// Noise: trials under the same conditions in the same block.
     Noise,
 }
 
-/// One level of a factor against another, all else equal.
+/// Ratio of one level of a factor to another, all else equal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelRatio {
-    /// The level.
+    /// Level in the numerator.
     pub level: String,
-    /// The one that it is compared with.
+    /// Level in the denominator.
     pub against: String,
-    /// The ratio of the figures (Hodges–Lehmann).
+    /// Ratio of the figures (Hodges–Lehmann).
     pub ratio: f64,
-    /// The lower end of its interval; absent with too few blocks.
+    /// Lower end of its interval; absent with too few blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// The upper end.
+    /// Upper end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// Blocks in which both were there.
+    /// Number of blocks that have both levels.
     pub blocks: u64,
 }
 
-/// One contender under rising load.
+/// Knee of one contender under rising load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// The index of the contender as typed, in `asked.contenders`.
+    /// Index of the contender as typed, in `asked.contenders`.
     pub contender: usize,
-    /// The level of each other factor, by name.
+    /// Level of each other factor, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub conditions: BTreeMap<String, String>,
-    /// Up to which offered load what is delivered follows it.
+    /// Knee: the highest offered load up to which delivery follows it.
     pub knee: KneeAt,
-    /// The lower end of its interval; absent with too few blocks.
+    /// Lower end of its interval; absent with too few blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<KneeAt>,
-    /// The upper end.
+    /// Upper end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<KneeAt>,
-    /// Blocks it stands on.
+    /// Number of blocks behind the knee.
     pub blocks: u64,
 }
 
-/// A load, and on which side of it the knee is.
+/// Position of the knee relative to a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct KneeAt {
-    /// On which side.
+    /// Side of the load.
     pub place: KneePlace,
-    /// The load, in application bits per second.
+    /// Load, in application bits per second.
     pub bps: f64,
 }
 
-/// On which side of a load the knee is.
+/// Side of a load on which the knee is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KneePlace {
-    /// Below it, the lowest load.
+    /// Below the lowest load.
     Below,
-    /// At it.
+    /// At the load.
     At,
-    /// Above it, the highest load.
+    /// Above the highest load.
     Above,
 }
 
@@ -447,136 +446,137 @@ pub(super) fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// What can be said of two contenders under one metric.
+/// Verdict on two contenders under one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The metric's name.
+    /// Name of the metric.
     pub metric: String,
-    /// A contender's id.
+    /// Id of the first contender.
     pub a: usize,
-    /// Another's.
+    /// Id of the second contender.
     pub b: usize,
-    /// The verdict.
+    /// Outcome of the comparison.
     pub outcome: crate::stats::Outcome,
-    /// The id of the one ahead.
+    /// Id of the contender ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead: Option<usize>,
-    /// a over b.
+    /// Ratio of a to b.
     pub ratio: Option<Ratio>,
-    /// The margin, as a fraction.
+    /// Margin, as a fraction.
     pub margin: f64,
-    /// The level of the ratio's interval.
+    /// Confidence level of the ratio's interval.
     pub confidence: f64,
-    /// Blocks it stands on.
+    /// Number of blocks behind the verdict.
     pub blocks: u64,
-    /// About how many more it would take; only for `undecided`. Absent there: no number would do.
+    /// Approximate number of further blocks needed; only for `undecided`. Absent there if no number would
+    /// do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more_blocks: Option<u64>,
-    /// About how much longer that takes on this machine, in nanoseconds.
+    /// Approximate time for these blocks on this machine, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more_ns: Option<u64>,
-    /// The id of the better one where the interval leaves out equality, whatever the margin.
+    /// Id of the better contender if the interval excludes equality, whatever the margin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<usize>,
-    /// The difference that these blocks would have found with 80 % power, as a fraction. Absent with
-    /// too few blocks, and in files of before it was kept.
+    /// Resolution: the difference that these blocks would have found with 80 % power, as a fraction.
+    /// Absent with too few blocks, and in files from before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<f64>,
-    /// a less b, in the metric's unit, at the level of the ratio.
+    /// Difference a − b, in the metric's unit, at the confidence level of the ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
     /// The verdict in a sentence.
     pub note: String,
 }
 
-/// A ratio with its interval.
+/// Ratio with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The estimate (Hodges–Lehmann).
+    /// Estimate (Hodges–Lehmann).
     pub point: f64,
-    /// The lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
 impl Ratio {
-    /// b over a.
+    /// Returns the ratio of b to a.
     pub fn inverse(self) -> Ratio {
         Ratio { point: 1.0 / self.point, low: 1.0 / self.high, high: 1.0 / self.low }
     }
 }
 
-/// A difference with its interval, in the unit of its metric.
+/// Difference with its interval, in the unit of its metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// The estimate (Hodges–Lehmann).
+    /// Estimate (Hodges–Lehmann).
     pub point: f64,
-    /// The lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
-/// The hidden A/A comparison.
+/// Hidden A/A comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Control {
-    /// The contender that was copied.
+    /// Contender that was copied.
     pub contender: usize,
-    /// One verdict per claimed metric; `a` and `b` are the same id.
+    /// Verdicts, one for each claimed metric; `a` and `b` are the same id.
     pub verdicts: Vec<Verdict>,
-    /// Whether the race can be trusted.
+    /// True if the race can be trusted.
     pub trusted: bool,
-    /// That in a sentence.
+    /// Finding in a sentence.
     pub note: String,
 }
 
-/// Something that was not equal between contenders.
+/// Difference in conditions between contenders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// What: `framing`, `congestion control`, `far end`, `encryption`.
+    /// Name of the difference: `framing`, `congestion control`, `far end`, `encryption`.
     pub what: String,
-    /// Its value by contender label.
+    /// Value by contender label.
     pub values: BTreeMap<String, String>,
-    /// Why it matters, in a sentence.
+    /// Reason why it matters, in a sentence.
     pub matters: String,
 }
 
-/// Something to know before believing the result.
+/// Warning to read before believing the result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// A stable word for it: `two_regimes`, `gate_failed`.
+    /// Stable identifier: `two_regimes`, `gate_failed`.
     pub code: String,
-    /// What was seen.
+    /// Observation behind the warning.
     pub message: String,
-    /// What to do.
+    /// Advice on what to do.
     pub advice: String,
 }
 
-/// How a race ended.
+/// Status of a race: running, or the reason for its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Blocks are still to come, or the process was killed.
+    /// Running: blocks are still to come, or the process was killed.
     Running,
-    /// Every claim is decided.
+    /// Decided: every claim has its verdict.
     Decided,
-    /// The budget of time or blocks is spent.
+    /// Budget of time or blocks is spent.
     Budget,
-    /// The user stopped it.
+    /// Interrupted by the user.
     Interrupted,
-    /// It could not go on.
+    /// Failed: the race could not go on.
     Failed,
 }
 
 impl Outcome {
-    /// Whether the margin grew with the noise, as the rule was until 2026-11: it asks another
-    /// question than its user did.
+    /// Returns true if the margin grew with the noise, as the rule was until 2026-11. Such a margin
+    /// answers another question than the user asked.
     pub fn margin_widened(&self) -> bool {
         self.asked.margin.is_none() && self.plan.margin > super::plan::DEFAULT_MARGIN
     }
 
-    /// The contender at `row` of those asked for, as typed, with a number from the second of the
+    /// Returns the contender at `row` of those asked for, as typed, with a number from the second of the
     /// same on. Unlike a label it names no conditions.
     pub fn contender(&self, row: usize) -> String {
         let asked = &self.asked.contenders;
@@ -587,7 +587,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the race ran and its control and gates let it be trusted.
+    /// Returns true if the race ran and its control and gates let it be trusted.
     pub fn trusted(&self) -> bool {
         self.control.as_ref().is_none_or(|control| control.trusted)
             && !self.warnings.iter().any(|warning| {
@@ -595,7 +595,7 @@ impl Outcome {
             })
     }
 
-    /// Why a race that failed could not go on.
+    /// Returns the reason why a failed race could not go on.
     pub fn why_failed(&self) -> Option<&str> {
         if self.status != Status::Failed {
             return None;
@@ -605,8 +605,8 @@ impl Outcome {
     }
 }
 
-/// The code of the warning that too many trials failed their gate.
+/// Code of the warning that too many trials failed their gate.
 pub const UNTRUSTED_GATE: &str = "gate_failed_too_often";
 
-/// The code of the warning that a verdict hangs on the trials that gates excluded.
+/// Code of the warning that a verdict depends on the trials that gates excluded.
 pub const UNTRUSTED_EXCLUSIONS: &str = "exclusions_decide";

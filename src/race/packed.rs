@@ -9,11 +9,11 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
 
-/// What a file compressed by gzip begins with (RFC 1952, 2.3.1).
+/// Magic number at the start of a file compressed by gzip (RFC 1952, 2.3.1).
 pub const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The content of a file, unpacked where it is compressed by gzip, whatever its name. What it would
-/// unpack to beyond `largest` bytes is never held.
+/// Reads the content of a file, unpacked if it is compressed by gzip, whatever its name. Unpacked data
+/// beyond `largest` bytes is never held.
 ///
 /// # Errors
 /// [`Error::Setup`] where the file cannot be read, [`Error::Data`] where it is too large, or begins
@@ -41,7 +41,7 @@ pub fn read(file: &Path, largest: u64) -> Result<Vec<u8>> {
     })
 }
 
-/// All that `from` has, or nothing where that is more than `largest` bytes.
+/// Reads all of `from`, or returns `None` if that is more than `largest` bytes.
 fn at_most(from: impl Read, largest: u64) -> io::Result<Option<Vec<u8>>> {
     let mut content = Vec::new();
     // One byte more than allowed tells what is too large, also where its size is not known.

@@ -1,12 +1,12 @@
-//! The ledger against the account of an emulated path: what messages were lost on the way, and what
-//! packets the path has taken.
+//! Comparison of the ledger with the account of an emulated path: messages lost on the way, and packets
+//! that the path has taken.
 
 use super::notice::Notice;
 use super::outcome::{Entrant, Outcome, Trial};
 use crate::figures::path::{PathFigures, WayFigures};
 use crate::figures::{Account, Ledger};
 
-/// What the two do not agree on, and what the path lost beside its model.
+/// Returns notices of disagreements between the two accounts, and of losses by the path outside its model.
 pub(super) fn notices(outcome: &Outcome) -> Vec<Notice> {
     let mut all: Vec<Notice> =
         outcome.contenders.iter().filter_map(|entrant| outside(outcome, entrant)).collect();
@@ -19,7 +19,7 @@ pub(super) fn notices(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// Messages that were lost without a packet to show for it.
+/// Returns a notice of messages that were lost although the path lost no packet.
 fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
     let own = |trial: &&Trial| trial.contender == entrant.id && trial.record.valid;
     let (mut lost, mut accounted) = (0u64, 0u64);
@@ -39,7 +39,7 @@ fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
     (lost > 0).then(|| Notice::LostOutsidePath { label: entrant.label.clone(), lost, accounted })
 }
 
-/// Each account with the packets that the path did not deliver as they were, in its direction.
+/// Returns each account with the packets that the path did not deliver as they were, in its direction.
 fn by_way<'a>(ledger: &'a Ledger, path: &PathFigures) -> Vec<(&'a Account, u64)> {
     let sum = |of: &dyn Fn(&WayFigures) -> u64, ways: &[&WayFigures]| {
         ways.iter().fold(0u64, |sum, way| sum.saturating_add(of(way)))
@@ -53,7 +53,8 @@ fn by_way<'a>(ledger: &'a Ledger, path: &PathFigures) -> Vec<(&'a Account, u64)>
         .collect()
 }
 
-/// Packets that did not come out whole. A damaged one fails its checksum, and its host drops it.
+/// Returns the number of packets that did not come out whole. A damaged one fails its checksum, and its
+/// host drops it.
 fn gone(way: &WayFigures) -> u64 {
     let fates = &way.fates;
     [fates.lost, fates.full, fates.early, fates.corrupted, fates.waiting, way.device_drops]

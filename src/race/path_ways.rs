@@ -1,5 +1,5 @@
-//! What an emulated path did over a race, by link and direction: sums over its trials, medians of
-//! what each trial yields, and the losses held against what its model says.
+//! Behaviour of an emulated path over a race, by link and direction: sums over its trials, medians of the
+//! values of each trial, and the losses compared with the path's model.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +13,34 @@ use crate::path::impair::expected;
 use crate::path::network::Network;
 use crate::stats::quantile;
 
-/// The level of the interval in which losses are expected, as a fraction.
+/// Confidence level of the interval in which losses are expected, as a fraction.
 pub const LOSS_LEVEL: f64 = 0.99;
 
-/// One direction of one link over all valid trials, the control's included.
+/// Totals of one direction of one link over all valid trials, the control's included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathWay {
-    /// The link, from 0.
+    /// Index of the link, from 0.
     pub link: usize,
-    /// Which way.
+    /// Direction of the link.
     pub direction: Direction,
-    /// Trials it stands on.
+    /// Number of trials behind the totals.
     pub trials: u64,
-    /// Packets that came in: the segments of a super-packet each on its own.
+    /// Number of packets that came in; each segment of a super-packet counts.
     pub packets: u64,
-    /// Packets that the loss model took.
+    /// Number of packets dropped by the loss model.
     pub lost: u64,
-    /// Packets that found the queue full, or were dropped to keep it short.
+    /// Number of packets that found the queue full, or were dropped to keep it short.
     pub queue_drops: u64,
-    /// Packets that were marked instead (ECN).
+    /// Number of packets that were marked instead (ECN).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub marked: u64,
-    /// Copies made.
+    /// Number of copies made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub duplicated: u64,
-    /// Packets with a flipped bit.
+    /// Number of packets with a flipped bit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub corrupted: u64,
-    /// Packets that went out after one that had come in later (RFC 4737).
+    /// Number of packets that went out after one that had come in later (RFC 4737).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reordered: u64,
     /// The least share of packets that the model may be expected to take, 0 to 1, at 99 %; absent where
@@ -48,22 +48,22 @@ pub struct PathWay {
     /// which count for what they are: one sample, and not several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_low: Option<f64>,
-    /// The greatest such share.
+    /// Greatest share of packets that the model may be expected to take, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_high: Option<f64>,
-    /// Bits per second that left while packets waited for the rate; absent where none did.
+    /// Rate in bits per second at which packets left while others waited; absent if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<f64>,
     /// The median over trials of the median time in the queue, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_p50_ns: Option<f64>,
-    /// The same of the 99th percentile.
+    /// Median over trials of the 99th percentile of the time in the queue, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_p99_ns: Option<f64>,
-    /// The median over trials of how late the median release was, in nanoseconds.
+    /// Median over trials of the median lateness of releases, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_p50_ns: Option<f64>,
-    /// The same of the 99th percentile.
+    /// Median over trials of the 99th percentile of the lateness of releases, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_p99_ns: Option<f64>,
 }
@@ -72,7 +72,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Every direction of every link; nothing where no trial has an account of its path.
+/// Returns every direction of every link; nothing if no trial has an account of its path.
 pub(super) fn ways(outcome: &Outcome, network: Option<&Network>) -> Vec<PathWay> {
     let valid = || outcome.trials.iter().filter(|trial| trial.record.valid);
     let figures = valid().filter_map(|trial| trial.record.path.as_ref());
@@ -143,9 +143,9 @@ fn late(had: &WayFigures) -> Option<&Distribution> {
     had.lateness_ns.as_ref()
 }
 
-/// How many independent draws the packets of these trials are worth. The k-th packets of two trials
-/// with one seed meet the same draw, so that `m` trials count it `m` times: Kish's effective size of a
-/// sample with these weights, the square of their sum over the sum of their squares.
+/// Returns the number of independent draws that the packets of these trials are worth. The k-th packets
+/// of two trials with one seed meet the same draw, so that `m` trials count it `m` times: Kish's
+/// effective size of a sample with these weights, the square of their sum over the sum of their squares.
 fn draws(outcome: &Outcome, accounts: &[(&Trial, &WayFigures)]) -> u64 {
     let seed = outcome.path.built.as_ref().and_then(|built| built.seed);
     let mut groups: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -175,7 +175,8 @@ mod tests {
     use crate::race::testing;
     use crate::trial::fake;
 
-    /// A trial in which so many packets arrived up, and so many of them were lost, released so late.
+    /// Returns a trial in which `arrived` packets arrived up, and `lost` of them were lost, released
+    /// `late_ns` late.
     fn trial(block: u64, arrived: u64, lost: u64, late_ns: u64) -> Trial {
         let fates =
             Fates { arrived, lost, full: 1, busy_ns: 8_000, busy_bytes: 20, ..Fates::default() };

@@ -1,5 +1,5 @@
-//! The trials before block 0: one contender against itself. They warm the environment up, and tell how
-//! long a trial takes, how much trials scatter, and how long each should be.
+//! Pilot: the trials before block 0, one contender against itself. They warm the environment up, and tell
+//! how long a trial takes, how much trials scatter, and how long each should be.
 
 use super::block::{self, Common};
 use super::outcome::Entrant;
@@ -13,33 +13,34 @@ use crate::time::Nanos;
 use crate::trial::End;
 use crate::workload::{self, Lengths};
 
-/// A trial longer than this is as short as its claim allows: no time is left to find a better length.
+/// Maximum duration of the shortest trial for which a better length is sought: beyond, no time is left to
+/// find one, and trials are as short as their claim allows.
 const SHORT: Nanos = Nanos::from_millis(500);
 
-/// A trial of the pilot longer than this is too dear to be run often.
+/// Maximum duration of a trial of the pilot that can be run often.
 const DEAR: Nanos = Nanos::from_millis(1_000);
 
-/// The time in which a set-up has to pass its gates once.
+/// Time in which a set-up has to pass its gates once.
 const PATIENCE: Nanos = Nanos::from_secs(8);
 
-/// Trials in a row that fail their gates before the set-up is given up.
+/// Number of trials in a row that fail their gates before the set-up is given up.
 const MOST_FAILED: usize = 3;
 
-/// Trials of the pilot where each is long: one to warm up, and two for the time they take.
+/// Number of trials of the pilot if each is long: one to warm up, and two for the time they take.
 const FEW_TRIALS: u64 = 2;
 
-/// The longest trial, in times of the shortest. Six trials tell roughly what is best, and hosts drift
-/// within a second, which many short trials in turn are the remedy for.
+/// Maximum length of a trial, as a multiple of the shortest. Six trials tell roughly what is best, and
+/// hosts drift within a second, which many short trials in turn are the remedy for.
 const LONGEST: u64 = 4;
 
-/// Parts of a trial of the pilot for which its figure is known, in the shortest trial.
+/// Number of parts of the shortest trial of the pilot for which its figure is known.
 const PARTS_OF_FEWEST: u64 = 2;
 
 /// Runs the trials before block 0 with the first competitor whose packets get through; those that
 /// do not are marked.
 ///
 /// # Errors
-/// Where nobody gets through, or no trial passes its gate: with what would help.
+/// If no contender gets through, or no trial passes its gate: with what would help.
 pub(super) fn run(
     request: &Request,
     stage: &mut Stage<'_>,
@@ -75,8 +76,8 @@ struct Length {
 }
 
 impl Length {
-    /// `None` where the user or an earlier race has said, where conditions vary, or where trials are so
-    /// long that the shortest will do.
+    /// Returns the length of trials to choose; `None` if the user or an earlier race has set it, if
+    /// conditions vary, or if trials are so long that the shortest will do.
     fn open(request: &Request) -> Option<Length> {
         if request.plan.is_some() || !request.vary.is_empty() {
             return None;
@@ -187,7 +188,8 @@ fn pilot_with(
     Ok(Piloted::Through(pilot))
 }
 
-/// A set-up whose every trial fails its gate measures nothing, however long it goes on.
+/// Returns the error of a set-up whose every trial fails its gate: it measures nothing, however long it
+/// goes on.
 fn no_gate_passed(label: &str, failed: &[String]) -> Error {
     let why = failed.last().map_or("", String::as_str);
     Error::setup_advice(

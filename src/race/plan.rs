@@ -1,4 +1,5 @@
-//! What is fixed before block 0, so that no result can move it: placement, trial length, blocks, looks.
+//! Plan of a race, fixed before block 0, so that no result can move it: placement, trial length, blocks,
+//! looks.
 //!
 //! The trials before block 0 (the pilot) run one contender against itself. They warm the
 //! environment up, tell how long a trial takes and how much trials scatter; they compare nothing,
@@ -17,28 +18,28 @@ use crate::stats::{self, Plan, quantile};
 use crate::time::Nanos;
 use crate::trial::placement::Placement;
 
-/// The margin where none is asked for: below it, hardly anybody would change transports.
+/// Default margin: below it, hardly anybody would change transports.
 pub const DEFAULT_MARGIN: f64 = 0.05;
 
-/// Trials of a full pilot.
+/// Number of trials of a full pilot.
 pub const PILOT_TRIALS: u64 = 6;
 
-/// The resolution that a race is planned for, as a share of its margin, so that a scatter that turns
-/// out larger than the pilot's still leaves it below the margin.
+/// Planned resolution, as a share of the margin, so that a scatter that turns out larger than the pilot's
+/// still leaves it below the margin.
 const AIM: f64 = 0.75;
 
-/// Blocks that a race plans at least, where it may choose: half of them are enough to estimate the
+/// Minimum number of blocks that a race plans, if it may choose: half of them are enough to estimate the
 /// scatter anew, which the few trials of a calm pilot understate.
 const FEWEST: u64 = 12;
 
-/// A race without a budget that is asked for a resolution may take this long; a longer one is to be
+/// Maximum duration of a race without a budget that is asked for a resolution; a longer one is to be
 /// asked for by its budget.
 const LONGEST_UNASKED: Nanos = Nanos::from_secs(3_600);
 
-/// What the trials before block 0 found.
+/// Results of the trials before block 0.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pilot {
-    /// How long each took, start and end of its processes included.
+    /// Duration of each, including the start and end of its processes.
     pub took: Vec<Nanos>,
     /// The figures of each valid one, in order.
     pub figures: Vec<Metrics>,
@@ -46,26 +47,26 @@ pub struct Pilot {
     pub segments: Vec<Vec<f64>>,
     /// The label of the contender that ran.
     pub label: String,
-    /// The workload of each trial of the race, where its length was chosen here, and why.
+    /// Workload of each trial of the race, with the reason, if its length was chosen here.
     pub workload: Option<(String, String)>,
 }
 
-/// What was fixed, and how long the race may take.
+/// Fixed plan, and the time the race may take.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// What was fixed.
+    /// Fixed plan.
     pub fixed: Fixed,
-    /// The time the race may take; `None` for as long as its blocks do.
+    /// Maximum duration of the race; `None` for as long as its blocks take.
     pub limit: Option<Nanos>,
 }
 
-/// The error level of the whole race.
+/// Returns the error level of the whole race.
 pub fn alpha(confidence: f64) -> f64 {
     // 1 - 0.95 is 0.050000000000000044 in f64.
     ((1.0 - confidence) * 1e9).round() / 1e9
 }
 
-/// Blocks that an interval of one claim takes.
+/// Returns the number of blocks that an interval of one claim takes.
 pub fn fewest_blocks(confidence: f64) -> usize {
     Plan::fewest_blocks(1, alpha(confidence))
 }
@@ -80,12 +81,12 @@ pub fn claims(entrants: &[Entrant], metrics: &[Metric]) -> usize {
     pairs * claimed(metrics).count()
 }
 
-/// The metrics with verdicts.
+/// Returns the metrics with verdicts.
 pub fn claimed(metrics: &[Metric]) -> impl Iterator<Item = &Metric> {
     metrics.iter().filter(|metric| metric.role == Role::Claim)
 }
 
-/// The looks of `fixed` as the statistics want them.
+/// Returns the looks of `fixed` in the form that the statistics take.
 pub fn looks(fixed: &Fixed, confidence: f64) -> Plan {
     Plan {
         looks: fixed.looks.clone(),
@@ -146,7 +147,7 @@ pub fn fix(
 struct Task<'a> {
     request: &'a Request,
     claims: usize,
-    /// How long a block takes.
+    /// Duration of a block.
     block: Nanos,
     /// The scatter of the log-ratio of a block, as the pilot has it.
     scatter: Option<f64>,
@@ -154,7 +155,7 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Blocks at most, and the time for them.
+    /// Returns the maximum number of blocks, and the time for them.
     fn blocks(&self) -> Result<(u64, Option<Nanos>)> {
         let request = self.request;
         let most = if request.every.is_some() { MOST_BLOCKS } else { DEFAULT_BLOCKS };
@@ -190,7 +191,8 @@ impl Task<'_> {
         Ok((self.planned(needed, asked, room), Some(limit)))
     }
 
-    /// As many blocks as are needed, where that is left open: at most as many as there is room for.
+    /// Returns the planned number of blocks: as many as are needed, if that is left open, and at most as
+    /// many as there is room for.
     fn planned(&self, needed: Option<u64>, asked: u64, room: u64) -> u64 {
         let is_open = self.request.blocks.is_none() && self.request.every.is_none();
         match needed {
@@ -199,8 +201,8 @@ impl Task<'_> {
         }
     }
 
-    /// Blocks that resolve what is to be resolved, with 80 % power; `None` where nothing is known of the
-    /// scatter.
+    /// Returns the number of blocks that reach the planned resolution, with 80 % power; `None` if nothing
+    /// is known of the scatter.
     fn needed(&self) -> Option<u64> {
         Some(needed(self.scatter?, self.request, self.claims))
     }
@@ -237,7 +239,7 @@ impl Task<'_> {
     }
 }
 
-/// Blocks that a race of this scatter takes to resolve what it is to resolve.
+/// Returns the number of blocks that a race of this scatter takes to reach its planned resolution.
 fn needed(scatter: f64, request: &Request, claims: usize) -> u64 {
     let margin = request.margin.unwrap_or(DEFAULT_MARGIN);
     aimed(scatter, request.resolve, margin, request.confidence, claims)
@@ -249,13 +251,13 @@ fn aimed(scatter: f64, resolve: Option<f64>, margin: f64, confidence: f64, claim
     blocks.max(Plan::fewest_blocks(claims.max(1), alpha(confidence)) as u64)
 }
 
-/// The two-sided level of one claim at the last look.
+/// Returns the two-sided level of one claim at the last look.
 fn level(confidence: f64, claims: usize) -> f64 {
     let last = Plan::new(100, claims.max(1), alpha(confidence));
     last.looks.last().map_or(alpha(confidence), |look| look.alpha) / claims.max(1) as f64
 }
 
-/// Whether `after` blocks of this scatter resolve what the race is to resolve.
+/// Returns true if `after` blocks of this scatter reach the resolution that the race is to reach.
 pub(super) fn is_resolved(
     fixed: &Fixed,
     asked: &super::outcome::Asked,
@@ -267,8 +269,8 @@ pub(super) fn is_resolved(
     stats::blocks_for(scatter, wanted, level(asked.confidence, claims)) <= after
 }
 
-/// A new number of blocks after `after` of them, from the scatter alone: as many as are needed, and at
-/// most as many as there is `room` for. Changes `fixed`, and says whether it did.
+/// Estimates the number of blocks anew after `after` of them, from the scatter alone: as many as are
+/// needed, and at most as many as there is `room` for. Changes `fixed`, and returns whether it did.
 pub(super) fn again(
     fixed: &mut Fixed,
     asked: &super::outcome::Asked,
@@ -287,12 +289,13 @@ pub(super) fn again(
     from != to
 }
 
-/// Trials of a block: each competitor and the control. Reference rows run in a few blocks only.
+/// Returns the number of trials of a block: each competitor and the control. Reference rows run in a few
+/// blocks only.
 pub(super) fn per_block(entrants: &[Entrant]) -> usize {
     entrants.iter().filter(|entrant| entrant.is_racing() && !entrant.floor).count() + 1
 }
 
-/// How long a block of this many trials is expected to take.
+/// Returns the expected duration of a block of this many trials.
 pub fn block_time(trials: usize, pilot: &Pilot) -> Nanos {
     let took: Vec<f64> = pilot.took.iter().map(|took| took.0 as f64).collect();
     let trial = quantile::median(&took).unwrap_or(0.0);
@@ -300,8 +303,8 @@ pub fn block_time(trials: usize, pilot: &Pilot) -> Nanos {
 }
 
 impl Pilot {
-    /// The standard deviation of the log-ratio of a block, from trials of one contender; `None` with too
-    /// few of them.
+    /// Returns the standard deviation of the log-ratio of a block, from trials of one contender; `None`
+    /// with too few of them.
     fn scatter(&self, metric: &Metric) -> Option<f64> {
         let logs: Vec<f64> = self
             .figures
@@ -317,7 +320,7 @@ impl Pilot {
     }
 }
 
-/// Sample standard deviation; `None` with fewer than three values, which say nothing about it.
+/// Returns the sample standard deviation; `None` with fewer than three values, which say nothing about it.
 fn deviation(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     if n < 3.0 {
@@ -338,18 +341,18 @@ pub(super) fn mark_floors(entrants: &mut [Entrant], answered: &[bool], claims: C
     }
 }
 
-/// Whether reference rows run in this block: the first two, and then ever fewer, about eight in a
+/// Returns true if reference rows run in this block: the first two, and then ever fewer, about eight in a
 /// hundred.
 pub(super) fn has_floors(block: u64) -> bool {
     block == 0 || block.is_power_of_two()
 }
 
-/// A fraction as people read it: `5 %`, `3.4 %`, `23 %`.
+/// Formats a fraction in percent: `5 %`, `3.4 %`, `23 %`.
 pub fn percent(fraction: f64) -> String {
     format!("{} %", in_percent(fraction))
 }
 
-/// As [`percent`], without the sign.
+/// Formats a fraction as [`percent`] does, without the sign.
 pub fn in_percent(fraction: f64) -> String {
     let value = 100.0 * fraction;
     if value.abs() >= 9.95 {
@@ -365,7 +368,7 @@ pub fn in_percent(fraction: f64) -> String {
 mod tests {
     use super::*;
 
-    /// A pilot on a request's first claim, with these figures, 10 ms each.
+    /// Returns a pilot on a request's first claim, with these figures, 10 ms each.
     fn pilot(metrics: &[Metric], figures: &[f64]) -> Pilot {
         let name = &claimed(metrics).next().unwrap().name;
         let one = |figure: &f64| Metrics::from([(name.clone(), *figure)]);

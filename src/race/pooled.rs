@@ -1,4 +1,4 @@
-//! All round trips of each contender in one pot, from the raw samples beside a result.
+//! Pooled round trips of each contender, from the raw samples beside a result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,11 +8,11 @@ use super::spread::Pool;
 use crate::error::Result;
 use crate::trial::samples;
 
-/// The round trips of each contender over its valid trials, by its id. A trial at a time is read, so
-/// that memory holds one trial's samples only.
+/// Returns the round trips of each contender over its valid trials, by its id. A trial at a time is read,
+/// so that memory holds one trial's samples only.
 ///
 /// # Errors
-/// Where the file cannot be read, or is not whole.
+/// If the file cannot be read, or is not whole.
 pub fn pooled(outcome: &Outcome, file: &Path) -> Result<BTreeMap<usize, Pool>> {
     let valid: BTreeMap<(u64, u64), usize> = outcome
         .trials

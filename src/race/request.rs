@@ -1,5 +1,5 @@
-//! What is asked of a race, and whether it can be meant. Everything that can be refused without
-//! running anything is refused here.
+//! Request for a race, and its checks. Everything that can be refused without running anything is refused
+//! here.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +18,26 @@ use crate::trial::path_time;
 use crate::trial::placement::{Load, Placement};
 use crate::workload::{self, Setting};
 
-/// Time a race may take where neither blocks nor a budget are asked for.
+/// Default time limit of a race, if neither blocks nor a budget are asked for.
 pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(50);
 
-/// Time a race over conditions may take where neither blocks nor a budget are asked for.
+/// Longest default time limit of a race over conditions, if neither blocks nor a budget are asked for.
 pub const LONGEST_BUDGET: Nanos = Nanos::from_secs(600);
 
-/// Blocks at most where none are asked for. More resolve differences that nobody would feel.
+/// Default maximum number of blocks. More would resolve differences that nobody would feel.
 pub const DEFAULT_BLOCKS: u64 = 1_000;
 
-/// Blocks at most where each begins at its time and none are asked for: time is the limit.
+/// Default maximum number of blocks if each begins at its time: time is the limit.
 pub const MOST_BLOCKS: u64 = 10_000;
 
-/// Confidence where none is asked for.
+/// Default confidence.
 pub const DEFAULT_CONFIDENCE: f64 = 0.95;
 
 const MOST_CONTENDERS: usize = 32;
 const CONFIDENCES: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
 const LONGEST_TEXT: usize = 1_000;
 
-/// What is asked of a race. Built by chaining; checked when it runs, or with [`Request::check`].
+/// Request for a race. Built by chaining; checked when it runs, or with [`Request::check`].
 ///
 /// ```no_run
 /// # use deadheat::race::Race;
@@ -68,16 +68,16 @@ pub struct Request {
     pub(super) title: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) vary: Vec<Factor>,
-    /// What comes after the last block.
+    /// Step after the last block.
     pub(super) after: After,
     pub(super) overwrite: Overwrite,
-    /// The plan of an earlier race, to be run again as it was.
+    /// Plan of an earlier race, to be run again as it was.
     pub(super) plan: Option<Fixed>,
 }
 
 impl Request {
-    /// A race of `contenders`, each as typed (`tcp:cc=bbr`), with the default workload on
-    /// loopback. A single contender is described and checked against its own copy, without
+    /// Creates a request for a race of `contenders`, each as typed (`tcp:cc=bbr`), with the default
+    /// workload on loopback. A single contender is described and checked against its own copy, without
     /// verdicts.
     pub fn new<S: Into<String>>(contenders: impl IntoIterator<Item = S>) -> Request {
         Request {
@@ -108,117 +108,118 @@ impl Request {
         }
     }
 
-    /// What each trial does, as typed: `ping:size=64,interval=1ms`.
+    /// Sets the workload of each trial, as typed: `ping:size=64,interval=1ms`.
     pub fn workload(mut self, typed: impl Into<String>) -> Request {
         self.workload = typed.into();
         self
     }
 
-    /// The path between the ends, as typed: `loopback`.
+    /// Sets the path between the ends, as typed: `loopback`.
     pub fn path(mut self, typed: impl Into<String>) -> Request {
         self.path = typed.into();
         self
     }
 
-    /// The far end is a `deadheat serve` at `HOST[:PORT]`, instead of a path on this machine.
+    /// Sets the far end to a `deadheat serve` at `HOST[:PORT]`, instead of a path on this machine.
     pub fn to(mut self, host: impl Into<String>) -> Request {
         self.to = Some(host.into());
         self
     }
 
-    /// Only addresses of IPv4 (`4`) or IPv6 (`6`).
+    /// Restricts addresses to IPv4 (`4`) or IPv6 (`6`).
     pub fn family(mut self, family: u8) -> Request {
         self.family = Some(family);
         self
     }
 
-    /// Blocks at most, 1 to 10,000. Without a budget, time is then no limit.
+    /// Sets the maximum number of blocks, 1 to 10,000. Without a budget, time is then no limit.
     pub fn blocks(mut self, blocks: u64) -> Request {
         self.blocks = Some(blocks);
         self
     }
 
-    /// Time at most, the trials before the first block included.
+    /// Sets the maximum duration, including the trials before the first block.
     pub fn budget(mut self, budget: Nanos) -> Request {
         self.budget = Some(budget);
         self
     }
 
-    /// The least time from the start of one block to that of the next. No verdict then ends the race
-    /// early: it is there to see how things change. Blocks or a budget have to be given with it.
+    /// Sets the minimum time from the start of one block to the start of the next. No verdict then ends
+    /// the race early, because its purpose is to see how things change. Blocks or a budget have to be
+    /// given with it.
     pub fn every(mut self, every: Nanos) -> Request {
         self.every = Some(every);
         self
     }
 
-    /// Differences up to this fraction (0.05 for 5 %) do not matter.
+    /// Sets the margin: differences up to this fraction (0.05 for 5 %) do not matter.
     pub fn margin(mut self, fraction: f64) -> Request {
         self.margin = Some(fraction);
         self
     }
 
-    /// The resolution to reach, as a fraction: a difference beyond it would be found with 80 % power.
-    /// Extends the time, and never the margin.
+    /// Sets the resolution to reach, as a fraction: a difference beyond it would be found with 80 %
+    /// power. Extends the time, and never the margin.
     pub fn resolve(mut self, fraction: f64) -> Request {
         self.resolve = Some(fraction);
         self
     }
 
-    /// Which contenders claims are made about.
+    /// Selects the contenders that claims are made about.
     pub fn claims(mut self, claims: Claims) -> Request {
         self.claims = claims;
         self
     }
 
-    /// How sure the race as a whole has to be, as a fraction: 0.95.
+    /// Sets the confidence of the race as a whole, as a fraction: 0.95.
     pub fn confidence(mut self, fraction: f64) -> Request {
         self.confidence = fraction;
         self
     }
 
-    /// The seed of order and impairments; random where none is given.
+    /// Sets the seed of order and impairments; random if not given.
     pub fn seed(mut self, seed: u64) -> Request {
         self.seed = Some(seed);
         self
     }
 
-    /// Where the two ends run, as typed: `cross-core`.
+    /// Sets the placement of the two ends, as typed: `cross-core`.
     pub fn placement(mut self, typed: impl Into<String>) -> Request {
         self.placement = Some(typed.into());
         self
     }
 
-    /// What idle CPUs do while trials run. Where nothing is said, they are kept awake if both ends are on
-    /// this machine, its kernel lets us, and blocks do not have times to wait for.
+    /// Sets the state of idle CPUs while trials run. By default they are kept awake if both ends are on
+    /// this machine, its kernel permits it, and blocks have no start times to wait for.
     pub fn idle(mut self, idle: Idle) -> Request {
         self.idle = Some(idle);
         self
     }
 
-    /// What idle CPUs are to do, before the runner is asked.
+    /// Returns the state asked for of idle CPUs, before the runner is asked.
     pub(super) fn asked_idle(&self) -> Option<Idle> {
         self.idle.or(self.every.map(|_| Idle::Host))
     }
 
-    /// The time between two points of each trial's series, 10 ms to 1 h; 100 ms where none is given.
+    /// Sets the time between two points of each trial's series, 10 ms to 1 h; 100 ms if not given.
     pub fn interval(mut self, interval: Nanos) -> Request {
         self.interval = Some(interval);
         self
     }
 
-    /// A second, instrumented pass after the last block: where the time goes.
+    /// Adds a second, instrumented pass after the last block, which shows where the time goes.
     pub fn explain(mut self) -> Request {
         self.after = After::Explain;
         self
     }
 
-    /// A title for people.
+    /// Sets a title for people.
     pub fn title(mut self, title: impl Into<String>) -> Request {
         self.title = Some(title.into());
         self
     }
 
-    /// A label that the result carries.
+    /// Adds a label that the result carries.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Request {
         self.labels.insert(key.into(), value.into());
         self
@@ -241,19 +242,18 @@ impl Request {
         self
     }
 
-    /// A file that is there already, and that the workload writes to, may be replaced. Without this
-    /// such a race is refused.
+    /// Permits replacing an existing file that the workload writes to. Without this such a race is refused.
     pub fn force(mut self) -> Request {
         self.overwrite = Overwrite::Allowed;
         self
     }
 
-    /// Whether files that are there already may be replaced.
+    /// Returns whether existing files may be replaced.
     pub fn overwrite(&self) -> Overwrite {
         self.overwrite
     }
 
-    /// Holds the request against what exists and makes sense. Runs nothing.
+    /// Checks the request against what exists and makes sense. Runs nothing.
     ///
     /// # Errors
     /// [`Error::Usage`] naming what is wrong and what would be right.
@@ -263,7 +263,7 @@ impl Request {
         cells::check(self)
     }
 
-    /// The request as results carry it, with defaults filled in.
+    /// Returns the request as results carry it, with defaults filled in.
     pub fn asked(&self) -> Asked {
         Asked {
             contenders: self.contenders.clone(),
@@ -289,15 +289,15 @@ impl Request {
         }
     }
 
-    /// With defaults filled in, but for what varies.
+    /// Returns the workload with defaults filled in, except for what varies.
     pub(super) fn asked_workload(&self) -> String {
         let parsed = self.setting().and_then(|at| workload::parse_on(&self.workload, &at));
         let Ok(task) = parsed else { return self.workload.clone() };
         cells::without_varied(&task.spec().to_string(), &self.vary)
     }
 
-    /// The budget asked for, or the default where nothing else ends the race: as much for each
-    /// combination of conditions as a race without any has, up to [`LONGEST_BUDGET`].
+    /// Returns the budget asked for, or the default if nothing else ends the race: the default of a race
+    /// without conditions for each combination of conditions, up to [`LONGEST_BUDGET`].
     pub(super) fn time_limit(&self) -> Option<Nanos> {
         let factors = cells::factors(self).map_or_else(|_| self.vary.clone(), |(_, all)| all);
         let combinations = factors.iter().map(|factor| factor.levels.len() as u64).product();
@@ -311,7 +311,7 @@ impl Request {
         self.to.is_none() && matches!(Path::parse(&self.path), Ok(Path::Simulated(_)))
     }
 
-    /// Whether the plan says how many blocks there are.
+    /// Returns true if the number of blocks is left to the plan.
     pub(super) fn leaves_blocks_open(&self) -> bool {
         self.blocks.is_none() && self.every.is_none()
     }
@@ -374,10 +374,10 @@ impl Request {
         }
     }
 
-    /// What the workload's defaults depend on.
+    /// Returns the setting that the workload's defaults depend on.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the path cannot be read.
+    /// [`Error::Usage`] if the path cannot be read.
     pub(super) fn setting(&self) -> Result<Setting> {
         match self.to {
             Some(_) => Ok(Setting::REMOTE),
@@ -385,7 +385,7 @@ impl Request {
         }
     }
 
-    /// How long a round trip takes at the least, where the path says it.
+    /// Returns the minimum round-trip time, if the path gives it.
     pub(super) fn least_rtt(&self) -> Result<Option<Nanos>> {
         if self.to.is_some() {
             return Ok(None);
@@ -396,7 +396,7 @@ impl Request {
         })
     }
 
-    /// The far end's place in words, where it is not this very host.
+    /// Returns the far end's place in words, or `None` if it is this very host.
     pub(super) fn elsewhere(&self) -> Option<&str> {
         match &self.to {
             Some(host) => Some(host),
@@ -405,7 +405,7 @@ impl Request {
         }
     }
 
-    /// What means nothing in virtual time is refused, and not left out.
+    /// Refuses options that mean nothing in virtual time, rather than ignore them.
     fn check_simulated(&self) -> Result<()> {
         self.simulation()?;
         if self.every.is_some() {
@@ -443,7 +443,7 @@ impl Request {
     }
 }
 
-/// Refuses a share that is nothing, or everything.
+/// Refuses a share that is not strictly between 0 and 1.
 fn check_share(what: &str, share: Option<f64>, example: &str) -> Result<()> {
     match share {
         // Written so that NaN is refused too.
@@ -455,38 +455,38 @@ fn check_share(what: &str, share: Option<f64>, example: &str) -> Result<()> {
     }
 }
 
-/// Which contenders claims are made about.
+/// Contenders that claims are made about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Claims {
-    /// Those that compete. One that the far kernel answers is a floor to compare them with.
+    /// Competitors only. A contender that the far kernel answers is a floor to compare them with.
     #[default]
     Competitors,
-    /// All of them, the floor included.
+    /// All contenders, including the floor.
     All,
 }
 
-/// What comes after the last block.
+/// Step after the last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
     Nothing,
-    /// An instrumented pass.
+    /// Instrumented pass.
     Explain,
 }
 
-/// A request that can be meant.
+/// Request that passed its checks.
 #[derive(Debug)]
 pub struct Checked {
-    /// The contenders with their knobs.
+    /// Contenders with their knobs.
     pub contenders: Vec<Contender>,
-    /// The same as results show them; nothing has run yet.
+    /// Contenders as results show them; nothing has run yet.
     pub entrants: Vec<Entrant>,
-    /// What is varied.
+    /// Conditions that are varied.
     pub factors: Vec<Factor>,
-    /// What is compared, claims first.
+    /// Metrics that are compared, claims first.
     pub metrics: Vec<Metric>,
-    /// Where the ends are to run, if that was asked for.
+    /// Placement of the ends, if one was asked for.
     pub placement: Option<Placement>,
-    /// What the workload asks of the CPUs.
+    /// Load of the workload on the CPUs.
     pub load: Load,
 }
 

@@ -1,4 +1,4 @@
-//! Going on with a race that was broken off, and running one again as it was.
+//! Resuming of a race that was broken off, and running one again as it was.
 
 use super::cells;
 use super::course::Course;
@@ -18,7 +18,7 @@ use crate::trial::idle::Idle;
 use crate::trial::placement::Placement;
 use crate::workload;
 
-/// Whether a result was measured by deadheat, so that there is something to go on with or to repeat.
+/// Checks that a result was measured by deadheat, so that it can be resumed or repeated.
 ///
 /// # Errors
 /// [`Error::Usage`] for one that was imported.
@@ -32,8 +32,8 @@ pub fn check_measured(outcome: &Outcome) -> Result<()> {
     }
 }
 
-/// Goes on with a race from its next whole block, under the plan and seed it began with, for
-/// `budget` more, or for what is left of its own.
+/// Resumes a race from its next whole block, under the plan and seed it began with, for `budget` more, or
+/// for what is left of its own.
 ///
 /// A race that ended because its time ran out has had its last look; going on after having seen it
 /// adds to the chance of a false verdict, which a warning then states.
@@ -94,7 +94,7 @@ pub fn resume(
     course.drive()
 }
 
-/// The request that runs a race again with the same contenders, plan and seed.
+/// Returns the request that runs a race again with the same contenders, plan and seed.
 ///
 /// The pilot's findings are taken from the earlier race: margin, looks and number of blocks are
 /// the same. Verdicts may differ as trials do.
@@ -112,7 +112,7 @@ fn varies_placement(outcome: &Outcome) -> bool {
     cells.into_iter().any(|cell| cell.placement.is_some())
 }
 
-/// The request that a race came from.
+/// Returns the request that a race came from.
 fn request(outcome: &Outcome) -> Request {
     let asked = &outcome.asked;
     // Results of earlier versions name a default of what varies.
@@ -146,7 +146,7 @@ fn request(outcome: &Outcome) -> Request {
     request
 }
 
-/// Whether [`resume`] can go on with a race under what is left of its own budget.
+/// Returns true if [`resume`] can go on with a race under what is left of its own budget.
 pub fn is_unfinished(before: &Outcome) -> bool {
     let is_over = matches!(before.status, Status::Decided | Status::Budget);
     !is_over && check_unfinished(before, blocks_done(before)).is_ok() && budget_left(before).is_ok()
@@ -167,7 +167,7 @@ fn check_unfinished(before: &Outcome, done: u64) -> Result<()> {
     Ok(())
 }
 
-/// What the trials of the race so far have left of its budget.
+/// Returns the budget left after the trials of the race so far.
 fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
     let Some(budget) = before.asked.budget_ns else {
         return Ok(None);
@@ -185,8 +185,8 @@ fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
     }
 }
 
-/// The chance of a false verdict once the race goes on: what was spent at each time its time ran
-/// out, which was all of it, and what the looks to come will spend.
+/// Returns the probability of a false verdict once the race goes on: what was spent each time its time
+/// ran out, which was all of it, and what the looks to come will spend.
 fn error_after(before: &Outcome, done: u64) -> f64 {
     let whole = plan::alpha(before.asked.confidence);
     let again = before.warnings.iter();

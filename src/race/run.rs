@@ -28,9 +28,9 @@ impl Request {
     /// what ended a failed one is among its warnings (`trial_failed`, `save_failed`).
     ///
     /// # Errors
-    /// What [`Request::check`] refuses; a contender that this host cannot run; a host that cannot
-    /// be asked for its facts; a trial that failed twice before the first block was done; a file
-    /// that cannot be written before the first block. [`Error::Interrupted`] before the plan.
+    /// Any error of [`Request::check`]; a contender that this host cannot run; a host that cannot be
+    /// asked for its facts; a trial that failed twice before the first block was done; a file that cannot
+    /// be written before the first block. [`Error::Interrupted`] before the plan.
     pub fn run_with(&self, mut stage: Stage<'_>) -> Result<Outcome> {
         let checked = self.check()?;
         for contender in &checked.contenders {
@@ -122,7 +122,7 @@ impl Request {
         self.run_with(Stage::new(&mut agents, &mut Unobserved))
     }
 
-    /// What all trials of this race have in common.
+    /// Returns the settings that all trials of this race have in common.
     pub(super) fn common(&self, placement: Placement) -> Common {
         Common {
             workload: self.asked_workload(),
@@ -132,8 +132,8 @@ impl Request {
     }
 }
 
-/// The model of the path that trials were run over, where it is emulated. A race that is only read again
-/// may lack the files that its path names; then nothing can be held against them.
+/// Returns the model of the path that trials were run over, if it is emulated. A race that is only read
+/// again may lack the files that its path names; then nothing can be compared with the model.
 pub(super) fn network(outcome: &Outcome) -> Option<Network> {
     match Path::parse(&outcome.asked.path) {
         Ok(Path::Emulated(network) | Path::Simulated(network)) => Some(network),
@@ -141,7 +141,7 @@ pub(super) fn network(outcome: &Outcome) -> Option<Network> {
     }
 }
 
-/// Whole blocks in `outcome`; only whole ones are ever saved.
+/// Returns the number of whole blocks in `outcome`; only whole ones are ever saved.
 pub(super) fn blocks_done(outcome: &Outcome) -> u64 {
     let last = outcome.trials.iter().map(|trial| trial.block).max();
     last.map_or(0, |last| last.saturating_add(1))
@@ -154,7 +154,7 @@ pub(super) fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
 /// Rules out the cells whose placement is not possible on this machine.
 ///
 /// # Errors
-/// Where none is left: what speaks against the first.
+/// If none is left: the reason against the first.
 fn rule_out(entrants: &mut [Entrant], stage: &mut Stage<'_>, load: Load) -> Result<()> {
     let mut first = None;
     for cell in entrants.iter_mut().filter_map(|entrant| entrant.cell.as_mut()) {

@@ -1,4 +1,4 @@
-//! A race on disk: saved whole or not at all, and read with suspicion.
+//! Saving of a race to disk, whole or not at all, and reading it back with suspicion.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,10 +18,10 @@ use super::packed;
 use crate::error::{Error, Result};
 use crate::trial::Record;
 
-/// The largest file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
+/// Maximum size of a file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
 pub const LARGEST: u64 = 512 << 20;
 
-/// `deadheat-YYYYMMDD-HHMMSS.json` (UTC) in the current directory.
+/// Returns `deadheat-YYYYMMDD-HHMMSS.json` (UTC) in the current directory.
 pub fn default_file(at: SystemTime) -> PathBuf {
     PathBuf::from(format!("deadheat-{}.json", date::compact(at)))
 }
@@ -76,7 +76,7 @@ pub fn load(file: &Path) -> Result<Outcome> {
     journal::recover(file, &journal, outcome)
 }
 
-/// The file of raw samples beside a result: `race.samples` for `race.json` and for `race.json.gz`.
+/// Returns the file of raw samples beside a result: `race.samples` for `race.json` and for `race.json.gz`.
 pub fn samples_file(result: &Path) -> PathBuf {
     match result.extension() {
         Some(ending) if ending == "gz" => result.with_extension("").with_extension("samples"),
@@ -87,7 +87,7 @@ pub fn samples_file(result: &Path) -> PathBuf {
 /// Reads a race from its JSON.
 ///
 /// # Errors
-/// What is wrong with it, in a sentence.
+/// A sentence that says what is wrong with it.
 pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     check_head(text)?;
     let outcome: Outcome = match serde_json::from_slice(text) {
@@ -98,8 +98,8 @@ pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// The head of what this program saves. `foreign` is said of JSON that it is not; `whole` ends what is said
-/// of a text that is cut off.
+/// Parses the head of a file that this program saves. `foreign` is the message for JSON that is none;
+/// `whole` ends the message for a text that is cut off.
 pub(crate) fn head<T: DeserializeOwned>(
     text: &[u8],
     foreign: &str,
@@ -122,7 +122,7 @@ pub(crate) fn head<T: DeserializeOwned>(
     })
 }
 
-/// Whether it is JSON at all, from this program, in this format.
+/// Checks that it is JSON, from this program, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
     struct Head {
@@ -144,15 +144,15 @@ fn check_head(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Whether reading stopped because the text did. A number that is cut off counts as a wrong number
-/// to the parser, so the place is what tells.
+/// Returns true if reading stopped because the text ended. The parser reports a number that is cut off as
+/// a wrong number, so the place decides.
 pub(crate) fn is_at_end(error: &serde_json::Error, text: &[u8]) -> bool {
     let lines = text.split(|byte| *byte == b'\n');
     let (count, last) = lines.fold((0, 0), |(count, _), line| (count + 1, line.len()));
     error.is_eof() || (error.line(), error.column()) == (count, last)
 }
 
-/// Whether every id points at a contender, so that nothing that reads a race has to doubt it.
+/// Checks that every id refers to a contender, so that readers of a race can rely on it.
 fn check_references(outcome: &Outcome) -> Result<(), String> {
     let n = outcome.contenders.len();
     let ids = outcome.contenders.iter().enumerate();
@@ -176,7 +176,7 @@ fn check_references(outcome: &Outcome) -> Result<(), String> {
     }
 }
 
-/// Whether every cell names a contender, and a level of each factor.
+/// Checks that every cell names a contender, and a level of each factor.
 fn check_cells(outcome: &Outcome) -> Result<(), String> {
     for (at, entrant) in outcome.contenders.iter().enumerate() {
         let Some(cell) = &entrant.cell else { continue };
@@ -193,7 +193,8 @@ fn check_cells(outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// The field that does not fit, and why. Only after reading has failed, so it may take its time.
+/// Returns the field that does not fit, and the reason. Called only after reading has failed, so it may
+/// be slow.
 fn blame(text: &[u8]) -> Option<String> {
     let (path, why) = misfit::<Outcome>(&mut serde_json::Deserializer::from_slice(text))?;
     // What a trial found lies flat in it, and serde loses the way there.
@@ -207,13 +208,13 @@ fn blame(text: &[u8]) -> Option<String> {
     Some(if path == "." { why } else { format!("{path}: {why}") })
 }
 
-/// Where `json` is no `T`, and why; `None` if it is one.
+/// Returns the path at which `json` is not a `T`, and the reason; `None` if it is one.
 fn misfit<'de, T: Deserialize<'de>>(json: impl Deserializer<'de>) -> Option<(String, String)> {
     let error = serde_path_to_error::deserialize::<_, T>(json).err()?;
     Some((error.path().to_string(), error.inner().to_string()))
 }
 
-/// `.race.json.part` for `race.json`: in the same directory, because a rename crosses none.
+/// Returns `.race.json.part` for `race.json`: in the same directory, because a rename crosses none.
 fn beside(file: &Path) -> PathBuf {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     file.with_file_name(format!(".{name}.part"))
@@ -225,7 +226,7 @@ fn write_out<T: Serialize>(value: &T, temporary: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A file that is replaced keeps who may read and write it.
+/// Keeps the permissions of a file that is replaced.
 fn keep_mode(file: &Path, temporary: &Path) -> io::Result<()> {
     match fs::metadata(file) {
         Ok(there) => fs::set_permissions(temporary, there.permissions()),

@@ -1,5 +1,5 @@
-//! Who runs when: the order of each block and the seed its trials share. Everything follows from
-//! the race's seed and the block's number, so that any block can be run again as it was.
+//! Schedule of trials: the order of each block and the seed its trials share. Everything follows from the
+//! race's seed and the block's number, so that any block can be run again as it was.
 //!
 //! Orders are balanced as well as random. A Williams design (1949, Aust. J. Sci. Res. A 2) is a set of
 //! orders in which each slot stands as often at each place as any other, and follows as often after
@@ -10,7 +10,7 @@
 
 use crate::rng::{SplitMix64, first};
 
-/// What a slot is for.
+/// Purpose of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The contender itself.
@@ -19,7 +19,7 @@ pub enum Role {
     Control,
 }
 
-/// One trial to run in a block.
+/// Slot of a block: one trial to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     /// The contender's id.
@@ -31,23 +31,23 @@ pub struct Slot {
 /// The trials of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// Its number, from 0.
+    /// Number of the block, from 0.
     pub number: u64,
-    /// The seed of path and trial, the same for every slot: common random numbers make pairs.
+    /// Seed of path and trial, the same for every slot: common random numbers make pairs.
     pub seed: u64,
     /// The slots in the order in which they run.
     pub slots: Vec<Slot>,
 }
 
-/// The number whose stream of random numbers the trials before block 0 use.
+/// Number of the random stream for the trials before block 0.
 const PILOT: u64 = u64::MAX;
 
-/// The number whose stream of random numbers the designs of the order use.
+/// Number of the random stream for the designs of the order.
 const ORDER: u64 = u64::MAX - 1;
 
-/// Block `number` of the race with `seed`: every contender in `active` once, and a copy of the
-/// first of them, in an order of the design for so many. `extras` run at random places between
-/// them and leave that order as it is, so they may run in some blocks only.
+/// Returns block `number` of the race with `seed`: every contender in `active` once, and a copy of the
+/// first of them, in an order of the design for so many. `extras` run at random places between them and
+/// leave that order as it is, so they may run in some blocks only.
 pub fn block(seed: u64, number: u64, active: &[usize], extras: &[Slot]) -> Block {
     let mut rng = stream(seed, number);
     // Drawn before anything else, so that the path stays the same when a contender drops out.
@@ -63,7 +63,7 @@ pub fn block(seed: u64, number: u64, active: &[usize], extras: &[Slot]) -> Block
     Block { number, seed: trial_seed, slots }
 }
 
-/// The order of `size` slots in block `number`.
+/// Returns the order of `size` slots in block `number`.
 fn order(seed: u64, number: u64, size: usize) -> Vec<usize> {
     let orders = if size.is_multiple_of(2) { size } else { 2 * size };
     if orders == 0 {
@@ -78,8 +78,8 @@ fn order(seed: u64, number: u64, size: usize) -> Vec<usize> {
     williams(size, rows[within]).into_iter().map(|letter| letters[letter]).collect()
 }
 
-/// Row `row` of the Williams design: 0, n - 1, 1, n - 2 … with the row added, and backwards in the second half of the
-/// rows that an odd size takes.
+/// Returns row `row` of the Williams design: 0, n - 1, 1, n - 2 … with the row added, and backwards in
+/// the second half of the rows that an odd size takes.
 fn williams(size: usize, row: usize) -> Vec<usize> {
     let zigzag = |at: usize| if at.is_multiple_of(2) { at / 2 } else { size - at.div_ceil(2) };
     let mut letters: Vec<usize> = (0..size).map(|at| (zigzag(at) + row) % size).collect();
@@ -89,12 +89,12 @@ fn williams(size: usize, row: usize) -> Vec<usize> {
     letters
 }
 
-/// The seed of the `n`-th trial before block 0.
+/// Returns the seed of the `n`-th trial before block 0.
 pub fn pilot_seed(seed: u64, n: u64) -> u64 {
     stream(stream(seed, PILOT).next_u64(), n).next_u64()
 }
 
-/// An independent stream for each block. Seeds are hashed, because SplitMix64 streams from seeds
+/// Returns an independent stream for each block. Seeds are hashed, because SplitMix64 streams from seeds
 /// that differ by its increment are one stream, shifted.
 fn stream(seed: u64, number: u64) -> SplitMix64 {
     SplitMix64::new(first(first(seed) ^ number))

@@ -18,11 +18,11 @@ pub(super) struct Pair<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
     pub censored: bool,
-    /// Blocks in which both figures fall among lost messages.
+    /// Number of blocks in which both figures fall among lost messages.
     pub both_censored: u64,
 }
 
-/// Whether more blocks were planned, so that it can be said how many would decide.
+/// State of the plan: more blocks were planned, so that it can be said how many would decide, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planned {
     Blocks,
@@ -30,12 +30,12 @@ enum Planned {
 }
 
 impl Pair<'_> {
-    /// The verdict in a sentence or two.
+    /// Returns the verdict in a sentence or two.
     pub(super) fn note(&self, verdict: &Verdict, seen: &Seen) -> String {
         self.say(verdict, seen, Planned::Blocks)
     }
 
-    /// The verdict on independent samples, of which no planned block tells how many more it takes.
+    /// Returns the verdict on independent samples, for which no planned block tells how many more it takes.
     pub(super) fn of_independent(&self, verdict: &Verdict, seen: &Seen) -> String {
         self.say(verdict, seen, Planned::Nothing)
     }
@@ -84,7 +84,7 @@ impl Pair<'_> {
         }
     }
 
-    /// `udp is ahead of tcp: RTT p50 is 20 % lower (17 to 23 %), by 12.3 µs`.
+    /// Returns the lead: `udp is ahead of tcp: RTT p50 is 20 % lower (17 to 23 %), by 12.3 µs`.
     fn lead(&self, ratio: Ratio, verdict: &Verdict, seen: &Seen) -> String {
         let a_wins = (ratio.point < 1.0) == (self.metric.better == Better::Lower);
         let (winner, loser, r) =
@@ -116,7 +116,8 @@ impl Pair<'_> {
         )
     }
 
-    /// What would decide it, as a sentence of its own with a space in front; nothing where nobody can know.
+    /// Returns what would decide the claim, as a sentence of its own with a space in front; nothing if
+    /// nobody can know.
     fn outlook(&self, verdict: &Verdict, seen: &Seen, planned: Planned) -> String {
         if planned == Planned::Nothing {
             return String::new();
@@ -135,7 +136,7 @@ impl Pair<'_> {
         format!(" {outlook}.")
     }
 
-    /// A difference without its sign, in the unit of the metric.
+    /// Formats a difference without its sign, in the unit of the metric.
     fn amount(&self, effect: &Effect) -> Option<String> {
         let size = effect.point.abs();
         match self.metric.unit {
@@ -147,18 +148,18 @@ impl Pair<'_> {
 }
 
 impl Ratio {
-    /// `ratio 0.99, 0.97 to 1.02`.
+    /// Formats the ratio with its interval: `ratio 0.99, 0.97 to 1.02`.
     fn plain(self) -> String {
         format!("ratio {}, {} to {}", times(self.point), times(self.low), times(self.high))
     }
 
-    /// As [`Ratio::plain`]; the ratio of figures that are bounds is a bound.
+    /// Formats the ratio as [`Ratio::plain`] does; the ratio of figures that are bounds is a bound.
     fn bare(self, seen: &Seen) -> String {
         let bound = if seen.censored { "bound of the " } else { "" };
         format!("{bound}{}", self.plain())
     }
 
-    /// `23 % lower (19 to 27 %)`, `3.4 times as high (3.1 to 3.8)`.
+    /// Formats the ratio in words: `23 % lower (19 to 27 %)`, `3.4 times as high (3.1 to 3.8)`.
     fn in_words(self) -> String {
         let Ratio { point, low, high } = self;
         if point < 1.0 {
@@ -173,7 +174,7 @@ impl Ratio {
     }
 }
 
-/// A ratio with as many digits as it deserves: `0.99`, `3.4`, `28`.
+/// Formats a ratio with as many digits as it deserves: `0.99`, `3.4`, `28`.
 fn times(ratio: f64) -> String {
     let digits = match ratio {
         r if r < 2.0 => 2,
@@ -183,7 +184,7 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.digits$}")
 }
 
-/// A rate in bits per second: `12.3 Mbit/s`.
+/// Formats a rate in bits per second: `12.3 Mbit/s`.
 fn rate_in_words(bps: f64) -> String {
     let (value, unit) = match bps {
         r if r >= 1e9 => (r / 1e9, "Gbit/s"),
@@ -194,7 +195,7 @@ fn rate_in_words(bps: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A time to wait, in one unit: `40 s`, `4 min`, `2 h`, `9 days`.
+/// Formats a time to wait, in one unit: `40 s`, `4 min`, `2 h`, `9 days`.
 pub(super) fn time_in_words(span: Nanos) -> String {
     let seconds = span.as_secs_f64();
     let (value, unit) = match seconds {

@@ -1,4 +1,4 @@
-//! Settings that did not stay as they were: from one trial of a contender to another, or between flows.
+//! Settings that changed: from one trial of a contender to another, or between flows.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,14 @@ use crate::transport::options::Holds;
 use crate::transport::{self, Effective};
 use crate::trial::Record;
 
-/// One notice for each option of each contender that changed at an end.
+/// Returns a notice for each option of each contender that changed at an end.
 pub(super) fn changed(outcome: &Outcome) -> Vec<Notice> {
     let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
     racing.flat_map(|entrant| of_entrant(outcome, entrant)).collect()
 }
 
-/// What an end read back: of its first flow, and of the others what differs.
+/// Accessor for the options that an end read back: those of its first flow, and the differences of the
+/// others.
 type Read = fn(&Record) -> (&Effective, &[Effective]);
 
 const ENDS: [(&str, Read); 2] = [
@@ -50,7 +51,8 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
     all
 }
 
-/// Whether a change of the option is news. An option of which the transport says nothing may move.
+/// Returns true if the option has to hold, so that a change is worth reporting. An option of which the
+/// transport says nothing may change.
 fn has_to_hold(entrant: &Entrant, option: &str) -> bool {
     let ours = transport::ALL.iter().find(|one| one.info().id == entrant.transport);
     match ours.and_then(|one| one.info().meaning(option)).map(|meaning| meaning.holds) {
@@ -60,7 +62,7 @@ fn has_to_hold(entrant: &Entrant, option: &str) -> bool {
     }
 }
 
-/// The value without what is remarked on it in parentheses, which may differ from trial to trial.
+/// Returns the value without its remarks in parentheses, which may differ from trial to trial.
 fn word(value: &str) -> &str {
     value.split_once(" (").map_or(value, |(word, _)| word)
 }
@@ -74,7 +76,8 @@ mod tests {
     use crate::race::testing;
     use crate::trial::fake;
 
-    /// The notices of a race of TCP whose trials and their flows read back these values of `option`.
+    /// Returns the notices of a race of TCP whose trials and their flows read back these values of
+    /// `option`.
     fn found(spec: &str, option: &str, trials: &[&[&str]]) -> Vec<Notice> {
         let mut outcome = testing::outcome(2);
         outcome.contenders = Request::new([spec]).check().unwrap().entrants;

@@ -1,15 +1,15 @@
-//! What each condition accounts for, in a race over conditions. Pure, as `analyse` is; described
-//! and not claimed, so no error is spent on it.
+//! Shares of variation that each condition accounts for, in a race over conditions. Pure, as `analyse`
+//! is; described and not claimed, so no error is spent on it.
 //!
-//! One observation is the logarithm of a valid trial's figure; the control, a copy that only the
-//! first contender has, is left out. The contenders are a factor beside those that were varied.
+//! An observation is the logarithm of a valid trial's figure; the control, a copy that only the first
+//! contender has, is left out. The contenders are a factor beside those that were varied.
 
 use super::outcome::{LevelRatio, Outcome, Share, ShareKind, Trial};
 use crate::figures::Metric;
 use crate::stats::variance::{self, Observation, Part};
 
-/// Where more of the valid trials than this have no figure above 0, as with a loss that is mostly
-/// 0, the rest does not stand for them.
+/// Maximum share of valid trials without a figure above 0. With more, as with a loss that is mostly 0,
+/// the rest does not represent them.
 const MOST_LEFT_OUT: f64 = 0.1;
 
 /// A factor as the statistics see it.
@@ -19,7 +19,7 @@ struct Varied<'a> {
     levels: Vec<String>,
 }
 
-/// The shares of each metric that has any: the factors in their order, the contenders, their
+/// Returns the shares of each metric that has any: the factors in their order, the contenders, their
 /// interactions, blocks, noise. A factor with valid trials under one level only is left out.
 pub fn shares(outcome: &Outcome) -> Vec<Share> {
     let varied = varied(outcome);
@@ -43,7 +43,7 @@ fn varied(outcome: &Outcome) -> Vec<Varied<'_>> {
     all
 }
 
-/// `transport` where each contender is another one; else they differ in other things, too.
+/// Returns `transport` if each contender has another one; otherwise they differ in other things, too.
 fn of_contenders(outcome: &Outcome) -> &'static str {
     let mut of_row: Vec<(usize, &str)> = outcome
         .contenders
@@ -100,7 +100,7 @@ fn of_metric(outcome: &Outcome, varied: &[Varied<'_>], metric: &Metric) -> Vec<S
     all
 }
 
-/// The trial's figure and its levels, the contender last where it is a factor.
+/// Returns the trial's figure and its levels, the contender last if it is a factor.
 fn observation(
     outcome: &Outcome,
     trial: &Trial,
@@ -115,7 +115,7 @@ fn observation(
     value.is_finite().then_some(Observation { block: trial.block, levels, value })
 }
 
-/// Each level against the first that ran.
+/// Returns the ratio of each level to the first that ran.
 fn ratios(
     observations: &[Observation],
     at: usize,
@@ -149,7 +149,7 @@ mod tests {
     use crate::rng::SplitMix64;
     use crate::trial::placement::Placement;
 
-    /// Round trips that depend on the placement (4 times), the size (1.5 times) and hardly on the
+    /// Returns round trips that depend on the placement (4 times), the size (1.5 times) and hardly on the
     /// transport (2 %).
     fn race(contenders: &[&str], blocks: u64) -> Outcome {
         let request = Request::new(contenders.iter().copied())

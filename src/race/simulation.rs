@@ -1,4 +1,4 @@
-//! The whole procedure held to its promise, on hundreds of races in virtual time.
+//! Simulation of the whole procedure, on hundreds of races in virtual time, to verify its error rates.
 
 use super::outcome::Verdict;
 use super::testing::{self, WORKLOAD, ran, run};
@@ -13,7 +13,7 @@ fn ask() -> Request {
     Request::new(["udp", "udp", "tcp"]).workload(WORKLOAD).blocks(20)
 }
 
-/// One kind of noise: a factor on a trial's figure, from a generator and the trial's number.
+/// Kind of noise: a factor on a trial's figure, from a generator and the trial's number.
 type Noise = fn(&mut SplitMix64, f64) -> f64;
 
 const NOISES: [(&str, Noise); 4] = [

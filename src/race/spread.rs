@@ -1,5 +1,5 @@
-//! How figures spread, for drawings: five numbers for a box, and the share of round trips that took
-//! longer than a time. Pure, as `analyse` is; described and not claimed.
+//! Spread of figures, for drawings: five numbers for a box, and the share of round trips that took longer
+//! than a time. Pure, as `analyse` is; described and not claimed.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use hdrhistogram::Histogram;
 use super::outcome::{Outcome, Summary, Trial};
 use crate::stats::quantile::{median, printable};
 
-/// How the quartiles are defined. The median of it is the mean of the middle two, as everywhere here.
+/// Definition of the quartiles. Their median is the mean of the middle two, as everywhere here.
 pub const QUARTILES: &str = "quartiles: inverse of the distribution, averaged where it is flat \
                              (Hyndman-Fan type 2); whiskers: furthest trials within 1.5 times \
                              the interquartile range";
 
-/// Whiskers end at the furthest value within this many interquartile ranges of the box (Tukey 1977,
-/// "Exploratory Data Analysis", section 2C).
+/// Reach of whiskers: they end at the furthest value within this many interquartile ranges of the box
+/// (Tukey 1977, "Exploratory Data Analysis", section 2C).
 const REACH: f64 = 1.5;
 
 /// A sample in five numbers, and its extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FiveNumbers {
-    /// How many values.
+    /// Number of values.
     pub n: usize,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// Where the lower whisker ends: the least value within its reach.
+    /// End of the lower whisker: the least value within its reach.
     pub low: f64,
     /// The lower quartile.
     pub q1: f64,
@@ -32,14 +32,14 @@ pub struct FiveNumbers {
     pub median: f64,
     /// The upper quartile.
     pub q3: f64,
-    /// Where the upper whisker ends.
+    /// End of the upper whisker: the greatest value within its reach.
     pub high: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
 }
 
-/// The five numbers of `values`, which are sorted in place; quartiles by [`QUARTILES`]. `None` for an
-/// empty sample and where a value is not finite.
+/// Returns the five numbers of `values`, which are sorted in place; quartiles by [`QUARTILES`]. `None`
+/// for an empty sample and if a value is not finite.
 pub fn five_numbers(values: &mut [f64]) -> Option<FiveNumbers> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -60,7 +60,7 @@ pub fn five_numbers(values: &mut [f64]) -> Option<FiveNumbers> {
     })
 }
 
-/// The quantile `k / 4` of a sorted sample that is not empty.
+/// Returns the quantile `k / 4` of a sorted sample that is not empty.
 fn quarter(sorted: &[f64], k: usize) -> f64 {
     let rank = (k * sorted.len()).div_ceil(4).max(1);
     let value = sorted[rank - 1];
@@ -72,13 +72,13 @@ fn quarter(sorted: &[f64], k: usize) -> f64 {
     }
 }
 
-/// The contender's own trials that passed their gate, in the order run.
+/// Returns the contender's own trials that passed their gate, in the order run.
 pub fn valid_trials(outcome: &Outcome, contender: usize) -> impl Iterator<Item = &Trial> {
     let own = move |trial: &&Trial| trial.contender == contender && !trial.control;
     outcome.trials.iter().filter(own).filter(|trial| trial.record.valid)
 }
 
-/// A metric's figures over a contender's valid trials; those that are no numbers are left out.
+/// Returns a metric's figures over a contender's valid trials; those that are no numbers are left out.
 pub fn figures(outcome: &Outcome, contender: usize, metric: &str) -> Vec<f64> {
     valid_trials(outcome, contender)
         .filter_map(|trial| trial.record.metrics.get(metric).copied())
@@ -86,15 +86,15 @@ pub fn figures(outcome: &Outcome, contender: usize, metric: &str) -> Vec<f64> {
         .collect()
 }
 
-/// `values` in at most `most` groups of neighbours, as even as can be: the median of each, in order.
-/// Those that are no numbers make no group.
+/// Resamples `values` to at most `most` groups of neighbours of nearly equal size: the median of each, in
+/// order. Values that are no numbers make no group.
 pub fn resampled(values: &[f64], most: usize) -> Vec<f64> {
     let groups = values.len().min(most);
     let edge = |group: usize| group * values.len() / groups.max(1);
     (0..groups).filter_map(|group| median(&values[edge(group)..edge(group + 1)])).collect()
 }
 
-/// The median over trials of what `of` says of each; `None` where it says nothing of any.
+/// Returns the median over trials of the values of `of`; `None` if it has none for any.
 pub fn middle(
     outcome: &Outcome,
     contender: usize,
@@ -104,8 +104,8 @@ pub fn middle(
     median(&told.collect::<Vec<f64>>())
 }
 
-/// Of the valid trials that `can` be shown, the one whose figure is nearest to the median over all: an
-/// example of the contender.
+/// Returns, among the valid trials that `can` be shown, the one whose figure is nearest to the median
+/// over all: an example of the contender.
 pub fn typical<'a>(
     outcome: &'a Outcome,
     contender: usize,
@@ -120,18 +120,18 @@ pub fn typical<'a>(
         .map(|(trial, _)| trial)
 }
 
-/// One contender's figures by the level of one factor.
+/// Figures of one contender by the level of one factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ByLevel {
     /// The index of the contender as typed, in `asked.contenders`.
     pub contender: usize,
-    /// For each combination of the other factors' levels, the figure of each level of this one.
+    /// Figures of each level of this factor, for each combination of the other factors' levels.
     pub each: Vec<Vec<Option<f64>>>,
     /// The median over these combinations, for each level.
     pub middle: Vec<Option<f64>>,
 }
 
-/// The summaries of a metric by the level of `factor`, an index into `outcome.factors`.
+/// Returns the summaries of a metric by the level of `factor`, an index into `outcome.factors`.
 pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<ByLevel> {
     let Some(n) = outcome.factors.get(factor).map(|factor| factor.levels.len()) else {
         return Vec::new();
@@ -162,21 +162,21 @@ pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<ByLevel> 
     rows.into_iter().map(by_level).collect()
 }
 
-/// Round trips of several trials in one pot, in memory of fixed size. Times are kept to one part in
-/// a thousand.
+/// Pool of the round trips of several trials, in memory of fixed size. Times are kept to one part in a
+/// thousand.
 pub struct Pool {
     histogram: Histogram<u64>,
     lost: u64,
     trials: u64,
 }
 
-/// The longest time a pool tells apart: one hour, the longest timeout.
+/// Maximum time that a pool tells apart: one hour, the longest timeout.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Significant decimal digits.
+/// Number of significant decimal digits.
 const DIGITS: u8 = 3;
 
 impl Pool {
-    /// An empty one; `None` where there is no memory for it.
+    /// Creates an empty pool; `None` if there is no memory for it.
     pub fn new() -> Option<Pool> {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).ok()?;
         Some(Pool { histogram, lost: 0, trials: 0 })
@@ -193,23 +193,23 @@ impl Pool {
         }
     }
 
-    /// Messages, lost ones included.
+    /// Returns the number of messages, lost ones included.
     pub fn n(&self) -> u64 {
         self.histogram.len() + self.lost
     }
 
-    /// Messages without an answer.
+    /// Returns the number of messages without an answer.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Trials.
+    /// Returns the number of trials.
     pub fn trials(&self) -> u64 {
         self.trials
     }
 
-    /// The time within which a share `q` of all messages was answered (nearest rank), in
-    /// nanoseconds; `None` where fewer than ten lie beyond, or it falls among the lost.
+    /// Returns the time within which a share `q` of all messages was answered (nearest rank), in
+    /// nanoseconds; `None` if fewer than ten lie beyond, or if it falls among the lost.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         let (n, seen) = (self.n(), self.histogram.len());
         let rank = ((q * n as f64).ceil() as u64).max(1);
@@ -218,9 +218,9 @@ impl Pool {
         (printable(n, q) && rank <= seen).then(|| self.histogram.value_at_quantile(of_seen))
     }
 
-    /// The share of messages that took longer than a time, as `(ns, share)`, from the least time on:
-    /// at most `most` points, evenly spread over the logarithm of the share, and none with fewer
-    /// than ten messages beyond.
+    /// Returns the share of messages that took longer than a time, as `(ns, share)`, from the least time
+    /// on: at most `most` points, evenly spread over the logarithm of the share, and none with fewer than
+    /// ten messages beyond.
     pub fn tail(&self, most: usize) -> Vec<(f64, f64)> {
         let n = self.n();
         if self.histogram.is_empty() || n == 0 || most < 2 {

@@ -1,5 +1,5 @@
-//! Everything a race touches outside itself: who runs trials, who watches, the clock, the stop
-//! button, and where results go.
+//! Surroundings of a race: the runner of trials, the observer, the clock, the stop flag, and the file for
+//! results.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,80 +13,80 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::Runner;
 use crate::trial::quiet::Disturbance;
 
-/// What happens in a race, as it happens.
+/// Event in a race, reported as it happens.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// A trial before block 0 begins: the `trial`-th (from 1) of `of`.
     Pilot {
-        /// Which.
+        /// Number of the trial, from 1.
         trial: u64,
-        /// Of how many.
+        /// Number of trials in all.
         of: u64,
     },
-    /// The race waits for the host to settle.
+    /// Race waits for the host to settle.
     Settling {
-        /// Because of this.
+        /// Disturbance that it waits out.
         why: &'a Disturbance,
     },
-    /// The plan is fixed; no block has run, or, on resuming, some have.
+    /// Plan is fixed; no block has run, or, on resuming, some have.
     Planned {
         /// The race so far, plan included.
         outcome: &'a Outcome,
-        /// About how long all its blocks take; absent where nothing was measured.
+        /// Approximate duration of all its blocks; absent if nothing was measured.
         takes: Option<Nanos>,
     },
-    /// The next block begins in so much time.
+    /// Race waits for the start time of the next block.
     Waiting {
-        /// Until then.
+        /// Time left until then.
         left: Nanos,
     },
     /// A trial begins.
     TrialStarted(Place<'a>),
     /// A trial ended.
     TrialEnded {
-        /// Which.
+        /// Position of the trial.
         place: Place<'a>,
-        /// Why it does not count; absent where it does.
+        /// Reason why it does not count; absent if it does.
         why_invalid: Option<&'a str>,
     },
     /// A block is done, and the estimates are up to date.
     BlockDone {
         /// The race so far.
         outcome: &'a Outcome,
-        /// Blocks done.
+        /// Number of blocks done.
         blocks: u64,
-        /// Time left at most, if no verdict ends it early.
+        /// Maximum time left, if no verdict ends the race early.
         remaining: Nanos,
     },
     /// An instrumented trial after the last block begins: the `trial`-th (from 1) of `of`.
     Explaining {
-        /// Which.
+        /// Number of the trial, from 1.
         trial: u64,
-        /// Of how many.
+        /// Number of trials in all.
         of: u64,
         /// The contender's label.
         label: &'a str,
     },
     /// The race so far is on disk.
     Saved {
-        /// Its file.
+        /// File of the saved race.
         file: &'a Path,
     },
-    /// The race is over; the outcome says how.
+    /// Race is over; the outcome says how.
     Ended {
-        /// All of it.
+        /// Complete result.
         outcome: &'a Outcome,
     },
 }
 
-/// Watches a race. Only `cli` prints.
+/// Observer of a race. Only `cli` prints.
 pub trait Observer {
-    /// Something happened.
+    /// Receives an event.
     fn on(&mut self, event: Event<'_>);
 }
 
-/// Watches nothing.
+/// Observer that ignores all events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unobserved;
 
@@ -94,39 +94,39 @@ impl Observer for Unobserved {
     fn on(&mut self, _event: Event<'_>) {}
 }
 
-/// A trial's place in its race.
+/// Position of a trial in its race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'a> {
-    /// Its block, from 0.
+    /// Block of the trial, from 0.
     pub block: u64,
-    /// Its place in the block, from 0.
+    /// Position in the block, from 0.
     pub order: u64,
-    /// The contender's id.
+    /// Id of the contender.
     pub contender: usize,
-    /// The contender's label.
+    /// Label of the contender.
     pub label: &'a str,
-    /// Whether it is the hidden copy.
+    /// True if it is the hidden copy.
     pub control: bool,
 }
 
-/// Keeps raw samples: moves those of one trial into the race's file.
+/// Store of raw samples: moves those of one trial into the race's file.
 pub trait Keep {
-    /// Appends what a trial left in `part` to `main`, under its place in the race, and removes
-    /// `part`. A part that does not exist (the trial failed early) is no error.
+    /// Appends the samples that a trial left in `part` to `main`, under its position in the race, and
+    /// removes `part`. A part that does not exist (the trial failed early) is no error.
     ///
     /// # Errors
-    /// Where a file cannot be read or written.
+    /// If a file cannot be read or written.
     fn append(&mut self, main: &Path, part: &Path, place: &Place<'_>) -> Result<()>;
 
-    /// Removes from `main` what belongs to block `first` and later ones: a block that was broken off
-    /// is run again. A file that does not exist is no error.
+    /// Removes the samples of block `first` and later ones from `main`: an interrupted block is run
+    /// again. A file that does not exist is no error.
     ///
     /// # Errors
-    /// Where the file cannot be read or cut.
+    /// If the file cannot be read or cut.
     fn cut(&mut self, main: &Path, first: u64) -> Result<()>;
 }
 
-/// Where a race takes place. Made with [`Stage::new`], the rest by chaining.
+/// Surroundings of a race. Made with [`Stage::new`], the rest by chaining.
 pub struct Stage<'a> {
     pub(super) runner: &'a mut dyn Runner,
     pub(super) observer: &'a mut dyn Observer,
@@ -138,7 +138,7 @@ pub struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Trials by `runner`, watched by `observer`, on the machine's clock, saved nowhere.
+    /// Creates a stage: trials by `runner`, watched by `observer`, on the machine's clock, saved nowhere.
     pub fn new(runner: &'a mut dyn Runner, observer: &'a mut dyn Observer) -> Stage<'a> {
         Stage {
             runner,
@@ -151,7 +151,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Ends the race cleanly once the flag is set (Ctrl-C). Whole blocks are kept.
+    /// Sets the stop flag: once it is set (Ctrl-C), the race ends cleanly. Whole blocks are kept.
     pub fn stop(mut self, flag: Arc<AtomicBool>) -> Stage<'a> {
         self.stop = flag;
         self
@@ -163,13 +163,13 @@ impl<'a> Stage<'a> {
         self
     }
 
-    /// Keeps raw samples beside the saved race; without [`Stage::save`] there is no beside.
+    /// Keeps raw samples beside the saved race; without [`Stage::save`] none are kept.
     pub fn keep(mut self, keep: &'a mut dyn Keep) -> Stage<'a> {
         self.keep = Some(keep);
         self
     }
 
-    /// Another clock for the budget, and another time of day for the record.
+    /// Replaces the clock for the budget, and the time of day for the record.
     pub fn at(mut self, clock: &'a dyn Clock, started: SystemTime) -> Stage<'a> {
         self.clock = clock;
         self.started = started;
@@ -180,13 +180,13 @@ impl<'a> Stage<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The file of raw samples: `race.json` has its samples in `race.samples`.
+    /// Returns the file of raw samples: `race.json` has its samples in `race.samples`.
     pub(super) fn samples(&self) -> Option<PathBuf> {
         self.keep.as_ref()?;
         Some(save::samples_file(self.save.as_ref()?))
     }
 
-    /// Removes what the last trial left, where there is no race to keep it with.
+    /// Removes the samples of the last trial if there is no race to keep them with.
     pub(super) fn drop_samples_part(&self) {
         if let Some(part) = self.samples_part() {
             // Most trials leave nothing.
@@ -194,7 +194,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Where one trial leaves its samples before they are kept.
+    /// Returns the file that one trial leaves its samples in before they are kept.
     pub(super) fn samples_part(&self) -> Option<PathBuf> {
         Some(self.samples()?.with_extension("samples.part"))
     }

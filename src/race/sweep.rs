@@ -1,5 +1,5 @@
-//! Where the knee of each contender is, in a race that varies an offered rate. Pure, as `analyse`
-//! is; described and not claimed.
+//! Knee of each contender, in a race that varies an offered rate. Pure, as `analyse` is; described and
+//! not claimed.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::stats::knee::{self, Load, Place};
 use crate::stats::quantile::median;
 use crate::workload;
 
-/// The metrics of a trial that say what was offered, and what of it arrived.
+/// Metrics of a trial for the load offered and the load delivered.
 const OFFERED: &str = "offered_bps";
 const DELIVERED: &str = "goodput_bps";
 
 /// A contender and the levels of all factors but the load, with its loads by block.
 type Rising = BTreeMap<(usize, Vec<usize>), BTreeMap<u64, Vec<Load>>>;
 
-/// One knee for each contender under each combination of the other conditions; none where no
-/// offered rate was varied.
+/// Returns a knee for each contender under each combination of the other conditions; none if no offered
+/// rate was varied.
 pub fn sweeps(outcome: &Outcome) -> Vec<Sweep> {
     let Some(factor) = load_factor(outcome) else { return Vec::new() };
     let error = alpha(outcome.asked.confidence);
@@ -38,20 +38,20 @@ pub fn sweeps(outcome: &Outcome) -> Vec<Sweep> {
     rising(outcome, factor).into_iter().filter_map(sweep).collect()
 }
 
-/// One contender under one combination of the other conditions, as its load rises.
+/// Curve of delivered over offered load: one contender under one combination of the other conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     /// The index of the contender as typed, in `asked.contenders`.
     pub contender: usize,
     /// The level of each other factor, by name.
     pub conditions: BTreeMap<String, String>,
-    /// Each valid trial.
+    /// Loads of each valid trial.
     pub trials: Vec<Load>,
-    /// For each level, the medians over its trials, the least load first.
+    /// Medians over the trials of each level, the least load first.
     pub middle: Vec<Load>,
 }
 
-/// What was delivered under each load, as [`sweeps`] finds knees in it.
+/// Returns the load delivered under each offered load, from which [`sweeps`] finds knees.
 pub fn curves(outcome: &Outcome) -> Vec<Curve> {
     let Some(factor) = load_factor(outcome) else { return Vec::new() };
     let curve = |((contender, levels), blocks): ((usize, Vec<usize>), BTreeMap<u64, Vec<Load>>)| {
@@ -62,11 +62,11 @@ pub fn curves(outcome: &Outcome) -> Vec<Curve> {
     rising(outcome, factor).into_iter().map(curve).collect()
 }
 
-/// Loads nearer to each other than this share are of one level: a generator does not meet what was
-/// asked to the bit.
+/// Maximum relative distance of loads of one level: a generator does not meet the rate asked for to the
+/// bit.
 const ONE_LEVEL: f64 = 0.02;
 
-/// The medians of loads that are of one level.
+/// Returns the medians of loads that are of one level.
 fn middle(trials: &[Load]) -> Vec<Load> {
     let mut sorted = trials.to_vec();
     sorted.sort_by(|a, b| a.offered.total_cmp(&b.offered));
@@ -78,7 +78,7 @@ fn middle(trials: &[Load]) -> Vec<Load> {
     sorted.chunk_by(is_one).filter_map(load).collect()
 }
 
-/// The factor that is a rate to offer, as an index into `outcome.factors`.
+/// Returns the factor that is a rate to offer, as an index into `outcome.factors`.
 pub fn load_factor(outcome: &Outcome) -> Option<usize> {
     let spec = Spec::parse(&outcome.asked.workload).ok()?;
     let keys = workload::keys(&spec.name).ok()?;
@@ -104,7 +104,7 @@ fn rising(outcome: &Outcome, factor: usize) -> Rising {
     rising
 }
 
-/// The other conditions by name; `levels` has none for the load.
+/// Returns the other conditions by name; `levels` has none for the load.
 fn conditions(outcome: &Outcome, factor: usize, levels: &[usize]) -> BTreeMap<String, String> {
     let others = outcome.factors.iter().enumerate().filter(|(at, _)| *at != factor);
     let level = |((_, factor), level): ((usize, &super::outcome::Factor), &usize)| {
@@ -132,7 +132,7 @@ mod tests {
     use crate::trial::{End, fake};
     use crate::units::parse_offered;
 
-    /// A bottleneck of 5 Mbit/s for `udp`, of 20 for `tcp`, under loads from 1 to 16.
+    /// Returns a bottleneck of 5 Mbit/s for `udp`, of 20 for `tcp`, under loads from 1 to 16.
     fn race(blocks: u64) -> Outcome {
         let request = Request::new(["udp", "tcp"])
             .workload("cbr:time=100ms")

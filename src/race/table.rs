@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use super::outcome::{Outcome, Trial};
 use crate::stats::Slack;
 
-/// One contender's figure in one block.
+/// Figure of one contender in one block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figure {
     pub value: f64,
     pub censored: bool,
-    /// How much lower the logarithm would be, at most, had no message been sent late.
+    /// Upper bound on the decrease of the logarithm had no message been sent late.
     pub late: f64,
 }
 
@@ -24,9 +24,9 @@ pub(super) type Column = BTreeMap<u64, Figure>;
 /// Trials that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// Those that passed their gate.
+    /// Valid trials: those that passed their gate.
     Valid,
-    /// All that have figures.
+    /// All trials that have figures.
     Ran,
 }
 
@@ -52,12 +52,12 @@ impl<'a> Table<'a> {
         Table(columns)
     }
 
-    /// The figures of a contender alone, or of its copy alone.
+    /// Returns the figures of a contender alone, or of its copy alone.
     pub(super) fn one(&self, contender: usize, copy: bool, metric: &'a str) -> Option<&Column> {
         self.0.get(&(contender, copy, metric))
     }
 
-    /// The figures of a contender and its copy together, a block each.
+    /// Returns the figures of a contender and its copy together, one for each block.
     pub(super) fn both(&self, contender: usize, metric: &'a str) -> Column {
         let mut column = self.one(contender, false, metric).cloned().unwrap_or_default();
         for (block, copy) in self.one(contender, true, metric).into_iter().flatten() {
@@ -77,31 +77,31 @@ impl Figure {
     }
 }
 
-/// Two contenders, a block each.
+/// Pairs of figures of two contenders, one for each block.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pairs {
-    /// Logarithms of the first contender's figure over the second's.
+    /// Log-ratios: logarithms of the first contender's figure over the second's.
     pub log_ratios: Vec<f64>,
-    /// The first contender's figure less the second's.
+    /// Differences: the first contender's figure less the second's.
     pub differences: Vec<f64>,
-    /// Whether any of these figures is censored at the timeout.
+    /// True if any of these figures is censored at the timeout.
     pub censored: bool,
-    /// Blocks in which both figures are censored, so that they have no ratio.
+    /// Number of blocks in which both figures are censored, so that they have no ratio.
     pub both_censored: u64,
-    /// Blocks that have both figures and no ratio of them: one is zero, or both are censored.
+    /// Number of blocks that have both figures and no ratio of them: one is zero, or both are censored.
     pub left_out: u64,
-    /// How far late sends may have moved the ratio.
+    /// Bounds on the effect of late sends on the ratio.
     pub slack: Slack,
 }
 
-/// The log-ratios of `a` over `b` in `metric`, block by block.
+/// Returns the log-ratios of `a` over `b` in `metric`, block by block.
 pub fn pairs(outcome: &Outcome, metric: &str, a: usize, b: usize) -> Pairs {
     let table = Table::of(&outcome.trials, Counted::Valid);
     Pairs::of(&table.both(a, metric), &table.both(b, metric))
 }
 
 impl Pairs {
-    /// a over b, in the blocks that have both.
+    /// Returns the pairs of a and b, in the blocks that have both.
     pub(super) fn of(a: &Column, b: &Column) -> Pairs {
         let mut pairs = Pairs::default();
         let mut late = 0.0;

@@ -1,5 +1,5 @@
-//! What the tests of this folder, and of those that build on it, share: an outcome to fill, and a stage with a fake runner in
-//! virtual time.
+//! Shared fixtures for the tests of this folder, and of those that build on it: an outcome to fill, and a
+//! stage with a fake runner in virtual time.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,7 +20,7 @@ use crate::trial::{End, Order, PathFacts, Runner};
 /// The workload of all tests.
 pub(crate) const WORKLOAD: &str = "ping:count=200";
 
-/// A race of `tcp`, `udp`, … before its first block, with one claimed metric.
+/// Returns a race of `tcp`, `udp`, … before its first block, with one claimed metric.
 pub(crate) fn outcome(contenders: usize) -> Outcome {
     let specs = ["tcp", "udp", "udp"].into_iter().take(contenders);
     let request = Request::new(specs).workload(WORKLOAD).seed(1).blocks(40);
@@ -72,7 +72,7 @@ pub(crate) fn outcome(contenders: usize) -> Outcome {
     }
 }
 
-/// An emulated path with this seed of its own.
+/// Returns an emulated path with this seed of its own.
 pub(crate) fn built(seed: Option<u64>) -> PathFacts {
     let text = seed.map_or(String::new(), |seed| format!(",seed={seed}"));
     let spec = format!("delay=25ms,loss=1%{text}");
@@ -89,22 +89,22 @@ pub(crate) fn built(seed: Option<u64>) -> PathFacts {
     PathFacts { spec, kind: "emulated".into(), address: "198.18.0.2".into(), built }
 }
 
-/// How long a fake trial takes.
+/// Duration of a fake trial.
 pub(crate) const TRIAL: Nanos = Nanos::from_millis(100);
 
-/// The day on which all test races are run.
+/// Returns the day on which all test races are run.
 pub(crate) fn day() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_767_225_600)
 }
 
-/// A trial that yields `figure` for every metric of the workload.
+/// Returns a trial that yields `figure` for every metric of the workload.
 pub(crate) fn ran(order: &Order, figure: f64) -> End {
     let task = crate::workload::parse(&order.workload).unwrap();
     let metrics: Metrics = task.metrics().into_iter().map(|metric| (metric.name, figure)).collect();
     End::Ran(Box::new(fake::record(metrics)))
 }
 
-/// Log-normal noise around a level per contender, from a seed.
+/// Returns log-normal noise around a level per contender, from a seed.
 pub(crate) fn noisy(seed: u64, sd: f64, level: impl Fn(&str) -> f64) -> impl FnMut(&Order) -> End {
     let mut rng = SplitMix64::new(seed);
     move |order| ran(order, level(&order.contender) * (sd * rng.normal()).exp())
@@ -134,7 +134,8 @@ impl Observer for Diary {
     }
 }
 
-/// A stage with a fake runner that advances a virtual clock by [`TRIAL`] with each trial, for `race`.
+/// Returns a stage with a fake runner that advances a virtual clock by [`TRIAL`] with each trial, for
+/// `race`.
 pub(crate) fn staged(
     mut trial: impl FnMut(&Order) -> End,
     race: impl for<'a> FnOnce(Stage<'a>) -> crate::Result<Outcome>,
@@ -159,7 +160,7 @@ pub(crate) fn run_staged(
     staged(trial, |stage| request.run_with(prepare(stage)))
 }
 
-/// As [`run_staged`], saved nowhere and never stopped.
+/// Runs a race as [`run_staged`] does, saved nowhere and never stopped.
 pub(crate) fn run(request: &Request, trial: impl FnMut(&Order) -> End) -> crate::Result<Outcome> {
     run_staged(request, trial, |stage| stage)
 }

@@ -22,7 +22,7 @@ fn ask(contenders: &[&str]) -> Request {
     Request::new(contenders.to_vec()).workload(WORKLOAD).blocks(12).margin(0.05).seed(7)
 }
 
-/// 100 for tcp, 80 for udp, with 1 % noise.
+/// Returns 100 for tcp, 80 for udp, with 1 % noise.
 fn clear_lead() -> impl FnMut(&Order) -> End {
     noisy(1, 0.01, |spec| if spec == "udp" { 80.0 } else { 100.0 })
 }
@@ -31,8 +31,8 @@ fn tie() -> impl FnMut(&Order) -> End {
     noisy(2, 0.01, |_| 100.0)
 }
 
-/// Figures that follow from seed, contender and how often it ran under that seed, so that a block
-/// run again comes out the same.
+/// Returns figures that follow from seed, contender and the number of runs under that seed, so that a
+/// block run again comes out the same.
 fn repeatable() -> impl FnMut(&Order) -> End {
     let mut seen = BTreeMap::new();
     move |order| {

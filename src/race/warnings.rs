@@ -1,4 +1,4 @@
-//! What to know before believing a race, found in its trials and its plan.
+//! Warnings to read before believing a race, found in its trials and its plan.
 
 use super::exclusions;
 use super::host_notice::HostNotice;
@@ -38,7 +38,7 @@ pub fn add(outcome: &mut Outcome, notice: &Notice) {
 const EVENTS: &[&str] =
     &["trial_failed", "save_failed", "resumed_after_last_look", "resumed_elsewhere"];
 
-/// All that follows from trials and plan.
+/// Derives all notices from trials and plan.
 fn derive(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     all.extend(of_plan(outcome));
@@ -136,7 +136,7 @@ fn of_host(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// What a quota took from one end, over all trials.
+/// Returns a notice of the throttling of one end by a quota, over all trials.
 fn throttled(
     outcome: &Outcome,
     whom: &'static str,
@@ -193,7 +193,8 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// Fragments, full queues and full receive buffers. Where messages are cut, one notice names all.
+/// Returns notices of fragments, full queues and full receive buffers. If messages are fragmented, one
+/// notice names all.
 fn of_losses(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     for losses in outcome.contenders.iter().filter_map(|entrant| Losses::of(outcome, entrant)) {
@@ -252,7 +253,7 @@ mod tests {
     use crate::trial::fake;
     use crate::trial::quiet::HostQuiet;
 
-    /// A race of two with ten trials each, which have nothing to be warned of.
+    /// Returns a race of two with ten trials each, which have nothing to be warned of.
     fn calm() -> Outcome {
         let mut outcome = testing::outcome(2);
         outcome.plan.blocks_max = 10;

@@ -14,20 +14,20 @@ use crate::race::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
 use crate::stats;
 use crate::time::Nanos;
 
-/// Up to this many verdicts each gets its own sentence; beyond, contenders are grouped.
+/// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
 const ONE_BY_ONE: usize = 3;
 
-/// The section at the top.
+/// Returns the section at the top.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("", vec![Block::Sentences(lines(outcome))])
 }
 
-/// The same without how fine it is, where there is little room.
+/// Returns the answer without its resolution, for forms with little room.
 pub(super) fn sentences(outcome: &Outcome) -> Vec<Line> {
     lines(outcome).into_iter().filter(|line| line.tone != Tone::Aside).collect()
 }
 
-/// Its sentences: what speaks against it, the verdicts, and how fine they are.
+/// Returns the sentences of the answer: what speaks against it, the verdicts, and its resolution.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut lines = doubts(outcome);
     lines.extend(unfinished(outcome));
@@ -118,7 +118,7 @@ fn blocked(outcome: &Outcome) -> Option<Line> {
     Some(Line::new(text, Tone::Bad))
 }
 
-/// Who cannot carry the work at all, and why.
+/// Names the contenders that cannot carry the work at all, with the reasons.
 fn not_applicable(outcome: &Outcome) -> Vec<Line> {
     let of = |contender: &Entrant| {
         let why = contender.not_applicable.as_ref()?;
@@ -127,7 +127,7 @@ fn not_applicable(outcome: &Outcome) -> Vec<Line> {
     outcome.contenders.iter().filter_map(of).collect()
 }
 
-/// One verdict as its race put it.
+/// Returns the sentence on one verdict, as its race put it.
 fn one(outcome: &Outcome, verdict: &Verdict) -> Line {
     let text = if verdict.note.is_empty() {
         let pair = [label(outcome, verdict.a), label(outcome, verdict.b)];
@@ -138,7 +138,7 @@ fn one(outcome: &Outcome, verdict: &Verdict) -> Line {
     Line::new(text, tone(verdict.outcome))
 }
 
-/// The verdict in a word or two: `udp ahead`, `dead heat`, `undecided`, `undecided, udp leads`.
+/// Returns the verdict in a word or two: `udp ahead`, `dead heat`, `undecided`, `undecided, udp leads`.
 pub(super) fn result(outcome: &Outcome, verdict: &Verdict) -> String {
     match (verdict.outcome, verdict.ahead) {
         (stats::Outcome::Ahead, Some(id)) => format!("{} ahead", label(outcome, id)),
@@ -151,7 +151,7 @@ pub(super) fn result(outcome: &Outcome, verdict: &Verdict) -> String {
     }
 }
 
-/// How a verdict looks.
+/// Returns the tone in which a verdict is shown.
 pub(super) fn tone(verdict: stats::Outcome) -> Tone {
     match verdict {
         stats::Outcome::Ahead => Tone::Good,
@@ -160,7 +160,7 @@ pub(super) fn tone(verdict: stats::Outcome) -> Tone {
     }
 }
 
-/// Contender ids in the order of their estimates for `metric`, best first; those without one, as
+/// Returns contender ids in the order of their estimates for `metric`, best first; those without one, as
 /// the blocked, come last in the order in which they were asked for.
 pub(super) fn best_first(outcome: &Outcome, metric: &Metric) -> Vec<usize> {
     let estimate = |id: usize| {
@@ -189,7 +189,7 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    /// `None` where no verdict is about this metric.
+    /// Returns the standings for a metric; `None` if no verdict is about it.
     pub(super) fn of(outcome: &'a Outcome, metric: &'a Metric) -> Option<Standing<'a>> {
         let verdicts: Vec<&Verdict> = outcome
             .verdicts
@@ -204,8 +204,8 @@ impl<'a> Standing<'a> {
         Some(Standing { outcome, metric, verdicts, ids })
     }
 
-    /// The place: `1`, `2=` where it is shared in a dead heat, `2–4` where pairs are undecided,
-    /// `2–4=` where both.
+    /// Returns the place: `1`, `2=` if it is shared in a dead heat, `2–4` if pairs are undecided, `2–4=`
+    /// if both.
     pub(super) fn place(&self, id: usize) -> Option<String> {
         let (best, worst) = self.range(id)?;
         let place = if best == worst { best.to_string() } else { format!("{best}–{worst}") };
@@ -229,7 +229,7 @@ impl<'a> Standing<'a> {
         self.verdicts.iter().find(|v| (v.a, v.b) == (a, b) || (v.a, v.b) == (b, a)).copied()
     }
 
-    /// The verdicts in one paragraph: who leads, which are tied, what is open.
+    /// Returns the verdicts in one paragraph: who leads, which are tied, what is open.
     fn line(&self) -> Line {
         let groups = self.groups();
         let is_chain = (0..groups.len()).all(|at| self.leads(&groups[at], &groups[at + 1..]));
@@ -245,13 +245,13 @@ impl<'a> Standing<'a> {
         Line::new(format!("{}: {text}", self.metric.label), tone)
     }
 
-    /// Something is decided, or nothing is.
+    /// Returns the tone: something is decided, or nothing is.
     fn tone(&self) -> Tone {
         let is_ahead = |verdict: &&Verdict| verdict.outcome == stats::Outcome::Ahead;
         if self.verdicts.iter().any(is_ahead) { Tone::Good } else { Tone::Open }
     }
 
-    /// Contenders in groups of which each pair is a dead heat, best estimate first.
+    /// Groups contenders so that each pair in a group is a dead heat, best estimate first.
     fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for id in &self.ids {
@@ -264,7 +264,7 @@ impl<'a> Standing<'a> {
         groups
     }
 
-    /// Whether each of `group` is ahead of each contender of `others`.
+    /// Returns true if each of `group` is ahead of each contender of `others`.
     fn leads(&self, group: &[usize], others: &[Vec<usize>]) -> bool {
         let is_ahead = |id: usize, other: usize| {
             self.between(id, other).is_some_and(|verdict| verdict.ahead == Some(id))
@@ -273,6 +273,7 @@ impl<'a> Standing<'a> {
         others.all(|other| group.iter().all(|id| is_ahead(*id, *other)))
     }
 
+    /// Describes the order:
     /// `udp first, 17.8 % lower than tcp, the next; then tcp and unix in a dead heat; then kcp.`
     fn chain_in_words(&self, groups: &[Vec<usize>]) -> String {
         let mut parts = Vec::new();
@@ -291,7 +292,7 @@ impl<'a> Standing<'a> {
         parts.join("; ") + "."
     }
 
-    /// Who is ahead of whom, who is tied, and what is open, where there is no order of all.
+    /// Describes pairs of groups, ahead, tied or open, if there is no order of all.
     fn pairs_in_words(&self, groups: &[Vec<usize>]) -> String {
         let mut sentences: Vec<String> = Vec::new();
         for (winners, losers) in self.wins() {
@@ -311,7 +312,7 @@ impl<'a> Standing<'a> {
         sentences.join(" ")
     }
 
-    /// Contenders that are ahead of the same others, with those, best estimate first.
+    /// Groups contenders that are ahead of the same others, with those, best estimate first.
     fn wins(&self) -> Vec<(Vec<usize>, Vec<usize>)> {
         let mut wins: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for id in &self.ids {
@@ -330,7 +331,7 @@ impl<'a> Standing<'a> {
         wins
     }
 
-    /// By how much the leader is ahead of the next: `, 17.8 % lower than tcp, the next`.
+    /// Returns the lead over the next contender: `, 17.8 % lower than tcp, the next`.
     fn lead(&self, leader: usize) -> String {
         let next = self.ids.iter().find(|id| **id != leader);
         let ratio = next.and_then(|next| self.between(leader, *next)?.ratio);
@@ -347,6 +348,7 @@ impl<'a> Standing<'a> {
         }
     }
 
+    /// Describes open pairs:
     /// `Undecided: tcp:cc=bbr against tcp, unix and udp (about 24 more blocks would tell).`
     fn open_in_words(&self) -> Option<String> {
         let is_open = |verdict: &&&Verdict| verdict.outcome == stats::Outcome::Undecided;
@@ -384,7 +386,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// What would decide all that is open: ` (about 4 min more on this machine)`.
+/// Returns the time that would decide all open verdicts: ` (about 4 min more on this machine)`.
 fn outlook(open: &[&Verdict]) -> String {
     let most = |of: fn(&Verdict) -> Option<u64>| open.iter().filter_map(|v| of(v)).max();
     let time = most(|verdict| verdict.more_ns).map(|ns| words::rough(Nanos(ns)));

@@ -1,5 +1,5 @@
-//! Whether what arrived is what was sent: of transfers whose content is kept, checked, or that of a
-//! file.
+//! Integrity of received content compared with what was sent: of transfers whose content is kept,
+//! checked, or that of a file.
 
 use super::document::{Block, Section};
 use super::words;
@@ -7,7 +7,7 @@ use crate::figures::{ContentState, Verified};
 use crate::race::outcome::{Outcome, Trial};
 use crate::units::Bytes;
 
-/// One line per contender, and what the last trial left on disk.
+/// Returns a line for each contender, and a line on the file that the last trial left on disk.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let mut facts = Vec::new();
     for contender in &outcome.contenders {
@@ -25,7 +25,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("Content", vec![Block::Facts(facts)])
 }
 
-/// How many trials came to what.
+/// Counts the trials in each state.
 fn states(all: &[&Verified]) -> String {
     let of = |state| all.iter().filter(move |verified| verified.state == state);
     let missing = |state| of(state).map(|verified| verified.bytes_missing).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! How the trials of each contender spread: box plots in lines of text, on one axis.
+//! Box plots of the trials of each contender, in lines of text, on one axis.
 
 use super::content::label;
 use super::document::{Block, Section};
@@ -8,32 +8,32 @@ use crate::figures::{Metric, Role};
 use crate::race::outcome::Outcome;
 use crate::race::spread::{self, FiveNumbers, valid_trials};
 
-/// From this ratio of the greatest figure to the least on, the axis is logarithmic.
+/// Ratio of the greatest figure to the least from which on the axis is logarithmic.
 const WIDE: f64 = 10.0;
 
-/// The most contenders that are drawn; a race over conditions may have hundreds.
+/// Maximum number of contenders that are drawn; a race over conditions may have hundreds.
 const MOST: usize = 40;
 
 /// Box plots on one axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Boxes {
-    /// One for each contender that has figures, in the order of the table of results.
+    /// Rows, one for each contender that has figures, in the order of the table of results.
     pub rows: Vec<BoxRow>,
-    /// What must be known to read them; a line below.
+    /// Legend needed to read them; a line below.
     pub legend: String,
     axis: Axis,
     ends: (String, String),
 }
 
-/// One contender.
+/// Box plot of one contender.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct BoxRow {
-    /// Its label.
+    /// Label of the contender.
     pub name: String,
     five: FiveNumbers,
-    /// Figures beyond the whiskers.
+    /// Outliers: figures beyond the whiskers.
     far: Vec<f64>,
-    /// Figures that are only known to be greater.
+    /// Censored figures, which are only known to be greater.
     censored: Vec<f64>,
 }
 
@@ -50,7 +50,7 @@ enum Steps {
     Logarithmic,
 }
 
-/// The section with one plot for each claimed metric of which some contender has two figures.
+/// Returns the section with a plot for each claimed metric of which some contender has two figures.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let claims = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
     let blocks = claims.filter_map(|metric| Some(Block::Boxes(Boxes::of(outcome, metric)?)));
@@ -81,7 +81,7 @@ impl Boxes {
         Some(Boxes { rows, legend, axis, ends })
     }
 
-    /// The drawing of a row in `width` columns.
+    /// Draws a row in `width` columns.
     pub(super) fn draw(&self, row: &BoxRow, width: usize) -> String {
         let mut line = vec![' '; width.max(1)];
         let at = |value: f64| self.axis.column(value, line.len());
@@ -106,7 +106,7 @@ impl Boxes {
         line.into_iter().collect::<String>().trim_end().to_owned()
     }
 
-    /// The ends of the axis, in `width` columns: where all figures are the same, that figure below the
+    /// Draws the ends of the axis, in `width` columns: if all figures are the same, that figure below the
     /// middle.
     pub(super) fn scale(&self, width: usize) -> String {
         let (least, greatest) = &self.ends;
@@ -165,7 +165,7 @@ impl Axis {
         Axis { least, greatest, steps }
     }
 
-    /// The column of `value` among `width`, from 0.
+    /// Returns the column of `value` among `width`, from 0.
     pub(super) fn column(&self, value: f64, width: usize) -> usize {
         let share = match self.steps {
             Steps::Even => (value - self.least) / (self.greatest - self.least),

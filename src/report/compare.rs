@@ -1,4 +1,4 @@
-//! Two races as a document: what changed, what did not, and what else differs.
+//! Comparison of two races as a document: changes, non-changes, and other differences.
 
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
 use super::words::{self, Scale};
@@ -8,7 +8,7 @@ use crate::foreign::visible;
 use crate::race::compare::{Change, Comparison, Row};
 use crate::race::gate::Judgement;
 
-/// `comparison` as text for a terminal, with a newline at its end.
+/// Renders `comparison` as text for a terminal, with a newline at its end.
 pub fn render(comparison: &Comparison, style: &Style) -> String {
     terminal::render(&document(comparison), style)
 }
@@ -65,7 +65,7 @@ fn say(row: &Row, change: Change) -> String {
     }
 }
 
-/// What a gate has to say of a race against the baseline called `baseline`: what is worse first.
+/// Returns a gate's sentences on a race against the baseline called `baseline`, the worst first.
 pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
     let baseline = visible(baseline);
     let mut lines = Vec::new();
@@ -107,7 +107,7 @@ pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
     lines.iter().map(|line| visible(line)).collect()
 }
 
-/// One table for each metric, so that its figures share a unit.
+/// Returns a table for each metric, so that its figures share a unit.
 fn tables(comparison: &Comparison, role: Role) -> Vec<Block> {
     let mut names: Vec<&str> = Vec::new();
     for row in comparison.rows.iter().filter(|row| row.metric.role == role) {

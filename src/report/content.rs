@@ -1,4 +1,4 @@
-//! What a report of one race says, in order. Sections that have nothing to say vanish.
+//! Content of the report of one race, in order. Sections that would be empty are omitted.
 
 use super::document::{Document, Section};
 use super::words;
@@ -8,20 +8,20 @@ use super::{
 };
 use crate::race::outcome::{Entrant, Outcome};
 
-/// Where a section belongs in a form that has drawings, in their order.
+/// Place of a section in a form that has drawings, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// The answer, and the verdicts that it is made of.
     Answer,
     /// Figures; drawings follow.
     Results,
-    /// What they stand on.
+    /// Basis of the figures.
     Basis,
     /// Drawings made of letters.
     Letters,
 }
 
-/// The report of `outcome`.
+/// Returns the report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
     Document {
         title: title(outcome),
@@ -30,7 +30,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
     }
 }
 
-/// Its sections in the order of text, each with its place beside drawings.
+/// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
     let sections: [(Place, Option<Section>); 24] = [
         (Place::Answer, answer::section(outcome)),
@@ -61,12 +61,12 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
     sections.into_iter().filter_map(|(place, section)| Some((place, section?))).collect()
 }
 
-/// What the race is called: as its user did, or by who ran.
+/// Returns the title of the race: its user's, or the contenders that ran.
 pub(super) fn title(outcome: &Outcome) -> String {
     outcome.title.clone().unwrap_or_else(|| entered(outcome))
 }
 
-/// Who ran: `tcp and udp`, `tcp, udp; icmp as the floor`.
+/// Returns the contenders that ran: `tcp and udp`, `tcp, udp; icmp as the floor`.
 pub(super) fn entered(outcome: &Outcome) -> String {
     if factors::vary(outcome) {
         let names: Vec<&str> = outcome.factors.iter().map(|factor| factor.name.as_str()).collect();
@@ -86,18 +86,18 @@ pub(super) fn entered(outcome: &Outcome) -> String {
     }
 }
 
-/// The label of the contender `id`; a file may name one that it does not have.
+/// Returns the label of the contender `id`; a file may name one that it does not have.
 pub(super) fn label(outcome: &Outcome, id: usize) -> String {
     entrant(outcome, id)
         .map_or_else(|| format!("contender {id}"), |contender| contender.label.clone())
 }
 
-/// The contender `id`.
+/// Returns the contender `id`.
 pub(super) fn entrant(outcome: &Outcome, id: usize) -> Option<&Entrant> {
     outcome.contenders.iter().find(|contender| contender.id == id)
 }
 
-/// How many blocks have trials.
+/// Returns the number of blocks that have trials.
 pub(super) fn blocks_done(outcome: &Outcome) -> u64 {
     let mut blocks: Vec<u64> = outcome.trials.iter().map(|trial| trial.block).collect();
     blocks.sort_unstable();

@@ -53,7 +53,7 @@ impl Report for Csv {
     }
 }
 
-/// The race's metrics in their order, then what else the trial has.
+/// Returns the race's metrics in their order, then what else the trial has.
 fn metrics<'a>(
     outcome: &'a Outcome,
     trial: &'a Trial,

@@ -1,25 +1,25 @@
-//! What a report says, before anyone knows how it will look: sentences, tables, lists. All text
-//! in it is raw; the form that shows it makes it safe.
+//! Content of a report, independent of its form: sentences, tables, lists. All text in it is raw; the
+//! form that shows it makes it safe.
 
 use super::boxes::Boxes;
 
 /// A report for people.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Document {
-    /// What it is about; the first line.
+    /// Subject of the report; the first line.
     pub title: String,
     /// A line under the title.
     pub subtitle: String,
-    /// In reading order; none is empty.
+    /// Sections in reading order; none is empty.
     pub sections: Vec<Section>,
 }
 
 /// A part of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Section {
-    /// Its heading; empty for the answer at the top.
+    /// Heading; empty for the answer at the top.
     pub heading: String,
-    /// Its content, in order.
+    /// Blocks of the section, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Block {
     Table(Table),
     /// Points of a list.
     Points(Vec<Point>),
-    /// Names and what they stand for.
+    /// Names with their values.
     Facts(Vec<(String, String)>),
     /// Box plots, which only a form of fixed width can draw.
     Boxes(Boxes),
@@ -41,38 +41,38 @@ pub(super) enum Block {
 /// A line of text with its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
-    /// What it says.
+    /// Text of the line.
     pub text: String,
-    /// What that means for the reader.
+    /// Meaning for the reader.
     pub tone: Tone,
 }
 
-/// A point of a list: what, and more about it.
+/// Point of a list: an observation, and details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Point {
-    /// What was seen.
+    /// Observation.
     pub lead: String,
     /// Names and values, one line each.
     pub values: Vec<(String, String)>,
-    /// Why it matters or what to do.
+    /// Reason why it matters, or advice on what to do.
     pub detail: String,
 }
 
-/// What a piece of text means, which a terminal shows by colour.
+/// Meaning of a piece of text, which a terminal shows by colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Tone {
-    /// Nothing in particular.
+    /// No particular meaning.
     #[default]
     Plain,
-    /// Something came out ahead, or all is well.
+    /// Good: something came out ahead, or all is well.
     Good,
     /// A tie.
     Tie,
-    /// Not decided, or to be read with care.
+    /// Undecided, or to be read with care.
     Open,
-    /// Not to be believed, or worse.
+    /// Untrustworthy, or worse.
     Bad,
-    /// Beside the point.
+    /// Secondary text.
     Aside,
 }
 
@@ -81,16 +81,16 @@ pub(super) enum Tone {
 pub(super) struct Table {
     /// The columns, each with one cell for each row.
     pub columns: Vec<Column>,
-    /// What must be known to read it; a line below.
+    /// Legend needed to read it; a line below.
     pub legend: String,
 }
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Column {
-    /// Its heading.
+    /// Heading of the column.
     pub heading: String,
-    /// Its cells, from the top.
+    /// Cells, from the top.
     pub cells: Vec<Cell>,
 }
 
@@ -99,14 +99,14 @@ pub(super) struct Column {
 pub(super) struct Cell {
     /// The figure, lined up at its decimal point.
     pub number: String,
-    /// What follows it, such as its interval.
+    /// Text after the figure, such as its interval.
     pub rest: String,
-    /// What it means.
+    /// Meaning of the cell.
     pub tone: Tone,
 }
 
 impl Section {
-    /// A section, unless it would be empty.
+    /// Returns a section, unless it would be empty.
     pub(super) fn new(heading: &str, blocks: Vec<Block>) -> Option<Section> {
         let blocks: Vec<Block> = blocks.into_iter().filter(|block| !block.is_empty()).collect();
         (!blocks.is_empty()).then(|| Section { heading: heading.to_owned(), blocks })
@@ -132,7 +132,7 @@ impl Line {
 }
 
 impl Table {
-    /// How many rows it has below its heading.
+    /// Returns the number of rows below the heading.
     pub(super) fn rows(&self) -> usize {
         self.columns.iter().map(|column| column.cells.len()).max().unwrap_or(0)
     }
@@ -143,29 +143,29 @@ impl Column {
         Column { heading: heading.into(), cells }
     }
 
-    /// Whether any cell says something.
+    /// Returns true if any cell has content.
     pub(super) fn says_something(&self) -> bool {
         !self.cells.iter().all(Cell::is_empty)
     }
 }
 
 impl Cell {
-    /// Text alone.
+    /// Creates a cell of text alone.
     pub(super) fn text(text: impl Into<String>) -> Cell {
         Cell { rest: text.into(), ..Cell::default() }
     }
 
-    /// Whether it says nothing.
+    /// Returns true if the cell has no content.
     pub(super) fn is_empty(&self) -> bool {
         self.number.is_empty() && self.rest.is_empty()
     }
 
-    /// A number and what follows it.
+    /// Creates a cell of a number and the text after it.
     pub(super) fn number(number: impl Into<String>, rest: impl Into<String>) -> Cell {
         Cell { number: number.into(), rest: rest.into(), tone: Tone::Plain }
     }
 
-    /// The same with a meaning.
+    /// Sets the meaning.
     pub(super) fn tone(self, tone: Tone) -> Cell {
         Cell { tone, ..self }
     }

@@ -1,5 +1,5 @@
-//! What the answer stands on: verdicts pair by pair, the control, what was not equal, what left
-//! the sample, and the conditions.
+//! Evidence behind the answer: verdicts pair by pair, the control, differences in conditions, excluded
+//! trials, and the conditions.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::stats;
 use crate::trial::host::HostFacts;
 use crate::trial::quiet::HostQuiet;
 
-/// One line per claim.
+/// Returns the verdicts, a line for each claim.
 pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
     let table = verdict_table(outcome, &outcome.verdicts, |verdict| {
         factors::pair(outcome, verdict.a, verdict.b).unwrap_or_else(|| {
@@ -27,7 +27,7 @@ pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
     Section::new("Verdicts", vec![Block::Table(table)])
 }
 
-/// The same on all trials that ran, where one contender lost more of them to its gates.
+/// Returns the verdicts on all trials that ran, if one contender lost more of them to its gates.
 pub(super) fn unfiltered(outcome: &Outcome) -> Option<Section> {
     let table = verdict_table(outcome, &outcome.unfiltered, |verdict| {
         format!("{} / {}", label(outcome, verdict.a), label(outcome, verdict.b))
@@ -35,7 +35,7 @@ pub(super) fn unfiltered(outcome: &Outcome) -> Option<Section> {
     Section::new("Verdicts with all trials, excluded ones too", vec![Block::Table(table)])
 }
 
-/// The verdicts of the contender against its hidden copy.
+/// Returns the verdicts of the contender against its hidden copy.
 pub(super) fn control(outcome: &Outcome) -> Option<Section> {
     let control = outcome.control.as_ref()?;
     let (lead, tone) =
@@ -122,7 +122,7 @@ fn verdict_table(
     Table { columns, legend }
 }
 
-/// First less second in the metric's unit, with its interval.
+/// Returns the difference of the first and the second in the metric's unit, with its interval.
 fn effect(outcome: &Outcome, verdict: &Verdict) -> Cell {
     let metric = metric(outcome, &verdict.metric);
     let Some((effect, metric)) = verdict.effect.as_ref().zip(metric) else {
@@ -134,14 +134,15 @@ fn effect(outcome: &Outcome, verdict: &Verdict) -> Cell {
     Cell::text(format!("{point} {} {}", scale.unit(), words::interval(&low, &high)))
 }
 
-/// What all cells of a column say, if they say the same.
+/// Returns the text of all cells of a column, if they are the same.
 fn shared(column: &Column) -> Option<&str> {
     let first = column.cells.first()?;
     let same = column.cells.iter().all(|cell| cell == first);
     same.then_some(first.rest.as_str())
 }
 
-/// A dead heat whose interval leaves out 1: there is a difference, and it is below the margin.
+/// Returns true for a dead heat whose interval excludes 1: there is a difference, and it is below the
+/// margin.
 fn is_small_but_measurable(verdict: &Verdict) -> bool {
     let excludes_one = |ratio: &Ratio| ratio.low > 1.0 || ratio.high < 1.0;
     verdict.outcome == stats::Outcome::DeadHeat && verdict.ratio.as_ref().is_some_and(excludes_one)
@@ -155,7 +156,7 @@ fn metric<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a Metric> {
     outcome.metrics.iter().find(|metric| metric.name == name)
 }
 
-/// Contenders whose trials fall into two clusters, which one figure would hide.
+/// Returns the contenders whose trials fall into two clusters, which one figure would hide.
 pub(super) fn regimes(outcome: &Outcome) -> Option<Section> {
     let points = outcome.summary.iter().filter_map(|summary| {
         let [first, second] = summary.regimes.as_ref()?;
@@ -182,7 +183,8 @@ pub(super) fn regimes(outcome: &Outcome) -> Option<Section> {
     Section::new("Two regimes", vec![Block::Points(points.collect())])
 }
 
-/// What was lost, dropped, doubled or late, each on its own; and accounts that do not close.
+/// Returns the counts of lost, dropped, duplicated and late messages, each on its own; and accounts that
+/// do not close.
 pub(super) fn accounts(outcome: &Outcome) -> Option<Section> {
     let mut facts = Vec::new();
     for contender in &outcome.contenders {
@@ -218,7 +220,7 @@ pub(super) fn accounts(outcome: &Outcome) -> Option<Section> {
     Section::new("Not delivered as sent", vec![Block::Facts(facts)])
 }
 
-/// What was not equal between contenders.
+/// Returns the differences in conditions between contenders.
 pub(super) fn differences(outcome: &Outcome) -> Option<Section> {
     let points = outcome.differences.iter().map(|difference| Point {
         lead: difference.what.clone(),
@@ -228,7 +230,7 @@ pub(super) fn differences(outcome: &Outcome) -> Option<Section> {
     Section::new("Not equal", vec![Block::Points(points.collect())])
 }
 
-/// Contenders of the same value on one line.
+/// Groups contenders of the same value on one line.
 fn by_value(values: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut groups: Vec<(Vec<&str>, &str)> = Vec::new();
     for (label, value) in values {
@@ -241,7 +243,7 @@ fn by_value(values: &BTreeMap<String, String>) -> Vec<(String, String)> {
     groups.into_iter().map(line).collect()
 }
 
-/// What to know before believing the result.
+/// Returns the warnings to read before believing the result.
 pub(super) fn warnings(outcome: &Outcome) -> Option<Section> {
     let points = outcome.warnings.iter().map(|warning| Point {
         lead: warning.message.clone(),
@@ -251,7 +253,7 @@ pub(super) fn warnings(outcome: &Outcome) -> Option<Section> {
     Section::new("Warnings", vec![Block::Points(points.collect())])
 }
 
-/// Trials that left the sample, counted by reason and contender. Reasons that differ in their numbers
+/// Returns the excluded trials, counted by reason and contender. Reasons that differ in their numbers
 /// alone are one.
 pub(super) fn excluded(outcome: &Outcome) -> Option<Section> {
     let mut reasons: BTreeMap<String, Vec<(&Trial, &str)>> = BTreeMap::new();
@@ -272,7 +274,7 @@ pub(super) fn excluded(outcome: &Outcome) -> Option<Section> {
     Section::new("Excluded trials", vec![Block::Facts(facts.collect())])
 }
 
-/// `12 trials of udp, 3 of tcp, 1 of its copy`.
+/// Counts trials by contender: `12 trials of udp, 3 of tcp, 1 of its copy`.
 fn by_contender(outcome: &Outcome, trials: &[(&Trial, &str)]) -> String {
     let mut counts: Vec<(usize, bool, u64)> = Vec::new();
     for (trial, _) in trials {
@@ -293,7 +295,7 @@ fn by_contender(outcome: &Outcome, trials: &[(&Trial, &str)]) -> String {
     parts.join(", ")
 }
 
-/// Contenders that dropped out, or never ran, with the evidence.
+/// Returns the contenders that dropped out, or never ran, with the evidence.
 pub(super) fn out(outcome: &Outcome) -> Option<Section> {
     let facts = outcome.contenders.iter().filter_map(|contender| {
         let (word, why) = contender.out()?;
@@ -302,7 +304,7 @@ pub(super) fn out(outcome: &Outcome) -> Option<Section> {
     Section::new("Took no part", vec![Block::Facts(facts.collect())])
 }
 
-/// Everything but the transports.
+/// Returns all conditions but the transports.
 pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
     let mut facts = match &outcome.imported {
         Some(_) => imported::conditions(outcome),
@@ -322,7 +324,7 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
     Section::new("Conditions", vec![Block::Facts(facts)])
 }
 
-/// Of what was measured here: what was asked, planned, and where it ran.
+/// Returns the conditions of a measured race: what was asked, planned, and where it ran.
 fn measured(outcome: &Outcome) -> Vec<(String, String)> {
     let plan = &outcome.plan;
     let mut facts = vec![
@@ -346,7 +348,7 @@ fn measured(outcome: &Outcome) -> Vec<(String, String)> {
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// As each trial ran it, and why.
+/// Returns the workload as each trial ran it, and the reason for it.
 fn workload(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
     let run = plan.workload.as_ref().unwrap_or(&outcome.asked.workload);
@@ -368,7 +370,7 @@ fn path(outcome: &Outcome) -> String {
     text
 }
 
-/// Where the ends ran; nothing where that is among what was varied.
+/// Returns the placement of the ends; nothing if it was varied.
 fn placement(outcome: &Outcome) -> String {
     let cells = || outcome.contenders.iter().filter_map(|contender| contender.cell.as_ref());
     if cells().any(|cell| cell.placement.is_some()) {
@@ -400,7 +402,7 @@ fn blocks(outcome: &Outcome) -> String {
     format!("{} of at most {}{again}; {how}", blocks_done(outcome), plan.blocks_max)
 }
 
-/// A host in one line.
+/// Describes a host in one line.
 pub(super) fn host(host: &HostFacts) -> String {
     let mut parts = vec![
         host.hostname.clone(),

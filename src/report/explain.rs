@@ -1,4 +1,4 @@
-//! Where the time goes: round trips as bars of parts, bulk data by call, packet and CPU.
+//! Breakdown of time: round trips as bars of parts, bulk data by call, packet and CPU.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::race::explain::{Calls, Explained, Explanation, Moving};
 use crate::race::outcome::Outcome;
 use crate::trial::explain::parts::{Part, RoundTrip};
 
-/// Letters in the bar of the longest round trip.
+/// Number of letters in the bar of the longest round trip.
 const WIDEST_BAR: f64 = 48.0;
 
-/// The section, where a second pass was run.
+/// Returns the section, if a second pass was run.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let explained = outcome.explain.as_ref()?;
     let trips = round_trips(explained);
@@ -29,7 +29,8 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("Where the time goes", blocks)
 }
 
-/// Where most of the time goes, and what holds bulk data up: a sentence for each contender.
+/// Returns a sentence for each contender on where most of the time goes, and on the bottleneck of bulk
+/// data.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let Some(explained) = outcome.explain.as_ref() else { return Vec::new() };
     let trips = round_trips(explained);
@@ -43,7 +44,7 @@ fn round_trips(explained: &Explained) -> Vec<(&Explanation, &RoundTrip)> {
     all.filter_map(|contender| Some((contender, contender.round_trip.as_ref()?))).collect()
 }
 
-/// What a part is called.
+/// Returns the name of a part.
 pub(super) fn name(part: Part) -> &'static str {
     match part {
         Part::NearCall => "near sending call",
@@ -86,12 +87,12 @@ fn nanos(ns: f64) -> String {
     words::figure(ns, Unit::Nanos)
 }
 
-/// A share as whole percent.
+/// Formats a share as whole percent.
 fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.0} %", 100.0 * part / whole) } else { String::new() }
 }
 
-/// The largest part of each round trip, in a sentence.
+/// Returns the largest part of each round trip, in a sentence.
 fn largest(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<Line> {
     let sentence = |(contender, trip): &(&Explanation, &RoundTrip)| {
         let largest = trip.parts.iter().max_by(|a, b| a.ns.total_cmp(&b.ns))?;
@@ -108,7 +109,7 @@ fn largest(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<Line>
     trips.iter().filter_map(sentence).collect()
 }
 
-/// One bar for each contender, all to one scale.
+/// Returns a bar for each contender, all to one scale.
 fn bars(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<(String, String)> {
     let longest = trips.iter().map(|(_, trip)| trip.total_ns).fold(0.0, f64::max);
     if !longest.is_finite() || longest <= 0.0 {
@@ -128,7 +129,7 @@ fn bars(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<(String,
     trips.iter().map(bar).collect()
 }
 
-/// The parts side by side, and below them what they add up to.
+/// Returns the parts side by side, and below them their sum.
 fn parts(outcome: &Outcome, explained: &Explained, trips: &[(&Explanation, &RoundTrip)]) -> Table {
     let present: BTreeSet<Part> =
         trips.iter().flat_map(|(_, trip)| trip.parts.iter().map(|part| part.part)).collect();
@@ -168,7 +169,7 @@ fn micros(ns: f64) -> String {
     format!("{:.2}", hundredths / 100.0)
 }
 
-/// How to read the parts, and what the instruments cost.
+/// Returns the legend of the parts, with the cost of the instruments.
 fn legend(outcome: &Outcome, explained: &Explained) -> String {
     let mut legend =
         "Means over the round trips around the median one, from a pass of its own with \
@@ -193,7 +194,7 @@ fn legend(outcome: &Outcome, explained: &Explained) -> String {
     legend
 }
 
-/// What held each transfer back.
+/// Returns the bottleneck of each transfer.
 fn limits(outcome: &Outcome, explained: &Explained) -> Vec<Line> {
     each_moving(explained)
         .map(|(contender, moving)| {
@@ -210,7 +211,7 @@ fn each_moving(explained: &Explained) -> impl Iterator<Item = (&Explanation, &Mo
         .flat_map(|contender| contender.moving.iter().map(move |moving| (contender, moving)))
 }
 
-/// The label, with the direction where there are two.
+/// Returns the label, with the direction if there are two.
 fn direction_label(outcome: &Outcome, contender: &Explanation, moving: &Moving) -> String {
     let label = label(outcome, contender.contender);
     match (contender.moving.len(), moving.direction) {
@@ -220,7 +221,7 @@ fn direction_label(outcome: &Outcome, contender: &Explanation, moving: &Moving) 
     }
 }
 
-/// Calls, packets and CPU of bulk data.
+/// Returns calls, packets and CPU of bulk data.
 fn moving(outcome: &Outcome, explained: &Explained) -> Table {
     let all: Vec<(&Explanation, &Moving)> = each_moving(explained).collect();
     if all.is_empty() {
@@ -272,7 +273,7 @@ fn moving(outcome: &Outcome, explained: &Explained) -> Table {
     Table { columns, legend }
 }
 
-/// What could not be known.
+/// Returns the information that could not be obtained.
 fn missing(outcome: &Outcome, explained: &Explained) -> Vec<Point> {
     explained
         .contenders

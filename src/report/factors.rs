@@ -1,5 +1,5 @@
-//! A race over conditions: what each factor accounts for, how its levels compare, and the figures
-//! of every contender under every combination.
+//! Report on a race over conditions: shares of variation by factor, ratios of levels, and the figures of
+//! every contender under every combination.
 
 use super::answer::{result, tone};
 use super::content::entrant;
@@ -13,15 +13,15 @@ use crate::race::outcome::{
 use crate::race::plan::{in_percent, percent};
 use crate::stats;
 
-/// From this share of the interactions on, no factor has an effect of its own to speak of.
+/// Share of the interactions from which on no factor has an effect of its own to speak of.
 const TOGETHER: f64 = 0.1;
 
-/// Whether conditions were varied.
+/// Returns true if conditions were varied.
 pub(super) fn vary(outcome: &Outcome) -> bool {
     !outcome.factors.is_empty()
 }
 
-/// The answer: what matters most, then who is ahead under how many combinations.
+/// Returns the answer: what matters most, then who is ahead under how many combinations.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let claimed = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
     let mut lines: Vec<Line> = claimed().filter_map(|metric| accounts(outcome, metric)).collect();
@@ -38,6 +38,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     lines
 }
 
+/// Returns a line such as
 /// `RTT p50: placement 71 % (66 to 75), transport 2 % (1 to 4) of the variation; noise 27 %.`
 fn accounts(outcome: &Outcome, metric: &Metric) -> Option<Line> {
     let (mut varied, rest): (Vec<&Share>, Vec<&Share>) =
@@ -70,7 +71,7 @@ fn accounts(outcome: &Outcome, metric: &Metric) -> Option<Line> {
     (!varied.is_empty()).then(|| Line::new(text, Tone::Good))
 }
 
-/// The factors of which nothing is known.
+/// Returns the factors of which nothing is known.
 fn unknown(outcome: &Outcome, known: &[&Share]) -> String {
     let is_known = |name: &str| {
         known.iter().any(|share| share.kind == ShareKind::Factor && share.factor == name)
@@ -95,6 +96,7 @@ fn is_varied(share: &Share) -> bool {
     matches!(share.kind, ShareKind::Factor | ShareKind::Contenders)
 }
 
+/// Returns a line such as
 /// `RTT p50, tcp against udp: udp ahead under 4 of 6 combinations, dead heat under 2.`
 fn under(outcome: &Outcome, metric: &Metric, a: usize, b: usize) -> Option<Line> {
     let row = |id: usize| entrant(outcome, id)?.cell.as_ref().map(|cell| cell.contender);
@@ -126,7 +128,7 @@ fn under(outcome: &Outcome, metric: &Metric, a: usize, b: usize) -> Option<Line>
     Some(Line::new(text, tone))
 }
 
-/// The shares of every metric, and how the levels compare.
+/// Returns the shares of every metric, and the ratios of levels.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let metrics: Vec<&Metric> = outcome
         .metrics
@@ -239,13 +241,13 @@ fn levels(outcome: &Outcome, metrics: &[&Metric]) -> Table {
     Table { columns, legend }
 }
 
-/// For each claim: a row for each combination, a column for each contender.
+/// Returns, for each claim, a row for each combination and a column for each contender.
 pub(super) fn combinations(outcome: &Outcome) -> Option<Section> {
     let tables = combined_tables(outcome).into_iter().map(Block::Table);
     Section::new("Under each combination", tables.collect())
 }
 
-/// The tables of it, one for each claim.
+/// Returns these tables, one for each claim.
 pub(super) fn combined_tables(outcome: &Outcome) -> Vec<Table> {
     if !vary(outcome) {
         return Vec::new();
@@ -309,7 +311,7 @@ fn combined(outcome: &Outcome, metric: &Metric, rows: &[&[usize]]) -> Table {
     Table { columns, legend }
 }
 
-/// The verdict in a word or two, without the conditions, which stand beside it.
+/// Returns the verdict in a word or two, without the conditions, which stand beside it.
 pub(super) fn short(outcome: &Outcome, verdict: &Verdict) -> String {
     let ahead = verdict.ahead.and_then(|id| entrant(outcome, id)?.cell.as_ref());
     match ahead {
@@ -323,7 +325,7 @@ fn level(outcome: &Outcome, factor: usize, levels: &[usize]) -> String {
     named().cloned().unwrap_or_else(|| words::NOTHING.to_owned())
 }
 
-/// `same-core, 1kB: tcp / udp`; `None` where the two are no cells of one combination.
+/// Returns `same-core, 1kB: tcp / udp`; `None` if the two are no cells of one combination.
 pub(super) fn pair(outcome: &Outcome, a: usize, b: usize) -> Option<String> {
     let [a, b] = [a, b].map(|id| entrant(outcome, id).and_then(|entrant| entrant.cell.as_ref()));
     let (a, b) = a.zip(b).filter(|(a, b)| a.levels == b.levels)?;
@@ -355,7 +357,7 @@ pub(super) fn infeasible(outcome: &Outcome) -> Option<Section> {
     Section::new("Not possible here", vec![Block::Points(points)])
 }
 
-/// `placement: same-core, busy; size: 64, 1kB`.
+/// Returns the varied conditions: `placement: same-core, busy; size: 64, 1kB`.
 pub(super) fn varied(outcome: &Outcome) -> String {
     let one = |factor: &crate::race::outcome::Factor| {
         format!("{}: {}", factor.name, factor.levels.join(", "))

@@ -21,15 +21,15 @@
 /// A drawing with the numbers behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure {
-    /// A name that is unique in its report: lower case, digits and dashes.
+    /// Name that is unique in its report: lower case, digits and dashes.
     pub id: String,
-    /// What it shows, as a heading.
+    /// Heading that says what it shows.
     pub title: String,
-    /// What is to be seen in it, in a sentence or two, for those who cannot see it, too.
+    /// Caption of a sentence or two that says what is to be seen in it, also for those who cannot see it.
     pub caption: String,
-    /// The drawing for a screen or a sheet of paper, some 760 units wide.
+    /// Drawing for a screen or a sheet of paper, some 760 units wide.
     pub wide: String,
-    /// The same for a phone, some 340 units wide.
+    /// Drawing for a phone, some 340 units wide.
     pub narrow: String,
     /// The numbers behind it: headings, then rows of as many cells. Raw text, units in the headings.
     pub numbers: Numbers,

@@ -9,7 +9,7 @@ use crate::race::highs::{Extremes, Gap, Highs, Moment, Spell, highs};
 use crate::race::outcome::Outcome;
 use crate::time::Nanos;
 
-/// Each contender's best and worst trial, and its medians by the hour of the day and by the day.
+/// Returns each contender's best and worst trial, and its medians by the hour of the day and by the day.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let seen = highs(outcome)?;
     let mut blocks = vec![Block::Table(extremes(outcome, &seen))];
@@ -76,7 +76,7 @@ fn moment(moment: Moment, unit: Unit) -> String {
     format!("{} ({})", words::figure(moment.value, unit), date::minute(moment.at_ms))
 }
 
-/// `for 5 h 3 min, from 2026-01-01 09:05 to 2026-01-01 14:08`.
+/// Formats a gap: `for 5 h 3 min, from 2026-01-01 09:05 to 2026-01-01 14:08`.
 fn from_to(gap: Gap) -> String {
     let length = words::span(Nanos::from_millis(gap.ms()));
     format!("for {length}, from {} to {}", date::minute(gap.from_ms), date::minute(gap.to_ms))

@@ -1,4 +1,4 @@
-//! The same race over time as a document: what changed and when, then every figure.
+//! History of a race as a document: what changed and when, then every figure.
 
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
 use super::spark;
@@ -11,16 +11,16 @@ use crate::race::outcome::Warning;
 /// The formats of a history; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
 
-/// The most races that a table shows; those before are in the sparklines, and in JSON.
+/// Maximum number of races that a table shows; those before are in the sparklines, and in JSON.
 const MOST_ROWS: usize = 30;
 
-/// The most files that are named as left out.
+/// Maximum number of files that are named as left out.
 const MOST_LEFT_OUT: usize = 20;
 
-/// Columns of a sparkline.
+/// Width of a sparkline, in columns.
 const SPARK_WIDTH: usize = 24;
 
-/// `history` of what is in `folder`, in the form called `format`; with a newline at its end.
+/// Renders `history` of the races in `folder`, in the form called `format`; with a newline at its end.
 ///
 /// # Errors
 /// [`Error::Usage`] for a format that a history does not have.
@@ -48,7 +48,7 @@ fn document(history: &History, folder: &str) -> Document {
     }
 }
 
-/// The answer: every change that matters, or that there is none.
+/// Returns the answer: every change that matters, or that there is none.
 fn summary(history: &History) -> Vec<Block> {
     let mut lines: Vec<Line> = Vec::new();
     for group in &history.groups {
@@ -97,7 +97,7 @@ fn started(group: &Group, race: usize) -> String {
     group.races.get(race).map_or_else(|| words::NOTHING.to_owned(), |run| run.started.clone())
 }
 
-/// One kind of race.
+/// Returns the section on one kind of race.
 fn group(group: &Group) -> Option<Section> {
     let mut heading =
         format!("{} · {} over {}", words::list(&group.contenders), group.workload, group.path);
@@ -110,7 +110,7 @@ fn group(group: &Group) -> Option<Section> {
     Section::new(&heading, blocks)
 }
 
-/// What to know of the races of a group before reading their figures.
+/// Returns remarks to read before the figures of a group's races.
 fn remarks(group: &Group) -> Vec<Line> {
     let mut lines = Vec::new();
     if group.hosts.len() > 1 {
@@ -126,7 +126,7 @@ fn remarks(group: &Group) -> Vec<Line> {
     lines
 }
 
-/// One row for each series: how it went, at a glance.
+/// Returns a row for each series, with its course at a glance.
 fn overview(group: &Group) -> Table {
     let column = |heading: &str, cell: &dyn Fn(&Series) -> Cell| {
         Column::new(heading, group.series.iter().map(cell).collect())
@@ -165,7 +165,7 @@ fn shown(value: f64, censored: bool, scale: &Scale) -> String {
     if censored { format!("{number} (>)") } else { number }
 }
 
-/// One table for each metric: a row for each race, a column for each contender.
+/// Returns a table for each metric: a row for each race, a column for each contender.
 fn tables(group: &Group) -> Vec<Block> {
     let mut metrics: Vec<&str> = Vec::new();
     for series in &group.series {
@@ -206,7 +206,7 @@ fn table(group: &Group, series: &[&Series]) -> Table {
     Table { columns, legend: legend(series, skipped) }
 }
 
-/// What speaks against a race.
+/// Returns the reason to doubt a race.
 fn doubt(group: &Group, race: usize) -> Cell {
     let text = match group.races.get(race) {
         Some(run) if !run.trusted => "not trusted",
@@ -229,7 +229,7 @@ fn legend(series: &[&Series], skipped: usize) -> String {
     legend
 }
 
-/// What else differs where something changed.
+/// Returns the other differences between the races around each change.
 fn differences(group: &Group) -> Vec<Point> {
     let mut points = Vec::new();
     for change in &group.changes {

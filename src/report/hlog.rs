@@ -1,5 +1,5 @@
-//! A log of HdrHistograms, one for each trial, made from the raw samples: what HistogramLogProcessor,
-//! HistogramLogAnalyzer and their kin read (HdrHistogram, `HistogramLogWriter`, format 1.3).
+//! Log of HdrHistograms, one for each trial, made from the raw samples, for HistogramLogProcessor,
+//! HistogramLogAnalyzer and their kin (HdrHistogram, `HistogramLogWriter`, format 1.3).
 //!
 //! Values are round trips in nanoseconds, from the intended send time, right to three digits. The log knows
 //! no censoring: a sample without an answer stands at the timeout, and a comment before the histogram says
@@ -25,7 +25,8 @@ use crate::trial::samples::{self, Chunk, Place};
 /// Significant decimal digits of a value, as the tools expect them.
 const DIGITS: u8 = 3;
 
-/// The third column of a log is in milliseconds by convention, whatever the unit of its histograms.
+/// Divisor for the third column of a log, which is in milliseconds by convention, whatever the unit of
+/// its histograms.
 const NANOS_PER_MILLI: f64 = 1e6;
 
 /// See the module.
@@ -88,7 +89,7 @@ fn write(
     }
 }
 
-/// The comments at the top: the format's version first, as its readers want it.
+/// Returns the comments at the top: the format's version first, as its readers want it.
 fn head(outcome: &Outcome, start_ms: u64) -> IntervalLogWriterBuilder {
     let mut head = IntervalLogWriterBuilder::new();
     head.add_comment("[Histogram log format version 1.3]");
@@ -113,8 +114,8 @@ fn head(outcome: &Outcome, start_ms: u64) -> IntervalLogWriterBuilder {
     head
 }
 
-/// How many samples of a trial are only known to be greater than the timeout, and why a trial is
-/// excluded.
+/// Writes comments on a trial: the number of samples that are only known to be greater than the timeout,
+/// and the reason why it is excluded.
 fn note(
     trial: &Trial,
     chunk: &Chunk,
@@ -152,7 +153,7 @@ fn histogram(chunk: &Chunk) -> Result<Histogram<u64>> {
     Ok(histogram)
 }
 
-/// What tells one trial of a race from all others.
+/// Key that identifies one trial of a race.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u64, u64, usize, bool);
 
@@ -166,7 +167,8 @@ impl Key {
     }
 }
 
-/// A tag for each contender: its label without what a tag cannot have, and unlike all others.
+/// Returns a tag for each contender: its label without characters that a tag cannot have, and unlike all
+/// others.
 fn tags(outcome: &Outcome) -> BTreeMap<usize, String> {
     let mut tags: BTreeMap<usize, String> = BTreeMap::new();
     for contender in &outcome.contenders {

@@ -1,4 +1,4 @@
-//! A result that was imported: the files it came from, five numbers, and what can no longer be known.
+//! Report on an imported result: the files it came from, five numbers, and information that is lost.
 
 use super::content::label;
 use super::document::{Block, Cell, Column, Point, Section, Table};
@@ -6,14 +6,14 @@ use super::words::{self, Scale};
 use crate::race::imported::{Imported, ImportedFile, Over, Spread};
 use crate::race::outcome::Outcome;
 
-/// The line under the title, for a result that was imported.
+/// Returns the line under the title, for a result that was imported.
 pub(super) fn subtitle(outcome: &Outcome) -> Option<String> {
     let imported = outcome.imported.as_ref()?;
     let files = words::count(imported.files.len() as u64, "file");
     Some(format!("imported from {files} · measured by others"))
 }
 
-/// Five numbers of each contender, in a unit that all of one measure share.
+/// Returns five numbers of each contender, in a unit that all of one measure share.
 pub(super) fn five_numbers(outcome: &Outcome) -> Option<Section> {
     let spreads = &outcome.imported.as_ref()?.spreads;
     let shown: Vec<Shown> = spreads.iter().map(|own| Shown::of(spreads, own)).collect();
@@ -49,8 +49,8 @@ pub(super) fn five_numbers(outcome: &Outcome) -> Option<Section> {
     Section::new("Five numbers", vec![Block::Table(Table { columns, legend })])
 }
 
-/// How numbers of one measure are shown, so that they can be compared at a glance: in one unit, and
-/// with all their digits as long as these are few.
+/// Format for the numbers of one measure, so that they can be compared at a glance: in one unit, and with
+/// all their digits as long as these are few.
 struct Shown {
     scale: Scale,
     digits: Digits,
@@ -62,7 +62,7 @@ enum Digits {
     Few,
 }
 
-/// The longest number that is shown with all its digits: 1234.567.
+/// Maximum length of a number that is shown with all its digits: 1234.567.
 const LONGEST: usize = 8;
 
 impl Shown {
@@ -94,7 +94,7 @@ fn counted(own: &Spread) -> String {
     format!("{}{lost}", words::count(own.n, noun))
 }
 
-/// The files, each with what can no longer be known from it.
+/// Returns the files, each with the information that it no longer holds.
 pub(super) fn files(outcome: &Outcome) -> Option<Section> {
     let imported = outcome.imported.as_ref()?;
     let points = imported.files.iter().map(|file| Point {
@@ -125,7 +125,7 @@ fn facts(outcome: &Outcome, file: &ImportedFile) -> Vec<(String, String)> {
     facts.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// What is known of the circumstances: little.
+/// Returns the conditions, of which little is known.
 pub(super) fn conditions(outcome: &Outcome) -> Vec<(String, String)> {
     let plan = &outcome.plan;
     let margin = format!("{}: {}", words::margin(plan.margin), plan.margin_reason);

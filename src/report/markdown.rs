@@ -22,7 +22,7 @@ impl Report for Markdown {
     }
 }
 
-/// `document` as Markdown, with a newline at its end.
+/// Renders `document` as Markdown, with a newline at its end.
 pub(super) fn render(document: &Document) -> String {
     let mut parts = vec![format!("## {}", escape(&document.title)), escape(&document.subtitle)];
     for section in &document.sections {
@@ -96,7 +96,7 @@ fn cell_text(cell: &Cell) -> String {
     escape(format!("{} {}", cell.number, cell.rest).trim())
 }
 
-/// `text` so that Markdown shows it as it is: control characters written out, then everything
+/// Escapes `text` so that Markdown shows it as it is: control characters written out, then everything
 /// that would be markup, a table border, HTML or a mention.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -4,20 +4,20 @@
 //! A report computes no statistic. It counts trials, adds up messages and CPU time, and puts into
 //! words what the race has decided.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
-//! | `content.rs` | what a full report says, in order: the one list of sections that people read |
+//! | `content.rs` | content of a full report, in order: the one list of sections that people read |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
-//! | `resolution.rs` | what difference a race would have found, and what its control shows |
+//! | `resolution.rs` | the difference that a race would have found, and the one its control shows |
 //! | `results.rs` | the table of figures |
 //! | `boxes.rs` | box plots in text, over trials |
-//! | `over_time.rs` | how trials went, in bars and as CSV |
+//! | `over_time.rs` | course of trials over time, in bars and as CSV |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
 //! | `explain.rs` | where the time goes, from the second pass |
 //! | `imported.rs` | the files that a result was imported from, and five numbers of each |
-//! | `document.rs` | headings, tables and lists, before anyone knows how they will look |
+//! | `document.rs` | headings, tables and lists, independent of their form |
 //! | `words.rs` | numbers with their units |
 //! | `text.rs` | wrapping and alignment |
 //! | `terminal.rs` `markdown.rs` | a document as text |
@@ -26,9 +26,9 @@
 //! | `hlog.rs` | the raw samples as histograms, for the tools of HdrHistogram |
 //! | `figure.rs` `plot/` | drawings with the numbers behind them, for pages |
 //! | `history.rs` | the same race over time, in the same document form |
-//! | `spark.rs` | a series, or how values spread, as a line of bars |
+//! | `spark.rs` | a series, or a distribution, as a line of bars |
 //! | `compare.rs` | two races, in the same document form |
-//! | `study.rs` `studies.rs` | a study that was run, and what came of several, likewise |
+//! | `study.rs` `studies.rs` | a study that was run, and the results of several, likewise |
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ pub mod words;
 
 pub use text::{columns, wrap};
 
-/// Every format, in the order in which lists show them. The first is the default.
+/// Formats in the order in which lists show them, all of them. The first is the default.
 pub const ALL: &[&dyn Report] = &[
     &terminal::Terminal,
     &json::Json,
@@ -85,36 +85,36 @@ const ALIASES: &[(&str, &str)] = &[("hdr", "hlog")];
 
 /// A form in which a result is shown.
 pub trait Report: Sync {
-    /// The name after `--format`.
+    /// Returns the name after `--format`.
     fn id(&self) -> &'static str;
 
-    /// One line for lists.
+    /// Returns a description in one line, for lists.
     fn summary(&self) -> &'static str;
 
-    /// Whether it is made from raw samples.
+    /// Returns whether it is made from raw samples.
     fn samples(&self) -> Samples {
         Samples::Unused
     }
 
-    /// The result in this form; text has a newline at its end.
+    /// Renders the result in this form; text has a newline at its end.
     ///
     /// # Errors
     /// [`crate::error::Error::Data`] where the result cannot be written in this form.
     fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>>;
 }
 
-/// What raw samples are to a format.
+/// Use that a format makes of raw samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Samples {
-    /// It does without.
+    /// Samples are not used.
     Unused,
-    /// It shows more with them.
+    /// Samples are optional: it shows more with them.
     Used,
-    /// Without them there is nothing to write.
+    /// Samples are required: without them there is nothing to write.
     Needed,
 }
 
-/// What a report is made from.
+/// Input of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
     /// The result.
@@ -124,40 +124,40 @@ pub struct Shown<'a> {
 }
 
 impl<'a> From<&'a Outcome> for Shown<'a> {
-    /// A result without its samples.
+    /// Shows a result without its samples.
     fn from(outcome: &'a Outcome) -> Shown<'a> {
         Shown { outcome, samples: None }
     }
 }
 
-/// How text for people looks. Formats for programs ignore it.
+/// Style of text for people. Formats for programs ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Whether escape sequences for colour may be written.
+    /// Use of escape sequences for colour.
     pub colour: Colour,
     /// The width of a line in columns; long sentences are wrapped to it.
     pub width: usize,
-    /// What is said of a race.
+    /// Level of detail.
     pub detail: Detail,
 }
 
 impl Default for Style {
-    /// As for a pipe: no colour, 80 columns; the answer alone.
+    /// Returns the style for a pipe: no colour, 80 columns; the answer alone.
     fn default() -> Style {
         Style { colour: Colour::Never, width: 80, detail: Detail::Brief }
     }
 }
 
-/// What is said of a race.
+/// Level of detail of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The answer, on one screen.
     Brief,
-    /// All there is to say: how the race was run, and what its answer stands on.
+    /// Full report: also how the race was run, and what its answer is based on.
     Full,
 }
 
-/// Whether colour is used.
+/// Use of colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
     /// SGR escape sequences (ECMA-48 §8.3.117).
@@ -166,7 +166,7 @@ pub enum Colour {
     Never,
 }
 
-/// The format called `name`.
+/// Returns the format called `name`.
 ///
 /// # Errors
 /// [`crate::error::Error::Usage`] for any other name, with a list of what there is.
@@ -180,7 +180,7 @@ pub fn find(name: &str) -> Result<&'static dyn Report> {
     Err(unknown("format", name, &ids))
 }
 
-/// The names of all formats, in order.
+/// Returns the names of all formats, in order.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|report| report.id())
 }

@@ -1,4 +1,4 @@
-//! How trials went over time: a line of bars for people, rows for programs.
+//! Course of trials over time: a line of bars for people, rows for programs.
 
 use std::fmt::Write;
 
@@ -12,13 +12,13 @@ use crate::figures::series::{Interval, Series, TcpColumns, goodput_bps};
 use crate::race::outcome::{Outcome, Trial};
 use crate::race::spread::valid_trials;
 
-/// The most bars of a line.
+/// Maximum number of bars of a line.
 const MOST_BARS: usize = 30;
 
-/// What stands for nothing received, or no answer.
+/// Placeholder for nothing received, or no answer.
 const NONE: char = '·';
 
-/// One line for each contender, of its last valid trial: an example, and not an average.
+/// Returns a line for each contender, of its last valid trial: an example, and not an average.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let unit = outcome.metrics.first()?.unit;
     let lines: Vec<(String, Vec<f64>)> = outcome
@@ -52,7 +52,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     )
 }
 
-/// The values of a trial's bars: rates where rates are compared, else round trips.
+/// Returns the values of a trial's bars: rates where rates are compared, else round trips.
 fn values(trial: &Trial, unit: Unit) -> Vec<f64> {
     let record = &trial.record;
     match unit {
@@ -82,8 +82,8 @@ const COLUMNS: &str = "block,order,contender,control,valid,end,flow,from_ns,to_n
                        received_bytes,sent_bps,received_bps,sent_messages,received_messages,\
                        lost_messages,socket_drops,rtt_n,rtt_min_ns,rtt_mean_ns,rtt_max_ns";
 
-/// Every interval of every trial as CSV: one row for each interval, flow and end. What is not known
-/// has an empty value.
+/// Renders every interval of every trial as CSV: one row for each interval, flow and end. Unknown values
+/// are empty.
 pub fn csv(outcome: &Outcome) -> String {
     let names: Vec<&str> = TcpColumns::default().columns().map(|(name, _)| name).collect();
     let mut text = format!("{COLUMNS},{}\n", names.join(","));

@@ -1,4 +1,4 @@
-//! What an emulated path was, and what it did: its own account, held against what was asked of it.
+//! Configuration and behaviour of an emulated path: its own account, compared with what was asked of it.
 
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words;
@@ -10,7 +10,7 @@ use crate::time::Nanos;
 use crate::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay};
 use crate::units::BitRate;
 
-/// How it was built, and what each direction of each link did.
+/// Returns the section on its construction, and on each direction of each link.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let built = outcome.path.built.as_ref()?;
     Section::new(
@@ -23,7 +23,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     )
 }
 
-/// The least round trip, in a few words, for the line that names the path.
+/// Returns the least round trip, in a few words, for the line that names the path.
 pub(super) fn least_rtt(outcome: &Outcome) -> Option<String> {
     let least = outcome.path.built.as_ref()?.rtt_least_ns.filter(|ns| *ns > 0)?;
     Some(format!("RTT at least {}", Nanos(least)))
@@ -62,7 +62,7 @@ fn facts(built: &BuiltPath) -> Vec<(String, String)> {
     facts
 }
 
-/// The rates of a link's network cards; `None` where no host has one.
+/// Returns the rates of a link's network cards; `None` if no host has one.
 fn cards(link: &BuiltLink) -> Option<String> {
     match (link.up.nic_bps.map(BitRate), link.down.nic_bps.map(BitRate)) {
         (None, None) => None,
@@ -78,10 +78,10 @@ fn because(what: &str, reason: &str) -> String {
     if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
-/// A count of a direction.
+/// Accessor for a count of a direction.
 type Count = fn(&PathWay) -> u64;
 
-/// A direction with what was asked of it.
+/// Direction of a link, with what was asked of it.
 type Row<'a> = (&'a PathWay, Option<&'a BuiltWay>);
 
 fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
@@ -189,7 +189,7 @@ fn expected(way: &PathWay) -> Cell {
     }
 }
 
-/// How many trials the path itself kept out.
+/// Reports the number of trials that failed because of the path itself.
 fn failed(outcome: &Outcome) -> Vec<Line> {
     let failed = outcome.trials.iter().filter(|trial| trial.record.path_invalid.is_some()).count();
     if failed == 0 {

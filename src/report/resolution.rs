@@ -1,4 +1,4 @@
-//! How fine an answer is: the difference that the race would have found, what identical contenders
+//! Resolution of an answer: the difference that the race would have found, what identical contenders
 //! differ by here, and a margin that nobody asked for.
 
 use super::document::{Line, Tone};
@@ -6,7 +6,7 @@ use super::words;
 use crate::figures::{Metric, Role};
 use crate::race::outcome::{Outcome, Ratio, Verdict};
 
-/// A line for each claimed metric that verdicts are about, and one on a margin that was widened.
+/// Returns a line for each claimed metric that verdicts are about, and one on a margin that was widened.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let claims: Vec<&Metric> = outcome
         .metrics
@@ -23,7 +23,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     lines
 }
 
-/// `margin widened: 41 %`, as the rule of old files was.
+/// Returns `margin widened: 41 %`, as the rule of old files was.
 fn widened(outcome: &Outcome) -> Vec<Line> {
     if !outcome.margin_widened() {
         return Vec::new();
@@ -36,7 +36,7 @@ fn widened(outcome: &Outcome) -> Vec<Line> {
     vec![Line::new(text, Tone::Open)]
 }
 
-/// `resolution ±4.5 %: identical copies of tcp differed by 0.6 % (−3 to +6 %)`.
+/// Returns `resolution ±4.5 %: identical copies of tcp differed by 0.6 % (−3 to +6 %)`.
 fn of_metric(outcome: &Outcome, metric: &Metric) -> Option<String> {
     let own = outcome.verdicts.iter().filter(|verdict| verdict.metric == metric.name);
     let resolution = range(own);
@@ -63,7 +63,7 @@ fn range<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<String> {
     })
 }
 
-/// `identical copies of tcp differed by 0.6 % (−3 to +6 %)`.
+/// Returns `identical copies of tcp differed by 0.6 % (−3 to +6 %)`.
 fn copies(outcome: &Outcome, metric: &Metric) -> Option<String> {
     let control = outcome.control.as_ref()?;
     let verdict = control.verdicts.iter().find(|verdict| verdict.metric == metric.name)?;

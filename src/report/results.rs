@@ -11,13 +11,13 @@ use crate::figures::{Metric, Role, Unit};
 use crate::race::outcome::{Entrant, Outcome, Summary, Trial};
 use crate::race::spread::{self, valid_trials};
 
-/// Bars of a contender at most; each then stands for several blocks.
+/// Maximum number of bars of a contender; each then stands for several blocks.
 const MOST_BARS: usize = 16;
 
-/// Bars of a contender at least.
+/// Minimum number of bars of a contender.
 const FEWEST_BARS: usize = 4;
 
-/// The section with the table.
+/// Returns the section with the table.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let rows = rows(outcome);
     let mut columns = vec![names(outcome, &rows)];
@@ -46,8 +46,8 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("Results", vec![Block::Table(table)])
 }
 
-/// Contenders best first. Of a race over conditions, where best would be best conditions: those
-/// that were possible, contender after contender.
+/// Returns contenders best first. In a race over conditions, where the best would be those with the best
+/// conditions: those that were possible, contender after contender.
 pub(super) fn rows(outcome: &Outcome) -> Vec<usize> {
     if let (Some(metric), false) = (outcome.metrics.first(), factors::vary(outcome)) {
         return best_first(outcome, metric);
@@ -79,7 +79,7 @@ fn legend(outcome: &Outcome, has_places: bool, has_bars: bool) -> String {
     legend
 }
 
-/// The first claimed figure of each contender's trials, block after block, as bars.
+/// Draws the first claimed figure of each contender's trials, block after block, as bars.
 fn bars(outcome: &Outcome, rows: &[usize]) -> Column {
     if outcome.imported.is_some() {
         // Nothing tells in which order its trials ran; sorted ones would look like a trend.
@@ -151,7 +151,7 @@ fn figures(outcome: &Outcome, metric: &Metric, rows: &[usize]) -> Column {
     Column::new(format!("{}, {unit}", metric.label), cells)
 }
 
-/// A figure with its interval.
+/// Formats a figure with its interval.
 pub(super) fn figure(outcome: &Outcome, metric: &Metric, summary: &Summary, scale: &Scale) -> Cell {
     let bound = Bound::of(outcome, summary);
     let show = |value: f64| {
@@ -164,7 +164,7 @@ pub(super) fn figure(outcome: &Outcome, metric: &Metric, summary: &Summary, scal
     Cell::number(show(summary.estimate), interval)
 }
 
-/// From which value on a summary is only a lower bound: its trials were censored at the timeout.
+/// Value from which on a summary is only a lower bound: its trials were censored at the timeout.
 pub(super) struct Bound {
     censored_at: f64,
     greatest_seen: f64,
@@ -190,14 +190,14 @@ impl Bound {
         bound
     }
 
-    /// Whether `value` is the least that the true one can be. A median between a censored trial
-    /// and one that is not lies above all that was seen, and is a bound too.
+    /// Returns true if `value` is a lower bound on the true one. A median between a censored trial and
+    /// one that is not is greater than all that was seen, and is a bound too.
     pub(super) fn holds(&self, value: f64) -> bool {
         value >= self.censored_at || value > self.greatest_seen
     }
 }
 
-/// What the receiver had of what was sent, over all valid trials of a contender.
+/// Returns the share of the sent data that was delivered, over all valid trials of a contender.
 fn delivered(outcome: &Outcome, way: &str, rows: &[usize]) -> Column {
     let cell = |id: &usize| {
         let Some(total) = Total::of(outcome, *id, way).filter(|total| total.sent > 0) else {
@@ -219,13 +219,13 @@ fn delivered(outcome: &Outcome, way: &str, rows: &[usize]) -> Column {
     Column::new(heading, rows.iter().map(cell).collect())
 }
 
-/// CPU time of both ends for each message, or for each GB of a byte stream. What cannot be
-/// compared stands in two columns.
+/// Returns the CPU time of both ends for each message, or for each GB of a byte stream. Times that cannot
+/// be compared stand in two columns.
 fn cpu(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
     by_end("CPU", outcome, work, rows, |cost| Some((cost.near_ns, cost.far_ns)))
 }
 
-/// CPU time that both ends spent waiting, where it is worth a word for any.
+/// Returns the CPU time that both ends spent waiting, if it is notable for any.
 fn waiting(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
     let mut costs = rows.iter().filter_map(|id| Cost::of(outcome, *id));
     if !costs.any(|cost| cost.waited_notably()) {
@@ -237,7 +237,7 @@ fn waiting(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
 /// Nanoseconds of the near end, and of the far end where that is no kernel.
 type Times = (f64, Option<f64>);
 
-/// Time of the near and the far end for each message or each GB.
+/// Returns the time of the near and the far end for each message or each GB.
 fn by_end(
     what: &str,
     outcome: &Outcome,
@@ -262,7 +262,7 @@ fn by_end(
     Column::new(heading, times.iter().map(cell).collect())
 }
 
-/// System calls of both ends for each MB, those made to wait included.
+/// Returns the system calls of both ends for each MB, those made to wait included.
 fn calls(outcome: &Outcome, rows: &[usize]) -> Column {
     if outcome.imported.is_some() {
         // Nobody else counts them.

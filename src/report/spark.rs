@@ -1,13 +1,13 @@
-//! A series, or how values spread, in one short line of bars, to be seen at a glance.
+//! Sparkline of a series, or of the distribution of values, in one short line of bars.
 
-/// Eight heights: from the least value of the line to its greatest.
+/// Bars of eight heights: from the least value of the line to its greatest.
 pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// What must be known to read such a line.
+/// Legend needed to read such a line.
 pub(super) const LEGEND: &str =
     "Bars: each line from its own least figure (▁) to its greatest (█).";
 
-/// `values` in order as bars, at most `most` of them: of more values, each bar is the median of its
+/// Draws `values` in order as bars, at most `most` of them: of more values, each bar is the median of its
 /// neighbours. Values that are all the same are bars of one middle height. Those that are not finite are
 /// left out; without any value the line is empty.
 pub(super) fn line(values: &[f64], most: usize) -> String {
@@ -27,8 +27,8 @@ pub(super) fn line(values: &[f64], most: usize) -> String {
     values.iter().map(bar).collect()
 }
 
-/// How many values fall into each of `bars` places, which `at` names from 0 on: a bar for each place,
-/// the fullest one whole, nothing where there are none.
+/// Draws a histogram of `bars` bins, which `at` numbers from 0: a bar for each bin, the fullest one
+/// whole, nothing for an empty one.
 pub(super) fn strip(at: &[usize], bars: usize) -> String {
     let mut counts = vec![0_usize; bars];
     at.iter().filter(|at| **at < bars).for_each(|at| counts[*at] += 1);

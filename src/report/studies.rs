@@ -1,4 +1,4 @@
-//! What came of several studies, claim by claim, as one document.
+//! Results of several studies, claim by claim, as one document.
 
 use std::collections::BTreeSet;
 use std::slice;
@@ -11,7 +11,7 @@ use super::{Style, markdown, terminal, words};
 use crate::error::{Error, Result};
 use crate::study::outcome::{ClaimRuling, StudyRun};
 
-/// What came of studies in `form`, in their order; text has a newline at its end.
+/// Renders the results of studies in `form`, in their order; text has a newline at its end.
 ///
 /// # Errors
 /// [`Error::Usage`] for JSON, which is of one study.
@@ -41,7 +41,7 @@ fn document(runs: &[StudyRun], form: Form) -> Document {
     }
 }
 
-/// Where and when: `on quiet, 2026-01-01 to 2026-01-02`.
+/// Returns hosts and dates: `on quiet, 2026-01-01 to 2026-01-02`.
 fn subtitle(runs: &[StudyRun]) -> String {
     let hosts: BTreeSet<&str> = runs.iter().map(|run| run.host.as_str()).collect();
     let hosts: Vec<&str> = hosts.into_iter().collect();
@@ -58,7 +58,7 @@ fn day(run: &StudyRun) -> &str {
     run.started.get(..10).unwrap_or(&run.started)
 }
 
-/// How many claims of each study came out how.
+/// Counts the claims of each study by ruling.
 fn table(runs: &[StudyRun]) -> Table {
     let column = |heading: &str, cell: &dyn Fn(&StudyRun) -> String| {
         Column::new(heading, runs.iter().map(|run| Cell::text(cell(run))).collect())

@@ -1,5 +1,5 @@
-//! A study that was run, as a document: claims first, published figures beside measured ones, and what
-//! each race found.
+//! Report on a study that was run, as a document: claims first, published figures beside measured ones,
+//! and the result of each race.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +16,25 @@ use crate::study::model::{Claim, Source, Variant};
 use crate::study::outcome::{Answer, Beside, ClaimRuling, Interval, RaceRun, Ruling, StudyRun};
 use crate::study::sentence::short;
 
-/// More verdicts of one race stand in its own report.
+/// Maximum number of verdicts of one race; more are in its own report.
 const MOST_VERDICTS: usize = 8;
 
-/// The margin of a race that was given none.
+/// Default margin of a race.
 const USUAL_MARGIN: f64 = 0.05;
 
 /// A form in which a study that was run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
+    /// Text for people.
     Terminal,
-    /// For issues and wikis.
+    /// Markdown for issues and wikis.
     Markdown,
-    /// For programs: `study.json` itself.
+    /// JSON for programs: `study.json` itself.
     Json,
 }
 
 impl Form {
-    /// The form called `name`.
+    /// Returns the form called `name`.
     ///
     /// # Errors
     /// [`Error::Usage`] for another name, with all.
@@ -48,7 +48,8 @@ impl Form {
     }
 }
 
-/// A study that was run in `form`, with the results of its races by id; text has a newline at its end.
+/// Renders a study that was run in `form`, with the results of its races by id; text has a newline at its
+/// end.
 ///
 /// # Errors
 /// [`Error::Data`] where it cannot be written in this form.
@@ -67,7 +68,7 @@ pub fn render(
     }
 }
 
-/// A ruling in a word or two.
+/// Returns a ruling in a word or two.
 pub fn ruling_word(ruling: Ruling) -> &'static str {
     match ruling {
         Ruling::Holds => "holds",
@@ -79,7 +80,7 @@ pub fn ruling_word(ruling: Ruling) -> &'static str {
     }
 }
 
-/// The unit of a metric, by its name, which ends in it.
+/// Returns the unit of a metric, by its name, which ends in it.
 pub(super) fn unit(metric: &str) -> Unit {
     match () {
         () if metric.ends_with("_bps") => Unit::BitRate,
@@ -88,7 +89,7 @@ pub(super) fn unit(metric: &str) -> Unit {
     }
 }
 
-/// How true a race is to what was published, in words.
+/// Returns a race's fidelity to the published experiment, in words.
 pub fn variant_word(variant: Variant) -> &'static str {
     match variant {
         Variant::AsPublished => "as published",
@@ -97,7 +98,7 @@ pub fn variant_word(variant: Variant) -> &'static str {
     }
 }
 
-/// Every ruling, in the order in which they are counted.
+/// Rulings in the order in which they are counted, all of them.
 pub(super) const RULINGS: [Ruling; 6] = [
     Ruling::Holds,
     Ruling::Exceeds,
@@ -107,7 +108,7 @@ pub(super) const RULINGS: [Ruling; 6] = [
     Ruling::Open,
 ];
 
-/// How many claims of studies came out how: `3 claims: 2 hold, 1 depends`.
+/// Returns the number of claims of studies by ruling: `3 claims: 2 hold, 1 depends`.
 pub fn tally(runs: &[StudyRun]) -> String {
     let claims: usize = runs.iter().map(|run| run.rulings.len()).sum();
     if claims == 0 {
@@ -132,12 +133,12 @@ pub fn tally(runs: &[StudyRun]) -> String {
     format!("{}: {}", words::count(claims as u64, "claim"), parts.join(", "))
 }
 
-/// How many claims of studies came out so.
+/// Returns the number of claims of studies with this ruling.
 pub(super) fn how_many(runs: &[StudyRun], ruling: Ruling) -> usize {
     runs.iter().flat_map(|run| &run.rulings).filter(|found| found.ruling == ruling).count()
 }
 
-/// What a table of published figures shares.
+/// Data shared by all tables of published figures.
 struct Measures<'a> {
     results: &'a BTreeMap<String, Outcome>,
     checked: Option<Checked>,
@@ -208,7 +209,8 @@ pub(super) fn claims(run: &StudyRun) -> Vec<Point> {
     pairs.map(point).collect()
 }
 
-/// Each claim in a row: what it says, its ruling, on what that depends, and the figure that decides.
+/// Returns each claim in a row: its text, its ruling, the condition that it depends on, and the figure
+/// that decides.
 pub(super) fn claims_table(run: &StudyRun) -> Table {
     let pairs: Vec<(&Claim, &ClaimRuling)> = run.study.claims.iter().zip(&run.rulings).collect();
     let column = |heading: &str, cell: &dyn Fn(&Claim, &ClaimRuling) -> String| {
@@ -231,7 +233,7 @@ fn credited(claim: &Claim) -> String {
     format!("{}{by}", claim.says)
 }
 
-/// On what a ruling depends, where tests do not agree.
+/// Returns the condition that a ruling depends on, if tests do not agree.
 fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
     let any = |wanted: &[Answer]| ruling.answers.iter().any(|one| wanted.contains(&one.answer));
     let differs = any(&[Answer::Yes, Answer::More]) && any(&[Answer::No]);
@@ -239,7 +241,8 @@ fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
     on.unwrap_or_else(|| words::NOTHING.into())
 }
 
-/// The figure that decides: of the first test that says so, and of the first that says the opposite.
+/// Returns the figure that decides: of the first test that says so, and of the first that says the
+/// opposite.
 fn figure(ruling: &ClaimRuling) -> String {
     let first = |wanted: &[Answer]| {
         let found =
@@ -259,7 +262,7 @@ fn figure(ruling: &ClaimRuling) -> String {
     }
 }
 
-/// How often a study was designed anew and run, as far as anybody counted.
+/// Returns the number of redesigns and runs of a study, as far as they were counted.
 pub(super) fn history(run: &StudyRun) -> Option<String> {
     let history = run.study.history.as_ref()?;
     let times = |n: u64| match n {
@@ -281,7 +284,7 @@ pub(super) fn history(run: &StudyRun) -> Option<String> {
     Some(text)
 }
 
-/// One table for each race and metric.
+/// Returns a table for each race and metric.
 fn beside(run: &StudyRun, measures: &Measures<'_>) -> Vec<Block> {
     let mut of: Vec<(&str, &str)> = Vec::new();
     for Beside { published, .. } in &run.beside {
@@ -395,13 +398,13 @@ fn races(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Vec<Point> {
         .collect()
 }
 
-/// The margin of an older file that nobody asked for and that grew with the noise.
+/// Returns the margin of an older file that nobody asked for and that grew with the noise.
 fn widened(outcome: &Outcome) -> Option<f64> {
     let margin = outcome.plan.margin;
     (outcome.asked.margin.is_none() && margin > USUAL_MARGIN).then_some(margin)
 }
 
-/// Why a race is not trusted.
+/// Returns the reason why a race is not trusted.
 fn distrust(outcome: &Outcome) -> String {
     if let Some(control) = outcome.control.as_ref().filter(|control| !control.trusted) {
         return control.note.clone();

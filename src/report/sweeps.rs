@@ -1,4 +1,4 @@
-//! Rising load: up to where what is delivered follows what is offered.
+//! Rising load: the highest offered load up to which delivery follows it.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use super::words::{self, Scale};
 use crate::figures::Unit;
 use crate::race::outcome::{KneeAt, KneePlace, Outcome, Sweep};
 
+/// Returns lines such as
 /// `udp: what is delivered follows what is offered up to 4.98 Mbit/s (4.90 to 5.05 Mbit/s).`
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let line = |sweep: &Sweep| {
@@ -29,7 +30,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     outcome.sweeps.iter().map(line).collect()
 }
 
-/// The table of knees.
+/// Returns the table of knees.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let knees = outcome.sweeps.iter().map(|sweep| sweep.knee.bps);
     let scale = Scale::of(knees, Unit::BitRate);
@@ -69,7 +70,7 @@ fn name(outcome: &Outcome, sweep: &Sweep) -> String {
     named(outcome, sweep.contender, &sweep.conditions)
 }
 
-/// `udp`, or `udp · size=1400` where other conditions were varied, too.
+/// Returns `udp`, or `udp · size=1400` if other conditions were varied, too.
 pub(super) fn named(
     outcome: &Outcome,
     contender: usize,

@@ -8,16 +8,16 @@ use super::{Colour, Detail, Report, Shown, Style, brief, content};
 use crate::error::Result;
 use crate::foreign::visible;
 
-/// The least width that is laid out; a narrower terminal breaks lines itself.
+/// Minimum width that is laid out; a narrower terminal breaks lines itself.
 const NARROWEST: usize = 40;
 
-/// The widest that sentences run; longer lines are hard to read.
+/// Maximum width of sentences; longer lines are hard to read.
 const WIDEST_TEXT: usize = 100;
 
-/// The widest name that has its value on the same line.
+/// Maximum width of a name that has its value on the same line.
 const WIDEST_NAME: usize = 26;
 
-/// The longest heading that is never broken.
+/// Maximum length of a heading that is never broken.
 const SHORT_HEADING: usize = 8;
 
 const INDENT: usize = 2;
@@ -44,7 +44,7 @@ impl Report for Terminal {
     }
 }
 
-/// `document` as text, with a newline at its end.
+/// Renders `document` as text, with a newline at its end.
 pub(super) fn render(document: &Document, style: &Style) -> String {
     let mut page =
         Page { lines: Vec::new(), width: style.width.max(NARROWEST), colour: style.colour };
@@ -58,7 +58,7 @@ pub(super) fn render(document: &Document, style: &Style) -> String {
     page.lines.join("\n") + "\n"
 }
 
-/// How a piece of text is drawn.
+/// Style of a piece of text.
 #[derive(Debug, Clone, Copy)]
 enum Ink {
     Heading,
@@ -82,7 +82,7 @@ impl Ink {
     }
 }
 
-/// Lines as they come.
+/// Page under construction, line by line.
 struct Page {
     lines: Vec<String>,
     width: usize,
@@ -163,7 +163,7 @@ impl Page {
         }
     }
 
-    /// One line for each contender; a name that leaves too little room has a line of its own.
+    /// Writes a line for each contender; a name that leaves too little room has a line of its own.
     fn boxes(&mut self, boxes: &Boxes) {
         let names: Vec<String> = boxes.rows.iter().map(|row| visible(&row.name)).collect();
         let longest = names.iter().map(|name| columns(name)).max().unwrap_or(0);
@@ -218,7 +218,7 @@ impl Page {
         }
     }
 
-    /// As many columns as fit beside each other.
+    /// Writes as many columns as fit beside each other.
     fn stripe(&mut self, first: &Laid, others: &[Laid], rows: usize) {
         let columns: Vec<&Laid> = std::iter::once(first).chain(others).collect();
         let height = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);

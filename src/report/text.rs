@@ -1,5 +1,5 @@
-//! Text for a screen of limited width: what a file says is made visible before it is shown,
-//! sentences are wrapped, columns line up.
+//! Text for a screen of limited width: text from files is made visible before it is shown, sentences are
+//! wrapped, columns line up.
 
 use crate::foreign::visible;
 
@@ -26,12 +26,12 @@ pub fn columns(text: &str) -> usize {
         .sum()
 }
 
-/// `text` filled up with spaces on the right.
+/// Pads `text` with spaces on the right.
 pub(super) fn pad(text: &str, width: usize) -> String {
     format!("{text}{:1$}", "", width.saturating_sub(columns(text)))
 }
 
-/// `text` in lines of at most `width` columns, broken at spaces. A longer word is cut.
+/// Wraps `text` to lines of at most `width` columns, broken at spaces. A longer word is cut.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
@@ -56,8 +56,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Numbers filled up so that their decimal points stand under each other: ` 9.21`, `12.3 `.
-/// What does not begin with a digit keeps its place at the left.
+/// Pads numbers so that their decimal points are aligned: ` 9.21`, `12.3 `. Text that does not begin with
+/// a digit stays at the left.
 pub(super) fn align_decimals(numbers: &[String]) -> Vec<String> {
     let split = |text: &str| {
         let whole = text.find('.').unwrap_or(text.len());
@@ -86,7 +86,7 @@ pub(super) fn align_decimals(numbers: &[String]) -> Vec<String> {
     numbers.iter().map(align).collect()
 }
 
-/// A field of CSV, made visible, and quoted where it must be (RFC 4180, §2.5 to 2.7).
+/// Formats a field of CSV, made visible, and quoted if necessary (RFC 4180, §2.5 to 2.7).
 pub(super) fn field(text: &str) -> String {
     let text = visible(text);
     if text.contains(['"', ',']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }

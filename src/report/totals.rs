@@ -1,4 +1,4 @@
-//! Sums over a contender's valid trials: messages or bytes by what became of them, and CPU time.
+//! Sums over a contender's valid trials: messages or bytes by their fate, and CPU time.
 
 use crate::figures::{self, Unit};
 use crate::race::outcome::Outcome;
@@ -19,14 +19,14 @@ pub(super) struct Total {
     pub late: u64,
     pub reordered: u64,
     pub corrupted: u64,
-    /// Why an account does not close, each reason once.
+    /// Reasons why an account does not close, each once.
     pub open_because: Vec<String>,
-    /// Trials whose account does not close.
+    /// Number of trials whose account does not close.
     pub open_trials: u64,
 }
 
 impl Total {
-    /// `None` where no trial has an account of this direction.
+    /// Returns the total; `None` if no trial has an account of this direction.
     pub(super) fn of(outcome: &Outcome, id: usize, way: &str) -> Option<Total> {
         let mut total: Option<Total> = None;
         for trial in valid_trials(outcome, id) {
@@ -59,26 +59,27 @@ impl Total {
         total
     }
 
-    /// An amount in this account's unit.
+    /// Formats an amount in this account's unit.
     pub(super) fn show(&self, amount: u64) -> String {
         if self.unit == "bytes" { Bytes(amount).to_string() } else { amount.to_string() }
     }
 }
 
-/// CPU time over the work it did, without the instrument's own waiting where that was counted.
+/// CPU time for each unit of work, without the instrument's own waiting if that was counted.
 pub(super) struct Cost {
-    /// Nanoseconds.
+    /// Time of the near end, in nanoseconds.
     pub near_ns: f64,
-    /// Absent where the far end is the kernel, whose time nobody can attribute.
+    /// Time of the far end, in nanoseconds; absent if the far end is the kernel, whose time cannot be
+    /// attributed.
     pub far_ns: Option<f64>,
-    /// CPU time that the near and the far end spent waiting; absent where nobody counted it.
+    /// CPU time that the near and the far end spent waiting; absent if it was not counted.
     pub waiting_ns: Option<(f64, Option<f64>)>,
     pub work: Work,
-    /// System calls of the near end and of the far end for the same work.
+    /// Number of system calls of the near end and of the far end for the same work.
     pub calls: (f64, Option<f64>),
 }
 
-/// What CPU time is divided by.
+/// Unit of work that CPU time is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// Messages; an echo there and back is one.
@@ -88,7 +89,7 @@ pub(super) enum Work {
 }
 
 impl Cost {
-    /// `None` where nothing was delivered or no cost is known.
+    /// Returns the cost; `None` if nothing was delivered or no cost is known.
     pub(super) fn of(outcome: &Outcome, id: usize) -> Option<Cost> {
         let totals: Vec<Total> = ["up", "down", "round_trip"]
             .iter()
@@ -126,7 +127,7 @@ impl Cost {
 }
 
 impl Cost {
-    /// Whether waiting was at least a hundredth of all CPU time.
+    /// Returns true if waiting was at least a hundredth of all CPU time.
     pub(super) fn waited_notably(&self) -> bool {
         self.waiting_ns.is_some_and(|(near, far)| {
             let waiting = near + far.unwrap_or(0.0);
@@ -135,8 +136,8 @@ impl Cost {
     }
 }
 
-/// What arrived in bytes, where that is the measure of the work: in a race for goodput, or where only
-/// bytes are counted.
+/// Returns the number of bytes that arrived, if that is the measure of the work: in a race for goodput,
+/// or if only bytes are counted.
 fn bytes(outcome: &Outcome, id: usize, totals: &[Total]) -> Option<u64> {
     let for_goodput = outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate);
     let kept: Option<Vec<u64>> =
@@ -148,7 +149,7 @@ fn bytes(outcome: &Outcome, id: usize, totals: &[Total]) -> Option<u64> {
     in_bytes.then(|| sum(totals.iter().map(|total| total.delivered)))
 }
 
-/// A sum that a damaged file cannot overflow.
+/// Returns a sum that a damaged file cannot overflow.
 fn sum(parts: impl Iterator<Item = u64>) -> u64 {
     parts.fold(0, u64::saturating_add)
 }

@@ -4,20 +4,20 @@ use crate::figures::Unit;
 use crate::race::outcome::Ratio;
 use crate::time::Nanos;
 
-/// What stands where there is no figure.
+/// Placeholder for a missing figure.
 pub const NOTHING: &str = "–";
 
-/// A figure with its unit: `12.3 µs`, `72.3 Gbit/s`, `0.125 %`.
+/// Formats a figure with its unit: `12.3 µs`, `72.3 Gbit/s`, `0.125 %`.
 pub fn figure(value: f64, unit: Unit) -> String {
     Scale::of([value], unit).with_unit(value)
 }
 
-/// A figure that is only known to be greater than `value`: `> 3.00 s`.
+/// Formats a figure that is only known to be greater than `value`: `> 3.00 s`.
 pub fn beyond(value: f64, unit: Unit) -> String {
     format!("> {}", figure(value, unit))
 }
 
-/// A fraction as percent: `5 %`, `0.125 %`. Whole percents carry no digits after the point.
+/// Formats a fraction as percent: `5 %`, `0.125 %`. Whole percents carry no digits after the point.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let whole = percent.round();
@@ -27,7 +27,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(percent))
 }
 
-/// A measured share in percent, with two digits: `4.5 %`, `41 %`, `0.6 %`.
+/// Formats a measured share in percent, with two digits: `4.5 %`, `41 %`, `0.6 %`.
 pub fn about(share: f64) -> String {
     let percent = share * 100.0;
     if !percent.is_finite() {
@@ -38,7 +38,7 @@ pub fn about(share: f64) -> String {
     format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
 }
 
-/// The same with its sign: `−3 %`, `+6 %`.
+/// Formats a share in percent with its sign: `−3 %`, `+6 %`.
 pub fn signed_percent(share: f64) -> String {
     let text = about(share.abs());
     match text.as_str() {
@@ -48,7 +48,7 @@ pub fn signed_percent(share: f64) -> String {
     }
 }
 
-/// The confidence of an interval, as a fraction: `95 %`, `99.2 %`.
+/// Formats the confidence of an interval, as a fraction: `95 %`, `99.2 %`.
 pub fn level(confidence: f64) -> String {
     let percent = confidence * 100.0;
     let rounded = (percent * 10.0).round() / 10.0;
@@ -59,28 +59,28 @@ pub fn level(confidence: f64) -> String {
     if rounded.fract() == 0.0 { format!("{rounded:.0} %") } else { format!("{rounded:.1} %") }
 }
 
-/// A margin as a fraction: `±5 %`.
+/// Formats a margin as a fraction: `±5 %`.
 pub fn margin(margin: f64) -> String {
     format!("±{}", percent(margin))
 }
 
-/// A ratio with its interval: `1.006` and `[1.002, 1.011]`.
+/// Formats a ratio with its interval: `1.006` and `[1.002, 1.011]`.
 pub fn ratio(ratio: &Ratio) -> (String, String) {
     (times(ratio.point), interval(&times(ratio.low), &times(ratio.high)))
 }
 
-/// A ratio. Near 1 it is the distance from 1 that counts, so it has three digits after the point.
+/// Formats a ratio. Near 1 the distance from 1 counts, so it has three digits after the point.
 fn times(ratio: f64) -> String {
     if (0.1..2.0).contains(&ratio) { format!("{ratio:.3}") } else { significant(ratio) }
 }
 
-/// An interval: `[9.11, 9.32]`.
+/// Formats an interval: `[9.11, 9.32]`.
 pub fn interval(low: &str, high: &str) -> String {
     format!("[{low}, {high}]")
 }
 
-/// How much one value differs from another that it is `ratio` times as great as: `24.2 % lower`,
-/// `3.10 times`, `the same`.
+/// Returns the difference of one value from another, given their `ratio`: `24.2 % lower`, `3.10 times`,
+/// `the same`.
 pub fn change(ratio: f64) -> String {
     if !ratio.is_finite() || ratio <= 0.0 {
         return NOTHING.into();
@@ -96,13 +96,13 @@ pub fn change(ratio: f64) -> String {
     format!("{} {way}", percent_of(change.abs()))
 }
 
-/// Percent of a measured share: three digits, at most two after the point.
+/// Formats percent of a measured share: three digits, at most two after the point.
 fn percent_of(share: f64) -> String {
     let percent = share * 100.0;
     if percent < 10.0 { format!("{percent:.1} %") } else { format!("{} %", significant(percent)) }
 }
 
-/// A count with its noun: `1 trial`, `24 trials`.
+/// Formats a count with its noun: `1 trial`, `24 trials`.
 pub fn count(n: u64, noun: &str) -> String {
     match n {
         1 => format!("1 {noun}"),
@@ -110,7 +110,7 @@ pub fn count(n: u64, noun: &str) -> String {
     }
 }
 
-/// A list in a sentence: `tcp, udp and icmp`.
+/// Joins a list in a sentence: `tcp, udp and icmp`.
 pub fn list<T: AsRef<str>>(items: &[T]) -> String {
     match items {
         [] => String::new(),
@@ -122,7 +122,7 @@ pub fn list<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
-/// A time in whole seconds or the two units that fit: `45 s`, `9 min 58 s`, `6 d 23 h`.
+/// Formats a time in whole seconds or the two units that fit: `45 s`, `9 min 58 s`, `6 d 23 h`.
 pub fn span(left: Nanos) -> String {
     let seconds = left.0.div_ceil(1_000_000_000);
     let (minutes, hours) = (seconds / 60, seconds / 3_600);
@@ -134,7 +134,7 @@ pub fn span(left: Nanos) -> String {
     }
 }
 
-/// A time in whole units of the one that fits: `90 s`, `4 min`, `3 h`, `9 d`.
+/// Formats a time in whole units of the one that fits: `90 s`, `4 min`, `3 h`, `9 d`.
 pub fn rough(time: Nanos) -> String {
     let seconds = time.0.div_ceil(1_000_000_000);
     let in_units = |unit: u64| (seconds + unit / 2) / unit;
@@ -146,18 +146,18 @@ pub fn rough(time: Nanos) -> String {
     }
 }
 
-/// `text` with its first letter as at the start of a sentence.
+/// Capitalises the first letter of `text`, as at the start of a sentence.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// `is` or `are`.
+/// Returns `is` or `are`.
 pub fn is_are(n: usize) -> &'static str {
     if n == 1 { "is" } else { "are" }
 }
 
-/// A number with three significant digits; digits before the point are never cut.
+/// Formats a number with three significant digits; digits before the point are never cut.
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return NOTHING.into();
@@ -201,7 +201,7 @@ const fn scale(factor: f64, unit: &'static str) -> Scale {
 }
 
 impl Scale {
-    /// The prefix in which the middle (geometrically) of `values` has one to three digits before
+    /// Returns the prefix in which the middle (geometrically) of `values` has one to three digits before
     /// the point.
     pub fn of(values: impl IntoIterator<Item = f64>, unit: Unit) -> Scale {
         let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
@@ -222,27 +222,27 @@ impl Scale {
         *steps.iter().rev().find(fits).unwrap_or(&steps[0])
     }
 
-    /// A value in the unit, with as many digits as it has.
+    /// Formats a value in the unit, with as many digits as it has.
     pub fn plain(&self, value: f64) -> String {
         (value / self.factor).to_string()
     }
 
-    /// The unit for a heading: `µs`.
+    /// Returns the unit for a heading: `µs`.
     pub fn unit(&self) -> &'static str {
         self.unit
     }
 
-    /// The number alone: `12.3`.
+    /// Formats the number alone: `12.3`.
     pub fn number(&self, value: f64) -> String {
         significant(value / self.factor)
     }
 
-    /// How many of the unit `value` is.
+    /// Returns `value` as a multiple of the unit.
     pub fn times(&self, value: f64) -> f64 {
         value / self.factor
     }
 
-    /// The number and the unit: `12.3 µs`.
+    /// Formats the number and the unit: `12.3 µs`.
     pub fn with_unit(&self, value: f64) -> String {
         if !value.is_finite() {
             return NOTHING.into();

@@ -9,7 +9,7 @@ use super::model::{RacePlan, Study};
 use super::outcome::{RaceRun, StudyRun};
 use crate::race::outcome::Outcome;
 
-/// Why a race of the study as it is now has no result in a run of an earlier version.
+/// Reason why a race of the current study has no result in a run of an earlier version.
 pub const ADDED_LATER: &str = "it was added to the study after this run";
 
 /// Judges what was run by the rules of this version. A study that this version cannot check, because

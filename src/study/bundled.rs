@@ -7,12 +7,12 @@ use crate::error::{Result, unknown};
 /// Name and text of each, by name.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
 
-/// Their names, sorted.
+/// Returns the names of the bundled studies, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// The file of the study of this name.
+/// Returns the file of the study of this name.
 ///
 /// # Errors
 /// [`crate::Error::Usage`] for another name, with the nearest one and all.
@@ -24,7 +24,7 @@ pub fn text(name: &str) -> Result<&'static str> {
     })
 }
 
-/// The study of this name, checked.
+/// Returns the study of this name, checked.
 ///
 /// # Errors
 /// As [`text`]; what is wrong in the file.

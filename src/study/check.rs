@@ -1,4 +1,4 @@
-//! What a study must be. All that can be found wrong without running anything is found here, so that
+//! Checks of a study. Everything that can be found wrong without running anything is found here, so that
 //! no hour of measuring ends at a misspelt metric.
 
 use std::collections::BTreeMap;
@@ -18,29 +18,29 @@ const MOST_CLAIMS: usize = 200;
 const MOST_TESTS: usize = 64;
 const LONGEST_ID: usize = 60;
 
-/// The file of what came of a study is beside those of its races.
+/// Reserved id: the study's own result file is beside those of its races.
 const TAKEN: &str = "study";
 
-/// A study that can be meant.
+/// Study that passed its checks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
     /// The study.
     pub study: Study,
-    /// What each of its races measures, by id.
+    /// Metrics of each of its races, by id.
     pub metrics: BTreeMap<String, Vec<Metric>>,
 }
 
 impl Checked {
-    /// A metric of a race.
+    /// Returns a metric of a race.
     pub fn metric(&self, race: &str, name: &str) -> Option<&Metric> {
         self.metrics.get(race)?.iter().find(|metric| metric.name == name)
     }
 }
 
-/// Holds a study against what exists and makes sense.
+/// Checks a study against what exists and makes sense.
 ///
 /// # Errors
-/// What is wrong and what would be right, in a sentence that names the place.
+/// A sentence that names the place, what is wrong, and what would be right.
 pub fn check(study: Study) -> Result<Checked, String> {
     check_sizes(&study)?;
     check_texts(&study)?;
@@ -141,7 +141,7 @@ fn check_claim(claim: &Claim, measures: &Measures<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a race measures, at both settings.
+/// Metrics of a race, at both settings.
 struct Measured {
     full: Race,
     quick: Race,
@@ -168,7 +168,7 @@ impl Measured {
         found.ok_or_else(|| format!("metric `{name}` is not measured"))
     }
 
-    /// Whether a cell is one of the race as it is run in full. The quick setting may leave it out.
+    /// Checks that a cell is one of the race as it is run in full. The quick setting may leave it out.
     fn cell(&self, cell: &Cell) -> Result<(), String> {
         let names: Vec<&str> = self.contenders.iter().map(String::as_str).collect();
         let Some(row) = names.iter().position(|name| *name == cell.contender) else {
@@ -204,7 +204,7 @@ impl Measured {
     }
 }
 
-/// What all races measure, by id.
+/// Metrics of all races, by id.
 struct Measures<'a>(BTreeMap<&'a str, Measured>);
 
 impl Measures<'_> {
@@ -244,7 +244,7 @@ impl Measures<'_> {
     }
 }
 
-/// Contenders as they are named in cells: as typed, with a number from the second of the same on.
+/// Returns contenders as they are named in cells: as typed, with a number from the second of the same on.
 fn named(contenders: &[String]) -> Vec<String> {
     let name = |(at, typed): (usize, &String)| match contenders[..at]
         .iter()
@@ -257,7 +257,8 @@ fn named(contenders: &[String]) -> Vec<String> {
     contenders.iter().enumerate().map(name).collect()
 }
 
-/// Whether a contender of a race, the one at `row` as typed, is what a cell of a study names.
+/// Returns true if a contender of a race, the one at `row` as typed, is the one that a cell of a study
+/// names.
 pub(super) fn stands_for(entrant: &Entrant, row: usize, cell: &Cell, factors: &[Factor]) -> bool {
     let Some(found) = &entrant.cell else {
         return entrant.id == row && cell.levels.is_empty();

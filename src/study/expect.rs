@@ -1,30 +1,30 @@
-//! Where a claim wants a figure, or a ratio of two, to be: the words of a test's `expect`.
+//! Claimed range of a figure, or of a ratio of two: the words of a test's `expect`.
 
 use super::outcome::{Answer, Interval};
 use crate::error::{Error, Result};
 use crate::figures::Unit;
 use crate::units::{self, Bare};
 
-/// Where it should be.
+/// Claimed range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expect {
-    /// Below this.
+    /// Below this value.
     Below(f64),
-    /// Above this.
+    /// Above this value.
     Above(f64),
-    /// From the one to the other.
+    /// From the first value to the second.
     Between(f64, f64),
-    /// From the one to the other; above that, it is more than was claimed.
+    /// From the first value to the second; anything above is more than was claimed.
     OrMore(f64, f64),
-    /// From the one to the other; below that, it is more than was claimed.
+    /// From the first value to the second; anything below is more than was claimed.
     OrLess(f64, f64),
-    /// As far from 1 as the race's margin allows.
+    /// Within the race's margin around 1.
     WithinMargin,
 }
 
 const MARGIN: &str = "within the margin";
 
-/// What may be written.
+/// Valid forms.
 const FORMS: &str = "`below X`, `above X`, `X..Y`, `X..Y or more`, `X..Y or less`";
 
 impl Expect {
@@ -72,8 +72,8 @@ impl Expect {
         }
     }
 
-    /// Whether what was seen is there: with all of its interval, with none of it, or neither; and whether
-    /// all of it is more than was claimed. An end that is not known may be anywhere.
+    /// Answers whether the interval is in the claimed range: all of it, none of it, or part of it; and
+    /// whether all of it is more than was claimed. An unknown end may be anywhere.
     pub fn answer(&self, seen: &Interval, margin: f64) -> Answer {
         let is = |end: Option<f64>, at: &dyn Fn(f64) -> bool| end.is_some_and(at);
         let (yes, no) = match *self {
@@ -112,7 +112,7 @@ impl Expect {
     }
 }
 
-/// A figure in the unit of its metric: nanoseconds from `310us`, bits per second from `20mbit` or
+/// Parses a figure in the unit of its metric: nanoseconds from `310us`, bits per second from `20mbit` or
 /// `0.634MB/s`, a share from `20.93%`.
 ///
 /// # Errors

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Held while a study is run into a directory. It is a lock of flock(2), which ends with the process,
-/// however that ends.
+/// Lock held while a study is run into a directory. It is a lock of flock(2), which ends with the
+/// process, however that ends.
 #[derive(Debug)]
 pub(super) struct Hold {
     _dir: File,

@@ -1,13 +1,13 @@
-//! Published figures beside measured ones, and what can be said of each claim. Pure: the same study
-//! and results always give the same answer.
+//! Judgement of a study: published figures beside measured ones, and a ruling on each claim. Pure: the
+//! same study and results always give the same answer.
 //!
 //! # What answers a test
 //!
-//! One that sets two cells against each other is answered by the ratio of their figures, block by
-//! block, as verdicts are: Hodges–Lehmann estimate and exact signed-rank interval. One about a
-//! single figure is answered by the median over trials and its interval of order statistics, which work
-//! on the figures themselves, so that a loss of 0 is a figure like any other. Of a figure that is
-//! censored at the timeout only the least is known, so that the interval has no upper end.
+//! A test of two cells is answered by the ratio of their figures, block by block, as verdicts are:
+//! Hodges–Lehmann estimate and exact signed-rank interval. A test of a single figure is answered by the
+//! median over trials and its interval of order statistics, which work on the figures themselves, so that
+//! a loss of 0 is a figure like any other. For a figure that is censored at the timeout only a lower
+//! bound is known, so the interval has no upper end.
 //!
 //! Intervals come from the trials, never from saved verdicts or margins that noise has widened. Those of
 //! all comparisons that a study makes on one race hold together at 95 % (Bonferroni): each of four is one at
@@ -27,25 +27,25 @@ use crate::race::plan::{alpha, fewest_blocks};
 use crate::race::spread::{figures, valid_trials};
 use crate::stats::{quantile, signed_rank, spread};
 
-/// The level at which all intervals on one race hold together.
+/// Confidence level at which all intervals on one race hold jointly.
 const CONFIDENCE: f64 = 0.95;
 
-/// The margin of a race that was given none.
+/// Default margin of a race.
 const MARGIN: f64 = 0.05;
 
-/// Where more of the blocks than this have no ratio, the rest does not stand for them.
+/// Maximum share of blocks without a ratio. With more, the rest does not represent them.
 const MOST_LEFT_OUT: f64 = 0.1;
 
-/// What follows from the results of a study's races.
+/// Judgement from the results of a study's races.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// Published figures beside measured ones, in the order of the study.
     pub beside: Vec<Beside>,
-    /// What can be said of each claim, in the order of the study.
+    /// Rulings on the claims, in the order of the study.
     pub rulings: Vec<ClaimRuling>,
 }
 
-/// How thoroughly a study's races ran.
+/// Extent to which a study's races ran.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent<'a> {
     /// The setting.
@@ -55,7 +55,7 @@ pub struct Extent<'a> {
 }
 
 impl Extent<'_> {
-    /// What the full setting makes of every race.
+    /// Extent of the full setting: every race ran in full.
     pub const FULL: Extent<'static> = Extent { setting: Setting::Full, full: &[] };
 
     fn is_full(&self, race: &str) -> bool {
@@ -78,14 +78,14 @@ struct Court<'a> {
     extent: Extent<'a>,
 }
 
-/// What a test saw, and on how many blocks.
+/// Evidence for a test, and the number of blocks behind it.
 struct Seen {
     interval: Option<Interval>,
     blocks: u64,
     lacks: Option<String>,
 }
 
-/// The level of each of so many intervals that hold together.
+/// Number of intervals that hold jointly, which sets the confidence level of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Family(usize);
 
@@ -94,7 +94,7 @@ impl Family {
         1.0 - (1.0 - CONFIDENCE) / self.0.max(1) as f64
     }
 
-    /// What so few blocks lack.
+    /// Returns a sentence on the missing blocks if there are too few for an interval.
     fn too_few(self, blocks: u64) -> Option<String> {
         let takes = fewest_blocks(self.confidence()) as u64;
         if blocks >= takes {
@@ -125,7 +125,7 @@ impl Court<'_> {
         ClaimRuling { id: claim.id.clone(), ruling, answers, note }
     }
 
-    /// Whether what was run does not answer a test at all.
+    /// Returns true if the run does not answer a test at all.
     fn is_left_out(&self, test: &Test) -> bool {
         let mut cells = std::iter::once(&test.of).chain(&test.against);
         let lacks = |outcome: &Outcome| cells.any(|cell| is_left_out(outcome, cell));
@@ -133,7 +133,7 @@ impl Court<'_> {
             || self.results.get(&test.race).is_some_and(lacks)
     }
 
-    /// The comparisons that the study makes on a race: the same one in several claims is one.
+    /// Returns the comparisons that the study makes on a race: the same one in several claims counts once.
     fn family(&self, race: &str) -> Family {
         let tests = self.checked.study.claims.iter().flat_map(|claim| &claim.tests);
         let mut asked: Vec<&Test> = Vec::new();
@@ -145,7 +145,7 @@ impl Court<'_> {
         Family(asked.len())
     }
 
-    /// A test's answer, and what its figure lacks.
+    /// Returns a test's answer, and what its figure lacks.
     fn answer(&self, test: &Test) -> (TestAnswer, Option<String>) {
         let nothing = |answer| TestAnswer {
             test: test.clone(),
@@ -231,7 +231,7 @@ impl Court<'_> {
 }
 
 impl Interval {
-    /// What is set against itself.
+    /// Ratio of a cell to itself.
     const EXACTLY_ONE: Interval = Interval { point: 1.0, low: Some(1.0), high: Some(1.0) };
 }
 
@@ -241,8 +241,8 @@ impl Seen {
     }
 }
 
-/// Whether a cell has a level that its race did not vary over: the quick setting has fewer of them. The
-/// study was checked, so that the full one has it.
+/// Returns true if a cell has a level that its race did not vary over: the quick setting has fewer
+/// levels. The study was checked, so the full setting has it.
 fn is_left_out(outcome: &Outcome, cell: &Cell) -> bool {
     let lacks = |factor: &Factor| {
         cell.levels.get(&factor.name).is_some_and(|level| !factor.levels.contains(level))
@@ -250,7 +250,7 @@ fn is_left_out(outcome: &Outcome, cell: &Cell) -> bool {
     outcome.factors.iter().any(lacks)
 }
 
-/// Whether two tests compare the same, whichever way round.
+/// Returns true if two tests compare the same cells, in either order.
 fn is_same_comparison(one: &Test, other: &Test) -> bool {
     let cells = |test: &Test| (Some(test.of.clone()), test.against.clone());
     let (of, against) = cells(other);
@@ -259,7 +259,7 @@ fn is_same_comparison(one: &Test, other: &Test) -> bool {
         && (mine == (of.clone(), against.clone()) || mine == (against, of))
 }
 
-/// What the answers come to. What the setting leaves out has no say.
+/// Returns the ruling that follows from the answers. Tests that the setting leaves out do not count.
 fn rule(answers: &[TestAnswer]) -> Ruling {
     let is = |wanted: Answer| answers.iter().filter(|one| one.answer == wanted).count();
     let (more, no, open) = (is(Answer::More), is(Answer::No), is(Answer::Open));
@@ -275,7 +275,7 @@ fn rule(answers: &[TestAnswer]) -> Ruling {
     }
 }
 
-/// The place of `own` among `all`, from 1, the best first. Equal ones share theirs.
+/// Returns the rank of `own` among `all`, from 1, the best first. Equal values share a rank.
 fn rank(own: f64, all: &[f64], better: Better) -> u64 {
     let is_ahead = |other: &&f64| match better {
         Better::Lower => **other < own,
@@ -284,7 +284,7 @@ fn rank(own: f64, all: &[f64], better: Better) -> u64 {
     1 + all.iter().filter(is_ahead).count() as u64
 }
 
-/// The contender of a race that a cell of its study names.
+/// Returns the contender of a race that a cell of its study names.
 pub fn cell_id(outcome: &Outcome, cell: &Cell) -> Option<usize> {
     let rows = 0..outcome.asked.contenders.len();
     let row = rows.into_iter().find(|row| outcome.contender(*row) == cell.contender)?;
@@ -347,7 +347,7 @@ fn ratio_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, family
     Seen { interval: ratio(&log_ratios, censored, family), blocks, lacks }
 }
 
-/// The ids of two cells that both have figures, or what they lack.
+/// Returns the ids of two cells that both have figures, or what they lack.
 fn both(
     outcome: &Outcome,
     metric: &str,
@@ -362,7 +362,7 @@ fn both(
     }
 }
 
-/// How much more one scatters from block to block than the other.
+/// Returns the ratio of the scatter from block to block of one cell to that of the other.
 fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, family: Family) -> Seen {
     let (a, b) = match both(outcome, metric, of, against) {
         Ok(ids) => ids,
@@ -390,8 +390,8 @@ fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, famil
     Seen { interval, blocks: pairs.len() as u64, lacks }
 }
 
-/// The ratio with its interval. Where the figure above the line is censored, it can be any greater; where
-/// that below is, any less.
+/// Returns the ratio with its interval. A censored numerator removes the upper end; a censored
+/// denominator removes the lower end.
 fn ratio(log_ratios: &[f64], (above, below): (bool, bool), family: Family) -> Option<Interval> {
     let point = signed_rank::hodges_lehmann(log_ratios)?.exp();
     let interval = signed_rank::interval(log_ratios, family.confidence());

@@ -1,20 +1,20 @@
 //! Studies: races of one question as a file, with what others published about it, and what was
 //! claimed. Running one sets published figures beside measured ones and says which claims hold.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | [`model`] | a study file as plain data |
-//! | [`read`] | from the text of a file to a study that was checked |
-//! | [`check`] | what a study must be, so that nothing of it is found wrong once it runs |
-//! | [`expect`] | where a claim wants a figure to be |
+//! | [`read`] | parsing of a study file, and its checks |
+//! | [`check`] | checks of a study, so that nothing of it is found wrong once it runs |
+//! | [`expect`] | the claimed range of a figure |
 //! | [`bundled`] | the studies that are in the program |
-//! | [`plan`] | a race of a study as what is asked of a race, and as a command |
-//! | [`run`] | race after race into a directory, and going on with what was broken off |
+//! | [`plan`] | a race of a study as a request for a race, and as a command |
+//! | [`run`] | race after race into a directory, and resuming of a run that was broken off |
 //! | `hold` | a directory that one study at a time is run into |
 //! | [`judge`], `sentence` | published figures beside measured ones, and claims; pure |
-//! | [`again`] | what was run before, judged by the rules and claims of now; pure |
-//! | [`outcome`] | what came of one, as it is saved |
-//! | [`save`] | that to disk and back |
+//! | [`again`] | earlier runs, judged by the current rules and claims; pure |
+//! | [`outcome`] | the results of a study, as they are saved |
+//! | [`save`] | those results to disk and back |
 
 pub mod again;
 pub mod bundled;

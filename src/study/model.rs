@@ -1,34 +1,34 @@
-//! What a study file holds, as plain data: `studies/NAME.toml` in the form below. Unknown keys are
-//! refused. `docs/studies.md` explains each key with an example.
+//! Plain data of a study file: `studies/NAME.toml` in the form below. Unknown keys are refused.
+//! `docs/studies.md` explains each key with an example.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Races of one question, what others published about it, and what was claimed.
+/// Study: the races of one question, figures that others published about it, and claims to judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
-    /// One line.
+    /// Title in one line.
     pub title: String,
-    /// The question, in a sentence that ends in a question mark.
+    /// Question in one sentence that ends in a question mark.
     pub question: String,
-    /// What the experiment was, what is wrong with it, and what is done about it: paragraphs.
+    /// Description of the experiment, its flaws, and their remedies: paragraphs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Where the published figures come from; absent where nothing was published.
+    /// Source of the published figures; absent if nothing was published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// How often it was designed anew and run; absent where nobody kept count.
+    /// Number of redesigns and runs; absent if nobody kept count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
-    /// What is measured, in this order.
+    /// Races to run, in this order.
     #[serde(rename = "race")]
     pub races: Vec<RacePlan>,
-    /// Figures to set beside the measured ones.
+    /// Published figures to set beside the measured ones.
     #[serde(default, rename = "published", skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
-    /// What was claimed, to be judged.
+    /// Claims to judge.
     #[serde(default, rename = "claim", skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
 }
@@ -37,92 +37,92 @@ pub struct Study {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Who wrote it.
+    /// Author's name.
     pub author: String,
-    /// Its title.
+    /// Title of the publication.
     pub title: String,
-    /// When, as a year.
+    /// Year of publication.
     pub year: u16,
-    /// Where it can be found: an address without its scheme, or a journal.
+    /// Address without its scheme, or the name of a journal.
     pub at: String,
-    /// On what it was measured, as far as it says.
+    /// Host on which the published figures were measured, as far as the source says.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
 }
 
-/// How often a study was designed anew and run, as far as its repository tells: whoever tries often
-/// enough finds something.
+/// Number of redesigns and runs of a study, as far as its repository tells. Enough attempts find
+/// something by chance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct History {
-    /// Versions of its races or claims after the first.
+    /// Number of versions of its races or claims after the first.
     pub designed_anew: u64,
-    /// Runs on all machines, those that are kept among them.
+    /// Number of runs on all machines, including those that are kept.
     pub runs: u64,
-    /// What must be known of that: which claims were restated after figures were seen.
+    /// Remarks on these counts: which claims were restated after figures were seen.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// How true a race is to what was published.
+/// Fidelity of a race to the published experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
-    /// As it was published, flaws and all.
+    /// The experiment as published, including its flaws.
     AsPublished,
-    /// With its flaws removed.
+    /// The experiment with its flaws removed.
     DoneRight,
-    /// What its authors wished for, or what it takes to settle a claim.
+    /// Experiment that the authors wished for, or that is needed to settle a claim.
     Beyond,
 }
 
-/// One race of a study, in the words of `deadheat race`.
+/// Race of a study, in the terms of `deadheat race`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RacePlan {
-    /// A name that is unique in its study, fit for a file name: lower case, digits and dashes.
+    /// Name that is unique in its study and fit for a file name: lower case, digits and dashes.
     pub id: String,
-    /// How true it is to what was published.
+    /// Fidelity to the published experiment.
     pub variant: Variant,
-    /// What it shows, in a sentence.
+    /// Purpose of the race, in one sentence.
     pub about: String,
-    /// What is wrong with it (as published), or what was put right (done right), a sentence each.
+    /// Flaws of the race (as published), or the corrections made to it (done right), one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<String>,
     /// The contenders.
     pub contenders: Vec<String>,
     /// The workload.
     pub workload: String,
-    /// The path; loopback where none is given.
+    /// The path; loopback if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The placement; chosen as in any race where none is given.
+    /// The placement; chosen as in any race if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
     /// Conditions to vary, with their levels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Vec<String>>,
-    /// Blocks at most.
+    /// Maximum number of blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
-    /// Time at most: `5m`.
+    /// Maximum duration: `5m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
     /// The margin: `5%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<String>,
-    /// The time from the start of one block to that of the next, at least: `10m`.
+    /// Minimum time from the start of one block to the start of the next: `10m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// Whether an instrumented pass follows.
+    /// True if an instrumented pass follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
-    /// What the quick setting replaces.
+    /// Values that the quick setting replaces.
     #[serde(default, skip_serializing_if = "Quick::is_empty")]
     pub quick: Quick,
 }
 
-/// What the quick setting of a study replaces in a race.
+/// Values of a race that the quick setting of a study replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
@@ -132,16 +132,16 @@ pub struct Quick {
     /// The path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Blocks at most.
+    /// Maximum number of blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
-    /// Time at most.
+    /// Maximum duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
-    /// The time from block to block.
+    /// Minimum time from the start of one block to the start of the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// The levels of conditions; those of others stay.
+    /// Levels of the conditions that are replaced; other conditions keep theirs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Vec<String>>,
 }
@@ -152,67 +152,67 @@ impl Quick {
     }
 }
 
-/// Which contender of which race, under which levels of what was varied.
+/// Cell of a race: a contender under one level of each varied condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
-    /// The contender, as typed in its race.
+    /// Contender, as typed in its race.
     pub contender: String,
-    /// The level of each condition that its race varies, as typed.
+    /// Level of each condition that the race varies, as typed.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     pub levels: BTreeMap<String, String>,
 }
 
-/// A published figure.
+/// Published figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// The race that measures the same.
+    /// Race that measures the same quantity.
     pub race: String,
-    /// The metric that is the same: `rtt_p50_ns`.
+    /// Metric that is the same quantity: `rtt_p50_ns`.
     pub metric: String,
-    /// What it is a figure of.
+    /// Cell that the figure belongs to.
     pub cell: Cell,
-    /// The figure with its unit, as in the metric's: `310us`, `0.634MB/s`, `20.93%`.
+    /// Figure with its unit, as in the metric's: `310us`, `0.634MB/s`, `20.93%`.
     pub value: String,
-    /// Its standard deviation, where one was published.
+    /// Standard deviation of the figure; absent if none was published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stddev: Option<String>,
-    /// What must be known of it: `the mean`, `one run`.
+    /// Remarks on the figure: `the mean`, `one run`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// Something that was claimed.
+/// Claim to judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// A name that is unique in its study: lower case, digits and dashes.
+    /// Name that is unique in its study: lower case, digits and dashes.
     pub id: String,
     /// The claim, in our own words, as a sentence.
     pub says: String,
-    /// Who claims it; absent where it is the study's source.
+    /// Author of the claim; absent if it is the study's source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// What it comes down to where the tests do not agree: `the call size`.
+    /// Condition that decides the claim if the tests disagree: `the call size`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<String>,
-    /// Why no measurement of this study can settle it; then it has no tests.
+    /// Reason why no measurement of this study can settle the claim; it then has no tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_because: Option<String>,
-    /// What holds where the claim does. At least one, unless it is open for a reason.
+    /// Tests that answer yes if the claim holds. At least one, unless the claim is open for a reason.
     #[serde(default, rename = "test", skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<Test>,
 }
 
-/// What of a metric a test looks at.
+/// Property of a metric that a test looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Look {
-    /// How large it is.
+    /// Value of the metric.
     #[default]
     Level,
-    /// How much it scatters from block to block, relative to itself; always one against another.
+    /// Scatter from block to block, relative to the metric's value; always compares two cells.
     Spread,
 }
 
@@ -222,14 +222,14 @@ impl Look {
     }
 }
 
-/// What it takes to answer a test.
+/// Setting needed to answer a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needs {
     /// Any setting.
     #[default]
     Any,
-    /// The full setting: what is asked is about its length.
+    /// The full setting: the question is about its length.
     Full,
 }
 
@@ -239,8 +239,8 @@ impl Needs {
     }
 }
 
-/// A question to the measurements that has one answer: is a figure, or the ratio of two, where the
-/// claim says? Answered by an interval over blocks: `yes` where all of it is, `no` where none is.
+/// Test of a claim: is a figure, or the ratio of two, in the claimed range? Answered by an interval over
+/// blocks: `yes` if all of it is in the range, `no` if none of it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
@@ -248,21 +248,22 @@ pub struct Test {
     pub race: String,
     /// The metric.
     pub metric: String,
-    /// What of the metric is looked at.
+    /// Property of the metric under test.
     #[serde(default, skip_serializing_if = "Look::is_level")]
     pub look: Look,
-    /// What it takes to answer it.
+    /// Setting needed to answer the test.
     #[serde(default, skip_serializing_if = "Needs::is_any")]
     pub needs: Needs,
-    /// Under which circumstances this test asks, for the sentence: `on one core`.
+    /// Circumstances of the test, for the sentence: `on one core`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub given: String,
-    /// What is looked at.
+    /// Cell under test.
     pub of: Cell,
-    /// What it is set against: the test is then of the ratio `of` over `against`, block by block.
+    /// Cell to compare with: the test is then of the ratio `of` over `against`, block by block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Cell>,
-    /// Where it should be: `below 0.95`, `above 2`, `0.9..1.1`, `1.2..1.5 or more` (a claim of a size,
-    /// which can be exceeded), or `within the margin` (of 1, as that race has it). A figure without `against` takes the metric's unit: `below 1%`, `0..40us`.
+    /// Claimed range: `below 0.95`, `above 2`, `0.9..1.1`, `1.2..1.5 or more` (a claim of a size, which
+    /// can be exceeded), or `within the margin` (around 1, with the race's margin). A figure without
+    /// `against` takes the metric's unit: `below 1%`, `0..40us`.
     pub expect: String,
 }

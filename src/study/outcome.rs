@@ -1,43 +1,43 @@
-//! What came of a study: format 1 of `study.json`, beside the results of its races.
+//! Results of a study: format 1 of `study.json`, beside the results of its races.
 
 use serde::{Deserialize, Serialize};
 
 use super::model::{Cell, Published, Study, Test};
 use crate::race::outcome::Program;
 
-/// The format that this version writes and reads.
+/// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// A study that was run, wholly or in part.
+/// Study that was run, wholly or in part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StudyRun {
-    /// The file format: 1.
+    /// File format: 1.
     pub study_format: u32,
-    /// The program that wrote it.
+    /// Program that wrote the file.
     pub deadheat: Program,
-    /// The study's name: its file's, without the ending.
+    /// Name of the study: its file name without the extension.
     pub name: String,
-    /// What was asked, all of it.
+    /// The study as it was asked for, in full.
     pub study: Study,
-    /// At which setting.
+    /// Setting of the run.
     pub setting: Setting,
-    /// Races that ran in full although the others were quick.
+    /// Ids of races that ran in full although the others were quick.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub full: Vec<String>,
-    /// When it began: RFC 3339, UTC.
+    /// Start time: RFC 3339, UTC.
     pub started: String,
     /// The host's name.
     pub host: String,
-    /// What became of each race, in the order of the study.
+    /// State of each race, in the order of the study.
     pub races: Vec<RaceRun>,
     /// Published figures beside measured ones.
     pub beside: Vec<Beside>,
-    /// What can be said of each claim, in the order of the study.
+    /// Ruling on each claim, in the order of the study.
     pub rulings: Vec<ClaimRuling>,
 }
 
 impl StudyRun {
-    /// How thoroughly it is run, in words: `quick setting (in full: by-placement)`.
+    /// Returns the setting in words: `quick setting (in full: by-placement)`.
     pub fn thoroughness(&self) -> String {
         let word = self.setting.word();
         match &self.full[..] {
@@ -47,128 +47,129 @@ impl StudyRun {
     }
 }
 
-/// How thoroughly a study is run.
+/// Setting at which a study is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// As the study says.
+    /// Every race as the study defines it.
     Full,
-    /// With what its races replace for a quick look.
+    /// Every race with its replacements for a quick look.
     Quick,
 }
 
-/// One race of a study that was run.
+/// State of one race of a study.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RaceRun {
-    /// Its id in the study.
+    /// Id of the race in the study.
     pub id: String,
-    /// The file of its result, beside the study's; absent where it did not run.
+    /// File of its result, beside the study's; absent if the race did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Why it did not run, or not to its end.
+    /// Reason why the race did not run, or did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
-    /// Whether it can be trusted.
+    /// True if the race can be trusted.
     pub trusted: bool,
 }
 
-/// A published figure beside what was measured. Machines differ, so the ratios to the first figure
-/// of the same race and metric that is above 0 are what compares.
+/// Published figure beside the measured one. Machines differ, so compare the ratios to the first figure
+/// of the same race and metric that is above 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// What was published.
+    /// Published figure.
     pub published: Published,
-    /// That, in the metric's unit.
+    /// Published value, in the metric's unit.
     pub value: f64,
-    /// Measured here: the median over trials; absent where there is none.
+    /// Measured value: the median over trials; absent if there is none.
     pub measured: Option<Interval>,
-    /// Published, over the first published figure of this race and metric that is above 0; 1 where
-    /// none is.
+    /// Ratio of the published value to the first published figure of this race and metric that is above
+    /// 0; 1 if none is.
     pub published_ratio: f64,
-    /// Measured, likewise, block by block.
+    /// Ratio of the measured values, likewise, block by block.
     pub measured_ratio: Option<Interval>,
-    /// Its place among the published figures of this race and metric, from 1, the best first.
+    /// Rank among the published figures of this race and metric, from 1, the best first.
     pub published_rank: u64,
-    /// Its place among those measured.
+    /// Rank among the measured figures.
     pub measured_rank: Option<u64>,
 }
 
-/// An estimate with its interval; ends are absent with too few blocks.
+/// Estimate with its interval; ends are absent with too few blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The estimate.
     pub point: f64,
-    /// The lower end.
+    /// Lower end of the interval.
     pub low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: Option<f64>,
 }
 
-/// What can be said of a claim.
+/// Ruling on a claim, with the answers behind it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimRuling {
-    /// Its id in the study.
+    /// Id of the claim in the study.
     pub id: String,
-    /// What can be said.
+    /// Ruling on the claim.
     pub ruling: Ruling,
-    /// What each of its tests answered, in their order.
+    /// Answers of its tests, in their order.
     pub answers: Vec<TestAnswer>,
-    /// That in a sentence, with the numbers.
+    /// The ruling in a sentence, with the numbers.
     pub note: String,
 }
 
-/// What can be said of a claim.
+/// Ruling on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
     /// All of its tests answer yes.
     Holds,
-    /// All of them answer yes, at least half of them with more than the claim says.
+    /// All of its tests answer yes, at least half of them with more than the claim says.
     Exceeds,
-    /// All of them answer no.
+    /// All of its tests answer no.
     DoesNotHold,
-    /// More than half of them answer no, and not all.
+    /// More than half of its tests answer no, but not all.
     MostlyContradicted,
-    /// Some answer yes and others no, at most half.
+    /// Some of its tests answer yes, and at most half answer no.
     Depends,
-    /// What was measured does not tell.
+    /// The measurements do not settle the claim.
     Open,
 }
 
-/// What a test answered.
+/// Answer to a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TestAnswer {
     /// The test.
     pub test: Test,
-    /// Its answer.
+    /// Answer to the test.
     pub answer: Answer,
-    /// The figure or ratio; absent where nothing was measured.
+    /// Figure or ratio; absent if nothing was measured.
     pub seen: Option<Interval>,
-    /// Blocks it stands on.
+    /// Number of blocks behind the figure or ratio.
     pub blocks: u64,
-    /// The level of the interval: with those of all comparisons of the study on that race it holds at 95 %.
+    /// Confidence level of the interval: with all comparisons of the study on that race it holds jointly
+    /// at 95 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
 }
 
-/// An answer.
+/// Answer to a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The whole interval is where it should be.
+    /// The whole interval is in the claimed range.
     Yes,
-    /// All of it is beyond where it should be, in the direction that the claim says.
+    /// The whole interval is beyond the claimed range, in the direction of the claim.
     More,
-    /// None of it is.
+    /// No part of the interval is in the claimed range.
     No,
-    /// It is partly, there is none, or the race is not trusted.
+    /// Part of the interval is in the range, there is no interval, or the race is not trusted.
     Open,
-    /// The setting leaves its condition out, or is too short for it, so it has no say.
+    /// The setting omits the test's condition, or is too short for it, so the test does not count.
     LeftOut,
 }
 
 impl Cell {
-    /// The contender, and the levels behind it: `udp (size=64)`.
+    /// Returns the contender, with the levels behind it: `udp (size=64)`.
     pub fn text(&self) -> String {
         if self.levels.is_empty() {
             return self.contender.clone();

@@ -1,4 +1,4 @@
-//! From a race of a study to what is asked of a race, and to the command that runs it alone.
+//! Conversion of a study's race to a request for a race, and to the command that runs it alone.
 
 use super::model::{RacePlan, Study};
 use super::outcome::Setting;
@@ -9,7 +9,7 @@ use crate::time::Nanos;
 use crate::units;
 
 impl Study {
-    /// The time that all its races may take together at a setting; nothing where one is not bounded.
+    /// Returns the maximum time of all its races together at a setting; `None` if one is not bounded.
     pub fn at_most(&self, setting: Setting) -> Option<Nanos> {
         let budget = |race: &RacePlan| race.at(setting).request().ok()?.asked().budget_ns;
         let budgets = self.races.iter().map(budget);
@@ -18,7 +18,7 @@ impl Study {
 }
 
 impl RacePlan {
-    /// The race at a setting.
+    /// Returns the race at a setting.
     pub fn at(&self, setting: Setting) -> RacePlan {
         let mut plan = self.clone();
         if setting == Setting::Full {
@@ -36,7 +36,7 @@ impl RacePlan {
         plan
     }
 
-    /// What is asked of a race. It is not checked yet.
+    /// Returns the request for a race. It is not checked yet.
     ///
     /// # Errors
     /// [`crate::Error::Usage`] where a duration or a share cannot be read.
@@ -71,7 +71,7 @@ impl RacePlan {
         Ok(request)
     }
 
-    /// The command that runs it without its study, for a shell.
+    /// Returns the command that runs it without its study, for a shell.
     pub fn command(&self) -> String {
         let mut words = vec!["deadheat".to_owned(), "race".to_owned()];
         words.extend(self.contenders.iter().map(|contender| quoted(contender)));

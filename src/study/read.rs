@@ -37,13 +37,13 @@ pub fn study(text: &str, name: &str) -> Result<Checked> {
     check::check(study).map_err(|what| Error::data(name, what))
 }
 
-/// The line, from 1, on which something begins.
+/// Returns the line, from 1, on which the span begins.
 fn at(text: &str, span: &Range<usize>) -> usize {
     let before = text.as_bytes().get(..span.start).unwrap_or_default();
     1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// What the parser says of a key, in the words of this program, with the nearest one that is valid.
+/// Rewrites the parser's message about a key in the terms of this program, with the nearest valid key.
 fn in_words(message: &str, text: &str, span: Option<Range<usize>>) -> String {
     let message = message.trim_end().replace('\n', "; ");
     if let Some((key, valid)) = parts(&message, "unknown field ") {
@@ -64,7 +64,7 @@ fn in_words(message: &str, text: &str, span: Option<Range<usize>>) -> String {
     message
 }
 
-/// The first name in backticks behind `prefix`, and the others.
+/// Returns the first name in backticks behind `prefix`, and the others.
 fn parts<'a>(message: &'a str, prefix: &str) -> Option<(&'a str, Vec<&'a str>)> {
     let mut names = message.strip_prefix(prefix)?.split('`').skip(1).step_by(2);
     let first = names.next()?;

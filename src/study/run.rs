@@ -19,14 +19,14 @@ use crate::race::outcome::{Outcome, Program, Status};
 use crate::race::resume::is_unfinished;
 use crate::race::{Request, Stage, date, resume, save as race_save};
 
-/// What is to be run.
+/// Task: a study to be run, and how.
 #[derive(Debug)]
 pub struct Task<'a> {
     /// The study's name.
     pub name: &'a str,
     /// The study.
     pub study: &'a Checked,
-    /// How thoroughly.
+    /// Setting of the run.
     pub setting: Setting,
     /// Ids of races that are run in full whatever the setting.
     pub full: Vec<String>,
@@ -34,16 +34,16 @@ pub struct Task<'a> {
     pub seed: Option<u64>,
     /// Labels that each result carries.
     pub labels: BTreeMap<String, String>,
-    /// Where results go; made where it is not there.
+    /// Directory for results; created if it does not exist.
     pub dir: &'a Path,
     /// The time of day.
     pub started: SystemTime,
-    /// This host's name.
+    /// Name of this host.
     pub host: String,
 }
 
 impl Task<'_> {
-    /// A race as it is to be run.
+    /// Returns a race as it is to be run.
     fn plan(&self, race: &RacePlan) -> RacePlan {
         race.at(if self.full.contains(&race.id) { Setting::Full } else { self.setting })
     }
@@ -59,20 +59,20 @@ impl Task<'_> {
     }
 }
 
-/// One race to be run, or to go on with.
+/// Job: a race to be run, or to be resumed.
 #[derive(Debug)]
 pub struct Job<'a> {
     /// The race at the setting.
     pub plan: &'a RacePlan,
-    /// Its place in the study, from 1.
+    /// Position in the study, from 1.
     pub place: usize,
-    /// Races in the study.
+    /// Number of races in the study.
     pub of: usize,
-    /// What is asked.
+    /// Request for the race.
     pub request: Request,
-    /// Where its result goes.
+    /// File for its result.
     pub file: PathBuf,
-    /// What there is of it already.
+    /// Earlier result to resume from; absent if there is none.
     before: Option<Outcome>,
 }
 
@@ -89,25 +89,25 @@ impl Job<'_> {
     }
 }
 
-/// What came of it.
+/// Result of running a study.
 #[derive(Debug)]
 pub struct Ran {
-    /// As it is saved.
+    /// Run as it is saved.
     pub run: StudyRun,
     /// The results of its races, by id.
     pub results: BTreeMap<String, Outcome>,
-    /// How it ended.
+    /// Reason for the end.
     pub end: End,
 }
 
-/// How a study ended.
+/// Reason for the end of a study's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Every race came to its end, or cannot run on this host.
+    /// Every race is complete, or cannot run on this host.
     Whole,
-    /// The user stopped it.
+    /// Interrupted by the user.
     Interrupted,
-    /// A race failed. The others ran.
+    /// Failed: a race failed. The others ran.
     Failed,
 }
 
@@ -142,7 +142,7 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// A new one, or the one that was broken off in this directory.
+    /// Begins a new run, or continues the one that was broken off in this directory.
     fn begin(task: &'a Task<'a>) -> Result<Course<'a>> {
         let study = &task.study.study;
         let plans = study.races.iter();
@@ -172,7 +172,7 @@ impl<'a> Course<'a> {
         Ok(course)
     }
 
-    /// Reads the results that are there already, and holds each against what it should be.
+    /// Reads the results that are there already, and checks each against its plan.
     fn gather(&mut self) -> Result<()> {
         for plan in &self.task.study.study.races {
             let file = self.file(&plan.id);
@@ -202,7 +202,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// What is left to do of the race at `at`; nothing where it came to its end.
+    /// Returns the job left to do for the race at `at`; `None` if the race is complete.
     fn job<'p>(&mut self, at: usize, plan: &'p RacePlan, of: usize) -> Result<Option<Job<'p>>> {
         let file = self.file(&plan.id);
         let before = match self.results.get(&plan.id) {
@@ -233,7 +233,7 @@ impl<'a> Course<'a> {
         self.task.dir.join(format!("{id}.json"))
     }
 
-    /// Writes down what became of a race that was run.
+    /// Records the state of a race that was run.
     fn note(&mut self, at: usize, plan: &RacePlan, result: Result<Outcome>) {
         let noted = match result {
             Ok(outcome) => {
@@ -267,7 +267,7 @@ impl<'a> Course<'a> {
         self.judge();
     }
 
-    /// What there is of a race, and why it did not get on, if it did not.
+    /// Returns the state of a race, and the reason why it is not complete, if it is not.
     fn kept(&self, plan: &RacePlan, why_not: Option<String>) -> RaceRun {
         let there = self.results.get(&plan.id);
         RaceRun {
@@ -300,7 +300,7 @@ impl RaceRun {
     }
 }
 
-/// Why a race did not come to its end, if it did not.
+/// Returns the reason why a race is not complete, or `None` if it is.
 fn broken_off(outcome: &Outcome) -> Option<String> {
     match outcome.status {
         Status::Decided | Status::Budget => None,
@@ -309,13 +309,13 @@ fn broken_off(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// The title of a race, within what a title may be.
+/// Returns the title of a race, within what a title may be.
 fn title(study: &str, race: &str) -> String {
     let study: String = study.chars().take(200).collect();
     format!("{study}: {race}")
 }
 
-/// What was run into this directory before, if anything was.
+/// Returns the earlier run in this directory, if there is one.
 fn earlier(dir: &Path) -> Result<Option<StudyRun>> {
     let file = save::file_of(dir);
     if !dir.is_dir() || !file.exists() {
@@ -330,7 +330,7 @@ fn earlier(dir: &Path) -> Result<Option<StudyRun>> {
     save::load(&file).map(Some)
 }
 
-/// What was begun, if it is this very study at this setting.
+/// Returns the earlier run if it is this very study at this setting.
 fn same(earlier: StudyRun, now: &StudyRun, dir: &Path) -> Result<StudyRun> {
     let dir = dir.display();
     let refuse = |what: String| {
@@ -366,7 +366,7 @@ fn empty<'a>(dir: &Path, mut ids: impl Iterator<Item = &'a String>) -> Result<()
 }
 
 impl Setting {
-    /// `full` or `quick`.
+    /// Returns `full` or `quick`.
     pub fn word(self) -> &'static str {
         match self {
             Setting::Full => "full",

@@ -1,4 +1,4 @@
-//! What came of a study on disk: `study.json` in a directory, beside the results of its races.
+//! Results of a study on disk: `study.json` in a directory, beside the results of its races.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ pub const FILE: &str = "study.json";
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// Saves what came of a study into its directory, all of it or nothing.
+/// Saves a study's run into its directory, all of it or nothing.
 ///
 /// # Errors
 /// [`Error::Setup`] naming the file and what would help.
@@ -26,18 +26,18 @@ pub fn save(run: &StudyRun, dir: &Path) -> Result<()> {
     save::save(run, &dir.join(FILE))
 }
 
-/// The file of what came of a study, for its directory or for the file itself, packed or not.
+/// Returns the file of a study's run, for its directory or for the file itself, packed or not.
 pub fn file_of(place: &Path) -> PathBuf {
     if place.is_dir() { there(&place.join(FILE)) } else { place.to_owned() }
 }
 
-/// `FILE`, or `FILE.gz` where only that is there.
+/// Returns `FILE`, or `FILE.gz` if only that exists.
 fn there(file: &Path) -> PathBuf {
     let packed = PathBuf::from(format!("{}.gz", file.display()));
     if !file.exists() && packed.exists() { packed } else { file.to_owned() }
 }
 
-/// The directories in `place` that a study was run into, by name; none where `place` is one itself.
+/// Returns the directories in `place` that a study was run into, by name; none if `place` is one itself.
 pub fn within(place: &Path) -> Vec<PathBuf> {
     let was_run = |dir: &PathBuf| dir.is_dir() && file_of(dir).exists();
     if was_run(&place.to_owned()) {
@@ -49,7 +49,7 @@ pub fn within(place: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Reads what came of a study, from its directory or its file.
+/// Loads a study's run, from its directory or its file.
 ///
 /// # Errors
 /// [`Error::Setup`] where it cannot be read, [`Error::Data`] where it is anything but a whole one in
@@ -64,7 +64,7 @@ pub fn load(place: &Path) -> Result<StudyRun> {
     parse(&text).map_err(|what| Error::data(file.display().to_string(), what))
 }
 
-/// The results of a study's races, by id, from the directory of its file.
+/// Loads the results of a study's races, by id, from the directory of its file.
 ///
 /// # Errors
 /// As [`save::load`], of the first that cannot be read.
@@ -75,7 +75,7 @@ pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>
     files.map(|(id, file)| Ok((id.clone(), save::load(&there(&dir.join(file)))?))).collect()
 }
 
-/// What came of a study with the results of its races, judged by the rules of this version: older files
+/// Loads a study's run with the results of its races, judged by the rules of this version: older files
 /// have rulings by older ones.
 ///
 /// # Errors
@@ -87,16 +87,16 @@ pub fn judged(place: &Path) -> Result<(StudyRun, BTreeMap<String, Outcome>)> {
     Ok((run, results))
 }
 
-/// The file of the result of a race, beside that of its study.
+/// Returns the file of the result of a race, beside that of its study.
 pub fn result_file(run: &StudyRun, place: &Path, race: &str) -> Option<PathBuf> {
     let found = run.races.iter().find(|one| one.id == race)?;
     Some(there(&file_of(place).with_file_name(found.file.as_ref()?)))
 }
 
-/// Reads what came of a study from its JSON.
+/// Parses a study's run from its JSON.
 ///
 /// # Errors
-/// What is wrong with it, in a sentence.
+/// A sentence that says what is wrong with it.
 pub fn parse(text: &[u8]) -> Result<StudyRun, String> {
     check_head(text)?;
     let run: StudyRun = serde_json::from_slice(text).map_err(|error| error.to_string())?;
@@ -104,7 +104,7 @@ pub fn parse(text: &[u8]) -> Result<StudyRun, String> {
     Ok(run)
 }
 
-/// Whether it is JSON at all, of a study that this program ran, in this format.
+/// Checks that it is JSON, of a study that this program ran, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
     struct Head {
@@ -129,8 +129,7 @@ fn check_head(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Whether races, files and rulings are those of the study, so that nothing that reads it has to doubt
-/// it.
+/// Checks that races, files and rulings are those of the study, so that readers can rely on it.
 fn check_references(run: &StudyRun) -> Result<(), String> {
     let plans = run.study.races.iter().map(|plan| &plan.id);
     if !run.races.iter().map(|race| &race.id).eq(plans) {

@@ -7,21 +7,21 @@ use crate::race::plan::percent;
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// So many tests of one answer are told one by one.
+/// Maximum number of tests of one answer that are told one by one.
 const MOST_TOLD: usize = 4;
 
-/// The sender's clock has a rate, whose label is a verb.
+/// Name of the metric of the sender's rate, whose label is a verb.
 const SENT: &str = "sent_bps";
 
-/// A test's answer, and what is needed to tell it.
+/// Answer to a test, with the metric and the missing evidence needed to describe it.
 pub(super) struct Told<'a> {
     pub answer: &'a TestAnswer,
     pub metric: Option<&'a Metric>,
-    /// Why there is no figure, no interval, or nothing that it settles.
+    /// Reason why there is no figure, no interval, or nothing that it settles.
     pub lacks: Option<String>,
 }
 
-/// What a ruling comes from, in words.
+/// Explains a ruling in words.
 pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[Told<'_>]) -> String {
     if let Some(why) = &claim.open_because {
         return format!("Open: {why}");
@@ -67,7 +67,7 @@ pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[Told<'_>]) -> String {
     parts.join(" ")
 }
 
-/// Under which condition a test asks.
+/// Returns the condition of a test.
 fn condition(test: &Test) -> String {
     if test.given.is_empty() { test.of.text() } else { test.given.clone() }
 }
@@ -82,7 +82,7 @@ fn joined(sentences: &[String]) -> String {
 }
 
 impl Told<'_> {
-    /// `on one core: udp's RTT p50 was 93 % of tcp's [90 %, 95 %]`.
+    /// Returns a sentence: `on one core: udp's RTT p50 was 93 % of tcp's [90 %, 95 %]`.
     fn sentence(&self) -> String {
         let test = &self.answer.test;
         let given = if test.given.is_empty() { String::new() } else { format!("{}: ", test.given) };
@@ -127,7 +127,8 @@ impl Told<'_> {
     }
 }
 
-/// What a test saw in short, with its interval: `57 % [51 %, 62 %]`; `unit` is that of its metric.
+/// Returns the evidence of a test in short, with its interval: `57 % [51 %, 62 %]`; `unit` is that of its
+/// metric.
 pub(crate) fn short(answer: &TestAnswer, unit: Unit) -> Option<String> {
     let is_ratio = answer.test.against.is_some();
     let (point, ends) = seen_text(answer.seen.as_ref()?, is_ratio, Some(unit));
@@ -143,7 +144,7 @@ fn seen_text(seen: &Interval, is_ratio: bool, unit: Option<Unit>) -> (String, St
     }
 }
 
-/// A point, and its interval in brackets with a space in front where an end of it is known.
+/// Formats a point, and its interval in brackets with a space in front if an end of it is known.
 fn written(seen: &Interval, number: &dyn Fn(f64) -> String) -> (String, String) {
     let interval = match (seen.low, seen.high) {
         // All trials had the same.
@@ -156,7 +157,8 @@ fn written(seen: &Interval, number: &dyn Fn(f64) -> String) -> (String, String) 
     (number(seen.point), interval)
 }
 
-/// A ratio as people say it: `57 %`, or `1.81` times, by the size of the estimate that it belongs to.
+/// Formats a ratio as people say it: `57 %`, or `1.81` times, by the size of the estimate that it belongs
+/// to.
 fn ratio(value: f64, point: f64) -> String {
     if point < 0.9 {
         return percent(value);
@@ -170,7 +172,7 @@ fn ratio(value: f64, point: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A figure of a metric with its unit.
+/// Formats a figure of a metric with its unit.
 fn figure(value: f64, unit: Option<Unit>) -> String {
     match unit {
         Some(Unit::Nanos) => Nanos(value.max(0.0).round() as u64).to_string(),

@@ -1,106 +1,107 @@
-//! What held a bulk transfer back, from evidence alone.
+//! Bottleneck of a bulk transfer, judged from evidence alone.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::BitRate;
 
-/// What held a transfer back.
+/// Bottleneck of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The sender's thread, or what else its CPU had to do.
+    /// Sender CPU: the sender's thread, or other work of its CPU.
     SenderCpu,
-    /// The receiver's thread, or what else its CPU had to do.
+    /// Receiver CPU: the receiver's thread, or other work of its CPU.
     ReceiverCpu,
-    /// Both ends share one CPU, which is never idle.
+    /// Shared CPU of both ends, which is never idle.
     OneCpu,
-    /// Programs that are no part of the trial had the CPU.
+    /// Other programs, no part of the trial, that had the CPU.
     OtherPrograms,
-    /// What the congestion control allowed in flight.
+    /// Congestion window: the amount that congestion control allowed in flight.
     CongestionWindow,
-    /// What the receiver had room for.
+    /// Receive window: the receiver's room.
     ReceiveWindow,
-    /// What the sender's socket had room for.
+    /// Send buffer: the room in the sender's socket.
     SendBuffer,
-    /// The rate at which the sender's kernel let packets go.
+    /// Pacing: the rate at which the sender's kernel let packets go.
     Pacing,
-    /// None of the above: what lies between the two hosts.
+    /// Path between the two hosts: none of the above.
     Path,
 }
 
-/// What is known of a transfer in one direction.
+/// Evidence about a transfer in one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// The sender.
     pub sender: Worker,
     /// The receiver.
     pub receiver: Worker,
-    /// Whether both are held on the same CPU.
+    /// CPUs of the two ends: the same one or not.
     pub cpus: Cpus,
-    /// What the receiver had, in bits per second.
+    /// Goodput at the receiver, in bits per second.
     pub goodput_bps: f64,
-    /// Of what was sent, the share that the receiver's socket had no room for.
+    /// Share of the sent data that the receiver's socket had no room for.
     pub dropped: f64,
-    /// The share that vanished on the path.
+    /// Share of the sent data that was lost on the path.
     pub lost: f64,
-    /// What the sender's TCP says; absent where there is none.
+    /// TCP state at the sender; absent if the transport does not run on TCP.
     pub tcp: Option<TcpEvidence>,
 }
 
-/// One end's work, as shares of the transfer's time.
+/// Work of one end, as shares of the transfer's time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Worker {
-    /// Its thread ran on a CPU.
+    /// Share of time in which its thread ran on a CPU.
     pub ran: f64,
-    /// Its CPU was busy with anything, interrupts included; absent where it is held on no one CPU.
+    /// Share of time in which its CPU was busy with anything, interrupts included; absent if it is not
+    /// held on one CPU.
     pub busy: Option<f64>,
-    /// The part of that in interrupts and soft interrupts.
+    /// Share of time that this CPU spent in interrupts and soft interrupts.
     pub interrupts: f64,
 }
 
-/// Where the two ends ran.
+/// CPUs on which the two ends ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cpus {
-    /// On one CPU.
+    /// Same CPU for both.
     Shared,
-    /// Each on its own, or wherever the scheduler put them.
+    /// Separate CPUs, or wherever the scheduler put them.
     Apart,
 }
 
-/// What the sender's TCP says.
+/// TCP state at the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TcpEvidence {
-    /// Of the time in which it had something to send or unacknowledged, the share that the peer's
-    /// receive window held it back.
+    /// Share of the time with data to send or unacknowledged in which the peer's receive window held it
+    /// back.
     pub rwnd_limited: f64,
-    /// The share that its own send buffer did.
+    /// Share of that time in which its own send buffer held it back.
     pub sndbuf_limited: f64,
-    /// Congestion window over smoothed round-trip time, in bits per second.
+    /// Ratio of congestion window to smoothed round-trip time, in bits per second.
     pub window_bps: Option<f64>,
     /// The pacing rate in bits per second, where the kernel paces.
     pub pacing_bps: Option<f64>,
-    /// The share of segments that were sent again.
+    /// Share of segments that were retransmitted.
     pub resent: f64,
 }
 
-/// From this share of the time on, a thread or a CPU counts as fully occupied: the rest is what
-/// starting, ending and the other side's hiccups take.
+/// Share of the time from which on a thread or a CPU counts as fully occupied: the rest is spent on
+/// starting, ending and the other side's hiccups.
 const OCCUPIED: f64 = 0.9;
-/// From this share of the time on, a window or a buffer counts as what held the sender back.
+/// Share of the time from which on a window or a buffer counts as the bottleneck.
 const HELD_BACK: f64 = 0.3;
-/// From this share on, datagrams that did not arrive tell who could not keep up.
+/// Share of undelivered datagrams from which on they tell which side could not keep up.
 const NOTABLE_LOSS: f64 = 0.01;
-/// Goodput within this factor of what a window or pacing allows is as much as it allows: headers,
-/// and the window's own swing.
+/// Factor within which goodput counts as equal to what a window or pacing allows: headers, and the
+/// window's own swing.
 const ABOUT: f64 = 1.35;
 
-/// What held the transfer back, and why in one sentence.
+/// Returns the bottleneck of the transfer, and the reason in one sentence.
 pub fn judge(evidence: &Evidence) -> (Limit, String) {
     let rules = [other_programs, receiver_drops, tcp_windows, cpus, path_loses, pacing_and_window];
     rules.iter().find_map(|rule| rule(evidence)).unwrap_or_else(|| remainder(evidence))
 }
 
-/// A CPU that neither stood idle nor worked for the trial.
+/// Detects a CPU that neither stood idle nor worked for the trial.
 fn other_programs(evidence: &Evidence) -> Option<(Limit, String)> {
     let both = evidence.sender.ran + evidence.receiver.ran;
     let ends = [("sender", &evidence.sender), ("receiver", &evidence.receiver)];
@@ -149,7 +150,7 @@ fn receiver_drops(evidence: &Evidence) -> Option<(Limit, String)> {
     })
 }
 
-/// What the sender's TCP was held back by.
+/// Returns the window or buffer that held the sender's TCP back.
 fn tcp_windows(evidence: &Evidence) -> Option<(Limit, String)> {
     let tcp = evidence.tcp.as_ref()?;
     if tcp.rwnd_limited >= HELD_BACK && tcp.rwnd_limited >= tcp.sndbuf_limited {
@@ -219,7 +220,7 @@ fn cpus(evidence: &Evidence) -> Option<(Limit, String)> {
     })
 }
 
-/// Messages that vanish between two hosts that have time.
+/// Detects messages that are lost between two hosts that have time.
 fn path_loses(evidence: &Evidence) -> Option<(Limit, String)> {
     (evidence.lost >= NOTABLE_LOSS).then(|| {
         let said = format!(
@@ -230,7 +231,7 @@ fn path_loses(evidence: &Evidence) -> Option<(Limit, String)> {
     })
 }
 
-/// What TCP allowed itself.
+/// Returns the limit that TCP set itself: pacing or congestion window.
 fn pacing_and_window(evidence: &Evidence) -> Option<(Limit, String)> {
     let tcp = evidence.tcp.as_ref()?;
     let goodput = evidence.goodput_bps;
@@ -257,7 +258,7 @@ fn pacing_and_window(evidence: &Evidence) -> Option<(Limit, String)> {
     Some((Limit::CongestionWindow, said))
 }
 
-/// Nothing stood out at either end.
+/// Returns the path as the limit that remains: nothing stood out at either end.
 fn remainder(evidence: &Evidence) -> (Limit, String) {
     let said = format!(
         "the sender's thread ran {} and the receiver's {}",
@@ -277,8 +278,8 @@ fn remainder(evidence: &Evidence) -> (Limit, String) {
     (Limit::SendBuffer, said)
 }
 
-/// The share of the time that a worker's CPU worked for the transfer. Some kernels count interrupts
-/// as time of the thread that they interrupt, so the sum is no more than the CPU's own.
+/// Returns the share of the time that a worker's CPU worked for the transfer. Some kernels count
+/// interrupts as time of the thread that they interrupt, so the sum is no more than the CPU's own.
 fn occupied_share(worker: &Worker) -> f64 {
     let with_interrupts = worker.ran + worker.interrupts;
     worker.ran.max(worker.busy.map_or(0.0, |busy| busy.min(with_interrupts)))
@@ -288,7 +289,7 @@ fn is_occupied(worker: &Worker) -> bool {
     occupied_share(worker) >= OCCUPIED
 }
 
-/// In which way a worker was occupied.
+/// Describes how a worker was occupied.
 fn occupation(whose: &str, worker: &Worker) -> String {
     match worker.busy {
         Some(busy) if worker.ran < OCCUPIED => format!(

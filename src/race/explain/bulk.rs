@@ -1,4 +1,4 @@
-//! Bulk data: what a call, a byte and a packet cost, and what held the transfer back.
+//! Bulk data: the cost of a call, a byte and a packet, and the bottleneck of the transfer.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,57 +12,57 @@ use crate::workload::{HalfReport, Task};
 /// Bulk data in one direction: the trial with the median goodput.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moving {
-    /// Which way.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Bytes that the receiver had.
+    /// Bytes delivered to the receiver.
     pub delivered_bytes: u64,
-    /// What the receiver had, in bits per second, over its own span.
+    /// Goodput at the receiver, in bits per second, over the receiver's own span.
     pub goodput_bps: f64,
     /// The sender's calls.
     pub sending: Calls,
     /// The receiver's calls.
     pub receiving: Calls,
-    /// Packets for each MB (1,000,000 bytes) sent: TCP's segments with data, or datagrams; absent
-    /// where neither exists.
+    /// Number of packets for each MB (1,000,000 bytes) sent: TCP's segments with data, or datagrams;
+    /// absent if neither exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_mb: Option<f64>,
     /// The sender's CPU.
     pub sender: End,
     /// The receiver's CPU.
     pub receiver: End,
-    /// What held it back.
+    /// Bottleneck of the transfer.
     pub limit: Limit,
-    /// That in one sentence, with its evidence.
+    /// Reason in one sentence, with its evidence.
     pub why: String,
 }
 
 /// The system calls of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calls {
-    /// For each MB (1,000,000 bytes).
+    /// Number of calls for each MB (1,000,000 bytes).
     pub per_mb: f64,
-    /// Bytes that one moved, on average.
+    /// Mean number of bytes that a call moved.
     pub bytes: f64,
-    /// How long one took, on average, in nanoseconds, waits inside included.
+    /// Mean duration of a call, in nanoseconds, including waits inside.
     pub ns: f64,
-    /// The part of it in which the thread ran.
+    /// Part of this time in which the thread ran.
     pub ran_ns: f64,
-    /// The time for each byte, waits inside included.
+    /// Time for each byte, including waits inside.
     pub ns_per_byte: f64,
 }
 
 /// The CPU of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// The share of the transfer's time in which its threads ran.
+    /// Share of the transfer's time in which its threads ran.
     pub ran_share: f64,
     /// CPU time of its threads for each GB, in nanoseconds.
     pub thread_ns_per_gb: f64,
-    /// CPUs that the two shares below are of: one where the end is held on one.
+    /// Number of CPUs that the two shares below are of: one if the end is held on one.
     pub cpus: u64,
-    /// The share of the trial in which they were busy, with whatever.
+    /// Share of the trial in which they were busy with anything.
     pub busy_share: f64,
-    /// The share in interrupts and soft interrupts, where packets are received.
+    /// Share of the trial that they spent in interrupts and soft interrupts, where packets are received.
     pub interrupts_share: f64,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Side<'a> {
         self.flows.iter().map(|flow| flow.thread_ns).sum()
     }
 
-    /// CPU figures for a transfer of `span_ns` and `bytes`.
+    /// Returns CPU figures for a transfer of `span_ns` and `bytes`.
     fn end(&self, span_ns: f64, bytes: f64) -> End {
         let cpu = &self.notes.cpu;
         let share = |ns: u64| if cpu.all_ns == 0 { 0.0 } else { ns as f64 / cpu.all_ns as f64 };
@@ -249,7 +249,7 @@ impl<'a> OneWay<'a> {
     }
 }
 
-/// The evidence in the kernel's view of some connections, taken together.
+/// Returns the evidence in the kernel's view of some connections, taken together.
 fn tcp(views: &[&TcpView]) -> TcpEvidence {
     let sum = |of: fn(&TcpView) -> Option<u64>| {
         views.iter().map(|view| of(view)).sum::<Option<u64>>().unwrap_or(0) as f64

@@ -6,8 +6,8 @@ use crate::trial::Noted;
 use crate::trial::explain::FlowNotes;
 use crate::trial::explain::parts::{Clocks, Joined, Missing, Scheme};
 
-/// A change of the time of day from which on a trial's moments are not used. Reading the two clocks
-/// one after the other differs by less.
+/// Change of the time of day from which on a trial's moments are not used. Reading the two clocks one
+/// after the other differs by less.
 const STEP_NS: u64 = 5_000;
 
 /// Splits the round trips of `trials`, with as much detail as the stamps allow.
@@ -74,7 +74,7 @@ fn join(trials: &[&Noted], scheme: Scheme) -> Joined {
     joined
 }
 
-/// What was missing most.
+/// Returns the most frequent reason for incomplete round trips.
 fn why_incomplete(joined: &Joined) -> Option<String> {
     let (missing, times) = joined.missing.iter().max_by_key(|(_, times)| **times)?;
     let of = times + joined.splits.len() as u64;

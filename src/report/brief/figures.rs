@@ -1,4 +1,4 @@
-//! The table of what was claimed: a row for each contender, its figure, and how its trials lie.
+//! Table of the claimed figures: a row for each contender, its figure, and a strip of its trials.
 
 use crate::figures::{Metric, Role};
 use crate::race::outcome::{Entrant, Outcome, Summary};
@@ -11,14 +11,14 @@ use crate::report::results::{self, Bound};
 use crate::report::words::{self, Scale};
 use crate::report::{factors, spark};
 
-/// Bars of a strip, on a terminal of 70 columns or more and on a narrower one.
+/// Number of bars of a strip, on a terminal of 70 columns or more and on a narrower one.
 const BARS: (usize, usize) = (24, 14);
 const NARROW: usize = 70;
 
-/// From this many contenders that take part in claims on, their places are shown.
+/// Minimum number of contenders in claims from which on their places are shown.
 const MANY: usize = 4;
 
-/// One table for each claimed metric, in a race over conditions a row for each combination.
+/// Returns a table for each claimed metric, in a race over conditions with a row for each combination.
 pub(super) fn tables(outcome: &Outcome, width: usize) -> Vec<Table> {
     if factors::vary(outcome) {
         return factors::combined_tables(outcome).into_iter().map(without_intervals).collect();
@@ -27,7 +27,7 @@ pub(super) fn tables(outcome: &Outcome, width: usize) -> Vec<Table> {
     claims(outcome).filter_map(|metric| table(outcome, metric, Strips::Of(bars))).collect()
 }
 
-/// The same with intervals in place of strips, for a form that has drawings.
+/// Returns the tables with intervals in place of strips, for a form that has drawings.
 pub(in crate::report) fn claimed(outcome: &Outcome) -> Vec<Table> {
     if factors::vary(outcome) {
         return factors::combined_tables(outcome);
@@ -35,7 +35,7 @@ pub(in crate::report) fn claimed(outcome: &Outcome) -> Vec<Table> {
     claims(outcome).filter_map(|metric| table(outcome, metric, Strips::None)).collect()
 }
 
-/// Whether trials are drawn, in so many bars.
+/// Strips of trials: drawn, in so many bars, or not.
 #[derive(Debug, Clone, Copy)]
 enum Strips {
     Of(usize),
@@ -99,7 +99,8 @@ fn absent(entrant: Option<&Entrant>) -> &'static str {
     entrant.and_then(Entrant::out).map_or(words::NOTHING, |(word, _)| word)
 }
 
-/// How the trials of each contender lie, all on one scale, which spans those that take part in claims.
+/// Returns a strip of each contender's trials, all on one scale, which spans those that take part in
+/// claims.
 fn strip(outcome: &Outcome, metric: &Metric, rows: &[usize], bars: usize) -> Option<Column> {
     let figures = |id: &usize| spread::figures(outcome, *id, &metric.name);
     let five = |id: &usize| spread::five_numbers(&mut figures(id));

@@ -1,4 +1,4 @@
-//! The line under the title: what was asked of the contenders, where, and for how long.
+//! Line under the title: the workload of the contenders, where, and for how long.
 
 use crate::race::outcome::Outcome;
 use crate::report::content::{blocks_done, entered};
@@ -9,7 +9,7 @@ use crate::trial::idle::Idle;
 use crate::trial::placement::Placement;
 use crate::units;
 
-/// `64-byte ping, 1000/s, loopback on two cores · 93 blocks in 35 s`.
+/// Returns the subtitle: `64-byte ping, 1000/s, loopback on two cores · 93 blocks in 35 s`.
 pub(in crate::report) fn subtitle(outcome: &Outcome) -> String {
     if let Some(subtitle) = imported::subtitle(outcome) {
         return subtitle;
@@ -38,7 +38,7 @@ pub(in crate::report) fn subtitle(outcome: &Outcome) -> String {
     parts.join(" · ")
 }
 
-/// The workload in words: `64-byte ping, 1000/s`.
+/// Returns the workload in words: `64-byte ping, 1000/s`.
 fn workload(outcome: &Outcome) -> String {
     let typed = outcome.plan.workload.as_ref().unwrap_or(&outcome.asked.workload);
     let Ok(spec) = Spec::parse(typed) else { return typed.clone() };
@@ -66,7 +66,7 @@ fn workload(outcome: &Outcome) -> String {
     text
 }
 
-/// `1000/s`, or `one every 20ms` where that is less than a hundred a second.
+/// Returns the pace: `1000/s`, or `one every 20ms` if that is less than a hundred a second.
 fn pace(interval: &str) -> String {
     match units::parse_span(interval) {
         Ok(Nanos(ns @ 1..=10_000_000)) if 1_000_000_000 % ns == 0 => {
@@ -101,7 +101,7 @@ fn placement(outcome: &Outcome) -> Option<String> {
     })
 }
 
-/// From the first trial's start to the last one's end; `None` where no clock ran.
+/// Returns the time from the first trial's start to the last one's end; `None` if no clock ran.
 fn span(outcome: &Outcome) -> Option<Nanos> {
     let starts = outcome.trials.iter().map(|trial| trial.record.started_ms).filter(|at| *at > 0);
     let end = |ms: u64, took: u64| ms.saturating_mul(1_000_000).saturating_add(took);

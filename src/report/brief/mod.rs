@@ -1,5 +1,5 @@
-//! The first screen: the answer in a sentence per claim, the figures that were claimed, and one line
-//! on whether to trust them. What does not fit on it is one option away.
+//! First screen: the answer in a sentence per claim, the claimed figures, and one line on whether to
+//! trust them. Everything that does not fit on it is one option away.
 
 mod figures;
 mod head;
@@ -15,24 +15,24 @@ pub(super) use figures::claimed;
 pub(super) use head::subtitle;
 pub(super) use trust::lines as trust;
 
-/// The most lines of it. With the one that names the saved file a screen of 25 holds them.
+/// Maximum number of lines. With the one that names the saved file a screen of 25 holds them.
 const MOST_LINES: usize = 24;
 
-/// The width whose lines count. A wider terminal is shown no more, and a narrower one no less.
+/// Width for which lines are counted. A wider terminal is shown no more, and a narrower one no less.
 const WIDTH: usize = 80;
 
-/// How much of everything there is room for.
+/// Maximum number of each kind of content.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     warnings: usize,
     tables: usize,
     rows: usize,
     sentences: usize,
-    /// Sentences on where the time goes.
+    /// Maximum number of sentences on where the time goes.
     explained: usize,
 }
 
-/// From as much as is wanted to as little as can be: the first that fits is taken.
+/// Limits from the most generous to the strictest: the first that fits is taken.
 const ROOMS: [Room; 8] = [
     Room { warnings: 2, tables: 6, rows: 12, sentences: 12, explained: 4 },
     Room { warnings: 1, tables: 6, rows: 12, sentences: 12, explained: 4 },
@@ -44,7 +44,7 @@ const ROOMS: [Room; 8] = [
     Room { warnings: 0, tables: 1, rows: 5, sentences: 2, explained: 0 },
 ];
 
-/// The first screen as text, with a newline at its end.
+/// Renders the first screen as text, with a newline at its end.
 pub(super) fn render(outcome: &Outcome, style: &Style) -> String {
     let judged = Style { width: WIDTH, colour: Colour::Never, ..*style };
     let lines =
@@ -82,7 +82,7 @@ fn document(outcome: &Outcome, room: Room, style: &Style) -> Document {
     }
 }
 
-/// What had no room.
+/// Counts of what was cut for lack of room.
 #[derive(Debug, Default)]
 struct Cut {
     sentences: usize,
@@ -91,7 +91,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// The answer: what speaks against it first, so that it is never cut.
+    /// Returns the sentences of the answer: what speaks against it first, so that it is never cut.
     fn sentences(&mut self, outcome: &Outcome, most: usize) -> Vec<Line> {
         let mut lines = answer::lines(outcome);
         let doubts = lines.iter().filter(|line| line.tone == Tone::Bad).count();
@@ -108,7 +108,7 @@ impl Cut {
     }
 }
 
-/// Trust, warnings, and where the rest is.
+/// Returns the last lines: trust, warnings, and where to find the rest.
 fn last(outcome: &Outcome, room: Room, cut: &Cut) -> Vec<Line> {
     let mut lines = trust::lines(outcome);
     let (warnings, others) = trust::warnings(outcome, room.warnings);

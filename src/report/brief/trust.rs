@@ -1,4 +1,4 @@
-//! Whether to trust the answer, in a line; and warnings that a reader can act on.
+//! Trust in the answer, in a line; and warnings that a reader can act on.
 
 use crate::figures::Unit;
 use crate::race::outcome::{Outcome, Verdict, Warning};
@@ -7,7 +7,7 @@ use crate::report::document::{Line, Tone};
 use crate::report::totals::Total;
 use crate::report::{answer, words};
 
-/// Codes of warnings after which a reader can do something about the next race.
+/// Codes of warnings that help a reader to improve the next race.
 const TO_ACT_ON: &[&str] = &[
     "budget_too_small",
     "host_placement",
@@ -23,7 +23,7 @@ const TO_ACT_ON: &[&str] = &[
     "resumed_elsewhere",
 ];
 
-/// Codes of warnings whose matter stands elsewhere on the screen.
+/// Codes of warnings whose content is elsewhere on the screen.
 const SAID: &[&str] = &[
     "margin_widened",
     "single_contender",
@@ -33,13 +33,13 @@ const SAID: &[&str] = &[
     "trial_failed",
 ];
 
-/// The most differences that are named.
+/// Maximum number of differences that are named.
 const MOST_DIFFERENCES: usize = 4;
 
-/// The most contenders whose losses are given, from the greatest on.
+/// Maximum number of contenders whose losses are given, from the greatest on.
 const MOST_LOSERS: usize = 3;
 
-/// `369 of 372 trials valid, nothing lost · not equal: delivery, framing`.
+/// Returns lines such as `369 of 372 trials valid, nothing lost · not equal: delivery, framing`.
 pub(in crate::report) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut parts = Vec::new();
     if outcome.imported.is_none() {
@@ -67,7 +67,7 @@ fn trials(outcome: &Outcome) -> Option<String> {
     Some(format!("{counted}{}", lost(outcome).unwrap_or_default()))
 }
 
-/// `, nothing lost` or `, lost: udp 0.55 %`; nothing where nobody counted.
+/// Returns `, nothing lost` or `, lost: udp 0.55 %`; `None` if losses were not counted.
 fn lost(outcome: &Outcome) -> Option<String> {
     let mut has_account = false;
     let mut losers = Vec::new();
@@ -114,7 +114,7 @@ fn differences(outcome: &Outcome) -> Option<String> {
     (!names.is_empty()).then(|| format!("not equal: {}", words::list(&shown)))
 }
 
-/// What the claims come to with the trials that were left out, where one contender lost more of them.
+/// Returns the effect on the claims of the trials that were left out, if one contender lost more of them.
 fn unfiltered(outcome: &Outcome) -> Option<Line> {
     if outcome.unfiltered.is_empty() {
         return None;
@@ -143,7 +143,7 @@ fn unfiltered(outcome: &Outcome) -> Option<Line> {
     })
 }
 
-/// At most `most` warnings that a reader can act on, and how many others there are.
+/// Returns at most `most` warnings that a reader can act on, and the number of others.
 pub(super) fn warnings(outcome: &Outcome, most: usize) -> (Vec<Line>, usize) {
     let untold = |warning: &&Warning| !SAID.contains(&warning.code.as_str());
     let all = outcome.warnings.iter().filter(untold);

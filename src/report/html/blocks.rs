@@ -4,17 +4,17 @@ use super::markup::{Attributes, Html};
 use crate::report::document::{Block, Cell, Column, Line, Point, Table, Tone};
 use crate::report::text::align_decimals;
 
-/// A digit's width of nothing.
+/// Space as wide as a digit.
 const FIGURE_SPACE: &str = "\u{2007}";
 
-/// A point's width of nothing.
+/// Space as wide as a decimal point.
 const PUNCTUATION_SPACE: &str = "\u{2008}";
 
-/// More facts than this scroll in a box of their own.
+/// Maximum number of facts outside a scrolling box.
 const MOST_FACTS: usize = 20;
 
 impl Tone {
-    /// Its class in the style sheet.
+    /// Returns its class in the style sheet.
     pub(super) fn class(self) -> &'static str {
         match self {
             Tone::Plain => "plain",
@@ -26,7 +26,7 @@ impl Tone {
         }
     }
 
-    /// A sign that says the same as its colour.
+    /// Returns a sign that says the same as its colour.
     pub(super) fn sign(self) -> &'static str {
         match self {
             Tone::Plain | Tone::Aside => "",
@@ -38,7 +38,7 @@ impl Tone {
     }
 }
 
-/// The answer: sentences that stand out, each with a sign of what it means.
+/// Writes the answer: sentences that stand out, each with a sign of its meaning.
 pub(super) fn answer(html: &mut Html, lines: &[Line]) {
     html.open("ul", &[("class", "answer")]);
     for line in lines {
@@ -50,7 +50,8 @@ pub(super) fn answer(html: &mut Html, lines: &[Line]) {
     html.close("ul");
 }
 
-/// A piece of a section. `name` says what a table is about, for those who cannot see where it stands.
+/// Writes a piece of a section. `name` says what a table is about, for those who cannot see where it
+/// stands.
 pub(super) fn block(html: &mut Html, name: &str, block: &Block) {
     match block {
         Block::Sentences(lines) => {
@@ -67,14 +68,14 @@ pub(super) fn block(html: &mut Html, name: &str, block: &Block) {
     }
 }
 
-/// Names and what they stand for.
+/// Writes names with their values.
 pub(super) fn facts(html: &mut Html, facts: &[(String, String)]) {
     html.open("dl", &[("class", "facts")]);
     each_fact(html, facts);
     html.close("dl");
 }
 
-/// So many that they scroll in a box of their own.
+/// Writes facts that are so many that they scroll in a box of their own.
 fn long_facts(html: &mut Html, name: &str, facts: &[(String, String)]) {
     html.open(
         "div",
@@ -105,7 +106,7 @@ fn points(html: &mut Html, points: &[Point]) {
     html.close("ul");
 }
 
-/// A table in a box that scrolls on its own where it is wider than the page.
+/// Writes a table in a box that scrolls on its own if it is wider than the page.
 pub(super) fn table(html: &mut Html, name: &str, table: &Table) {
     begin_scroll(html, name);
     html.open("table", &[]).open("thead", &[]).open("tr", &[]);
@@ -129,7 +130,7 @@ pub(super) fn table(html: &mut Html, name: &str, table: &Table) {
     }
 }
 
-/// The box; whoever opens it closes it. It can be reached by keyboard, and scrolled.
+/// Opens the box; the caller closes it. It can be reached by keyboard, and scrolled.
 pub(super) fn begin_scroll(html: &mut Html, name: &str) {
     html.open(
         "div",
@@ -172,7 +173,7 @@ fn has_numbers(column: &Column) -> bool {
     column.cells.iter().any(|cell| !cell.number.is_empty())
 }
 
-/// The numbers of a column, filled up so that their points stand under each other.
+/// Returns the numbers of a column, padded so that their decimal points are aligned.
 fn numbers(column: &Column) -> Vec<String> {
     let numbers: Vec<String> = column.cells.iter().map(|cell| cell.number.clone()).collect();
     align_decimals(&numbers).iter().map(|number| spaced(number)).collect()

@@ -9,13 +9,14 @@ use crate::report::figure::{Figure, Numbers};
 use crate::report::plot::palette::{self, Tint};
 use crate::report::plot::style::RULES;
 
-/// The colours of a result's contenders, in the part `part` alone.
+/// Returns the colours of a result's contenders, in the part `part` alone.
 pub(super) fn colours(part: &str, outcome: &Outcome) -> String {
     let tints = palette::tints(outcome);
     format!("#{part}{{{}}}\n", variables('c', &tints))
 }
 
-/// How drawings look on any page: their classes, and the colours that do not depend on a result.
+/// Returns the style rules for drawings on any page: their classes, and the colours that do not depend on
+/// a result.
 pub(super) fn rules() -> String {
     let parts = palette::parts();
     let mut rules = format!("{RULES}\n:root{{{}}}\n", variables('p', &parts));
@@ -58,7 +59,7 @@ pub(super) fn write(html: &mut Html, part: &str, level: usize, figure: &Figure) 
     html.close("figure");
 }
 
-/// A table without the ends of cells and rows, which HTML lets us leave out: there are many.
+/// Writes a table without the end tags of cells and rows, which HTML permits to omit: there are many.
 fn numbers(html: &mut Html, name: &str, numbers: &Numbers) {
     blocks::begin_scroll(html, name);
     html.open("table", &[]).open("thead", &[]).open("tr", &[]);

@@ -14,36 +14,36 @@ use crate::study::outcome::StudyRun;
 pub struct Entry<'a> {
     /// The file, as its folder has it.
     pub file: String,
-    /// What is in it.
+    /// Content of the file.
     pub found: Found<'a>,
 }
 
-/// What is in a file.
+/// Content of a file.
 #[derive(Debug)]
 pub enum Found<'a> {
-    /// A result; its page is at `page`, beside the index.
+    /// Result of a race; its page is at `page`, beside the index.
     Race {
         /// The result.
         outcome: &'a Outcome,
         /// The file of its page.
         page: String,
     },
-    /// A study that was run, likewise.
+    /// Study that was run, likewise.
     Study {
-        /// What came of it.
+        /// Run of the study.
         run: &'a StudyRun,
         /// The file of its page.
         page: String,
     },
-    /// Nothing that can be shown.
+    /// File that cannot be shown.
     Unreadable {
-        /// Why not.
+        /// Reason why it cannot be shown.
         why: String,
     },
 }
 
 impl Entry<'_> {
-    /// When it was measured; empty where that is not known.
+    /// Returns the start time of the measurement; empty if unknown.
     pub fn started(&self) -> &str {
         match &self.found {
             Found::Race { outcome, .. } => &outcome.started,
@@ -53,7 +53,7 @@ impl Entry<'_> {
     }
 }
 
-/// The index of `entries`, in their order.
+/// Returns the index of `entries`, in their order.
 pub fn index(title: &str, entries: &[Entry<'_>]) -> String {
     let mut html = Html::default();
     html.leaf("h1", &[], title);

@@ -2,7 +2,7 @@
 
 use crate::foreign::visible;
 
-/// HTML under way.
+/// HTML under construction.
 #[derive(Debug, Default)]
 pub(super) struct Html {
     text: String,
@@ -12,7 +12,7 @@ pub(super) struct Html {
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 impl Html {
-    /// The start of an element. Its name and those of its attributes are ours, never a file's.
+    /// Opens an element. Its name and those of its attributes are ours, never a file's.
     pub(super) fn open(&mut self, name: &str, attributes: Attributes<'_>) -> &mut Html {
         self.text.push('<');
         self.text.push_str(name);
@@ -27,7 +27,7 @@ impl Html {
         self
     }
 
-    /// Its end.
+    /// Closes an element.
     pub(super) fn close(&mut self, name: &str) -> &mut Html {
         self.text.push_str("</");
         self.text.push_str(name);
@@ -35,18 +35,18 @@ impl Html {
         self
     }
 
-    /// Text from anywhere.
+    /// Adds text from any source, escaped.
     pub(super) fn text(&mut self, text: &str) -> &mut Html {
         self.text.push_str(&escape(text));
         self
     }
 
-    /// An element with nothing but text in it.
+    /// Adds an element with nothing but text in it.
     pub(super) fn leaf(&mut self, name: &str, attributes: Attributes<'_>, text: &str) -> &mut Html {
         self.open(name, attributes).text(text).close(name)
     }
 
-    /// HTML that this program made and escaped: drawings, the style sheet.
+    /// Adds HTML that this program made and escaped: drawings, the style sheet.
     pub(super) fn made(&mut self, html: &str) -> &mut Html {
         self.text.push_str(html);
         self
@@ -57,8 +57,8 @@ impl Html {
     }
 }
 
-/// `text` as text, in an element as well as in a quoted attribute: what hides or moves is written out,
-/// and everything that HTML would read as markup is a character reference.
+/// Escapes `text` for an element as well as for a quoted attribute: characters that hide or move are
+/// written out, and everything that HTML would read as markup is a character reference.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in visible(text).chars() {
@@ -74,7 +74,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A name for an element, from a heading: lower case, digits and dashes.
+/// Returns a name for an element, from a heading: lower case, digits and dashes.
 pub(super) fn slug(heading: &str) -> String {
     let mut slug = String::new();
     for c in heading.chars() {

@@ -1,16 +1,16 @@
 //! A page for a browser: one file, with everything that it shows in it. Readable without its script,
 //! on a phone and on paper.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `markup.rs` | elements, and the one place where text is made safe |
 //! | `shell.rs` | head, policy, bar and end of every page |
-//! | `part.rs` | one result: the answer, the figures, what they stand on |
+//! | `part.rs` | one result: the answer, the figures, and their basis |
 //! | `blocks.rs` | sentences, tables and lists |
 //! | `figure.rs` | a drawing with its caption and its numbers |
-//! | `study.rs` | a study: its question, its claims, what was published |
+//! | `study.rs` | a study: its question, its claims, the published figures |
 //! | `index.rs` | a page over many pages |
-//! | `page.css` `page.js` | how it looks; what it does where a script runs |
+//! | `page.css` `page.js` | style; behaviour if scripts run |
 
 use super::{Report, Samples, Shown, Style, answer, content};
 use crate::error::Result;
@@ -55,7 +55,7 @@ impl Report for Html {
 /// A page over one result, several, or a study.
 #[derive(Debug)]
 pub struct Page<'a> {
-    /// What it is about. A page of one result has that result's title.
+    /// Title of the page. A page of one result has that result's title.
     pub title: String,
     /// The results, in order.
     pub parts: Vec<Part<'a>>,
@@ -64,7 +64,7 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// The page of one result.
+    /// Creates the page of one result.
     pub fn of(part: Part<'a>) -> Page<'a> {
         Page { title: content::title(part.shown.outcome), parts: vec![part], study: None }
     }
@@ -73,13 +73,13 @@ impl<'a> Page<'a> {
 /// A result in a page.
 #[derive(Debug, Clone)]
 pub struct Part<'a> {
-    /// What tells it from the others: its file, or its race's id in a study.
+    /// Name that identifies it among the others: its file, or its race's id in a study.
     pub name: String,
     /// The result.
     pub shown: Shown<'a>,
 }
 
-/// The page as HTML.
+/// Renders the page as HTML.
 pub fn page(page: &Page<'_>) -> String {
     let mut html = Markup::default();
     let mut links = Vec::new();
@@ -106,7 +106,7 @@ pub fn page(page: &Page<'_>) -> String {
     shell::page(&page.title, &colours, &links, &html.into_string())
 }
 
-/// Several results at a glance.
+/// Writes an overview of several results.
 fn overview(html: &mut Markup, parts: &[Part<'_>]) {
     html.leaf("h2", &[("id", "overview")], "At a glance");
     blocks::begin_scroll(html, "At a glance");
@@ -127,7 +127,7 @@ fn overview(html: &mut Markup, parts: &[Part<'_>]) {
     html.close("tbody").close("table").close("div");
 }
 
-/// A time as people read it: `2026-03-14 15:09`, in UTC. What is none is shown as it is.
+/// Formats a time: `2026-03-14 15:09`, in UTC. Text that is no time is shown as it is.
 fn day(rfc3339: &str) -> String {
     match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16)) {
         (Some(day), Some("T"), Some(time)) => format!("{day} {time}"),
@@ -135,7 +135,7 @@ fn day(rfc3339: &str) -> String {
     }
 }
 
-/// The name of a section's element in the part `part`.
+/// Returns the name of a section's element in the part `part`.
 fn section_id(part: &str, heading: &str) -> String {
     format!("{part}-{}", slug(heading))
 }

@@ -1,4 +1,4 @@
-//! One result in a page: the answer and the verdicts, the figures, and what they stand on.
+//! Part of a page on one result: the answer and the verdicts, the figures, and what they are based on.
 
 use std::collections::BTreeSet;
 
@@ -17,15 +17,15 @@ use crate::report::plot::{self, palette};
 use crate::report::{answer, brief, evidence, words};
 use crate::trial::host::HostFacts;
 
-/// What is written of a result, and where.
+/// Result to write, and its place.
 pub(super) struct Written<'a> {
     /// The name of its element.
     pub id: &'a str,
     /// The result.
     pub part: &'a Part<'a>,
-    /// Whether the page has nothing else.
+    /// True if the page has nothing else.
     pub is_alone: bool,
-    /// What its study says about it.
+    /// Description of the race by its study.
     pub about: Option<About<'a>>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn write(html: &mut Html, written: &Written<'_>) -> Vec<Link> {
 struct Writer<'a> {
     html: &'a mut Html,
     id: &'a str,
-    /// Of the headings of sections.
+    /// Level of the headings of sections.
     level: usize,
     links: Vec<Link>,
 }
@@ -94,8 +94,8 @@ impl Writer<'_> {
         }
     }
 
-    /// What is read first, and all that is printed: the answer, whether to trust it, the figures that
-    /// were claimed, and the drawing that shows them. The drawing is taken out of `figures`.
+    /// Writes what is read first, and all that is printed: the answer, whether to trust it, the figures
+    /// that were claimed, and the drawing that shows them. The drawing is taken out of `figures`.
     fn first(&mut self, outcome: &Outcome, figures: &mut Vec<Figure>) {
         let (fineness, sentences): (Vec<_>, Vec<_>) =
             answer::lines(outcome).into_iter().partition(|line| line.tone == Tone::Aside);
@@ -157,7 +157,7 @@ impl Writer<'_> {
         self.unfold();
     }
 
-    /// What each contender was asked for and what it got, as read back.
+    /// Writes the options of each contender, as asked for and as read back.
     fn options(&mut self, outcome: &Outcome) {
         let racing: Vec<&Entrant> =
             outcome.contenders.iter().filter(|one| !one.implementation.is_empty()).collect();
@@ -196,7 +196,7 @@ impl Writer<'_> {
         self.unfold();
     }
 
-    /// What was imported is not ours to run again.
+    /// Writes how to run the race again; nothing for an import, which deadheat cannot repeat.
     fn again(&mut self, outcome: &Outcome) {
         if outcome.imported.is_some() {
             return;
@@ -210,8 +210,8 @@ impl Writer<'_> {
     }
 }
 
-/// The drawing that answers: the load curve of a sweep, figures by level of a race over conditions, the
-/// distribution of round trips, or the trials of the first claim.
+/// Returns the drawing that shows the answer: the load curve of a sweep, figures by level of a race over
+/// conditions, the distribution of round trips, or the trials of the first claim.
 fn answering(outcome: &Outcome, figures: &[Figure]) -> Option<usize> {
     let claim = outcome.metrics.first().map(|metric| format!("trials-{}", slug(&metric.name)));
     let wanted = ["offered", "levels-", "distribution"].map(str::to_owned);
@@ -219,8 +219,8 @@ fn answering(outcome: &Outcome, figures: &[Figure]) -> Option<usize> {
     wanted.find_map(|start| figures.iter().position(|figure| figure.id.starts_with(&start)))
 }
 
-/// Contenders with their colours; a script makes switches of them. In a race over conditions those as
-/// typed, which share a colour under all conditions.
+/// Writes contenders with their colours; a script makes switches of them. In a race over conditions those
+/// as typed, which share a colour under all conditions.
 fn legend(html: &mut Html, outcome: &Outcome) {
     html.open("ul", &[("class", "legend"), ("aria-label", "Contenders in the figures")]);
     let mut listed = BTreeSet::new();

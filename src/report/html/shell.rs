@@ -1,6 +1,6 @@
-//! What every page has around its content: the head with its policy, the bar, the end. A page is one
-//! file, and its policy lets nothing else in: only this style and this script, by their hashes, and
-//! pictures that it made itself (Content Security Policy Level 3).
+//! Frame of every page: the head with its policy, the bar, the end. A page is one file, and its policy
+//! lets nothing else in: only this style and this script, by their hashes, and pictures that it made
+//! itself (Content Security Policy Level 3).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,8 +14,8 @@ const SCRIPT: &str = include_str!("page.js");
 /// A link of the bar: where to, and its words.
 pub(super) type Link = (String, String);
 
-/// A page: `title` names it, `colours` are further rules of style, `links` are those of the bar, and
-/// `content` goes into its main part.
+/// Renders a page: `title` names it, `colours` are further rules of style, `links` are those of the bar,
+/// and `content` goes into its main part.
 pub(super) fn page(title: &str, colours: &str, links: &[Link], content: &str) -> String {
     let style = format!("{STYLE}{colours}");
     let policy = format!(
@@ -62,12 +62,12 @@ fn generator() -> &'static str {
     concat!("deadheat ", env!("CARGO_PKG_VERSION"))
 }
 
-/// What a policy calls the hash of an element's text.
+/// Returns the hash of an element's text, in the syntax of a policy.
 fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text.as_bytes()))
 }
 
-/// A command, with a place for a button that copies it.
+/// Writes a command, with a place for a button that copies it.
 pub(super) fn command(html: &mut Html, line: &str) {
     // A command must not be changed by making it visible: `race::command` has written out already what
     // a page would not show.

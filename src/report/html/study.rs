@@ -1,5 +1,5 @@
-//! A study at the top of its page: the question, what can be said of each claim, and what was published
-//! beside what was measured here.
+//! Study at the top of its page: the question, the ruling on each claim, and published figures beside
+//! those measured here.
 
 use super::blocks;
 use super::day;
@@ -15,7 +15,7 @@ use crate::study::outcome::{Answer, Beside, ClaimRuling, Interval, Ruling, Study
 /// The name of the study's own part.
 const PART: &str = "study";
 
-/// Writes what stands above the races; answers links to it.
+/// Writes the part above the races; returns links to it.
 pub(super) fn top(html: &mut Html, run: &StudyRun) -> Vec<Link> {
     let study = &run.study;
     html.open("article", &[("class", "part"), ("id", PART)]);
@@ -75,7 +75,7 @@ fn credit(source: &Source) -> String {
     format!("{}: {} ({}), {}.{host}", source.author, source.title, source.year, source.at)
 }
 
-/// A sign and a tone that say the same as the ruling's words.
+/// Returns a sign and a tone that say the same as the ruling's words.
 fn look(ruling: Ruling) -> (&'static str, Tone) {
     match ruling {
         Ruling::Holds | Ruling::Exceeds => ("✓", Tone::Good),
@@ -187,7 +187,7 @@ fn beside(html: &mut Html, run: &StudyRun) {
     blocks::table(html, "Published beside measured", &Table { columns, legend: legend.into() });
 }
 
-/// Races that did not run, or not to their end.
+/// Writes the races that did not run, or did not complete.
 fn missing(html: &mut Html, run: &StudyRun) {
     let facts: Vec<(String, String)> = run
         .races
@@ -201,10 +201,10 @@ fn missing(html: &mut Html, run: &StudyRun) {
     }
 }
 
-/// What a study says about one of its races.
+/// Description of one race by its study.
 pub(super) struct About<'a>(&'a RacePlan);
 
-/// What the study says about its race `id`.
+/// Returns the study's description of its race `id`.
 pub(super) fn about<'a>(run: &'a StudyRun, id: &str) -> Option<About<'a>> {
     run.study.races.iter().find(|race| race.id == id).map(About)
 }
@@ -224,7 +224,7 @@ impl About<'_> {
     }
 }
 
-/// Each claim with its ruling, in a line.
+/// Returns each claim with its ruling, in a line.
 pub(super) fn rulings(run: &StudyRun) -> Vec<Line> {
     let line = |said: &ClaimRuling| {
         let claim = run.study.claims.iter().find(|claim| claim.id == said.id);

@@ -7,13 +7,13 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged};
 use crate::figures::Unit;
 use crate::report::words::{self, Scale};
 
-/// From this ratio between the greatest and the least value on, an axis is logarithmic.
+/// Ratio of the greatest to the least value from which on an axis is logarithmic.
 const LOG_FROM: f64 = 10.0;
 
 /// Room beyond the values, as a share of the axis.
 const ROOM: f64 = 0.05;
 
-/// The most ticks that are computed, whatever is asked for.
+/// Maximum number of ticks that are computed, whatever is asked for.
 const MOST_TICKS: f64 = 40.0;
 
 /// An axis from `low` to `high`.
@@ -24,14 +24,14 @@ pub(super) struct Axis {
     kind: Kind,
 }
 
-/// How values are spread over an axis.
+/// Spacing of values on an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Linear,
     Log,
 }
 
-/// What an axis is of, for its labels.
+/// Quantity on an axis, for its labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     /// A figure in a unit.
@@ -41,8 +41,8 @@ pub(super) enum Quantity {
 }
 
 impl Axis {
-    /// For `values`: logarithmic where all are above 0 and they spread far, else linear, with some
-    /// room at both ends. `None` where no value is finite.
+    /// Creates an axis for `values`: logarithmic if all are above 0 and they spread far, else linear,
+    /// with some room at both ends. `None` if no value is finite.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Axis> {
         let (low, high) = extent(values)?;
         if low > 0.0 && high / low >= LOG_FROM {
@@ -54,40 +54,41 @@ impl Axis {
         Some(Axis { low: if low >= 0.0 { axis.low.max(0.0) } else { axis.low }, ..axis })
     }
 
-    /// Logarithmic, for `values`, of which only those above 0 count.
+    /// Creates a logarithmic axis for `values`, of which only those above 0 count.
     pub(super) fn log(values: impl IntoIterator<Item = f64>) -> Option<Axis> {
         let (low, high) = extent(values.into_iter().filter(|value| *value > 0.0))?;
         Some(Axis { low, high, kind: Kind::Log }.roomy(ROOM))
     }
 
-    /// Linear, from 0 to a little beyond the greatest of `values`: bars have a length only then.
+    /// Creates a linear axis from 0 to a little beyond the greatest of `values`: bars have a length only
+    /// then.
     pub(super) fn from_zero(values: impl IntoIterator<Item = f64>) -> Option<Axis> {
         let (low, high) = extent(values)?;
         let high = if high > 0.0 { high } else { 1.0 };
         Some(Axis { low: low.min(0.0), high: high * (1.0 + ROOM), kind: Kind::Linear })
     }
 
-    /// Linear, from one value to another, without room.
+    /// Creates a linear axis from one value to another, without room.
     pub(super) fn exact(low: f64, high: f64) -> Axis {
         Axis { low, high, kind: Kind::Linear }.apart()
     }
 
-    /// Logarithmic, from one value above 0 to another, without room.
+    /// Creates a logarithmic axis from one value above 0 to another, without room.
     pub(super) fn exact_log(low: f64, high: f64) -> Axis {
         Axis { low, high, kind: Kind::Log }.apart()
     }
 
-    /// Whether it is logarithmic.
+    /// Returns true if it is logarithmic.
     pub(super) fn is_log(&self) -> bool {
         self.kind == Kind::Log
     }
 
-    /// Its least value.
+    /// Returns its least value.
     pub(super) fn low(&self) -> f64 {
         self.low
     }
 
-    /// Its greatest value.
+    /// Returns its greatest value.
     pub(super) fn high(&self) -> f64 {
         self.high
     }
@@ -109,7 +110,7 @@ impl Axis {
         }
     }
 
-    /// With ends that differ.
+    /// Returns the axis with ends that differ.
     fn apart(self) -> Axis {
         if self.high > self.low {
             return self;
@@ -122,7 +123,7 @@ impl Axis {
         Axis { low: low.max(f64::MIN), high: high.min(f64::MAX), ..self }
     }
 
-    /// Where `value` is, from 0 to 1; values beyond an end are at the end.
+    /// Returns the position of `value`, from 0 to 1; values beyond an end are at the end.
     pub(super) fn share(&self, value: f64) -> f64 {
         let share = match self.kind {
             Kind::Linear => (value / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0),
@@ -132,7 +133,7 @@ impl Axis {
         if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
     }
 
-    /// At most about `most` ticks.
+    /// Returns about `most` ticks at most.
     pub(super) fn ticks(&self, most: usize) -> Vec<f64> {
         let most = most.clamp(2, MOST_TICKS as usize) as f64;
         let decades = (self.high.log10() - self.low.log10()).max(0.0);
@@ -185,7 +186,7 @@ impl Ranged for Axis {
     }
 }
 
-/// The least and the greatest of the finite ones among `values`.
+/// Returns the least and the greatest of the finite ones among `values`.
 fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     values.into_iter().filter(|value| value.is_finite()).fold(None, |extent, value| {
         let (low, high) = extent.unwrap_or((value, value));
@@ -193,7 +194,7 @@ fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// A label for each tick. Those of a linear axis share a unit, which the last one carries.
+/// Returns a label for each tick. Those of a linear axis share a unit, which the last one carries.
 pub(super) fn labels(axis: &Axis, ticks: &[f64], quantity: Quantity) -> Vec<String> {
     let Quantity::Of(unit) = quantity else {
         return ticks.iter().map(|tick| plain(*tick)).collect();
@@ -222,7 +223,7 @@ pub(super) fn labels(axis: &Axis, ticks: &[f64], quantity: Quantity) -> Vec<Stri
         .collect()
 }
 
-/// A tick's number, without zeros that say nothing: `0.5`, `10`, `12500`.
+/// Returns a tick's number, without zeros that say nothing: `0.5`, `10`, `12500`.
 pub(super) fn plain(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {

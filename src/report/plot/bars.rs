@@ -21,10 +21,10 @@ use crate::trial::explain::parts::{Part, RoundTrip};
 const BAND: f64 = 22.0;
 const HALF: f64 = 9.0;
 
-/// The least number of contenders that make a ladder.
+/// Minimum number of contenders that make a ladder.
 const FEWEST_RUNGS: usize = 3;
 
-/// One contender's bar in pieces, each with its ink and its words.
+/// Bar of one contender in pieces, each with its ink and its words.
 pub(super) struct Bar {
     pub(super) row: Row,
     pub(super) pieces: Vec<(f64, Ink, String)>,
@@ -61,7 +61,7 @@ fn piece(panel: &Panel<'_>, (from, to): (f64, f64), y: f64, ink: Ink, words: &st
     }
 }
 
-/// Round trips in their parts, where a second pass was run.
+/// Draws round trips in their parts, if a second pass was run.
 pub(super) fn split(outcome: &Outcome) -> Option<Figure> {
     let contenders = &outcome.explain.as_ref()?.contenders;
     let trips: Vec<(usize, &RoundTrip)> = contenders
@@ -113,12 +113,12 @@ fn sum(trip: &RoundTrip) -> f64 {
     trip.parts.iter().map(|time| positive(time.ns)).sum()
 }
 
-/// A length that a bar can have.
+/// Returns a length that a bar can have.
 fn positive(value: f64) -> f64 {
     if value.is_finite() { value.max(0.0) } else { 0.0 }
 }
 
-/// CPU time of both ends for each message or GB.
+/// Draws CPU time of both ends for each message or GB.
 pub(super) fn cpu(outcome: &Outcome) -> Option<Figure> {
     let (ids, left_out) = order(outcome);
     let all: Vec<(usize, Cost)> =
@@ -162,7 +162,7 @@ pub(super) fn cpu(outcome: &Outcome) -> Option<Figure> {
     ))
 }
 
-/// Goodput, the greatest first, with intervals.
+/// Draws goodput, the greatest first, with intervals.
 pub(super) fn ladder(outcome: &Outcome) -> Option<Figure> {
     let is_rate = |m: &&crate::figures::Metric| m.unit == Unit::BitRate && m.role == Role::Claim;
     let metric = outcome.metrics.iter().find(is_rate)?;

@@ -16,17 +16,17 @@ use super::ink::Ink;
 use super::label;
 use super::svg::{STEPS, Sheet, Svg};
 
-/// Which of the two drawings of a figure.
+/// Size of a drawing; a figure has one of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
-    /// For a screen or paper.
+    /// Wide drawing, for a screen or paper.
     Wide,
-    /// For a phone.
+    /// Narrow drawing, for a phone.
     Narrow,
 }
 
 impl Size {
-    /// Its width in units.
+    /// Returns its width in units.
     pub(super) fn width(self) -> f64 {
         match self {
             Size::Wide => 760.0,
@@ -39,7 +39,7 @@ impl Size {
 pub(super) const TEXT: f64 = 12.0;
 pub(super) const SMALL: f64 = 11.0;
 
-/// Where text is held.
+/// Anchor of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     Left,
@@ -47,7 +47,7 @@ pub(super) enum Hold {
     Right,
 }
 
-/// A sheet of a size. Drawing on it cannot fail, and what the library returns says so.
+/// Sheet of a size. Drawing on it cannot fail, although the library returns results.
 pub(super) struct Canvas {
     sheet: Rc<RefCell<Sheet>>,
     root: DrawingArea<Svg, Shift>,
@@ -60,7 +60,7 @@ fn steps(units: f64) -> i32 {
 }
 
 impl Canvas {
-    /// An empty sheet.
+    /// Creates an empty sheet.
     pub(super) fn new(size: Size, height: f64) -> Canvas {
         let (width, height) = (size.width(), height.max(10.0).ceil());
         let sheet = Rc::new(RefCell::new(Sheet::default()));
@@ -68,7 +68,7 @@ impl Canvas {
         Canvas { sheet, root: root.into_drawing_area(), width, height }
     }
 
-    /// The drawing, whole.
+    /// Returns the complete drawing.
     pub(super) fn finish(self) -> String {
         let sheet = self.sheet.take();
         let (width, height) = (self.width, self.height);
@@ -83,12 +83,12 @@ impl Canvas {
         svg
     }
 
-    /// Says what the next mark stands for.
+    /// Sets the meaning of the next mark, in words.
     fn say(&self, words: impl Into<String>) {
         self.sheet.borrow_mut().words = Some(words.into());
     }
 
-    /// A line of text, held in the middle of its height.
+    /// Draws a line of text, held in the middle of its height.
     pub(super) fn text(&self, (x, y): (f64, f64), text: &str, ink: Ink, hold: Hold) {
         let size = if ink == Ink::Small { SMALL } else { TEXT };
         let h_pos = match hold {
@@ -103,19 +103,19 @@ impl Canvas {
         let _ = self.root.draw(&Text::new(text, (steps(x), steps(y)), style));
     }
 
-    /// Text, cut to `room`.
+    /// Draws text, cut to `room`.
     pub(super) fn fitted(&self, at: (f64, f64), text: &str, ink: Ink, hold: Hold, room: f64) {
         let size = if ink == Ink::Small { SMALL } else { TEXT };
         self.text(at, &label::cut(text, size, room), ink, hold);
     }
 
-    /// A line between two places.
+    /// Draws a line between two places.
     pub(super) fn stroke(&self, from: (f64, f64), to: (f64, f64), ink: Ink) {
         let points = [from, to].map(|(x, y)| (steps(x), steps(y)));
         let _ = self.root.draw(&PathElement::new(points, ink.style()));
     }
 
-    /// The mark of the contender `shape`, which is not told from others by its colour alone.
+    /// Draws the mark of the contender `shape`, which is not told from others by its colour alone.
     pub(super) fn mark(&self, at: (f64, f64), shape: usize, ink: Ink, radius: f64, words: &str) {
         if !words.is_empty() {
             self.say(words);
@@ -130,7 +130,7 @@ impl Canvas {
         let _ = self.root.draw(&Polygon::new(corners, ink.style()));
     }
 
-    /// A panel: `x` from `left` to `right`, `y` from `bottom` to `top`.
+    /// Creates a panel: `x` from `left` to `right`, `y` from `bottom` to `top`.
     pub(super) fn panel(&self, frame: Frame, x: Axis, y: Axis) -> Panel<'_> {
         let across = steps(frame.left)..steps(frame.right);
         let up = steps(frame.bottom)..steps(frame.top);
@@ -139,7 +139,7 @@ impl Canvas {
     }
 }
 
-/// The corners of a shape around the middle; `None` for a circle.
+/// Returns the corners of a shape around the middle; `None` for a circle.
 fn corners(shape: usize, r: f64) -> Option<Vec<(f64, f64)>> {
     let square = 0.88 * r;
     Some(match shape % 6 {
@@ -152,19 +152,19 @@ fn corners(shape: usize, r: f64) -> Option<Vec<(f64, f64)>> {
     })
 }
 
-/// The outline of a plus.
+/// Returns the outline of a plus.
 fn cross(far: f64, near: f64) -> Vec<(f64, f64)> {
     let arm = [(-near, -far), (near, -far), (near, -near), (far, -near), (far, near), (near, near)];
     let back = arm.map(|(x, y)| (-x, -y));
     arm.into_iter().chain(back).collect()
 }
 
-/// The shape of what is only known to lie beyond: an arrowhead to the right.
+/// Returns the shape for a value that is only known to lie beyond: an arrowhead to the right.
 pub(super) fn arrow((x, y): (f64, f64), r: f64) -> [(f64, f64); 3] {
     [(x - r, y - r), (x + 1.3 * r, y), (x - r, y + r)]
 }
 
-/// Where a panel is.
+/// Position of a panel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -183,13 +183,13 @@ pub(super) struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    /// Where a pair of values is, in units.
+    /// Returns the position of a pair of values, in units.
     pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
         let (x, y) = self.area.map_coordinate(&(x, y));
         (f64::from(x) / STEPS, f64::from(y) / STEPS)
     }
 
-    /// A line through pairs of values.
+    /// Draws a line through pairs of values.
     pub(super) fn line(&self, points: Vec<(f64, f64)>, ink: Ink, words: &str) {
         if !words.is_empty() {
             self.canvas.say(words);
@@ -197,7 +197,7 @@ impl Panel<'_> {
         let _ = self.area.draw(&PathElement::new(points, ink.style()));
     }
 
-    /// A rectangle between two pairs of values.
+    /// Draws a rectangle between two pairs of values.
     pub(super) fn rectangle(&self, from: (f64, f64), to: (f64, f64), ink: Ink, words: &str) {
         if !words.is_empty() {
             self.canvas.say(words);
@@ -205,12 +205,12 @@ impl Panel<'_> {
         let _ = self.area.draw(&Rectangle::new([from, to], ink.style()));
     }
 
-    /// A mark at a pair of values.
+    /// Draws a mark at a pair of values.
     pub(super) fn mark(&self, (x, y): (f64, f64), shape: usize, ink: Ink, r: f64, words: &str) {
         self.canvas.mark(self.at(x, y), shape, ink, r, words);
     }
 
-    /// An arrowhead at a pair of values: what is there is only known to lie beyond.
+    /// Draws an arrowhead at a pair of values: the true value is only known to lie beyond.
     pub(super) fn arrow(&self, (x, y): (f64, f64), ink: Ink, r: f64, words: &str) {
         if !words.is_empty() {
             self.canvas.say(words);
@@ -219,7 +219,7 @@ impl Panel<'_> {
         let _ = self.canvas.root.draw(&Polygon::new(corners, ink.style()));
     }
 
-    /// The grid and the labels of the horizontal axis.
+    /// Draws the grid and the labels of the horizontal axis.
     pub(super) fn ticks_below(&self, quantity: Quantity) {
         let Frame { left, right, top, bottom } = self.frame;
         let ticks = self.x.ticks(((right - left) / 52.0) as usize);
@@ -239,15 +239,14 @@ impl Panel<'_> {
         self.canvas.stroke((left, bottom), (right, bottom), Ink::Axis);
     }
 
-    /// The grid and the labels of the vertical axis; what `name` names a tick is in the place of
-    /// its number.
+    /// Draws the grid and the labels of the vertical axis.
     pub(super) fn ticks_left(&self, quantity: Quantity) {
         let ticks = self.y.ticks(((self.frame.bottom - self.frame.top) / 22.0) as usize);
         let labels = labels(&self.y, &ticks, quantity);
         self.named_left(&ticks.into_iter().zip(labels).collect::<Vec<_>>());
     }
 
-    /// A grid at the values given, with what they are called.
+    /// Draws a grid at the values given, with their names.
     pub(super) fn named_left(&self, ticks: &[(f64, String)]) {
         for (tick, label) in ticks {
             let (_, y) = self.at(self.x.low(), *tick);
@@ -256,13 +255,13 @@ impl Panel<'_> {
         }
     }
 
-    /// A line across at a value of the vertical axis.
+    /// Draws a line across at a value of the vertical axis.
     pub(super) fn level(&self, y: f64, ink: Ink) {
         let (_, y) = self.at(self.x.low(), y);
         self.canvas.stroke((self.frame.left, y), (self.frame.right, y), ink);
     }
 
-    /// A line up and down at a value of the horizontal axis.
+    /// Draws a line up and down at a value of the horizontal axis.
     pub(super) fn upright(&self, x: f64, ink: Ink) {
         let (x, _) = self.at(x, self.y.low());
         self.canvas.stroke((x, self.frame.top), (x, self.frame.bottom), ink);

@@ -14,27 +14,27 @@ use crate::report::content::label;
 use crate::report::figure::Figure;
 use crate::report::words;
 
-/// Points of a line: more cannot be told apart.
+/// Maximum number of points of a line: more cannot be told apart.
 const MOST_POINTS: usize = 200;
-/// Lines in one panel: more cannot be told apart either.
+/// Maximum number of lines in one panel: more cannot be told apart either.
 const MOST_LINES: usize = 12;
 /// Percentiles that have a mark of their own, with their names.
 const MARKED: [(f64, &str); 5] =
     [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 
-/// One contender's line.
+/// Curve of one contender.
 struct Curve {
     number: usize,
     label: String,
-    /// `(ns, share beyond)`, falling.
+    /// Points `(ns, share beyond)`, falling.
     points: Vec<(f64, f64)>,
-    /// Of [`MARKED`], where known.
+    /// Percentiles of [`MARKED`], where known.
     marked: [Option<f64>; 5],
     n: u64,
     lost: u64,
 }
 
-/// The figure, from raw samples where there are any, else from the percentiles of trials.
+/// Draws the figure, from raw samples if there are any, else from the percentiles of trials.
 pub(super) fn figure(shown: &Shown<'_>) -> Option<Figure> {
     let outcome = shown.outcome;
     let (ids, _) = order(outcome);

@@ -14,13 +14,13 @@ use crate::report::words;
 use crate::stats::quantile::median;
 
 const HEIGHT: f64 = 74.0;
-/// Panels beyond this many would be scrolled past.
+/// Maximum number of panels: more would be scrolled past.
 const MOST_PANELS: usize = 16;
-/// Fewer blocks than this show no drift.
+/// Minimum number of blocks that show drift.
 const FEWEST_BLOCKS: u64 = 3;
-/// Marks of one contender; with more trials, only every so many is marked and listed.
+/// Maximum number of marks of one contender; with more trials, only every so many is marked and listed.
 const MOST_MARKS: usize = 200;
-/// With more marks than this in a figure, those of a contender are one element without words.
+/// Maximum number of marks in a figure that have words each; beyond, those of a contender are one element.
 const MOST_WORDS: usize = 480;
 
 /// A contender's valid trials in the order of blocks.
@@ -32,14 +32,14 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// The trials that are marked.
+    /// Returns the trials that are marked.
     fn marked(&self) -> impl Iterator<Item = (&'a Trial, f64)> {
         let every = self.trials.len().div_ceil(MOST_MARKS).max(1);
         self.trials.iter().step_by(every).copied()
     }
 }
 
-/// The figure of one metric; `None` with too few blocks to see anything.
+/// Returns the figure of one metric; `None` with too few blocks to see anything.
 pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
     if outcome.imported.is_some() {
         // Nothing tells in which order its trials ran; sorted ones would look like drift.

@@ -6,12 +6,12 @@ use super::label;
 
 /// Room for labels at the left of a panel.
 const LEFT: f64 = 52.0;
-/// From one panel to the next beside it.
+/// Distance from one panel to the next beside it.
 const BETWEEN: f64 = 22.0;
-/// The title over a panel, and the ticks under it.
+/// Height of the title over a panel, and of the ticks under it.
 const TITLE: f64 = 20.0;
 const TICKS: f64 = 24.0;
-/// From a sheet's edge to its key, so that no mark is cut off.
+/// Distance from a sheet's edge to its key, so that no mark is cut off.
 const INSET: f64 = 2.0;
 
 /// Panels of one height in one or two columns.
@@ -22,7 +22,7 @@ pub(super) struct Facets {
 }
 
 impl Facets {
-    /// `n` panels of `height` units, two beside each other where there is room.
+    /// Creates `n` panels of `height` units, two beside each other if there is room.
     pub(super) fn new(size: Size, n: usize, height: f64) -> Facets {
         let columns = if size == Size::Wide && n > 1 { 2 } else { 1 };
         let rows = n.div_ceil(columns) as f64;
@@ -30,7 +30,7 @@ impl Facets {
         Facets { canvas, columns, height }
     }
 
-    /// Where the panel `at` is.
+    /// Returns the position of panel `at`.
     pub(super) fn frame(&self, at: usize) -> Frame {
         let columns = self.columns as f64;
         let each = (self.canvas.width - BETWEEN * (columns - 1.0)) / columns;
@@ -39,7 +39,7 @@ impl Facets {
         Frame { left: left + LEFT, top, right: left + each - 8.0, bottom: top + self.height }
     }
 
-    /// What a panel is of, with a note at its right.
+    /// Draws the title of a panel, with a note at its right.
     pub(super) fn title(&self, at: usize, text: &str, number: Option<usize>, note: &str) {
         let frame = self.frame(at);
         let (left, y) = (frame.left, frame.top - 9.0);
@@ -54,14 +54,14 @@ impl Facets {
     }
 }
 
-/// A key: what each line is, in rows over the panel.
+/// Key to the lines or parts, in rows over the panel.
 pub(super) struct Key {
     places: Vec<(f64, f64, usize, String)>,
     pub(super) height: f64,
     kind: Kind,
 }
 
-/// What a key is of.
+/// Kind of entries in a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Lines,
@@ -71,12 +71,12 @@ enum Kind {
 const LINE: f64 = 17.0;
 
 impl Key {
-    /// The lines of `entries`, by number and label.
+    /// Creates a key of the lines of `entries`, by number and label.
     pub(super) fn new<'a>(size: Size, entries: impl Iterator<Item = (usize, &'a str)>) -> Key {
         Key::of(Kind::Lines, size, entries)
     }
 
-    /// The parts of stacked bars, by number and name.
+    /// Creates a key of the parts of stacked bars, by number and name.
     pub(super) fn parts<'a>(size: Size, entries: impl Iterator<Item = (usize, &'a str)>) -> Key {
         Key::of(Kind::Parts, size, entries)
     }
@@ -115,7 +115,7 @@ impl Key {
 }
 
 impl Kind {
-    /// The width of what stands before a name.
+    /// Returns the width of the sample before a name.
     fn sample(self) -> f64 {
         match self {
             Kind::Lines => 24.0,

@@ -1,10 +1,10 @@
-//! What something in a drawing is. It goes through the plotting library as a colour that none is, and
-//! comes out of it as classes, which the page gives colours to.
+//! Meaning of each element of a drawing. It passes through the plotting library coded as a colour that no
+//! drawing has, and comes out as classes, which the page gives colours to.
 
 use plotters::style::{Color, ShapeStyle};
 use plotters_backend::BackendColor;
 
-/// What something is. The number of a contender or a part says whose.
+/// Meaning of an element. The number is that of a contender or a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     /// Text.
@@ -25,11 +25,11 @@ pub(super) enum Ink {
     Dot(usize),
     /// A hollow mark: excluded, undecided.
     Hollow(usize),
-    /// A filled mark that is nobody's: a dead heat, a published figure.
+    /// Filled mark of no contender: a dead heat, a published figure.
     Nobody,
-    /// The same, hollow.
+    /// Hollow mark of no contender.
     NobodyHollow,
-    /// A filled mark of a figure that was measured, whoever's, where contenders have no colours.
+    /// Filled mark of a measured figure of any contender, where contenders have no colours.
     Measured,
     /// A line through figures.
     Line(usize),
@@ -41,11 +41,11 @@ pub(super) enum Ink {
     Dots(usize),
     /// The box of a box plot, a band.
     Box(usize),
-    /// Its median.
+    /// Median of a box plot.
     Middle(usize),
     /// An interval, a whisker.
     Whisker(usize),
-    /// An interval that is nobody's.
+    /// Interval of no contender.
     NobodyWhisker,
     /// An interval over a bar, or where contenders have no colours.
     Interval,
@@ -63,11 +63,11 @@ pub(super) enum Ink {
     KeyPart(usize),
 }
 
-/// Contenders with a class of their own; those beyond share them.
+/// Number of contenders with a class of their own; those beyond share them.
 pub const CLASSES: usize = 32;
 
 impl Ink {
-    /// The classes, as `figure.rs` and the style sheet in `style.rs` explain them.
+    /// Returns the classes, as `figure.rs` and the style sheet in `style.rs` explain them.
     pub(super) fn classes(self) -> String {
         let of = |classes: &str, number: usize| format!("{classes} c{}", number % CLASSES);
         match self {
@@ -101,7 +101,7 @@ impl Ink {
         }
     }
 
-    /// The pattern of a contender's line, so that colour is not all that tells lines apart.
+    /// Returns the pattern of a contender's line, so that colour is not all that tells lines apart.
     pub(super) fn dashes(self) -> Option<&'static str> {
         match self {
             Ink::Line(number) | Ink::KeyLine(number) => {
@@ -144,7 +144,7 @@ impl Ink {
         }
     }
 
-    /// What a code stands for; text for one that none has.
+    /// Decodes an ink; text for an unknown code.
     pub(super) fn of(colour: BackendColor) -> Ink {
         let (kind, n, _) = colour.rgb;
         let n = usize::from(n);
@@ -179,7 +179,7 @@ impl Ink {
         }
     }
 
-    /// As the plotting library takes it.
+    /// Returns the style for the plotting library.
     pub(super) fn style(self) -> ShapeStyle {
         self.filled()
     }

@@ -3,10 +3,11 @@
 use crate::foreign::visible;
 use crate::report::text::columns;
 
-/// Letters of other fonts are wider than those of Helvetica, by which widths are guessed.
+/// Allowance for letters of other fonts, which are wider than those of Helvetica, by which widths are
+/// estimated.
 const LOOSE: f64 = 1.1;
 
-/// About how wide `text` is in a sans-serif of `size`, in units of the size. Capitals and digits
+/// Estimates the width of `text` in a sans-serif of `size`, in units of the size. Capitals and digits
 /// count as they are in Helvetica; wide characters as two columns.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     let em: f64 = text
@@ -24,8 +25,8 @@ pub(super) fn width(text: &str, size: f64) -> f64 {
     em * size * LOOSE
 }
 
-/// `text` made visible, and cut with an ellipsis where it is wider than `room`. Contenders often
-/// differ at the end of their names, so the end is kept, too.
+/// Makes `text` visible, and cuts it with an ellipsis if it is wider than `room`. Contenders often differ
+/// at the end of their names, so the end is kept, too.
 pub(super) fn cut(text: &str, size: f64, room: f64) -> String {
     // Whatever is longer does not fit; measuring it all would take as long as it is.
     let start: String = text.chars().take(400).collect();

@@ -1,4 +1,4 @@
-//! A race over conditions: figures by the level of each, and what accounts for their variation.
+//! Drawings of a race over conditions: figures by the level of each, and the sources of their variation.
 
 use super::axis::{Axis, Quantity};
 use super::bars::{Bar, stacked};
@@ -15,14 +15,14 @@ use crate::race::sweep::load_factor;
 use crate::report::figure::Figure;
 use crate::report::words;
 
-/// The most factors and claims that have a figure each.
+/// Maximum number of factors and claims that have a figure each.
 const MOST_FACTORS: usize = 4;
 const MOST_CLAIMS: usize = 2;
-/// Combinations that are drawn beside their median.
+/// Maximum number of combinations that are drawn beside their median.
 const MOST_FAINT: usize = 12;
 const HEIGHT: f64 = 220.0;
 
-/// One figure for each factor and claim. A rate to offer has a figure of its own.
+/// Returns a figure for each factor and claim. A rate to offer has a figure of its own.
 pub(super) fn figures(outcome: &Outcome) -> Vec<Figure> {
     let claims = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
     let load = load_factor(outcome);
@@ -106,7 +106,7 @@ fn draw(
     canvas.finish()
 }
 
-/// What accounts for the variation of each metric, as bars of one length.
+/// Draws the sources of variation of each metric, as bars of one length.
 pub(super) fn shares(outcome: &Outcome) -> Option<Figure> {
     let mut parts: Vec<(ShareKind, &str)> = Vec::new();
     for share in &outcome.shares {
@@ -162,7 +162,7 @@ pub(super) fn shares(outcome: &Outcome) -> Option<Figure> {
     ))
 }
 
-/// The colour of a share: noise is grey, as it is nobody's.
+/// Returns the number of a share's colour: noise is grey, as it belongs to no factor.
 fn part_number(kind: ShareKind, at: usize) -> usize {
     match kind {
         ShareKind::Noise => super::palette::GREY,

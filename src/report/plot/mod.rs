@@ -1,20 +1,20 @@
 //! The figures of a result and of a study, drawn with the plotting library on a backend of our own.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `pairs.rs` | ratios of pairs against the margin |
 //! | `trials.rs` | figures of trials in boxes, with every trial shown |
 //! | `distribution.rs` | the share of round trips beyond a time |
 //! | `drift.rs` | figures from block to block |
-//! | `within.rs` | how trials went from their start to their end |
-//! | `offered.rs` | what is delivered of what is offered |
+//! | `within.rs` | course of trials from start to end |
+//! | `offered.rs` | delivered over offered load |
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
 //! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
 //! | `study.rs` | a study: published beside measured, claims |
-//! | `rows.rs` `facets.rs` | what those have in common |
+//! | `rows.rs` `facets.rs` | layouts that those share |
 //! | `canvas.rs` `axis.rs` `label.rs` | sheets and panels, axes and ticks, text that fits |
-//! | `svg.rs` `ink.rs` | the backend, and what things in a drawing are |
-//! | `palette.rs` `style.rs` | colours; how classes look, and drawings that stand alone |
+//! | `svg.rs` `ink.rs` | the backend, and the meaning of each element of a drawing |
+//! | `palette.rs` `style.rs` | colours; styles of classes, and drawings that stand alone |
 
 use super::figure::{Figure, Numbers};
 use super::{Shown, results, words};
@@ -44,17 +44,16 @@ mod within;
 
 use canvas::Size;
 
-/// The most metrics that have a box plot: claims, then others in their order.
+/// Maximum number of metrics that have a box plot: claims, then others in their order.
 const MOST_METRICS: usize = 6;
-/// The same in a race over conditions, where each has many rows.
+/// Maximum number of metrics that have a box plot in a race over conditions, where each has many rows.
 const MOST_METRICS_VARIED: usize = 2;
-/// The most metrics that are shown from block to block.
+/// Maximum number of metrics that are shown from block to block.
 const MOST_DRIFTS: usize = 2;
-/// The most rows or panels of a figure.
+/// Maximum number of rows or panels of a figure.
 const MOST_ROWS: usize = 40;
 
-/// The figures of a result, in the order in which a page shows them; those that have nothing to say
-/// are not among them.
+/// Returns the figures of a result, in the order in which a page shows them, without empty ones.
 pub fn figures(shown: &Shown<'_>) -> Vec<Figure> {
     let outcome = shown.outcome;
     let claims = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
@@ -78,7 +77,7 @@ pub fn figures(shown: &Shown<'_>) -> Vec<Figure> {
     figures
 }
 
-/// The figures of a study.
+/// Returns the figures of a study.
 pub fn study_figures(run: &StudyRun) -> Vec<Figure> {
     let mut figures: Vec<Figure> = study::published(run).into_iter().collect();
     figures.extend(study::claims(run));
@@ -99,13 +98,13 @@ fn distinct(figures: &mut [Figure]) {
     }
 }
 
-/// A name for an id: lower case, digits and dashes.
+/// Returns a name for an id: lower case, digits and dashes.
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     name.chars().take(60).map(plain).collect()
 }
 
-/// A figure, drawn in both sizes.
+/// Draws a figure in both sizes.
 fn drawn(
     id: String,
     title: String,
@@ -121,18 +120,18 @@ fn numbers(headings: &[&str], rows: Vec<Vec<String>>) -> Numbers {
     Numbers { headings: headings.iter().map(ToString::to_string).collect(), rows }
 }
 
-/// A figure in words where there is one.
+/// Formats a figure in words, if there is one.
 fn said(value: Option<f64>, unit: Unit) -> String {
     value.map_or_else(|| words::NOTHING.to_owned(), |value| words::figure(value, unit))
 }
 
-/// Whether there is a figure of it, and not only zeros, as where nothing was lost.
+/// Returns true if the metric has figures, and not only zeros, as when nothing was lost.
 fn has_figures(outcome: &Outcome, metric: &Metric) -> bool {
     let figures = |id| spread::figures(outcome, id, &metric.name);
     outcome.contenders.iter().any(|entrant| figures(entrant.id).iter().any(|figure| *figure != 0.0))
 }
 
-/// The contenders in the order of the table of results, and a sentence on those left out.
+/// Returns the contenders in the order of the table of results, and a sentence on those left out.
 fn order(outcome: &Outcome) -> (Vec<usize>, String) {
     let mut order = results::rows(outcome);
     let all = order.len();
@@ -140,7 +139,7 @@ fn order(outcome: &Outcome) -> (Vec<usize>, String) {
     (order, left_out(all, MOST_ROWS))
 }
 
-/// A sentence on rows or panels that are too many.
+/// Returns a sentence on rows or panels that are too many.
 fn left_out(all: usize, most: usize) -> String {
     if all <= most {
         return String::new();

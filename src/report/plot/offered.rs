@@ -1,4 +1,4 @@
-//! Rising load: what is delivered of what is offered, and what is not.
+//! Drawing of rising load: the load delivered of the load offered, and the rest.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::{Canvas, Frame, Hold, Panel, Size};
@@ -13,10 +13,10 @@ use crate::report::sweeps;
 use crate::report::words;
 use crate::stats::knee::Load;
 
-/// Lines that can be told apart.
+/// Maximum number of lines that can be told apart.
 const MOST_LINES: usize = 10;
 
-/// One line with its name and its knee.
+/// Line with its name and its knee.
 struct Line<'a> {
     number: usize,
     name: String,
@@ -24,7 +24,7 @@ struct Line<'a> {
     sweep: Option<&'a Sweep>,
 }
 
-/// The figure, where an offered rate was varied.
+/// Draws the figure, if an offered rate was varied.
 pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     let all = curves(outcome);
     // Lines of one contender under several conditions have to differ, too.
@@ -72,7 +72,7 @@ pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     ))
 }
 
-/// The axes of load: one kind for both, so that the diagonal is straight.
+/// Returns the axes of load: one kind for both, so that the diagonal is straight.
 fn axes<'a>(loads: impl Iterator<Item = &'a Load> + Clone) -> Option<(Axis, Axis)> {
     let offered = || loads.clone().map(|load| load.offered);
     let delivered = loads.clone().map(|load| load.delivered);
@@ -84,7 +84,7 @@ fn axes<'a>(loads: impl Iterator<Item = &'a Load> + Clone) -> Option<(Axis, Axis
     Some((Axis::from_zero(offered())?, Axis::from_zero(delivered)?))
 }
 
-/// The share of what was offered that was not delivered.
+/// Returns the share of the offered load that was not delivered.
 fn missing(load: &Load) -> f64 {
     if load.offered > 0.0 { (1.0 - load.delivered / load.offered).max(0.0) } else { 0.0 }
 }
@@ -140,7 +140,7 @@ fn delivered(canvas: &Canvas, lines: &[Line<'_>], frame: Frame, (x, y): (Axis, A
     }
 }
 
-/// A ring at the knee, and its interval beneath.
+/// Draws a ring at the knee, and its interval beneath.
 fn knee(panel: &Panel<'_>, line: &Line<'_>, sweep: &Sweep, floor: f64) {
     let at = sweep.knee.bps;
     if sweep.knee.place != KneePlace::At || !at.is_finite() {
@@ -168,7 +168,7 @@ fn lost(canvas: &Canvas, lines: &[Line<'_>], frame: Frame, x: Axis) {
     }
 }
 
-/// The trials of a line as dots, the line through their medians, and a mark on each.
+/// Draws the trials of a line as dots, the line through their medians, and a mark on each.
 fn through(
     panel: &Panel<'_>,
     line: &Line<'_>,

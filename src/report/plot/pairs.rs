@@ -23,7 +23,7 @@ struct Pair<'a> {
     outcome: String,
 }
 
-/// The figure of one claim: a row for each pair, and one for the control.
+/// Returns the figure of one claim: a row for each pair, and one for the control.
 pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
     let control = outcome.control.iter().flat_map(|control| &control.verdicts);
     let all: Vec<Pair<'_>> = outcome

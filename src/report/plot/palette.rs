@@ -11,9 +11,9 @@ use crate::race::outcome::Outcome;
 /// A colour on a light page and on a dark one, each as `#rrggbb`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tint {
-    /// On a light page.
+    /// Colour on a light page.
     pub light: String,
-    /// On a dark page.
+    /// Colour on a dark page.
     pub dark: String,
 }
 
@@ -22,26 +22,26 @@ pub const LIGHT_PAGE: &str = "#ffffff";
 /// The dark one.
 pub const DARK_PAGE: &str = "#15191e";
 
-/// The least contrast of a mark to its page. On dark pages thin marks look dimmer than they are.
+/// Minimum contrast of a mark to its page. On dark pages thin marks look dimmer than they are.
 const CONTRAST: f64 = 3.0;
 const CONTRAST_ON_DARK: f64 = 4.5;
 
-/// Two colours nearer than this in OKLab look like one.
+/// Minimum distance in OKLab of two colours that do not look like one.
 const NEAR: f64 = 0.08;
 
-/// For transports that have no colour that can be read, and for those that come after all shades:
-/// Okabe and Ito 2008, "Color Universal Design".
+/// Colours for transports that have no readable colour, and for those that come after all shades: Okabe
+/// and Ito 2008, "Color Universal Design".
 const OTHERS: [&str; 7] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8d91"];
 
-/// The number of a contender, by which its colour, shape and dashes go: in a race over conditions
+/// Returns the number of a contender, by which its colour, shape and dashes go: in a race over conditions
 /// that of the contender as typed.
 pub fn number(outcome: &Outcome, id: usize) -> usize {
     let entrant = outcome.contenders.iter().find(|entrant| entrant.id == id);
     entrant.and_then(|entrant| entrant.cell.as_ref()).map_or(id, |cell| cell.contender)
 }
 
-/// The colour of each number, from 0 on: `--c0`, `--c1` and so on.
+/// Returns the colour of each number, from 0 on: `--c0`, `--c1` and so on.
 pub fn tints(outcome: &Outcome) -> Vec<Tint> {
     let mut taken: Vec<(Lab, Tint)> = Vec::new();
     let contenders = || outcome.contenders.iter();
@@ -60,10 +60,10 @@ pub fn tints(outcome: &Outcome) -> Vec<Tint> {
     taken.into_iter().map(|(_, tint)| tint).collect()
 }
 
-/// The number of the grey part: what is left, noise.
+/// Number of the grey part: the rest, noise.
 pub const GREY: usize = 14;
 
-/// The colours of parts of a whole, from 0 on: `--p0`, `--p1` and so on. Neighbours differ in
+/// Returns the colours of parts of a whole, from 0 on: `--p0`, `--p1` and so on. Neighbours differ in
 /// lightness, too; the last is [`GREY`].
 pub fn parts() -> Vec<Tint> {
     let hues = [255.0, 255.0, 60.0, 60.0, 160.0, 160.0, 340.0, 340.0, 95.0, 95.0, 210.0, 210.0];
@@ -78,7 +78,7 @@ pub fn parts() -> Vec<Tint> {
         .collect()
 }
 
-/// How shades differ from their base: in lightness, in chroma as a factor, and in hue in degrees.
+/// Differences of shades from their base: in lightness, in chroma as a factor, and in hue in degrees.
 const SHADES: [(f64, f64, f64); 8] = [
     (0.0, 1.0, 0.0),
     (0.16, 0.85, 18.0),
@@ -99,13 +99,13 @@ struct Lab {
 }
 
 impl Lab {
-    /// From lightness, chroma and hue in degrees.
+    /// Creates a colour from lightness, chroma and hue in degrees.
     fn new(light: f64, chroma: f64, hue: f64) -> Lab {
         let hue = hue.to_radians();
         Lab { light, a: chroma * hue.cos(), b: chroma * hue.sin() }
     }
 
-    /// From `#rrggbb`.
+    /// Parses `#rrggbb`.
     fn parse(text: &str) -> Option<Lab> {
         let [r, g, b] = linear(text)?;
         let l = (0.412_221_470_8 * r + 0.536_332_536_3 * g + 0.051_445_992_9 * b).cbrt();
@@ -118,7 +118,7 @@ impl Lab {
         })
     }
 
-    /// As `#rrggbb`; what a screen cannot show is brought to the nearest it can.
+    /// Formats the colour as `#rrggbb`, brought to the nearest that a screen can show.
     fn hex(&self) -> String {
         let l = (self.light + 0.396_337_777_4 * self.a + 0.215_803_757_3 * self.b).powi(3);
         let m = (self.light - 0.105_561_345_8 * self.a - 0.063_854_172_8 * self.b).powi(3);
@@ -153,7 +153,7 @@ impl Lab {
         squares.iter().map(|d| d * d).sum::<f64>().sqrt()
     }
 
-    /// The nearest of its lightnesses that stands out from `page`, as `#rrggbb`.
+    /// Returns the nearest of its lightnesses that stands out from `page`, as `#rrggbb`.
     fn against(&self, page: &str) -> String {
         let (step, least) =
             if luminance(page) > 0.5 { (-0.01, CONTRAST) } else { (0.01, CONTRAST_ON_DARK) };
@@ -166,7 +166,7 @@ impl Lab {
     }
 }
 
-/// The three channels of `#rrggbb` without their gamma (IEC 61966-2-1).
+/// Returns the three channels of `#rrggbb` without their gamma (IEC 61966-2-1).
 fn linear(text: &str) -> Option<[f64; 3]> {
     let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6 && digits.is_ascii())?;
     let value = u32::from_str_radix(digits, 16).ok()?;
@@ -176,12 +176,12 @@ fn linear(text: &str) -> Option<[f64; 3]> {
     }))
 }
 
-/// Relative luminance (WCAG 2.2).
+/// Returns the relative luminance (WCAG 2.2).
 fn luminance(text: &str) -> f64 {
     linear(text).map_or(0.0, |[r, g, b]| 0.2126 * r + 0.7152 * g + 0.0722 * b)
 }
 
-/// The contrast of two colours, from 1 to 21 (WCAG 2.2).
+/// Returns the contrast of two colours, from 1 to 21 (WCAG 2.2).
 fn contrast(a: &str, b: &str) -> f64 {
     let (a, b) = (luminance(a), luminance(b));
     (a.max(b) + 0.05) / (a.min(b) + 0.05)

@@ -6,34 +6,34 @@ use super::canvas::{Canvas, Frame, Hold, Panel, SMALL, Size, TEXT};
 use super::ink::Ink;
 use super::label;
 
-/// One row.
+/// Row of a figure.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Row {
-    /// What it is of.
+    /// Label at the left.
     pub(super) label: String,
-    /// Whose colour and shape stand before the label.
+    /// Number of the contender whose colour and shape precede the label.
     pub(super) number: Option<usize>,
-    /// What stands at its right end.
+    /// Note at the right end.
     pub(super) note: String,
     /// A heading above it.
     pub(super) heading: Option<String>,
 }
 
-/// The widest that labels and notes may be on a wide drawing.
+/// Maximum width of labels and notes on a wide drawing.
 const WIDEST_LABEL: f64 = 200.0;
 const WIDEST_NOTE: f64 = 150.0;
-/// From the swatch to the label.
+/// Distance from the swatch to the label.
 const SWATCH: f64 = 15.0;
 const HEADING: f64 = 22.0;
 
-/// How rows lie on a sheet.
+/// Layout of rows on a sheet.
 pub(super) struct Rows {
     canvas: Canvas,
     frame: Frame,
     x: Axis,
     /// The middle of each row's band.
     middles: Vec<f64>,
-    /// Where each row begins, and what it says.
+    /// Top of each row, and its text.
     names: Vec<(f64, Row)>,
     size: Size,
 }
@@ -44,7 +44,7 @@ impl Rows {
         Rows::with_foot(size, rows, band, x, quantity, "")
     }
 
-    /// The same, with a line of text under the axis.
+    /// Creates rows with a line of text under the axis.
     pub(super) fn with_foot(
         size: Size,
         rows: &[Row],
@@ -56,7 +56,7 @@ impl Rows {
         Rows::under(size, 0.0, rows, band, x, (quantity, foot))
     }
 
-    /// The same, with room of `above` units for a key.
+    /// Creates rows with a line of text under the axis, and with room of `above` units for a key.
     pub(super) fn under(
         size: Size,
         above: f64,
@@ -107,7 +107,8 @@ impl Rows {
         self.canvas.text((self.canvas.width, y), &note, Ink::Small, Hold::Right);
     }
 
-    /// Where to draw: the horizontal axis in its quantity, the vertical one in units from the top.
+    /// Returns the panel to draw on: the horizontal axis in its quantity, the vertical one in units from
+    /// the top.
     pub(super) fn panel(&self) -> Panel<'_> {
         let Frame { top, bottom, .. } = self.frame;
         // From bottom to top, as panels have it; so units go down.
@@ -118,22 +119,22 @@ impl Rows {
         panel
     }
 
-    /// The middle of a row's band, in units of the panel.
+    /// Returns the middle of a row's band, in units of the panel.
     pub(super) fn y(&self, row: usize) -> f64 {
         self.middles.get(row).map_or(0.0, |middle| middle - self.frame.top)
     }
 
-    /// The height of the panel, in its units.
+    /// Returns the height of the panel, in its units.
     pub(super) fn height(&self) -> f64 {
         self.frame.bottom - self.frame.top
     }
 
-    /// The sheet itself.
+    /// Returns the sheet itself.
     pub(super) fn canvas(&self) -> &Canvas {
         &self.canvas
     }
 
-    /// The drawing, whole; names come last, so that nothing hides them.
+    /// Returns the complete drawing; names come last, so that nothing hides them.
     pub(super) fn finish(self) -> String {
         for ((top, row), middle) in self.names.iter().zip(&self.middles) {
             self.name(self.size, row, *top, *middle);
@@ -142,7 +143,7 @@ impl Rows {
     }
 }
 
-/// The room for labels at the left and for notes at the right.
+/// Returns the room for labels at the left and for notes at the right.
 fn margins(size: Size, rows: &[Row]) -> (f64, f64) {
     if size == Size::Narrow {
         return (6.0, 8.0);

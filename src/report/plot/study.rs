@@ -1,4 +1,4 @@
-//! A study: published figures beside measured ones, and what can be said of its claims.
+//! Drawings of a study: published figures beside measured ones, and the rulings on its claims.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::{Canvas, Hold, Size, TEXT};
@@ -13,7 +13,7 @@ use crate::study::outcome::{Answer, Beside, ClaimRuling, StudyRun};
 
 const BAND: f64 = 18.0;
 
-/// Published figures beside measured ones, as ratios to the first of their race and metric.
+/// Draws published figures beside measured ones, as ratios to the first of their race and metric.
 pub(super) fn published(run: &StudyRun) -> Option<Figure> {
     let all = &run.beside;
     let beside = &all[..all.len().min(MOST_ROWS)];
@@ -118,13 +118,13 @@ fn answer(answer: Answer) -> &'static str {
     }
 }
 
-/// What a claim says, in the words of its study.
+/// Returns the text of a claim, in the words of its study.
 fn says<'a>(run: &'a StudyRun, claim: &'a ClaimRuling) -> &'a str {
     let found = run.study.claims.iter().find(|other| other.id == claim.id);
     found.map_or(claim.id.as_str(), |found| found.says.as_str())
 }
 
-/// A strip for each claim: its ruling, and a mark for each of its tests.
+/// Draws a strip for each claim: its ruling, and a mark for each of its tests.
 pub(super) fn claims(run: &StudyRun) -> Option<Figure> {
     if run.rulings.is_empty() {
         return None;
@@ -178,7 +178,7 @@ fn strips(run: &StudyRun, size: Size) -> String {
     canvas.finish()
 }
 
-/// A sentence in lines of at most `room` units; at most four, the last cut.
+/// Breaks a sentence into lines of at most `room` units; at most four, the last cut.
 fn wrap(text: &str, room: f64) -> Vec<String> {
     // Letters are half as wide as high, about; exact widths are looked at after.
     let text: String = text.chars().take(600).collect();

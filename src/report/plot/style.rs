@@ -1,4 +1,4 @@
-//! How the classes of a drawing look, and drawings that stand alone.
+//! Styles of the classes of a drawing, and drawings that stand alone.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::svg::escape;
 use crate::race::outcome::Outcome;
 use crate::report::figure::Figure;
 
-/// The look of every class, in terms of variables that [`variables`] sets. For pages, too.
+/// Style rules of every class, in terms of variables that [`variables`] sets. For pages, too.
 pub const RULES: &str = "\
 .t{fill:var(--ink);font:12px system-ui,sans-serif;font-variant-numeric:tabular-nums}\
 .ts{fill:var(--soft);font-size:11px}.tb{font-weight:600}\
@@ -37,8 +37,8 @@ const NEUTRAL: [(&str, &str, &str); 6] = [
     ("zone", "#dfe8e2", "#26352c"),
 ];
 
-/// The variables of the classes `c0` … and `p0` …, with their colours for light and dark pages, and
-/// the classes that take them. Neutral ones, which a page may set itself, are not among them.
+/// Returns the variables of the classes `c0` … and `p0` …, with their colours for light and dark pages,
+/// and the classes that take them. Neutral ones, which a page may set itself, are not among them.
 pub fn variables(outcome: &Outcome) -> (String, String, String) {
     let (tints, parts) = (palette::tints(outcome), palette::parts());
     let (mut light, mut dark, mut classes) = (String::new(), String::new(), String::new());
@@ -54,7 +54,7 @@ pub fn variables(outcome: &Outcome) -> (String, String, String) {
     (light, dark, classes)
 }
 
-/// A figure's wide drawing as a file of its own: light and dark, with title and caption in it.
+/// Returns a figure's wide drawing as a file of its own: light and dark, with title and caption in it.
 pub fn standalone(figure: &Figure, outcome: &Outcome) -> String {
     let (light, dark, classes) = variables(outcome);
     let neutral =

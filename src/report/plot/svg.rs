@@ -16,12 +16,12 @@ use super::ink::Ink;
 /// Steps of a coordinate in one unit of the drawing.
 pub(super) const STEPS: f64 = 10.0;
 
-/// What is drawn, as it grows.
+/// Drawing under construction.
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
     /// The elements so far.
     pub(super) out: String,
-    /// What the next mark stands for, in words.
+    /// Meaning of the next mark, in words.
     pub(super) words: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Svg {
 type Drawn = Result<(), DrawingErrorKind<Infallible>>;
 
 impl Svg {
-    /// A drawing of a size in steps.
+    /// Creates a drawing of a size in steps.
     pub(super) fn new(sheet: Rc<RefCell<Sheet>>, size: (u32, u32)) -> Svg {
         Svg { sheet, size }
     }
@@ -193,7 +193,7 @@ fn number(out: &mut String, steps: i32) {
     };
 }
 
-/// A line through `points`, by its steps, which are shorter than places.
+/// Writes a line through `points`, by its steps, which are shorter than places.
 fn outline(out: &mut String, points: &[BackendCoord], closed: bool) {
     out.push_str(" d=\"");
     let mut last = None;
@@ -231,7 +231,7 @@ fn outline(out: &mut String, points: &[BackendCoord], closed: bool) {
     out.push_str(if closed { "z\"" } else { "\"" });
 }
 
-/// A dot at each of `points`: lines of no length, with round ends.
+/// Writes a dot at each of `points`: lines of no length, with round ends.
 fn dots(out: &mut String, points: &[BackendCoord]) {
     out.push_str(" d=\"");
     for point in points {
@@ -244,7 +244,8 @@ fn dots(out: &mut String, points: &[BackendCoord]) {
     out.push('"');
 }
 
-/// `text` as XML: markup escaped, and what XML 1.0 cannot carry or would hide written out.
+/// Escapes `text` as XML: markup escaped, and characters that XML 1.0 cannot carry or would hide written
+/// out.
 pub(super) fn escape(out: &mut String, text: &str) {
     for c in crate::foreign::visible(text).chars() {
         match c {

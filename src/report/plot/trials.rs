@@ -1,4 +1,4 @@
-//! One metric over trials: a box for each contender, and every trial as a mark.
+//! Trials of one metric: a box for each contender, and every trial as a mark.
 
 use super::axis::{self, Axis, Quantity};
 use super::canvas::{Panel, Size};
@@ -14,20 +14,20 @@ use crate::report::results::Bound;
 use crate::report::words::{self, Scale};
 
 const BAND: f64 = 32.0;
-/// The box above the marks, and the marks below it: their middles, from that of the band.
+/// Position of the box above the marks, and of the marks below it: their middles, from that of the band.
 const BOX_AT: f64 = -8.0;
 const MARKS_AT: f64 = 8.0;
 const HALF_BOX: f64 = 5.0;
-/// How far marks are spread so that they do not hide each other.
+/// Width over which marks are spread so that they do not hide each other.
 const SPREAD: f64 = 11.0;
 
-/// With more trials than this a figure has one element for all ordinary marks of a contender, and
-/// says no words for each.
+/// Maximum number of trials with words each; beyond, a figure has one element for all ordinary marks of a
+/// contender.
 const MOST_WORDS: usize = 480;
-/// With more than this, only every so many of a contender are marked.
+/// Maximum number of trials that are all marked; beyond, only every so many of a contender are.
 const MOST_MARKS: usize = 4_000;
 
-/// One contender with its trials.
+/// Contender with its trials.
 struct Entry<'a> {
     number: usize,
     label: String,
@@ -38,13 +38,13 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// `> ` before what is only the least that the true figure can be.
+    /// Returns `> ` for a value that is only a lower bound on the true figure.
     fn more(&self, value: f64) -> &'static str {
         if self.bound.as_ref().is_some_and(|bound| bound.holds(value)) { "> " } else { "" }
     }
 }
 
-/// What became of a trial.
+/// State of a trial in the figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Counted,
@@ -62,7 +62,7 @@ impl Fate {
     }
 }
 
-/// The figure of one metric.
+/// Draws the figure of one metric.
 pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
     let (ids, left_out) = order(outcome);
     let entries: Vec<Entry<'_>> =
@@ -203,7 +203,7 @@ fn boxed(panel: &Panel<'_>, five: &FiveNumbers, number: usize, y: f64) {
     panel.line(median, Ink::Middle(number), "");
 }
 
-/// The trials; `each` with words of its own, or ordinary ones in one element.
+/// Draws the trials; `each` with words of its own, or ordinary ones in one element.
 fn marks(panel: &Panel<'_>, metric: &Metric, entry: &Entry<'_>, y: f64, each: bool) {
     let number = entry.number;
     let every = entry.trials.len().div_ceil(MOST_MARKS);

@@ -1,4 +1,4 @@
-//! How trials went from their start to their end: goodput, or the mean round trip.
+//! Course of trials from start to end: goodput, or the mean round trip.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::Size;
@@ -15,7 +15,7 @@ use crate::report::words;
 
 const HEIGHT: f64 = 92.0;
 const MOST_PANELS: usize = 16;
-/// Trials shown beside the typical one, and points of each line.
+/// Maximum number of trials shown beside the typical one. The points of each line follow.
 const MOST_OTHERS: usize = 6;
 const OTHERS_POINTS: usize = 24;
 const MOST_POINTS: usize = 60;
@@ -32,7 +32,7 @@ struct Course {
     others: Vec<Line>,
 }
 
-/// The figure, where trials kept a series.
+/// Draws the figure, if trials kept a series.
 pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     let metric = outcome.metrics.first()?;
     let (ids, _) = order(outcome);
@@ -90,8 +90,8 @@ fn course(outcome: &Outcome, id: usize, metric: &str, unit: Unit) -> Option<Cour
     })
 }
 
-/// At most `most` points of a trial's series: rates in the middle of what they stand for, round trips
-/// at its end.
+/// Returns at most `most` points of a trial's series: rates in the middle of their intervals, round trips
+/// at the end.
 fn points(trial: &Trial, unit: Unit, most: usize) -> Line {
     let record = &trial.record;
     if unit == Unit::BitRate {

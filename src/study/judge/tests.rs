@@ -42,12 +42,12 @@ fn study(more: &str) -> Checked {
     read::study(&format!("{RACES}{more}"), "x.toml").unwrap()
 }
 
-/// What comes of results of the full setting.
+/// Judges results of the full setting.
 fn judged(checked: &Checked, results: &BTreeMap<String, Outcome>) -> Judged {
     judge(checked, results, Extent::FULL)
 }
 
-/// A race of the study in virtual time.
+/// Runs a race of the study in virtual time.
 fn ran(
     checked: &Checked,
     id: &str,
@@ -59,12 +59,12 @@ fn ran(
     BTreeMap::from([(id.to_owned(), outcome)])
 }
 
-/// UDP takes 0.8 of what TCP does, and ICMP as long as TCP.
+/// Returns figures in which UDP takes 0.8 of TCP's time, and ICMP as long as TCP.
 fn echoes(order: &Order) -> f64 {
     if order.contender == "udp" { 80_000.0 } else { 100_000.0 }
 }
 
-/// The same figure with 1 % of noise.
+/// Adds 1 % of noise to a figure.
 fn noisy(level: impl Fn(&Order) -> f64) -> impl FnMut(&Order) -> End {
     let mut rng = crate::rng::SplitMix64::new(3);
     move |order| testing::ran(order, level(order) * (0.01 * rng.normal()).exp())
@@ -87,7 +87,7 @@ const ICMP_TCP: &str = "of = { contender = \"icmp\" }\nagainst = { contender = \
 const TCP_UDP: &str = "of = { contender = \"tcp\" }\nagainst = { contender = \"udp\" }";
 const UDP: &str = "of = { contender = \"udp\" }";
 
-/// The ruling on one claim about the race without conditions.
+/// Returns the ruling on one claim about the race without conditions.
 fn ruled(tests: &[(&str, &str, &str)]) -> ClaimRuling {
     let checked = study(&claim(tests));
     let results = ran(&checked, "plain", Setting::Full, noisy(echoes));
