@@ -5,7 +5,7 @@
 use super::draw::unit;
 use crate::network::{Jitter, Shape};
 
-/// The offset of a delay in nanoseconds.
+/// Returns the offset of a delay in nanoseconds.
 pub(super) fn offset(jitter: &Jitter, draw: u64) -> i64 {
     let scale = jitter.scale.0.min(i64::MAX as u64 / 4);
     match &jitter.shape {
@@ -26,7 +26,7 @@ fn scaled(scale: u64, units: f64) -> i64 {
     (scale as f64 * units).round() as i64
 }
 
-/// An exponentially distributed number with mean 1, for `u` in (0, 1).
+/// Returns an exponentially distributed number with mean 1, for `u` in (0, 1).
 pub(super) fn exponential(u: f64) -> f64 {
     -ln(u)
 }
@@ -79,7 +79,7 @@ pub(super) fn normal(u: f64) -> f64 {
     if q < 0.0 { -x } else { x }
 }
 
-/// Coefficients from the constant one up.
+/// Evaluates a polynomial; coefficients from the constant one up.
 fn polynomial(coefficients: &[f64; 8], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c)
 }
@@ -109,7 +109,7 @@ const CENTRE: ([f64; 8], [f64; 8]) = (
     ],
 );
 
-/// For tails down to about 1e-11.
+/// Numerator and denominator for tails down to about 1e-11.
 #[allow(clippy::excessive_precision, reason = "as published, to be compared")]
 const MIDDLE: ([f64; 8], [f64; 8]) = (
     [
@@ -134,7 +134,7 @@ const MIDDLE: ([f64; 8], [f64; 8]) = (
     ],
 );
 
-/// For tails beyond.
+/// Numerator and denominator for tails beyond.
 #[allow(clippy::excessive_precision, reason = "as published, to be compared")]
 const FAR: ([f64; 8], [f64; 8]) = (
     [
