@@ -10,7 +10,7 @@ use socket2::SockAddr;
 
 use crate::contract::FileAt;
 
-/// `RWF_NOWAIT` of preadv2(2), which not every C library names.
+/// Flag `RWF_NOWAIT` of preadv2(2), which not every C library names.
 const RWF_NOWAIT: libc::c_int = 8;
 
 #[inline]
@@ -18,7 +18,7 @@ fn moved(result: libc::c_long) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// send(2); how many bytes went.
+/// Calls send(2); returns the number of bytes sent.
 ///
 /// # Errors
 /// What send(2) says.
@@ -39,8 +39,8 @@ pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> 
     })
 }
 
-/// recv(2); how many bytes came, or, with `MSG_TRUNC` from a datagram socket, how long the datagram
-/// was.
+/// Calls recv(2); returns the number of bytes received, or, with `MSG_TRUNC` from a datagram socket, the length of
+/// the datagram.
 ///
 /// # Errors
 /// What recv(2) says.
@@ -65,8 +65,8 @@ pub(super) fn recv(
     })
 }
 
-/// recv(2) with `MSG_TRUNC` and no buffer: up to `most` bytes of a TCP stream are taken from the
-/// queue and not copied anywhere (tcp(7)). Any other socket answers `EFAULT`.
+/// Calls recv(2) with `MSG_TRUNC` and no buffer: up to `most` bytes of a TCP stream are taken from the queue and not
+/// copied anywhere (tcp(7)). Any other socket answers `EFAULT`.
 ///
 /// # Errors
 /// What recv(2) says.
@@ -90,7 +90,7 @@ pub(super) fn discard(
     })
 }
 
-/// write(2); how many bytes went.
+/// Calls write(2); returns the number of bytes written.
 ///
 /// # Errors
 /// What write(2) says.
@@ -100,7 +100,7 @@ pub(super) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     moved(unsafe { libc::syscall(libc::SYS_write, to.as_raw_fd(), bytes.as_ptr(), bytes.len()) })
 }
 
-/// writev(2); how many bytes went.
+/// Calls writev(2); returns the number of bytes written.
 ///
 /// # Errors
 /// What writev(2) says.
@@ -110,7 +110,7 @@ pub(super) fn writev(to: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<u
     moved(unsafe { libc::syscall(libc::SYS_writev, to.as_raw_fd(), pieces.as_ptr(), pieces.len()) })
 }
 
-/// sendmsg(2) of several pieces; how many bytes went.
+/// Calls sendmsg(2) with several pieces; returns the number of bytes sent.
 ///
 /// # Errors
 /// What sendmsg(2) says.
@@ -129,7 +129,7 @@ pub(super) fn sendmsg(
     moved(unsafe { libc::syscall(libc::SYS_sendmsg, to.as_raw_fd(), &raw const header, flags) })
 }
 
-/// read(2); how many bytes came, zero at the end.
+/// Calls read(2); returns the number of bytes read, zero at the end.
 ///
 /// # Errors
 /// What read(2) says.
@@ -139,7 +139,7 @@ pub(super) fn read(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     moved(unsafe { libc::syscall(libc::SYS_read, from.as_raw_fd(), room.as_mut_ptr(), room.len()) })
 }
 
-/// read(2) that does not wait, whatever the descriptor's mode (preadv2(2) with `RWF_NOWAIT`).
+/// Calls read(2) without waiting, whatever the descriptor's mode (preadv2(2) with `RWF_NOWAIT`).
 ///
 /// # Errors
 /// What preadv2(2) says: `WouldBlock` where nothing is there, `EOPNOTSUPP` where the kernel does not
@@ -162,7 +162,7 @@ pub(super) fn read_now(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usiz
     })
 }
 
-/// pread(2); how many bytes came, zero at the file's end.
+/// Calls pread(2); returns the number of bytes read, zero at the file's end.
 ///
 /// # Errors
 /// What pread(2) says.
@@ -173,7 +173,7 @@ pub(super) fn pread(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
     moved(unsafe { libc::syscall(libc::SYS_pread64, file, room.as_mut_ptr(), room.len(), offset) })
 }
 
-/// sendfile(2); how many bytes went, zero at the file's end.
+/// Calls sendfile(2); returns the number of bytes sent, zero at the file's end.
 ///
 /// # Errors
 /// What sendfile(2) says.
@@ -192,16 +192,16 @@ pub(super) fn sendfile(to: BorrowedFd<'_>, from: FileAt<'_>, len: usize) -> io::
     })
 }
 
-/// One side of a splice: a pipe or socket, or a place in a file.
+/// End of a splice: a pipe or socket, or a place in a file.
 #[derive(Clone, Copy)]
 pub(super) enum End<'a> {
-    /// What has no offset.
+    /// Pipe or socket, without an offset.
     Stream(BorrowedFd<'a>),
-    /// What has one.
+    /// File, with an offset.
     File(FileAt<'a>),
 }
 
-/// splice(2), one side of which must be a pipe; how many bytes moved, zero at the end.
+/// Calls splice(2), one side of which must be a pipe; returns the number of bytes moved, zero at the end.
 ///
 /// # Errors
 /// What splice(2) says.
@@ -232,7 +232,7 @@ pub(super) fn splice(
     })
 }
 
-/// vmsplice(2) without `SPLICE_F_GIFT`: the pages of `bytes` go into a pipe, uncopied; how many
+/// Calls vmsplice(2) without `SPLICE_F_GIFT`: the pages of `bytes` go into a pipe, uncopied; returns the number of
 /// bytes. The caller keeps the memory mapped and unchanged until they have left the pipe.
 ///
 /// # Errors
@@ -252,8 +252,8 @@ pub(super) fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> 
     })
 }
 
-/// Sleeps until a descriptor is ready for one of `events`, has an error or ends, at most `ms`
-/// milliseconds (-1: for as long as it takes, or until a signal comes). Whether it is.
+/// Sleeps until a descriptor is ready for one of `events`, has an error or ends, at most `ms` milliseconds (-1: for
+/// as long as it takes, or until a signal comes). Returns true if it is.
 ///
 /// # Errors
 /// What poll(2) says, a signal included.
@@ -265,7 +265,7 @@ pub(super) fn poll(fd: BorrowedFd<'_>, events: libc::c_short, ms: libc::c_int) -
     moved(ready.into()).map(|ready| ready > 0)
 }
 
-/// sendto(2) with an address; how many bytes went.
+/// Calls sendto(2) with an address; returns the number of bytes sent.
 ///
 /// # Errors
 /// What sendto(2) says.
@@ -290,7 +290,7 @@ pub(super) fn send_to(
     })
 }
 
-/// recvfrom(2), which writes the sender's address as well; how many bytes came.
+/// Calls recvfrom(2), which writes the sender's address as well; returns the number of bytes received.
 ///
 /// # Errors
 /// What recvfrom(2) says.
@@ -316,7 +316,7 @@ pub(super) fn recv_from(
     })
 }
 
-/// sendmmsg(2); how many messages went.
+/// Calls sendmmsg(2); returns the number of messages sent.
 ///
 /// # Errors
 /// What sendmmsg(2) says where none went.
@@ -342,7 +342,7 @@ pub(super) unsafe fn send_many(
     })
 }
 
-/// recvmmsg(2) without a timeout; how many messages came.
+/// Calls recvmmsg(2) without a timeout; returns the number of messages received.
 ///
 /// # Errors
 /// What recvmmsg(2) says where none came.
@@ -369,7 +369,7 @@ pub(super) unsafe fn recv_many(
     })
 }
 
-/// recvmsg(2), into the message of `header`; how many bytes came.
+/// Calls recvmsg(2), into the message of `header`; returns the number of bytes received.
 ///
 /// # Errors
 /// What recvmsg(2) says.

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use super::call;
 use crate::contract::FileAt;
 
-/// Reads into `room`; how many bytes came, fewer than asked for only at the end of the file.
+/// Reads into `room`; returns the number of bytes read, fewer than asked for only at the end of the file.
 ///
 /// # Errors
 /// What pread(2) says.
@@ -14,7 +14,7 @@ pub fn read_at(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
     read_counted(from, room, &mut 0)
 }
 
-/// The same, with each system call counted.
+/// Reads as [`read_at`] does, with each system call counted.
 ///
 /// # Errors
 /// As [`read_at`].

@@ -9,7 +9,7 @@ use super::buffer::{PERIOD, pattern};
 
 pub(crate) use deadheat_base::memory::Region;
 
-/// `len` bytes of the pattern, repeated.
+/// Maps `len` bytes of the pattern, repeated.
 ///
 /// # Errors
 /// What mmap(2) says.
@@ -30,7 +30,7 @@ pub(super) struct PatternFile {
 }
 
 impl PatternFile {
-    /// At least `len` bytes.
+    /// Creates a file of at least `len` bytes.
     ///
     /// # Errors
     /// What memfd_create(2) or write(2) says.
@@ -49,7 +49,7 @@ impl PatternFile {
         Ok(PatternFile { file, len: periods * PERIOD })
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }

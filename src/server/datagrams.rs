@@ -8,7 +8,7 @@ use super::socket::{Sockets, beside, receive as receive_one};
 use crate::time::Nanos;
 use crate::transport::hello::{self, Hello};
 
-/// Datagrams taken per call, so that a flood of them leaves time for connections.
+/// Number of datagrams taken per call, so that a flood of them leaves time for connections.
 const AT_ONCE: usize = 64;
 
 /// Takes what has arrived. Anything that is no hello is dropped without a line: the tail of an

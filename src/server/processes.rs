@@ -8,7 +8,7 @@ use crate::time::Nanos;
 use crate::transport::door::HandOver;
 use crate::trial::process::{self, AgentProcess};
 
-/// Starts processes.
+/// Starter of processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Processes;
 

@@ -33,8 +33,8 @@ pub fn send(over: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> i
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Receives what [`send`] sent: how many bytes came, 0 where the other end is gone, and the
-/// descriptor, which programs started from here do not inherit.
+/// Receives what [`send`] sent. Returns the number of bytes, 0 where the other end is gone, and the descriptor, which
+/// programs started from here do not inherit.
 ///
 /// # Errors
 /// What recvmsg(2) says.
@@ -61,7 +61,7 @@ pub fn receive(over: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Opti
     Ok((got, fd))
 }
 
-/// `CMSG_SPACE` for one descriptor.
+/// Size `CMSG_SPACE` of one descriptor.
 // SAFETY: CMSG_SPACE only computes.
 const SPACE_FOR_FD: usize = unsafe { libc::CMSG_SPACE(4) } as usize;
 
@@ -69,7 +69,7 @@ const SPACE_FOR_FD: usize = unsafe { libc::CMSG_SPACE(4) } as usize;
 #[repr(align(8))]
 struct Control([u8; 64]);
 
-/// Whether `fd` becomes readable (or ends) within `timeout`.
+/// Waits until `fd` becomes readable (or ends), at most `timeout`; returns true if it did.
 ///
 /// # Errors
 /// Where poll(2) fails.

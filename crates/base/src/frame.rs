@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use crate::foreign;
 
-/// The largest message in bytes. Below 2^24, so that the first byte on the wire is 0, and what starts
-/// with another one cannot be taken for a message.
+/// Largest message in bytes. Below 2^24, so that the first byte on the wire is 0, and what starts with another one
+/// cannot be taken for a message.
 pub const LARGEST: u32 = 1 << 20;
 
 /// Writes one message: a 32-bit big-endian length, then JSON.
@@ -85,7 +85,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
     })
 }
 
-/// The byte that an error of `serde_json` points to. It counts lines and columns from 1.
+/// Returns the byte that an error of `serde_json` points to. It counts lines and columns from 1.
 fn place(body: &[u8], error: &serde_json::Error) -> usize {
     let before = body.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     before.map(<[u8]>::len).sum::<usize>() + error.column()
