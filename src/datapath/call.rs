@@ -21,7 +21,7 @@ fn moved(result: libc::c_long) -> io::Result<usize> {
 /// Calls send(2); returns the number of bytes sent.
 ///
 /// # Errors
-/// What send(2) says.
+/// The error of send(2).
 #[inline]
 pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice; without an address sendto(2) is
@@ -43,7 +43,7 @@ pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> 
 /// the datagram.
 ///
 /// # Errors
-/// What recv(2) says.
+/// The error of recv(2).
 #[inline]
 pub(super) fn recv(
     socket: BorrowedFd<'_>,
@@ -69,7 +69,7 @@ pub(super) fn recv(
 /// copied anywhere (tcp(7)). Any other socket answers `EFAULT`.
 ///
 /// # Errors
-/// What recv(2) says.
+/// The error of recv(2).
 #[inline]
 pub(super) fn discard(
     socket: BorrowedFd<'_>,
@@ -93,7 +93,7 @@ pub(super) fn discard(
 /// Calls write(2); returns the number of bytes written.
 ///
 /// # Errors
-/// What write(2) says.
+/// The error of write(2).
 #[inline]
 pub(super) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice.
@@ -103,7 +103,7 @@ pub(super) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// Calls writev(2); returns the number of bytes written.
 ///
 /// # Errors
-/// What writev(2) says.
+/// The error of writev(2).
 #[inline]
 pub(super) fn writev(to: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     // SAFETY: IoSlice has the layout of iovec, and each describes a live slice.
@@ -113,7 +113,7 @@ pub(super) fn writev(to: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<u
 /// Calls sendmsg(2) with several pieces; returns the number of bytes sent.
 ///
 /// # Errors
-/// What sendmsg(2) says.
+/// The error of sendmsg(2).
 #[inline]
 pub(super) fn sendmsg(
     to: BorrowedFd<'_>,
@@ -132,7 +132,7 @@ pub(super) fn sendmsg(
 /// Calls read(2); returns the number of bytes read, zero at the end.
 ///
 /// # Errors
-/// What read(2) says.
+/// The error of read(2).
 #[inline]
 pub(super) fn read(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice that nobody else reads.
@@ -142,8 +142,8 @@ pub(super) fn read(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
 /// Calls read(2) without waiting, whatever the descriptor's mode (preadv2(2) with `RWF_NOWAIT`).
 ///
 /// # Errors
-/// What preadv2(2) says: `WouldBlock` where nothing is there, `EOPNOTSUPP` where the kernel does not
-/// have this for such a descriptor (pipes: Linux 6.5).
+/// The error of preadv2(2): `WouldBlock` where nothing is there, `EOPNOTSUPP` where the kernel does not have this for
+/// such a descriptor (pipes: Linux 6.5).
 #[inline]
 pub(super) fn read_now(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     let piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
@@ -165,7 +165,7 @@ pub(super) fn read_now(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usiz
 /// Calls pread(2); returns the number of bytes read, zero at the file's end.
 ///
 /// # Errors
-/// What pread(2) says.
+/// The error of pread(2).
 #[inline]
 pub(super) fn pread(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
     let (file, offset) = (from.file.as_raw_fd(), from.offset.cast_signed());
@@ -176,7 +176,7 @@ pub(super) fn pread(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
 /// Calls sendfile(2); returns the number of bytes sent, zero at the file's end.
 ///
 /// # Errors
-/// What sendfile(2) says.
+/// The error of sendfile(2).
 #[inline]
 pub(super) fn sendfile(to: BorrowedFd<'_>, from: FileAt<'_>, len: usize) -> io::Result<usize> {
     let mut offset = from.offset.cast_signed();
@@ -204,7 +204,7 @@ pub(super) enum End<'a> {
 /// Calls splice(2), one side of which must be a pipe; returns the number of bytes moved, zero at the end.
 ///
 /// # Errors
-/// What splice(2) says.
+/// The error of splice(2).
 #[inline]
 pub(super) fn splice(
     from: End<'_>,
@@ -236,7 +236,7 @@ pub(super) fn splice(
 /// bytes. The caller keeps the memory mapped and unchanged until they have left the pipe.
 ///
 /// # Errors
-/// What vmsplice(2) says; `WouldBlock` where the pipe is full.
+/// The error of vmsplice(2); `WouldBlock` where the pipe is full.
 #[inline]
 pub(super) fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let piece = IoSlice::new(bytes);
@@ -256,7 +256,7 @@ pub(super) fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> 
 /// as long as it takes, or until a signal comes). Returns true if it is.
 ///
 /// # Errors
-/// What poll(2) says, a signal included.
+/// The error of poll(2), a signal included.
 #[inline]
 pub(super) fn poll(fd: BorrowedFd<'_>, events: libc::c_short, ms: libc::c_int) -> io::Result<bool> {
     let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
@@ -268,7 +268,7 @@ pub(super) fn poll(fd: BorrowedFd<'_>, events: libc::c_short, ms: libc::c_int) -
 /// Calls sendto(2) with an address; returns the number of bytes sent.
 ///
 /// # Errors
-/// What sendto(2) says.
+/// The error of sendto(2).
 #[inline]
 pub(super) fn send_to(
     socket: BorrowedFd<'_>,
@@ -293,7 +293,7 @@ pub(super) fn send_to(
 /// Calls recvfrom(2), which writes the sender's address as well; returns the number of bytes received.
 ///
 /// # Errors
-/// What recvfrom(2) says.
+/// The error of recvfrom(2).
 #[inline]
 pub(super) fn recv_from(
     socket: BorrowedFd<'_>,
@@ -319,7 +319,7 @@ pub(super) fn recv_from(
 /// Calls sendmmsg(2); returns the number of messages sent.
 ///
 /// # Errors
-/// What sendmmsg(2) says where none went.
+/// The error of sendmmsg(2) where none went.
 ///
 /// # Safety
 /// Each header is valid for sending: what it points to is alive.
@@ -345,7 +345,7 @@ pub(super) unsafe fn send_many(
 /// Calls recvmmsg(2) without a timeout; returns the number of messages received.
 ///
 /// # Errors
-/// What recvmmsg(2) says where none came.
+/// The error of recvmmsg(2) where none came.
 ///
 /// # Safety
 /// Each header is valid for receiving: what it points to is alive, and nobody else reads it.
@@ -372,7 +372,7 @@ pub(super) unsafe fn recv_many(
 /// Calls recvmsg(2), into the message of `header`; returns the number of bytes received.
 ///
 /// # Errors
-/// What recvmsg(2) says.
+/// The error of recvmsg(2).
 ///
 /// # Safety
 /// As [`recv_many`].

@@ -33,14 +33,14 @@ pub trait Channel: Send {
     /// room or a signal came first.
     ///
     /// # Errors
-    /// What the system call says otherwise. A peer that is gone is an error, never a signal.
+    /// Any other error of the system call. A peer that is gone is an error, never a signal.
     fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>>;
 
     /// Receives into `room` with one call. Returns the number of bytes received, `None` where there were none or a
     /// signal came first. Zero means that the peer ended its direction.
     ///
     /// # Errors
-    /// What the system call says otherwise.
+    /// Any other error of the system call.
     fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Option<usize>>;
 
     /// Discards up to `most` received bytes, without a copy; otherwise as [`Channel::receive`].
@@ -91,7 +91,7 @@ pub trait Channel: Send {
     /// Ends this direction: the peer receives what is under way, and then zero bytes.
     ///
     /// # Errors
-    /// What the system call says.
+    /// The error of the system call.
     fn finish(&mut self) -> io::Result<()>;
 
     /// Returns the number of bytes that may be under way and are still the sender's memory where it was not copied.

@@ -60,7 +60,7 @@ pub struct Arrived<const N: usize> {
 /// Sends one message with its control messages by sendmsg(2); returns the number of bytes sent.
 ///
 /// # Errors
-/// What sendmsg(2) says.
+/// The error of sendmsg(2).
 #[inline]
 pub(super) fn send(
     socket: BorrowedFd<'_>,
@@ -85,7 +85,7 @@ pub(super) fn send(
 /// Receives by recvmsg(2), looking for a control message of `level` and `kind` with at least N bytes.
 ///
 /// # Errors
-/// What recvmsg(2) says.
+/// The error of recvmsg(2).
 #[inline]
 pub(super) fn receive<const N: usize>(
     socket: BorrowedFd<'_>,

@@ -68,7 +68,7 @@ impl DatagramSocket {
     /// Takes over a connected socket. Blocking calls will return after [`GUARD`] at the latest.
     ///
     /// # Errors
-    /// Where the socket refuses `SO_RCVTIMEO` or `SO_SNDTIMEO`.
+    /// Fails if the socket refuses `SO_RCVTIMEO` or `SO_SNDTIMEO`.
     pub fn new(socket: Socket) -> io::Result<DatagramSocket> {
         DatagramSocket::with_peer(socket, Peer::Bound)
     }
@@ -130,7 +130,7 @@ impl DatagramSocket {
     /// Sends one message with one send(2), without waiting.
     ///
     /// # Errors
-    /// What send(2) says; see [`is_full`] and [`is_network_error`].
+    /// The error of send(2); see [`is_full`] and [`is_network_error`].
     #[inline]
     pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.put(message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
@@ -152,7 +152,7 @@ impl DatagramSocket {
     /// Receives one message with one recv(2), cut off at the length of `into`; returns its length.
     ///
     /// # Errors
-    /// What recv(2) says; `EAGAIN` where nothing is there.
+    /// The error of recv(2); `EAGAIN` where nothing is there.
     #[inline]
     pub fn receive(&mut self, patience: Patience, into: &mut [u8]) -> io::Result<usize> {
         self.guard.suit(&self.socket, patience)?;
@@ -194,7 +194,7 @@ impl AsFd for DatagramSocket {
 /// Checks that this kernel can segment (`UDP_SEGMENT`); asks the socket, and changes nothing.
 ///
 /// # Errors
-/// What setsockopt(2) says where it cannot; `ENOPROTOOPT` before Linux 4.18.
+/// The error of setsockopt(2) where it cannot; `ENOPROTOOPT` before Linux 4.18.
 pub fn probe_segmentation(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_segment(socket, 0)
 }
@@ -202,7 +202,7 @@ pub fn probe_segmentation(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Checks that this kernel can coalesce (`UDP_GRO`); asks the socket, and changes nothing.
 ///
 /// # Errors
-/// What setsockopt(2) says where it cannot; `ENOPROTOOPT` before Linux 5.0.
+/// The error of setsockopt(2) where it cannot; `ENOPROTOOPT` before Linux 5.0.
 pub fn probe_coalescing(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_int(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
 }
@@ -255,7 +255,7 @@ fn header(iovec: &mut libc::iovec) -> libc::mmsghdr {
 /// message is lost like any other.
 ///
 /// # Errors
-/// What `send` says otherwise.
+/// Any other error of `send`.
 #[inline]
 pub fn past_network_errors<T>(
     errors: &mut u64,

@@ -51,7 +51,7 @@ impl Drain {
     /// Creates a drain for channels of one kind.
     ///
     /// # Errors
-    /// What the kernel says where it gives no pipe, or no /dev/null.
+    /// The error of the kernel where it gives no pipe, or no /dev/null.
     pub fn new<C: Channel>(by: ReceiveBy) -> io::Result<Drain> {
         no_sigpipe();
         let nowhere = || OpenOptions::new().write(true).open("/dev/null");
@@ -71,8 +71,7 @@ impl Drain {
     /// peer has ended its direction, `None` where nothing came.
     ///
     /// # Errors
-    /// What the system calls say; `Unsupported` where the sink wants bytes that this way does not
-    /// show.
+    /// The error of the system calls; `Unsupported` where the sink wants bytes that this way does not show.
     #[inline]
     pub fn step<C: Channel>(
         &mut self,

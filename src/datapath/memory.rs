@@ -12,7 +12,7 @@ pub(crate) use deadheat_base::memory::Region;
 /// Maps `len` bytes of the pattern, repeated.
 ///
 /// # Errors
-/// What mmap(2) says.
+/// The error of mmap(2).
 pub(super) fn patterned(len: usize) -> io::Result<Region> {
     let mut region = Region::zeroed(len)?;
     let pattern = pattern();
@@ -33,7 +33,7 @@ impl PatternFile {
     /// Creates a file of at least `len` bytes.
     ///
     /// # Errors
-    /// What memfd_create(2) or write(2) says.
+    /// The error of memfd_create(2) or write(2).
     pub(super) fn new(len: usize) -> io::Result<PatternFile> {
         // SAFETY: the name is a NUL-terminated string.
         let fd = unsafe { libc::memfd_create(c"deadheat-pattern".as_ptr(), libc::MFD_CLOEXEC) };

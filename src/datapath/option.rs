@@ -22,7 +22,7 @@ impl Buffer {
     /// Requests a size, past the host's limit where the process may (`CAP_NET_ADMIN`, socket(7)).
     ///
     /// # Errors
-    /// Where the kernel refuses; being given less is no error, and seen in [`Buffer::tell`].
+    /// Fails if the kernel refuses; being given less is no error, and seen in [`Buffer::tell`].
     pub fn ask(self, socket: &Socket, size: Option<Bytes>) -> Result<()> {
         let Some(size) = size else { return Ok(()) };
         let value = libc::c_int::try_from(size.0).unwrap_or(libc::c_int::MAX);
@@ -55,7 +55,7 @@ impl Buffer {
 /// after that. Bytes that are unread at the peer are lost.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// The error of setsockopt(2).
 pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     // SAFETY: the pointer and length describe `linger`.
@@ -74,7 +74,7 @@ pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Sets an integer option.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// The error of setsockopt(2).
 pub fn set_int(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
@@ -87,7 +87,7 @@ pub fn set_int(
 /// Sets an option of 32-bit words.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// The error of setsockopt(2).
 pub fn set_words(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
@@ -160,7 +160,7 @@ impl Fragmenting {
     /// Sets it.
     ///
     /// # Errors
-    /// What setsockopt(2) says.
+    /// The error of setsockopt(2).
     pub fn set(self, socket: &Socket) -> io::Result<()> {
         let (level, name) = discovery(socket);
         set_int(socket.as_fd(), level, name, self.value())
@@ -207,7 +207,7 @@ const RECEIVE_COVERAGE: libc::c_int = 11;
 /// of what arrives. Without a number it covers all, and anything is taken.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// Fails if the kernel refuses.
 pub fn cover(socket: &Socket, bytes: Option<Bytes>) -> Result<()> {
     let Some(bytes) = bytes else { return Ok(()) };
     let value = libc::c_int::try_from(bytes.0).unwrap_or(libc::c_int::MAX);

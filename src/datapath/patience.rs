@@ -26,7 +26,7 @@ impl ReceiveGuard {
     /// Arms the timeout: calls end after [`GUARD`].
     ///
     /// # Errors
-    /// What setsockopt(2) says.
+    /// The error of setsockopt(2).
     pub(super) fn arm(socket: &Socket) -> io::Result<ReceiveGuard> {
         socket.set_read_timeout(Some(GUARD.into()))?;
         Ok(ReceiveGuard { armed: true })
@@ -35,7 +35,7 @@ impl ReceiveGuard {
     /// Sets the timeout to the patience asked for.
     ///
     /// # Errors
-    /// What setsockopt(2) says.
+    /// The error of setsockopt(2).
     #[inline]
     pub(super) fn suit(&mut self, socket: &Socket, patience: Patience) -> io::Result<()> {
         let arm = match patience {

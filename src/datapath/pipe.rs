@@ -27,7 +27,7 @@ impl Pipe {
     /// Opens a pipe of the default size.
     ///
     /// # Errors
-    /// What pipe2(2) says.
+    /// The error of pipe2(2).
     pub fn open() -> io::Result<Pipe> {
         let mut fds = [0; 2];
         // SAFETY: `fds` has room for the two descriptors that pipe2 writes.
@@ -43,7 +43,7 @@ impl Pipe {
     /// pages in pipes already (pipe(7)).
     ///
     /// # Errors
-    /// What pipe2(2) says.
+    /// The error of pipe2(2).
     pub fn largest() -> io::Result<Pipe> {
         let pipe = Pipe::open()?;
         let limit = fs::read_to_string("/proc/sys/fs/pipe-max-size");
@@ -58,8 +58,7 @@ impl Pipe {
 /// Sets the capacity of a pipe in bytes; the kernel rounds up to a power of two pages.
 ///
 /// # Errors
-/// What fcntl(2) says: `EPERM` above `fs.pipe-max-size` without `CAP_SYS_RESOURCE`, `EBUSY` where it
-/// holds more.
+/// The error of fcntl(2): `EPERM` above `fs.pipe-max-size` without `CAP_SYS_RESOURCE`, `EBUSY` where it holds more.
 pub fn set_capacity(pipe: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: F_SETPIPE_SZ takes an integer.
@@ -70,7 +69,7 @@ pub fn set_capacity(pipe: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
 /// Returns the capacity of a pipe in bytes.
 ///
 /// # Errors
-/// What fcntl(2) says.
+/// The error of fcntl(2).
 pub fn capacity(pipe: BorrowedFd<'_>) -> io::Result<usize> {
     // SAFETY: F_GETPIPE_SZ takes no argument.
     let size = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_GETPIPE_SZ) };
@@ -103,7 +102,7 @@ impl Pipes {
     /// Takes over one end of each of two pipes.
     ///
     /// # Errors
-    /// What fcntl(2) says.
+    /// The error of fcntl(2).
     pub fn new(reader: OwnedFd, writer: OwnedFd) -> io::Result<Pipes> {
         no_sigpipe();
         let set = |fd: &OwnedFd, flags: libc::c_int| {

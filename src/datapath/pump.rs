@@ -93,7 +93,7 @@ impl Pump {
     /// Creates a pump for `channel`.
     ///
     /// # Errors
-    /// What the kernel says where it does not have this way, or no memory for it.
+    /// The error of the kernel where it does not have this way, or no memory for it.
     pub fn new<C: Channel>(by: SendBy, channel: &C) -> io::Result<Pump> {
         no_sigpipe();
         let file = || PatternFile::new(PERIOD + USUAL_CALL);
@@ -128,7 +128,7 @@ impl Pump {
     /// is several such calls at a time, as far as the budget goes.
     ///
     /// # Errors
-    /// What the system calls say; `UnexpectedEof` where the source's file ends before its budget.
+    /// The error of the system calls; `UnexpectedEof` where the source's file ends before its budget.
     #[inline]
     pub fn step<C: Channel>(
         &mut self,
@@ -157,7 +157,7 @@ impl Pump {
     /// Waits until the kernel has reported all completions that it will report.
     ///
     /// # Errors
-    /// What recvmsg(2) says.
+    /// The error of recvmsg(2).
     pub fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         match &mut self.engine {
             Engine::Zerocopy(_, calls) => calls.finish(channel),
@@ -361,7 +361,7 @@ impl Memory {
 /// Fills `room` from a file that was long enough when the transfer began; counts the calls.
 ///
 /// # Errors
-/// What pread(2) says; `UnexpectedEof` where the file has become shorter.
+/// The error of pread(2); `UnexpectedEof` where the file has become shorter.
 pub fn read_exact(from: FileAt<'_>, room: &mut [u8], calls: &mut u64) -> io::Result<()> {
     let got = read_counted(from, room, calls)?;
     if got < room.len() {

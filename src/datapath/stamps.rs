@@ -80,7 +80,7 @@ impl Stamps {
     /// first few packets, as the kernel begins to stamp only when somebody asks.
     ///
     /// # Errors
-    /// What setsockopt(2) says: `EINVAL` where the kernel has no such stamps.
+    /// The error of setsockopt(2): `EINVAL` where the kernel has no such stamps.
     pub fn switch_on(socket: &Socket, counts: Counts) -> io::Result<Stamps> {
         let common = libc::SOF_TIMESTAMPING_SOFTWARE
             | libc::SOF_TIMESTAMPING_RX_SOFTWARE
@@ -121,7 +121,7 @@ impl Stamps {
     /// Sends with one send(2), or sendmsg(2) where it is to be stamped; its stamps come under [`Stamps::last_key`].
     ///
     /// # Errors
-    /// What the call says.
+    /// The error of the call.
     pub(super) fn send(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
         if !std::mem::take(&mut self.wanted) {
             let sent = call::send(self.socket.as_fd(), bytes, flags)?;
@@ -180,7 +180,7 @@ impl Stamps {
     /// Receives with one recvmsg(2) in place of recv(2).
     ///
     /// # Errors
-    /// What recvmsg(2) says.
+    /// The error of recvmsg(2).
     pub(super) fn recv(&mut self, room: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         self.received_ns = None;
         let mut iovec = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
@@ -197,7 +197,7 @@ impl Stamps {
     /// Hands over the stamps that wait, without waiting for more. One call, mostly.
     ///
     /// # Errors
-    /// What recvmmsg(2) says otherwise.
+    /// Any other error of recvmmsg(2).
     pub fn fetch(&mut self, mut take: impl FnMut(Passed)) -> io::Result<()> {
         loop {
             // SAFETY: an all-zero mmsghdr is valid.

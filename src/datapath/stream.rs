@@ -27,7 +27,7 @@ impl Counted {
     /// Takes a connected socket over and sets how long its calls may sleep.
     ///
     /// # Errors
-    /// What fcntl(2) or setsockopt(2) says.
+    /// The error of fcntl(2) or setsockopt(2).
     pub fn new(socket: Socket) -> io::Result<Counted> {
         socket.set_nonblocking(false)?;
         let guard = ReceiveGuard::arm(&socket)?;
@@ -68,7 +68,7 @@ impl Counted {
     /// first.
     ///
     /// # Errors
-    /// What send(2) says otherwise. A peer that is gone is an error, never a signal.
+    /// Any other error of send(2). A peer that is gone is an error, never a signal.
     #[inline]
     pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
         self.calls.send += 1;
@@ -97,7 +97,7 @@ impl Counted {
     /// first. Zero means that the peer ended its direction (or, from a datagram socket, an empty datagram).
     ///
     /// # Errors
-    /// What recv(2) says otherwise.
+    /// Any other error of recv(2).
     #[inline]
     pub fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Option<usize>> {
         self.recv(room, 0, patience)

@@ -162,7 +162,7 @@ impl Sender {
     /// Sends up to [`DEPTH`] parts on a connected socket, waiting for room at most [`GUARD`].
     ///
     /// # Errors
-    /// What the first failed send says; where parts went before it, the next call says so.
+    /// The error of the first failed send; where parts went before it, the next call says so.
     pub fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -259,7 +259,7 @@ impl Sender {
     /// Waits until the kernel has reported all completions of zero-copy sends that it will report.
     ///
     /// # Errors
-    /// What io_uring_enter(2) says.
+    /// The error of io_uring_enter(2).
     pub fn finish(&mut self) -> io::Result<()> {
         let mut last = Monotonic.now();
         while self.lent > 0 && Monotonic.now() - last < LAST {
@@ -419,7 +419,7 @@ impl Receiver {
     /// Receives on `socket`, always the same one. Received buffers are for [`Receiver::take`].
     ///
     /// # Errors
-    /// What recv(2) would say.
+    /// The error that recv(2) would give.
     pub fn receive(&mut self, socket: BorrowedFd<'_>, patience: Patience) -> io::Result<Received> {
         self.collect();
         if self.arrived.is_empty() && !self.ended && self.failed.is_none() {

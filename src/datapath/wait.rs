@@ -69,7 +69,7 @@ impl Waiter {
     /// time use [`plan`].
     ///
     /// # Errors
-    /// What ppoll(2) says, save for a signal, which is [`Woke::Interrupted`].
+    /// The error of ppoll(2), save for a signal, which is [`Woke::Interrupted`].
     pub fn wait(
         &self,
         clock: &impl Clock,

@@ -57,7 +57,7 @@ struct Range {
 /// Enables it for a socket, if this kernel has it for sockets of this kind.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// The error of setsockopt(2).
 pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
     option::set_int(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
 }
@@ -83,7 +83,7 @@ impl Completions {
     /// that much more has gone.
     ///
     /// # Errors
-    /// What send(2) says; `OutOfMemory` where the kernel may pin no page for this user.
+    /// The error of send(2); `OutOfMemory` where the kernel may pin no page for this user.
     #[inline]
     pub(super) fn send<C: Channel>(
         &mut self,
@@ -200,7 +200,7 @@ impl Completions {
     /// leaves some out; that is seen in [`Completions::told`].
     ///
     /// # Errors
-    /// What recvmsg(2) says.
+    /// The error of recvmsg(2).
     pub(super) fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         let mut last = Monotonic.now();
         while self.oldest != self.next && Monotonic.now() - last < LAST {
@@ -215,7 +215,7 @@ impl Completions {
 /// Reads the next completion on the error queue; `None` for a message that is something else.
 ///
 /// # Errors
-/// What recvmsg(2) says: `WouldBlock` where there is none.
+/// The error of recvmsg(2): `WouldBlock` where there is none.
 fn next_range(socket: BorrowedFd<'_>) -> io::Result<Option<Range>> {
     let mut control = Control([0; 128]);
     // SAFETY: an all-zero msghdr is valid: no address, no buffers.

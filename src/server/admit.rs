@@ -34,7 +34,7 @@ pub(super) struct Admitted {
 /// `here`, no file of this host, no path that it would have to believe in.
 ///
 /// # Errors
-/// What is too much and what would be right, in one sentence.
+/// A sentence that says what is too much and what would be right.
 pub(super) fn admit(
     plan: AgentPlan,
     limits: &Limits,

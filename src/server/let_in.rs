@@ -43,7 +43,7 @@ impl LetIn {
     /// Answers a greeting, which came over an encrypted connection or not.
     ///
     /// # Errors
-    /// What is wrong with it, for the client.
+    /// A sentence for the client that says what is wrong with it.
     pub(super) fn greet(&self, frame: &[u8], is_encrypted: bool) -> Result<Greeted> {
         if let (Encryption::Required(_), false) = (&self.encryption, is_encrypted) {
             let what =
@@ -73,7 +73,7 @@ impl LetIn {
     /// Checks a proof against the nonce that was sent.
     ///
     /// # Errors
-    /// Where it shows no knowledge of the secret.
+    /// Fails if it shows no knowledge of the secret.
     pub(super) fn check(&self, frame: &[u8], nonce: &str) -> Result<()> {
         let is_proved = match (control::parse::<Proof>(frame), &self.secret) {
             (Ok(proof), Some(secret)) => control::proved(secret.text(), nonce, &proof),

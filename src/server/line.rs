@@ -54,7 +54,7 @@ where
     /// Sends a message.
     ///
     /// # Errors
-    /// What the stream says; a peer that does not read is a timeout.
+    /// The error of the stream; a peer that does not read is a timeout.
     pub(super) fn say<T: Serialize>(&self, message: &T) -> io::Result<()> {
         control::write(&mut { &self.stream }, message)
     }

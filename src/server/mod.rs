@@ -158,7 +158,7 @@ impl Server {
     /// Serves until `stop` is pulled; then ends every session and kills every agent.
     ///
     /// # Errors
-    /// Where the kernel no longer lets it wait for connections.
+    /// Fails if the kernel no longer lets it wait for connections.
     pub fn run(&self, stop: &Stop) -> Result<()> {
         std::thread::scope(|scope| {
             let ran = self.serve(scope, stop);

@@ -21,7 +21,7 @@ impl Stop {
     /// Creates a signal that is not pulled.
     ///
     /// # Errors
-    /// Where the kernel gives no pipe.
+    /// Fails if the kernel gives no pipe.
     pub fn new() -> Result<Stop> {
         let (reader, writer) = io::pipe().map_err(|e| Error::setup("make a pipe", e))?;
         Ok(Stop { reader, writer })

@@ -9,7 +9,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// whether it is readable. May return early, with nothing.
 ///
 /// # Errors
-/// Where poll(2) fails.
+/// Fails if poll(2) fails.
 pub(super) fn until(fds: &[BorrowedFd<'_>], deadline: Option<Nanos>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<libc::pollfd> = fds
         .iter()

@@ -58,7 +58,7 @@ pub fn lines(text: &str) -> String {
 /// Reads a peer's text as [`short`] text, for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// Where it is no text.
+/// Fails if it is no text.
 pub fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(short(&String::deserialize(from)?))
 }

@@ -14,7 +14,7 @@ pub const LARGEST: u32 = 1 << 20;
 /// Writes one message: a 32-bit big-endian length, then JSON.
 ///
 /// # Errors
-/// What the writer says.
+/// The error of the writer.
 pub fn write<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
     let len = u32::try_from(body.len())
@@ -64,7 +64,7 @@ pub fn read_frame(reader: &mut impl Read) -> io::Result<Vec<u8>> {
 /// Writes a message that is already JSON, for relays.
 ///
 /// # Errors
-/// What the writer says.
+/// The error of the writer.
 pub fn write_frame(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
     let len = u32::try_from(body.len()).map_err(|_| invalid("control message too large".into()))?;
     writer.write_all(&[&len.to_be_bytes(), body].concat())?;

@@ -26,7 +26,7 @@ impl Region {
     /// Maps `len` bytes of zero, at least one, all of them in place (`MAP_POPULATE`).
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn zeroed(len: usize) -> io::Result<Region> {
         Region::mapped(len, libc::MAP_POPULATE)
     }
@@ -35,7 +35,7 @@ impl Region {
     /// (`MAP_NORESERVE`).
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn reserved(len: usize) -> io::Result<Region> {
         Region::mapped(len, libc::MAP_NORESERVE)
     }

@@ -54,8 +54,8 @@ pub const LONG_SLEEP: Nanos = Nanos::from_micros(1_500);
 /// the CPU is still awake for the second.
 pub const NAP: Nanos = Nanos::from_micros(400);
 
-/// Time before a due time in which even the socket is left alone: a receiving call that finds a datagram takes 1 to 2
-/// µs.
+/// Time before a due time in which even the socket is left alone: a receiving call that finds a datagram takes
+/// 1 to 2 µs.
 pub const CLOCK_ONLY: Nanos = Nanos::from_micros(2);
 
 /// Action at a moment on the way to a due time.

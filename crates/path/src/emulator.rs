@@ -209,7 +209,7 @@ impl Emulator {
     /// where the path has none of its own.
     ///
     /// # Errors
-    /// Where a device failed, or the emulator is gone.
+    /// Fails if a device failed, or the emulator is gone.
     pub fn begin(&self, seed: u64) -> Result<()> {
         match ask(&self.process(), &ToEmulator::Begin { seed })? {
             FromEmulator::Begun => Ok(()),

@@ -271,8 +271,8 @@ pub enum Limit {
     Bytes(u64),
     /// Packets.
     Packets(u64),
-    /// Time: as many bytes as leave in it at the rate at the moment of arrival; always room for ten packets of 1500
-    /// bytes.
+    /// Time: as many bytes as leave in it at the rate at the moment of arrival; always room for ten packets of
+    /// 1500 bytes.
     Time(Nanos),
 }
 

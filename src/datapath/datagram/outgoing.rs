@@ -132,7 +132,7 @@ impl Outgoing {
     /// `network_errors` counts the refusals.
     ///
     /// # Errors
-    /// What send(2) or sendmmsg(2) says; `EAGAIN` where there is no room, and the rest waits on.
+    /// The error of send(2) or sendmmsg(2); `EAGAIN` where there is no room, and the rest waits on.
     #[inline]
     pub fn send(
         &mut self,

@@ -94,7 +94,7 @@ impl ReceiveBatch {
     /// are always whole.
     ///
     /// # Errors
-    /// Where the socket refuses `UDP_GRO`, or the host io_uring.
+    /// Fails if the socket refuses `UDP_GRO`, or the host io_uring.
     pub fn new(
         socket: &DatagramSocket,
         batch: usize,
@@ -168,7 +168,7 @@ impl ReceiveBatch {
     /// Receives what is there, in one system call; returns the number of buffers filled.
     ///
     /// # Errors
-    /// What recv(2), recvmsg(2) or recvmmsg(2) says; `EAGAIN` where nothing is there.
+    /// The error of recv(2), recvmsg(2) or recvmmsg(2); `EAGAIN` where nothing is there.
     #[inline]
     pub fn receive(
         &mut self,

@@ -117,7 +117,7 @@ impl SendBatch {
     /// `room`, at least one.
     ///
     /// # Errors
-    /// Where the socket refuses `UDP_SEGMENT`, or the host io_uring.
+    /// Fails if the socket refuses `UDP_SEGMENT`, or the host io_uring.
     pub fn new(
         socket: &DatagramSocket,
         size: usize,
@@ -203,7 +203,7 @@ impl SendBatch {
     /// [`crate::contract::GUARD`]. Messages that were not taken stay.
     ///
     /// # Errors
-    /// What send(2) or sendmmsg(2) says where no message was taken; `EAGAIN` where there was no room.
+    /// The error of send(2) or sendmmsg(2) where no message was taken; `EAGAIN` where there was no room.
     #[inline]
     pub fn send(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
         let waiting = self.waiting();
@@ -260,7 +260,7 @@ impl SendBatch {
     /// Makes the application cut from now on, by sendmmsg(2); what waits is kept.
     ///
     /// # Errors
-    /// Where the socket refuses to reset `UDP_SEGMENT`.
+    /// Fails if the socket refuses to reset `UDP_SEGMENT`.
     pub fn stop_segmenting(&mut self, socket: &DatagramSocket) -> io::Result<()> {
         (self.engine, self.per) = (SendEngine::SendMmsg, 1);
         self.make_headers();

@@ -92,7 +92,7 @@ impl<'a> Entry<'a> {
     /// Makes the command run in that host, and hold the namespaces until then by descriptors of its own.
     ///
     /// # Errors
-    /// Where this process may have no more descriptors.
+    /// Fails if this process may have no more descriptors.
     pub fn prepare_for_later(&self, command: &mut Command) -> io::Result<()> {
         let user = self.user.map(|fd| fd.try_clone_to_owned()).transpose()?;
         let net = self.net.try_clone_to_owned()?;

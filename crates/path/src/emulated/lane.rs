@@ -81,7 +81,7 @@ impl Lane {
     /// Creates a lane at its time 0, with room for the frames of `slab`.
     ///
     /// # Errors
-    /// Where a histogram cannot be made.
+    /// Fails if a histogram cannot be made.
     pub(super) fn new(
         model: &Impairments,
         place: Place,
@@ -106,7 +106,7 @@ impl Lane {
     /// Forgets all packets and figures; from here on this is time 0.
     ///
     /// # Errors
-    /// Where a histogram cannot be made.
+    /// Fails if a histogram cannot be made.
     pub(super) fn begin(&mut self, place: Place) -> Result<()> {
         self.lateness = Moments::new(DIGITS)?;
         self.queued = queued(&self.model)?;
@@ -156,7 +156,7 @@ impl Lane {
     /// Writes all that departs until `now`, and returns the number of writes. `clock` says how late each of them is.
     ///
     /// # Errors
-    /// What the port says where it is gone. Where it has no room, the packets are lost and counted.
+    /// The error of the port where it is gone. Where it has no room, the packets are lost and counted.
     pub(super) fn release(
         &mut self,
         now: Nanos,

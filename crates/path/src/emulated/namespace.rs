@@ -27,7 +27,7 @@ impl Namespace {
     /// Moves the calling thread there.
     ///
     /// # Errors
-    /// What setns(2) says.
+    /// The error of setns(2).
     pub(super) fn join(&self) -> io::Result<()> {
         enter(None, self.fd.as_raw_fd())
     }
@@ -35,7 +35,7 @@ impl Namespace {
     /// Runs `work` in this namespace, and comes back.
     ///
     /// # Errors
-    /// What setns(2) or `work` says.
+    /// The error of setns(2) or `work`.
     pub(super) fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let home = current()?;
         self.join()?;
@@ -54,7 +54,7 @@ fn current() -> io::Result<Namespace> {
 /// system calls on integers, so it may be called between fork and exec.
 ///
 /// # Errors
-/// What setns(2) says.
+/// The error of setns(2).
 pub(crate) fn enter(user: Option<RawFd>, net: RawFd) -> io::Result<()> {
     let join = |fd, kind| {
         // SAFETY: the call takes integers.

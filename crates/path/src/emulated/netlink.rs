@@ -101,7 +101,7 @@ impl Netlink {
     /// Opens a socket for devices, addresses and routes, of the calling thread's namespace.
     ///
     /// # Errors
-    /// What socket(2) says.
+    /// The error of socket(2).
     pub(super) fn route() -> io::Result<Netlink> {
         Netlink::open(libc::NETLINK_ROUTE)
     }
@@ -109,7 +109,7 @@ impl Netlink {
     /// Opens a socket for the families of generic netlink, of the calling thread's namespace.
     ///
     /// # Errors
-    /// What socket(2) says.
+    /// The error of socket(2).
     pub(super) fn generic() -> io::Result<Netlink> {
         Netlink::open(libc::NETLINK_GENERIC)
     }
@@ -175,7 +175,7 @@ impl Netlink {
     /// Changes a device.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn set(&mut self, index: u32, settings: Settings) -> io::Result<()> {
         let mut message = Message::new(RTM_NEWLINK, 0, &link_header(index, 0, 0));
         let values = [
@@ -194,7 +194,7 @@ impl Netlink {
     /// Sets and clears flags of a device: `IFF_UP` and the like (netdevice(7)).
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn set_flags(&mut self, index: u32, flags: libc::c_int) -> io::Result<()> {
         let flags = flags.cast_unsigned();
         let message = Message::new(RTM_NEWLINK, 0, &link_header(index, flags, flags));
@@ -204,7 +204,7 @@ impl Netlink {
     /// Gives a device an address in a subnet of this many bits, to be used at once.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn add_address(&mut self, index: u32, address: IpAddr, bits: u8) -> io::Result<()> {
         let (family, bytes) = address_bytes(&address);
         let mut header = vec![family, bits, IFA_F_NODAD, 0];
@@ -219,7 +219,7 @@ impl Netlink {
     /// route, and a rule that leads there.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn route_by_source(
         &mut self,
         source: IpAddr,
@@ -261,7 +261,7 @@ impl Netlink {
     /// of the addresses that its peer announces.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn mptcp_limits(&mut self, family: u16, subflows: u32) -> io::Result<()> {
         let header = [MPTCP_PM_CMD_SET_LIMITS, MPTCP_PM_VERSION, 0, 0];
         let mut message = Message::new(family, 0, &header);
@@ -273,7 +273,7 @@ impl Netlink {
     /// Makes every multipath TCP connection from this host open a subflow from this address.
     ///
     /// # Errors
-    /// What the kernel says: `EINVAL` after the eighth.
+    /// The error of the kernel: `EINVAL` after the eighth.
     pub(super) fn mptcp_subflow(&mut self, family: u16, address: IpAddr) -> io::Result<()> {
         let (version, bytes) = address_bytes(&address);
         let header = [MPTCP_PM_CMD_ADD_ADDR, MPTCP_PM_VERSION, 0, 0];

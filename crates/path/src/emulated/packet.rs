@@ -40,7 +40,7 @@ impl Wire {
     /// the host's has this hardware address.
     ///
     /// # Errors
-    /// What socket(2), setsockopt(2) or bind(2) says.
+    /// The error of socket(2), setsockopt(2) or bind(2).
     pub(super) fn open(inner: &Device, host: [u8; 6]) -> io::Result<Wire> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // Protocol 0: nothing arrives before it is bound to the device.

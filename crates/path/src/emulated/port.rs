@@ -16,14 +16,13 @@ pub trait Port: Send + Sync {
     /// returns its length; `None` where there is none now.
     ///
     /// # Errors
-    /// What the system says, where the device is of no use any more.
+    /// The error of the system, where the device is of no use any more.
     fn read(&self, room: &mut [u8]) -> io::Result<Option<usize>>;
 
     /// Hands one frame to the host, in pieces.
     ///
     /// # Errors
-    /// What the system says: `WouldBlock` or `ENOBUFS` where the device has no room, and the frame is
-    /// lost then.
+    /// The error of the system: `WouldBlock` or `ENOBUFS` where the device has no room, and the frame is lost then.
     fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<()>;
 
     /// Returns the number of frames from the host's device that were lost before they could be read, since the device

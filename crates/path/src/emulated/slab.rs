@@ -69,7 +69,7 @@ impl Slab {
     /// Reserves `budget` bytes, of which about `expected` are in place.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub(super) fn new(budget: usize, expected: usize) -> io::Result<Slab> {
         let size = |at: usize| {
             let placed = if at == LARGEST { expected } else { PLACED };

@@ -62,7 +62,7 @@ impl Wanted {
 /// Makes the sockets that are wanted, at most [`MOST`], in this namespace.
 ///
 /// # Errors
-/// What socket(2) and bind(2) say.
+/// The error of socket(2) or bind(2).
 pub fn here(wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
     let open = |wanted: &Wanted| wanted.open().map_err(io::Error::from_raw_os_error);
     // SAFETY: the descriptor is fresh and owned by nobody else.
@@ -72,7 +72,7 @@ pub fn here(wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
 /// Makes the sockets that are wanted, at most [`MOST`], at a host.
 ///
 /// # Errors
-/// Where this process may not enter it; what socket(2) and bind(2) say.
+/// The error of socket(2) or bind(2); fails too if this process may not enter the host.
 pub fn behind(host: &Entry<'_>, wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
     if wanted.len() > MOST {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -31,7 +31,7 @@ impl Tun {
     /// Makes a device in the calling thread's network namespace.
     ///
     /// # Errors
-    /// What open(2) or ioctl(2) says: `EACCES` or `ENOENT` where the user may not have any.
+    /// The error of open(2) or ioctl(2): `EACCES` or `ENOENT` where the user may not have any.
     pub(super) fn make(name: &str) -> io::Result<Tun> {
         let file = OpenOptions::new()
             .read(true)

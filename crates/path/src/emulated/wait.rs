@@ -15,7 +15,7 @@ impl Bell {
     /// Creates a silent bell.
     ///
     /// # Errors
-    /// What eventfd(2) says.
+    /// The error of eventfd(2).
     pub(super) fn new() -> io::Result<Bell> {
         // SAFETY: takes two integers and touches no memory of ours.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -61,7 +61,7 @@ impl Sleeper {
     /// Sleeps, at most for `span`.
     ///
     /// # Errors
-    /// What ppoll(2) says, save for a signal.
+    /// The error of ppoll(2), save for a signal.
     pub(super) fn sleep(&mut self, bell: &Bell, span: Nanos) -> io::Result<Woken> {
         let timeout = libc::timespec {
             tv_sec: (span.0 / 1_000_000_000) as _,

@@ -27,7 +27,7 @@ impl Counters {
     /// Reads the counters of every device of the calling thread's namespace.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// Fails if the file cannot be read.
     pub(super) fn all() -> Result<Vec<(String, Counters)>> {
         let text = std::fs::read_to_string(DEVICES)
             .map_err(|e| Error::setup(format!("read {DEVICES}"), e))?;

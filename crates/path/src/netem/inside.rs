@@ -15,7 +15,7 @@ pub(super) const FIRST: i32 = 10;
 /// Runs `work` in a namespace, on a thread of its own, which ends with it.
 ///
 /// # Errors
-/// Where this process may not enter it.
+/// Fails if this process may not enter it.
 pub(super) fn within<T: Send>(space: &OwnedFd, work: impl FnOnce() -> T + Send) -> Result<T> {
     let done = thread::scope(|scope| {
         let thread = scope.spawn(|| {

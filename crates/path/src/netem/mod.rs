@@ -111,7 +111,7 @@ impl Middle {
     /// kernel knows one.
     ///
     /// # Errors
-    /// What tc says.
+    /// The error of tc.
     pub fn begin(&mut self, seed: u64) -> Result<()> {
         let mut batch = String::new();
         let mut seeds = SplitMix64::new(seed);
@@ -140,7 +140,7 @@ impl Middle {
     /// its releases are, or how many packets it damaged.
     ///
     /// # Errors
-    /// Where tc cannot be read.
+    /// Fails if tc cannot be read.
     pub fn end(&mut self) -> Result<PathFigures> {
         let Some(before) = &self.began else {
             return Ok(PathFigures::default());

@@ -18,7 +18,7 @@ const MOST: usize = 256;
 /// Opens a socket to name devices by, of the calling thread's network namespace.
 ///
 /// # Errors
-/// What socket(2) says.
+/// The error of socket(2).
 pub fn control() -> io::Result<OwnedFd> {
     // SAFETY: the call takes integers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };

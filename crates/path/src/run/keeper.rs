@@ -51,7 +51,7 @@ pub(super) struct Task {
 /// Starts a keeper for these commands.
 ///
 /// # Errors
-/// Where the process cannot be started.
+/// Fails if the process cannot be started.
 pub(super) fn start(
     mut task: Task,
     namespaces: &Namespaces,

@@ -55,7 +55,7 @@ pub enum Talk {
 /// it.
 ///
 /// # Errors
-/// Where the path makes no sense or cannot be built here, and where the commands cannot be started.
+/// Fails if the path makes no sense or cannot be built here, and if the commands cannot be started.
 pub fn run(request: Request) -> Result<u8> {
     signals::hold();
     let talk = request.talk;
