@@ -53,7 +53,7 @@ pub struct Arrived<const N: usize> {
     pub len: usize,
     /// True if a message ends with them (`MSG_EOR`).
     pub ends: bool,
-    /// The first bytes of the control message that was looked for, where it came.
+    /// First bytes of the control message that was looked for, where it came.
     pub beside: Option<[u8; N]>,
 }
 

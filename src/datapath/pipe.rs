@@ -87,7 +87,7 @@ pub struct Pipes {
     reader: OwnedFd,
     writer: Option<OwnedFd>,
     capacity: usize,
-    /// Result of the last call that sent: it left no room, so that the next one need not try, or it did.
+    /// State of the outgoing pipe: full once a call that sent left no room, so that the next one need not try.
     full: Full,
     calls: Calls,
 }

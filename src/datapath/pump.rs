@@ -1,7 +1,7 @@
 //! Sending bulk bytes into a byte stream: one engine for each way the kernel has.
 //!
-//! What goes is the source's file or, where it has none, [`super::buffer::pattern`] again and again,
-//! continued where the last call left it.
+//! Its content is the source's file or, where it has none, [`super::buffer::pattern`] again and again, continued
+//! where the last call left it.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -52,9 +52,9 @@ pub enum SendBy {
 /// Result of one call of a pump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// All bytes went that the call could send; this many.
+    /// All of the call's bytes went; their number.
     All(usize),
-    /// Part of the bytes went, this many, and then there was no room.
+    /// Part of the call's bytes went, this many, and then there was no room.
     Part(usize),
     /// Nothing went: no room, or a signal came first.
     Nothing,

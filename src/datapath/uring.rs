@@ -1,9 +1,9 @@
 //! Sending and receiving through io_uring(7), to answer one question: would it help an application?
 //! It is never the way headline figures are taken.
 //!
-//! What it can win is system calls: one io_uring_enter(2) hands over several sends, and one
-//! multishot receive (Linux 6.0) brings buffer after buffer. Sends are linked, so that they leave in
-//! order, and none goes behind one that failed; with `MSG_WAITALL` each of a byte stream goes whole.
+//! Its possible gain is system calls: one io_uring_enter(2) hands over several sends, and one multishot receive
+//! (Linux 6.0) brings buffer after buffer. Sends are linked, so that they leave in order, and none goes behind one
+//! that failed; with `MSG_WAITALL` each of a byte stream goes whole.
 //!
 //! Nothing under way outlives a call that lends memory: what is not done within [`GUARD`] is
 //! cancelled, and what went is told. Memory for zero-copy sends lives as long as the process.
@@ -380,9 +380,9 @@ impl fmt::Debug for Receiver {
 pub enum Received {
     /// Number of buffers received.
     Some(usize),
-    /// Nothing yet.
+    /// Nothing received yet.
     Nothing,
-    /// The peer ended its direction.
+    /// End: the peer ended its direction.
     Closed,
 }
 

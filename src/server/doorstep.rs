@@ -21,7 +21,7 @@ use crate::trial::control_stream::ControlStream;
 /// Largest message, in bytes, from a client that has not been let in. A greeting has about 60.
 pub(super) const LARGEST_FROM_STRANGER: usize = 1024;
 
-/// The first byte of a TLS record that carries a handshake (RFC 8446, 5.1).
+/// First byte of a TLS record that carries a handshake (RFC 8446, 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
 /// Number of connections accepted per call, so that a flood of them leaves time for those already here.

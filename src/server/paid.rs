@@ -29,7 +29,7 @@ pub(super) struct Paid {
 struct State {
     trials: u64,
     carried: Ways,
-    /// Bytes that trials that run now may carry.
+    /// Bytes granted to trials that run now.
     taken: u64,
     clients: HashMap<IpAddr, Client>,
 }

@@ -10,8 +10,8 @@ use super::log::origin;
 /// Seats for control connections.
 pub(super) struct Seats {
     all: usize,
-    /// Number of seats of one origin. A client that has proved the secret is known, and any number of them may come
-    /// from behind one address.
+    /// Largest number of connections of one origin. A client that has proved the secret is known, and any number of
+    /// them may come from behind one address.
     each: Option<usize>,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }

@@ -1,4 +1,4 @@
-//! The server's port: one TCP listener and one UDP socket, on every address of the host by default.
+//! Port of the server: one TCP listener and one UDP socket, on every address of the host by default.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -67,7 +67,7 @@ pub struct Distribution {
     pub mean: Option<f64>,
     /// Standard deviation of the samples that came back; absent where any sample is censored.
     pub stddev: Option<f64>,
-    /// The median.
+    /// Median.
     pub p50: Option<Quantile>,
     /// The 90th percentile.
     pub p90: Option<Quantile>,

@@ -1,4 +1,4 @@
-//! The two ends, and the two directions between them.
+//! Ends of a trial, and the two directions between them.
 
 use std::fmt;
 

@@ -154,7 +154,7 @@ pub struct Fault {
     pub message: String,
 }
 
-/// The kinds of [`Error`], without their content.
+/// Kinds of [`Error`], without their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {

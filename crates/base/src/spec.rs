@@ -89,7 +89,7 @@ pub struct Key {
     pub doc: &'static str,
 }
 
-/// The shape of a value, with the range that makes sense.
+/// Kind of a value: its shape, with the range that makes sense.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// `on` or `off`.
@@ -98,7 +98,7 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A free word, such as the name of a congestion control; letters, digits, `_` and `-`.
     Word,
-    /// The path of a file. The grammar leaves no way to write a comma in it.
+    /// Path of a file. The grammar leaves no way to write a comma in it.
     Path,
     /// A whole number from `.0` to `.1`.
     Count(u64, u64),
@@ -113,7 +113,7 @@ pub enum Kind {
     Span(u64, u64),
     /// A share, `0%` to `100%`.
     Share,
-    /// A form of its owner's own.
+    /// Form that the owner of the key defines.
     Own {
         /// Form as help shows it.
         form: &'static str,

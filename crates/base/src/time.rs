@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero time.
     pub const ZERO: Nanos = Nanos(0);
 
     /// Returns a span in microseconds.

@@ -67,7 +67,7 @@ pub enum Plan {
     Poll,
     /// Look at nothing but the clock.
     ClockOnly,
-    /// The time has come.
+    /// Due: the time has come.
     Due,
 }
 

@@ -14,9 +14,9 @@ pub struct PathFigures {
 /// Figures of both directions of a link.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LinkFigures {
-    /// From near to far.
+    /// Figures from near to far.
     pub up: WayFigures,
-    /// From far to near.
+    /// Figures from far to near.
     pub down: WayFigures,
 }
 

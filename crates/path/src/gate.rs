@@ -324,7 +324,7 @@ mod tests {
         Impairments { delay: Nanos::from_millis(ms), ..Impairments::default() }
     }
 
-    /// A path that did all that it was asked to.
+    /// Returns the figures of a path that did all that it was asked to.
     fn fine() -> PathFigures {
         let fates = Fates { arrived: 1_000, delivered: 1_000, ..Fates::default() };
         let way =

@@ -11,7 +11,7 @@ use crate::time::Nanos;
 use crate::units::BitRate;
 use crate::waiting::WaitMode;
 
-/// The network between the near and the far host.
+/// Network between the near and the far host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     /// Links in the order typed; at least one.
@@ -24,16 +24,16 @@ pub struct Network {
     pub wait: WaitMode,
     /// Grouping of close departures; chosen by rate where none was given.
     pub grouping: Option<Grouping>,
-    /// The largest IP packet of each link, in bytes.
+    /// Largest IP packet of each link, in bytes.
     pub mtu: u16,
 }
 
 /// A link: one device at each host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Link {
-    /// From near to far.
+    /// Impairments from near to far.
     pub up: Impairments,
-    /// From far to near.
+    /// Impairments from far to near.
     pub down: Impairments,
 }
 
@@ -51,11 +51,11 @@ impl Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
-    /// Two TUN devices, segments decided one by one in this program.
+    /// TUN devices, two of them; segments are decided one by one in this program.
     Tun,
-    /// Two veth pairs whose far ends this program reads and writes with packet sockets.
+    /// Pairs of veth devices, two of them, whose far ends this program reads and writes with packet sockets.
     Packet,
-    /// The kernel's netem, on a host between the two.
+    /// Kernel's netem, on a host between the two.
     Netem,
 }
 
@@ -83,10 +83,10 @@ impl Backend {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grouping {
-    /// Only what leaves at the very same time goes together.
+    /// Strict: only packets that leave at the very same time go together.
     Strict,
-    /// Neighbours of one super-packet that leave within [`AGGREGATE`] of each other go together, at
-    /// the time of the last of them, as from a network card that moderates its interrupts.
+    /// Aggregate: neighbours of one super-packet that leave within [`AGGREGATE`] of each other go together, at the
+    /// time of the last of them, as from a network card that moderates its interrupts.
     Aggregate,
 }
 
@@ -100,22 +100,22 @@ impl Grouping {
     }
 }
 
-/// The span over which [`Grouping::Aggregate`] joins departures.
+/// Time span over which [`Grouping::Aggregate`] joins departures.
 pub const AGGREGATE: Nanos = Nanos::from_micros(15);
 
 /// Impairments of one direction of a link, in the order in which they act on packets: the sender's network card,
 /// loss, duplication and corruption, the queue and the rate, then delay, jitter and reordering.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Impairments {
-    /// The network card of the host that sends this way.
+    /// Network card of the host that sends this way.
     pub nic: Nic,
     /// Loss model.
     pub loss: Loss,
     /// Unit of a loss decision.
     pub loss_per: LossPer,
-    /// The share of packets that arrive twice, 0 to 1.
+    /// Share of packets that arrive twice, 0 to 1.
     pub duplicate: f64,
-    /// The share of packets of which one bit is flipped, 0 to 1.
+    /// Share of packets of which one bit is flipped, 0 to 1.
     pub corrupt: f64,
     /// Rate at which packets leave.
     pub rate: Rate,
@@ -179,11 +179,11 @@ pub enum Loss {
 /// Unit that one decision of the loss model is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LossPer {
-    /// A packet as the link carries it.
+    /// Packet as the link carries it.
     #[default]
     Packet,
-    /// All that a host hands over at once. With segmentation offload that is up to 64 KiB of packets: the mistake of
-    /// an emulator that does not look inside, for studies of it.
+    /// Super-packet: all that a host hands over at once. With segmentation offload that is up to 64 KiB of packets:
+    /// the mistake of an emulator that does not look inside, for studies of it.
     Super,
 }
 
@@ -236,7 +236,7 @@ impl Rate {
     }
 }
 
-/// The queue before the rate.
+/// Queue before the rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Queue {
     /// Capacity.
@@ -305,9 +305,9 @@ pub enum Discipline {
 /// Jitter: a packet takes the delay plus an offset drawn for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Jitter {
-    /// The scale: half the range if uniform, the standard deviation otherwise.
+    /// Scale: half the range if uniform, the standard deviation otherwise.
     pub scale: Nanos,
-    /// The shape.
+    /// Shape of the distribution.
     pub shape: Shape,
     /// Packet order: kept, or free to change.
     pub order: Order,

@@ -89,13 +89,13 @@ pub const OPPORTUNITY_OVERHEAD: u32 = 4;
 /// Largest number of lines that are neither empty nor a comment.
 const MOST_LINES: usize = 10_000_000;
 
-/// The longest trace.
+/// Longest trace.
 const LONGEST: Nanos = Nanos::from_secs(30 * 86_400);
 
-/// The longest delay of a step.
+/// Longest delay of a step.
 const LONGEST_DELAY: Nanos = Nanos::from_secs(3_600);
 
-/// The highest rate of a step.
+/// Highest rate of a step.
 const HIGHEST: BitRate = BitRate(1_000_000_000_000);
 
 impl Trace {

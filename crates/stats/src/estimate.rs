@@ -1,4 +1,4 @@
-//! A number with its interval.
+//! Estimate: a number with its interval.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Two shares compared exactly: the test of Fisher (1935, *The Design of Experiments*), two-sided by
-//! the probability of the table, as R's `fisher.test` does it.
+//! Exact comparison of two shares: the test of Fisher (1935, *The Design of Experiments*), two-sided by the
+//! probability of the table, as R's `fisher.test` does it.
 
 /// Returns the p-value of "both have the same share", for `a` successes of `of_a` and `b` of `of_b`.
 ///

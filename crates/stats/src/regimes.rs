@@ -1,4 +1,4 @@
-//! Two clusters of trials that one figure would hide.
+//! Regimes: two clusters of trials that one figure would hide.
 //!
 //! A transport whose threads are sometimes placed well and sometimes badly has two latencies and
 //! no typical one. Here that is detected and named, so that it can be said and looked into. It

@@ -23,11 +23,11 @@ const EXACT_UP_TO: usize = 60;
 /// Alternative to "the centre is `shift`".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// The centre is elsewhere.
+    /// Two-sided: the centre is elsewhere.
     Two,
-    /// The centre is above `shift`.
+    /// Upper: the centre is above `shift`.
     Greater,
-    /// The centre is below `shift`.
+    /// Lower: the centre is below `shift`.
     Less,
 }
 

@@ -1,4 +1,4 @@
-//! From log-ratios to `ahead`, `dead heat` or `undecided`.
+//! Verdict: from log-ratios to `ahead`, `dead heat` or `undecided`.
 //!
 //! Everything follows from one kind of interval: that of the signed-rank test around the Hodges–Lehmann
 //! estimate, widened for serial dependence ([`super::serial`]) and for what lateness of the
@@ -40,7 +40,7 @@ pub enum Outcome {
     Undecided,
 }
 
-/// The contender that is ahead: the numerator or the denominator of the ratio.
+/// Contender that is ahead: the numerator or the denominator of the ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Winner {

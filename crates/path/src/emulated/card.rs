@@ -33,7 +33,7 @@ const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 const HTB_VERSION: u32 = 3;
 
-/// The discipline, and its only class.
+/// Handles of the root discipline, and of its only class.
 const ROOT: u32 = 1 << 16;
 const CLASS: u32 = ROOT | 1;
 

@@ -1,5 +1,5 @@
-//! As much of netlink (netlink(7), rtnetlink(7)) as two hosts with a few links need: devices,
-//! addresses, routes and rules, and the endpoints of multipath TCP.
+//! Netlink (netlink(7), rtnetlink(7)) as far as two hosts with a few links need it: devices, addresses, routes and
+//! rules, and the endpoints of multipath TCP.
 //!
 //! A socket belongs to the network namespace in which it was made, wherever its thread goes later.
 
@@ -388,7 +388,7 @@ impl Message {
     }
 }
 
-/// `struct ifinfomsg`.
+/// Encodes a `struct ifinfomsg`.
 fn link_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());

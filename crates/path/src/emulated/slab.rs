@@ -47,7 +47,7 @@ pub(super) struct Slab {
     landing: u32,
 }
 
-/// All slots of one size.
+/// Slots of one size.
 struct Size {
     memory: Region,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! From checked settings to what happens in one direction, and the checks that take several keys.
+//! Builder of the impairments of one direction from checked settings, and the checks that take several keys.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A network as words again: what is the same in both directions once, and no default.
+//! Text of a network: settings that are the same in both directions are written once, and defaults not at all.
 
 use std::fmt;
 

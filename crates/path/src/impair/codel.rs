@@ -10,7 +10,7 @@ use crate::time::Nanos;
 /// (RFC 8289, section 5.6).
 const RECENT: u64 = 16;
 
-/// The parameters.
+/// Parameters of CoDel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Law {
     target: u64,
@@ -30,7 +30,7 @@ impl Law {
     }
 }
 
-/// The state of one queue.
+/// State of CoDel for one queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Codel {
     /// Time at which packets will have waited too long for an interval, if they go on so.

@@ -18,7 +18,7 @@ const BATCH: usize = 64;
 /// Index that stands for no slot.
 const NONE: u32 = u32::MAX;
 
-/// All queues.
+/// Set of all queues.
 #[derive(Debug)]
 pub(super) struct Fair<H> {
     queues: Vec<Sub>,

@@ -21,7 +21,7 @@ const TUNING: [(f64, f64); 6] =
 /// Highest probability at which packets are marked; above it they are dropped even where they could be marked (RFC
 /// 8033, section 5.1).
 const MARK_UP_TO: f64 = 0.1;
-/// The largest step from a tenth on (RFC 8033, section 5.5).
+/// Largest step from a probability of a tenth on (RFC 8033, section 5.5).
 const LARGEST_STEP: f64 = 0.02;
 /// Limits of the sum of packets' probabilities between two drops: at least this, and at most that (RFC 8033, section
 /// 5.4).

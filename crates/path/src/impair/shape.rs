@@ -31,14 +31,14 @@ pub(super) fn exponential(u: f64) -> f64 {
     -ln(u)
 }
 
-/// Pareto with the exponent 3, moved and scaled to mean 0 and standard deviation 1: with the least
-/// value 1 the mean is 3/2 and the variance 3/4.
+/// Draws from a Pareto distribution with the exponent 3, moved and scaled to mean 0 and standard deviation 1: with
+/// the least value 1 the mean is 3/2 and the variance 3/4.
 fn pareto(u: f64) -> f64 {
     (1.0 / cube_root(u) - 1.5) / 0.75_f64.sqrt()
 }
 
-/// The natural logarithm of a positive normal number, to about 2e-16 of it or absolutely: `x = m 2^e`
-/// with `m` around 1, and `ln m = 2 artanh((m - 1) / (m + 1))` as its series.
+/// Returns the natural logarithm of a positive normal number, to about 2e-16 of it or absolutely: `x = m 2^e` with
+/// `m` around 1, and `ln m = 2 artanh((m - 1) / (m + 1))` as its series.
 fn ln(x: f64) -> f64 {
     const TERMS: u32 = 12;
     let bits = x.to_bits();
@@ -54,15 +54,15 @@ fn ln(x: f64) -> f64 {
     f64::from(exponent) * std::f64::consts::LN_2 + 2.0 * s * series
 }
 
-/// The cube root of a positive normal number by Newton's method, from a third of its exponent.
+/// Returns the cube root of a positive normal number by Newton's method, from a third of its exponent.
 fn cube_root(x: f64) -> f64 {
     // A third of the bits is a third of the exponent, off by what the bias adds: within 6 %.
     let guess = f64::from_bits(x.to_bits() / 3 + (1023_u64 << 52) / 3 * 2);
     (0..4).fold(guess, |y, _| y - (y - x / (y * y)) / 3.0)
 }
 
-/// The standard normal quantile of `u` in (0, 1), to about 1e-16 of it: algorithm AS 241 (Wichura
-/// 1988, Appl. Statist. 37(3)), PPND16.
+/// Returns the standard normal quantile of `u` in (0, 1), to about 1e-16 of it: algorithm AS 241 (Wichura 1988, Appl.
+/// Statist. 37(3)), PPND16.
 pub(super) fn normal(u: f64) -> f64 {
     let q = u - 0.5;
     if q.abs() <= 0.425 {

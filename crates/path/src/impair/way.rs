@@ -1,4 +1,4 @@
-//! The way behind the queue: delay, jitter, and packets that give their turn to others.
+//! Delay stage behind the queue: delay, jitter, and reordering.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -55,7 +55,7 @@ enum Lane<H> {
     Heap(BinaryHeap<Reverse<Leaving<H>>>),
 }
 
-/// All packets behind the queue.
+/// Packets in the delay stage, all of those behind the queue.
 #[derive(Debug)]
 pub(super) struct Way<H> {
     lane: Lane<H>,

@@ -35,7 +35,7 @@ use inside::{input, within};
 /// Queueing disciplines that a kernel may be without; each has a module `sch_NAME`.
 const MODULES: [&str; 5] = ["netem", "tbf", "codel", "fq_codel", "pie"];
 
-/// The three network namespaces, by descriptors.
+/// Network namespaces of the near host, the middle and the far host, by descriptors.
 #[derive(Debug, Clone, Copy)]
 pub struct Spaces<'a> {
     /// Namespace of the near host.

@@ -61,7 +61,7 @@ fn mean_bursts_are_the_chains_within_three_percent() {
     }
 }
 
-/// Everything at the entrance at once.
+/// Returns a model with everything at the entrance at once.
 fn mixed() -> Impairments {
     Impairments {
         loss: Loss::GilbertElliott(gilbert(0.1, 3.0)),
