@@ -119,7 +119,7 @@ pub(super) fn done(result: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Treats a wait that a signal ended as one that found nothing.
+/// Returns `Ok(false)` for a wait that a signal ended: it found nothing.
 pub(super) fn interrupted(error: io::Error) -> io::Result<bool> {
     if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) }
 }

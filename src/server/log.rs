@@ -60,8 +60,8 @@ impl Scribe {
     }
 }
 
-/// Returns the origin by which addresses are counted as one: an IPv4 address, or an IPv6 /64, of which one host may
-/// have every address.
+/// Returns the origin that an address counts for: the IPv4 address, or the IPv6 /64, of which one host may have every
+/// address.
 pub(super) fn origin(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => IpAddr::V4(ip),

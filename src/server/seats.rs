@@ -10,8 +10,8 @@ use super::log::origin;
 /// Seats for control connections.
 pub(super) struct Seats {
     all: usize,
-    /// Largest number of connections of one origin. A client that has proved the secret is known, and any number of
-    /// them may come from behind one address.
+    /// Largest number of connections of one origin; `None` where there is a secret. A client that has proved it is
+    /// known, and any number of them may come from behind one address.
     each: Option<usize>,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }

@@ -49,17 +49,17 @@ const PATIENCE: Nanos = Nanos::from_secs(30);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ToEmulator {
-    /// Builds a network.
+    /// Request to build a network.
     Build {
         /// The path as typed.
         path: String,
     },
-    /// Starts anew: nothing under way, time zero, this seed.
+    /// Request to start anew: nothing under way, time zero, this seed.
     Begin {
         /// Seed for a path that has none of its own.
         seed: u64,
     },
-    /// Asks for the figures since the beginning.
+    /// Request for the figures since the beginning.
     End,
 }
 

@@ -77,7 +77,7 @@ enum Decided {
     Goes,
 }
 
-/// Draws at the entrance, and the probabilities they are compared with.
+/// Random draws at the entrance, and the probabilities they are compared with.
 #[derive(Debug)]
 struct Luck {
     duplicate: (Chance, Stream),

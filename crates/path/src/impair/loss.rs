@@ -87,7 +87,7 @@ impl Chain {
         }
     }
 
-    /// Decides about a packet by the state that it finds; then the chain takes its step.
+    /// Returns true if the packet is lost in the state that it finds; then the chain takes its step.
     fn take(&mut self, index: u64) -> bool {
         let (loss, change) = self.states[self.bad];
         if change.hits(self.changes, index) {

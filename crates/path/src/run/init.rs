@@ -43,7 +43,7 @@ pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
     }
 }
 
-/// Makes sure that what is mounted from here on is seen by the commands alone.
+/// Makes mounts from here on visible to the commands alone; returns true if that worked.
 fn has_own_mounts() -> bool {
     let (none, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
     // SAFETY: the string is NUL-terminated, and the rest are integers and null.
