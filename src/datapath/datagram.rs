@@ -107,7 +107,8 @@ impl DatagramSocket {
         &self.peer
     }
 
-    /// Enables kernel timestamps of what [`DatagramSocket::send`] and [`DatagramSocket::receive`] move from here on.
+    /// Enables kernel timestamps of the messages that [`DatagramSocket::send`] and [`DatagramSocket::receive`] move
+    /// from here on.
     ///
     /// # Errors
     /// As [`Stamps::switch_on`].

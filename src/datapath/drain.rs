@@ -203,7 +203,7 @@ mod tests {
     use crate::contract::GUARD;
     use crate::time::{Clock, Monotonic, Nanos};
 
-    /// Returns what arrived of `sent` with one method of receiving.
+    /// Returns the bytes that arrived of `sent` with one method of receiving.
     fn received<C: Channel>(pair: (C, C), by: ReceiveBy, mut basin: Basin, sent: &[u8]) -> Basin {
         let (mut near, mut far) = pair;
         let mut drain = Drain::new::<C>(by).unwrap();

@@ -217,7 +217,7 @@ pub fn cover(socket: &Socket, bytes: Option<Bytes>) -> Result<()> {
         .map_err(|e| Error::setup(format!("set the checksum's coverage to {bytes}"), e))
 }
 
-/// Describes the checksum coverage in bytes of what a UDP-Lite socket sends.
+/// Describes the checksum coverage in bytes of the packets that a UDP-Lite socket sends.
 pub fn coverage(socket: &Socket) -> String {
     let mut value = [0];
     match get(socket.as_fd(), libc::IPPROTO_UDPLITE, SEND_COVERAGE, &mut value) {
@@ -232,8 +232,8 @@ pub fn is_ipv6(socket: &Socket) -> bool {
     socket.local_addr().is_ok_and(|address| address.family() == libc::AF_INET6 as libc::sa_family_t)
 }
 
-/// Returns the number of times that a socket dropped what arrived: `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12,
-/// commit a2d133b1d465).
+/// Returns the number of drops at a socket's arrival: `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12, commit
+/// a2d133b1d465).
 pub fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
     let words = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;

@@ -124,8 +124,8 @@ impl Pump {
         }
     }
 
-    /// Sends what `source` has for one call, at most `len` bytes, and tells it what was accepted. Through io_uring it
-    /// is several such calls at a time, as far as the budget goes.
+    /// Sends the bytes that `source` has for one call, at most `len`, and reports the accepted ones to it. Through
+    /// io_uring it is several such calls at a time, as far as the budget goes.
     ///
     /// # Errors
     /// The error of the system calls; `UnexpectedEof` where the source's file ends before its budget.

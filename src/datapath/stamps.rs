@@ -328,9 +328,9 @@ mod tests {
         all
     }
 
-    /// Socket that keeps the kernel stamping what arrives for as long as it lives. The first socket that asks
-    /// switches that on for the whole machine, and the last one that is gone switches it off, both some time later
-    /// (`net_enable_timestamp` leaves it to a worker).
+    /// Socket that keeps kernel timestamps of arrivals switched on for as long as it lives. The first socket that
+    /// asks switches them on for the whole machine, and the last one that is gone switches them off, both some time
+    /// later (`net_enable_timestamp` leaves it to a worker).
     struct Stamping(#[allow(dead_code, reason = "held open")] Socket);
 
     impl Stamping {

@@ -40,7 +40,7 @@ impl Counted {
         &self.socket
     }
 
-    /// Enables kernel timestamps of what [`Counted::send`] and [`Counted::receive`] move from here on.
+    /// Enables kernel timestamps of the bytes that [`Counted::send`] and [`Counted::receive`] move from here on.
     ///
     /// # Errors
     /// As [`Stamps::switch_on`].

@@ -126,7 +126,7 @@ pub(super) fn all<C: Channel>(channel: &mut C) -> Vec<u8> {
     basin.taken
 }
 
-/// Receives what is there now.
+/// Receives the bytes that are there now.
 pub(super) fn some<C: Channel>(channel: &mut C) -> Vec<u8> {
     let mut drain = Drain::new::<C>(ReceiveBy::Read).unwrap();
     let mut basin = Basin::default();

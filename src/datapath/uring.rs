@@ -29,7 +29,7 @@ pub(super) use outgoing::{Calls, Outgoing};
 /// Largest number of sends that one call into the kernel hands over.
 pub const DEPTH: usize = 16;
 
-/// Number of receive buffers, and so of what one call brings at most; a power of two, as their ring asks for.
+/// Number of receive buffers, the most that one call can fill; a power of two, as their ring asks for.
 pub const BUFFERS: usize = 16;
 /// Length of one buffer: what a stream's call may bring, or the largest datagram.
 const BUFFER: usize = 128 * 1024;

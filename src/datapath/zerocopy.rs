@@ -74,7 +74,7 @@ impl Completions {
         }
     }
 
-    /// Returns what has been reported so far.
+    /// Returns the completions reported so far.
     pub(super) fn told(&self) -> ZeroCopy {
         self.told
     }

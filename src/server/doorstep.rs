@@ -206,7 +206,7 @@ enum Step {
 }
 
 impl Stranger {
-    /// Reads what is there, and answers a greeting or takes a proof where that is whole.
+    /// Reads the bytes that are there, and answers a greeting or takes a proof where that is whole.
     fn advance(&mut self, let_in: &LetIn, now: Nanos) -> Step {
         loop {
             let step = self.listen(let_in);
@@ -232,8 +232,8 @@ impl Stranger {
         }
     }
 
-    /// Reads what is there, and never a byte beyond the first message: what follows belongs to
-    /// the session or the agent.
+    /// Reads the bytes that are there, and never a byte beyond the first message: later bytes belong to the session
+    /// or the agent.
     fn listen(&mut self, let_in: &LetIn) -> Step {
         loop {
             let is_first = self.nonce.is_none() && !self.stream.is_encrypted();

@@ -104,7 +104,7 @@ where
         }
     }
 
-    /// Returns what is known without waiting: a frame that is complete, nonsense, or being stuck.
+    /// Returns the result that is known without waiting: a frame that is complete, nonsense, or being stuck.
     pub(super) fn pending(&mut self, now: Nanos, patience: &Patience) -> Option<Heard> {
         while self.stream.holds_more() {
             if let Err(heard) = self.fill(now) {

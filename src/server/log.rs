@@ -31,7 +31,7 @@ impl Scribe {
         Scribe { log, meter: Mutex::new(Meter::default()) }
     }
 
-    /// Writes a line that is bounded by what it is about.
+    /// Writes a line about something that is bounded by itself, such as a trial.
     pub(super) fn line(&self, peer: Option<SocketAddr>, what: &str) {
         let what = foreign::short(what);
         match peer {

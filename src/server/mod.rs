@@ -80,7 +80,7 @@ pub trait Agent: Send {
     /// Waits until it has ended by itself, at most `timeout`; returns true if it has.
     fn ended(&mut self, timeout: Nanos) -> bool;
 
-    /// Ends it and whatever it started, at once. Harmless when it has ended already.
+    /// Kills it and all that it started, at once. Harmless when it has ended already.
     fn kill(&mut self);
 
     /// Returns its last words on standard error, for crash messages.

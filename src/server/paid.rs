@@ -78,7 +78,7 @@ impl Paid {
         Ok(Share { paid: Arc::clone(self), client, bytes, carried: [bytes; 2] })
     }
 
-    /// Returns a summary of what was carried, for an operator: at most, as a trial that ended without a report may
+    /// Returns a summary of the bytes carried, for an operator: at most, as a trial that ended without a report may
     /// have carried less than it was let.
     pub(super) fn summary(&self) -> String {
         let state = self.lock();
@@ -109,7 +109,7 @@ impl State {
 }
 
 impl Share {
-    /// Records what the trial carried. Without a record, it counts as all that the trial might have.
+    /// Records the bytes that the trial carried. Without a record, it counts as all that the trial might have.
     pub(super) fn carried(&mut self, carried: Ways) {
         self.carried = carried;
     }

@@ -70,7 +70,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Passes on what is complete, then waits for more.
+    /// Passes on complete frames, then waits for more.
     fn step(&mut self) -> Result<(), End> {
         let now = Monotonic.now();
         while let Some(heard) = self.agent.pending(now, self.patience) {

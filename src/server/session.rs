@@ -202,7 +202,7 @@ impl Session<'_> {
         self.conclude(title, running, end, Monotonic.now() - began)
     }
 
-    /// Takes the trial's share of what is left, and no more than a trial may carry.
+    /// Takes the trial's share of the remaining allowance, and no more than a trial may carry.
     fn share(&self, admitted: &mut Admitted) -> Result<Share, String> {
         let config = &self.shared.config;
         let share = self.shared.paid.share(self.peer.ip(), config.limits.bytes)?;
@@ -412,7 +412,7 @@ fn stopping() -> Fault {
     Error::peer("server", "it was told to stop").to_fault()
 }
 
-/// Shortens what somebody typed for a log line.
+/// Shortens typed text for a log line.
 fn short(typed: &str) -> String {
     let mut short: String = typed.chars().take(80).collect();
     if short.len() < typed.len() {

@@ -33,8 +33,8 @@ pub fn send(over: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> i
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Receives what [`send`] sent. Returns the number of bytes, 0 where the other end is gone, and the descriptor, which
-/// programs started from here do not inherit.
+/// Receives the bytes and the descriptor of one [`send`]. Returns the number of bytes, 0 where the other end is gone,
+/// and the descriptor, which programs started from here do not inherit.
 ///
 /// # Errors
 /// The error of recvmsg(2).

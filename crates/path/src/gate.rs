@@ -31,8 +31,8 @@ const RATE_PART: u128 = 1_000;
 /// Tolerance of the account of a busy time, in full packets: one that was leaving at each end.
 const RATE_PACKETS: u128 = 2;
 
-/// Probability that a path which does what it was asked to do is taken for one that does not, for each direction of a
-/// link and trial.
+/// Probability of a false alarm, for each direction of a link and trial: that a path which does as asked is taken for
+/// one that does not.
 pub const LOSS_ERROR: f64 = 1e-4;
 
 /// Limits of the lateness of releases.

@@ -305,7 +305,7 @@ impl<H: Copy> Channel<H> {
         self.serve(now);
     }
 
-    /// Draws what happens to the packet besides loss and duplication.
+    /// Draws the flipped bit, the jitter and the reordering of a packet: all but loss and duplication.
     #[inline]
     fn draw(&mut self, index: u64, item: &mut Item<H>) {
         let (corrupt, stream) = self.luck.corrupt;

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Carries out what was typed; returns the exit code.
+/// Runs the command as typed; returns the exit code.
 fn start(typed: &[OsString]) -> Result<u8> {
     let Some(first) = typed.first() else {
         return Err(Error::usage(format!("what is to be done?\n\n{HELP}")));

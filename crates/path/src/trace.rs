@@ -1,4 +1,4 @@
-//! Recordings of what a link could carry over time.
+//! Traces: recordings of a link's capacity over time.
 //!
 //! Two formats, told apart by their first line. mahimahi's has a whole number of milliseconds a line:
 //! at that time one packet of 1504 bytes may leave (1500 and the 4 that a TUN device puts in front,
@@ -50,7 +50,7 @@ pub struct Step {
     pub rate: BitRate,
     /// Delay, in place of the model's.
     pub delay: Option<Nanos>,
-    /// Probability that a packet is lost, 0 to 1, besides what the model loses.
+    /// Probability that a packet is lost, 0 to 1, besides the losses of the model.
     pub loss: Option<f64>,
 }
 
@@ -147,7 +147,7 @@ impl Trace {
     }
 }
 
-/// A line and what is wrong with it.
+/// Line number and fault of a line.
 type Wrong = (usize, String);
 
 fn mahimahi(text: &str, mode: Mode) -> Result<(Nanos, Content), Wrong> {

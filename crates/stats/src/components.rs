@@ -15,7 +15,7 @@ pub struct Components {
     pub within: f64,
     /// Variance from one trial to the next, beyond what segments explain. Zero where they explain all.
     pub between: f64,
-    /// Variance over the trials as a whole, beyond what neighbours differ by: what interleaving cancels.
+    /// Variance over the trials as a whole, beyond the differences of neighbours: interleaving cancels it.
     pub drift: f64,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A point estimate with a confidence interval, in the unit of whatever was estimated.
+/// Point estimate with a confidence interval, in the unit of the estimated quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Best single value.

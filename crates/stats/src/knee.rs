@@ -140,7 +140,7 @@ fn of_block(loads: &[Load], noise: f64) -> Option<Place> {
     Some(Place::At(knee.max(last.offered).min(first.offered)))
 }
 
-/// Returns the median of what saturated loads delivered, weighted by the share delivered.
+/// Returns the plateau: the median of the deliveries of saturated loads, weighted by the share delivered.
 fn plateau(beyond: &[Load]) -> Option<f64> {
     let mut weighted: Vec<(f64, f64)> =
         beyond.iter().map(|load| (load.delivered, 1.0 - load.lost())).collect();

@@ -56,7 +56,7 @@ pub enum Winner {
 pub enum Missing {
     /// None: it is decided.
     Nothing,
-    /// About as many more, with 80 % power if estimate and scatter stay what they are.
+    /// About as many more, with 80 % power if estimate and scatter stay the same.
     Blocks(u64),
     /// No reasonable number: the estimate lies on the margin, or so near to it that more than
     /// [`REASONABLE_BLOCKS`] would be needed.

@@ -110,7 +110,7 @@ impl Outgoing {
         }
     }
 
-    /// Adds what was written from `from` on as datagrams of `segment` bytes each.
+    /// Adds the bytes written from `from` on as datagrams of `segment` bytes each.
     fn note(&mut self, from: usize, segment: usize) {
         let segment = segment.max(1);
         let per =
@@ -128,8 +128,8 @@ impl Outgoing {
         }
     }
 
-    /// Sends what waits, without waiting for room. A datagram that the network refuses twice is lost, like any other;
-    /// `network_errors` counts the refusals.
+    /// Sends the waiting datagrams, without waiting for room. A datagram that the network refuses twice is lost, like
+    /// any other; `network_errors` counts the refusals.
     ///
     /// # Errors
     /// The error of send(2) or sendmmsg(2); `EAGAIN` where there is no room, and the rest waits on.

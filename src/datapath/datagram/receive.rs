@@ -165,7 +165,7 @@ impl ReceiveBatch {
         }
     }
 
-    /// Receives what is there, in one system call; returns the number of buffers filled.
+    /// Receives the datagrams that are there, in one system call; returns the number of buffers filled.
     ///
     /// # Errors
     /// The error of recv(2), recvmsg(2) or recvmmsg(2); `EAGAIN` where nothing is there.

@@ -199,8 +199,8 @@ impl SendBatch {
         self.bytes[..self.filled * self.size].chunks_exact_mut(self.size).for_each(write);
     }
 
-    /// Sends what waits, in one system call, and returns the number of messages it took. Waits for room, at most
-    /// [`crate::contract::GUARD`]. Messages that were not taken stay.
+    /// Sends the waiting messages, in one system call, and returns the number of messages it took. Waits for room, at
+    /// most [`crate::contract::GUARD`]. Messages that were not taken stay.
     ///
     /// # Errors
     /// The error of send(2) or sendmmsg(2) where no message was taken; `EAGAIN` where there was no room.
@@ -250,7 +250,7 @@ impl SendBatch {
         Ok(sent? * self.per)
     }
 
-    /// Discards what waits, because the network refused it. Returns the number of messages.
+    /// Discards the waiting messages, because the network refused them. Returns their number.
     pub fn discard(&mut self) -> usize {
         let waiting = self.waiting();
         self.first = self.filled;

@@ -67,7 +67,7 @@ impl Server {
     }
 }
 
-/// End of what has been served, exactly: `ns + rest / rate` nanoseconds.
+/// End of the last service, exactly: `ns + rest / rate` nanoseconds.
 #[derive(Debug)]
 pub(super) struct Line {
     rate: u64,
@@ -210,7 +210,7 @@ pub(super) struct Opportunities {
     length: u64,
     /// Number of the first one that is not begun, counted through all rounds.
     next: u64,
-    /// Time of the one in use, and what is left of it.
+    /// Time of the opportunity in use, and the bytes left of it.
     now: u64,
     left: u64,
 }

@@ -55,7 +55,7 @@ impl Counters {
 /// Qdiscs as `tc -s -j qdisc show` has them.
 pub(super) type Qdiscs = Vec<Value>;
 
-/// Parses what tc shows.
+/// Parses the output of tc.
 ///
 /// # Errors
 /// [`Error::Data`] where it is no list in JSON.

@@ -40,7 +40,7 @@ const TEN_PACKETS: u64 = 15_000;
 /// Arguments of `tc qdisc add dev DEVICE`, one qdisc after another from the root down.
 pub type Qdiscs = Vec<String>;
 
-/// Checks that netem can do what a network says.
+/// Checks that netem can do all that a network asks for.
 ///
 /// # Errors
 /// [`Error::Usage`] naming the first thing that it cannot do, why, and what can.

@@ -6,7 +6,7 @@ use crate::figures::{PathFigures, Quantile, WayFigures};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// Describes what was built: one line, and one more for each thing that could not be.
+/// Describes the network that was built: one line, and one more for each thing that could not be.
 pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| addresses.join(" and ");
     let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());

@@ -59,8 +59,8 @@ fn show_own_processes() {
     unsafe { libc::mount(kind, at, kind, flags, std::ptr::null()) };
 }
 
-/// Puts these lines in front of what /etc/hosts says, for this mount namespace alone: over it goes a
-/// file of a filesystem in memory that is nowhere else to be seen.
+/// Puts these lines in front of the content of /etc/hosts, for this mount namespace alone: over it goes a file of a
+/// filesystem in memory that is nowhere else to be seen.
 fn name_hosts(lines: &str) -> io::Result<()> {
     let text = std::fs::read("/etc/hosts")?;
     let (none, nowhere) = (std::ptr::null::<libc::c_char>(), c"/tmp".as_ptr());

@@ -1,4 +1,4 @@
-//! Queues against what their RFCs promise, in virtual time.
+//! Tests of queues against the promises of their RFCs, in virtual time.
 
 use super::*;
 use crate::network::{Discipline, Ecn, Limit, Queue as QueueModel};
