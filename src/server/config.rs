@@ -141,7 +141,7 @@ impl Default for Room {
 /// Address to listen at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bind {
-    /// Any address of the host, IPv6 and IPv4, at this port; 0 for one of the system's choice.
+    /// All addresses of the host, IPv6 and IPv4, at this port; 0 for one of the system's choice.
     Any(u16),
     /// Single address and port.
     At(SocketAddr),
