@@ -23,8 +23,8 @@ pub struct Calls {
     pub receive: u64,
 }
 
-/// Bidirectional byte stream, as the kernel has it. No call sleeps longer than [`crate::contract::GUARD`], save with
-/// [`Patience::UntilNudged`].
+/// Ordered byte stream in both directions, as the kernel has it. No call sleeps longer than
+/// [`crate::contract::GUARD`], save with [`Patience::UntilNudged`].
 pub trait Channel: Send {
     /// Kind for splice(2).
     const KIND: Kind;

@@ -198,7 +198,7 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, _, name)| name)
 }
 
-/// Creates the error "unknown X `typed`; did you mean `near`? valid: a, b, c".
+/// Creates a usage error: "unknown X `typed`; did you mean `near`? valid: a, b, c".
 pub fn unknown(what: &str, typed: &str, known: &[&str]) -> Error {
     let near = nearest(typed, known.iter().copied())
         .map(|name| format!("; did you mean `{name}`?"))
