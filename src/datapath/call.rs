@@ -10,7 +10,7 @@ use socket2::SockAddr;
 
 use crate::contract::FileAt;
 
-/// `RWF_NOWAIT` of preadv2(2), which not every C library names.
+/// Flag `RWF_NOWAIT` of preadv2(2), which not every C library names.
 const RWF_NOWAIT: libc::c_int = 8;
 
 #[inline]
@@ -18,10 +18,10 @@ fn moved(result: libc::c_long) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// send(2); how many bytes went.
+/// Calls send(2); returns the number of bytes sent.
 ///
 /// # Errors
-/// What send(2) says.
+/// The error of send(2).
 #[inline]
 pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice; without an address sendto(2) is
@@ -39,11 +39,11 @@ pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> 
     })
 }
 
-/// recv(2); how many bytes came, or, with `MSG_TRUNC` from a datagram socket, how long the datagram
-/// was.
+/// Calls recv(2); returns the number of bytes received, or, with `MSG_TRUNC` from a datagram socket, the length of
+/// the datagram.
 ///
 /// # Errors
-/// What recv(2) says.
+/// The error of recv(2).
 #[inline]
 pub(super) fn recv(
     socket: BorrowedFd<'_>,
@@ -65,11 +65,11 @@ pub(super) fn recv(
     })
 }
 
-/// recv(2) with `MSG_TRUNC` and no buffer: up to `most` bytes of a TCP stream are taken from the
-/// queue and not copied anywhere (tcp(7)). Any other socket answers `EFAULT`.
+/// Calls recv(2) with `MSG_TRUNC` and no buffer: up to `most` bytes of a TCP stream are taken from the queue and not
+/// copied anywhere (tcp(7)). Any other socket answers `EFAULT`.
 ///
 /// # Errors
-/// What recv(2) says.
+/// The error of recv(2).
 #[inline]
 pub(super) fn discard(
     socket: BorrowedFd<'_>,
@@ -90,30 +90,30 @@ pub(super) fn discard(
     })
 }
 
-/// write(2); how many bytes went.
+/// Calls write(2); returns the number of bytes written.
 ///
 /// # Errors
-/// What write(2) says.
+/// The error of write(2).
 #[inline]
 pub(super) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice.
     moved(unsafe { libc::syscall(libc::SYS_write, to.as_raw_fd(), bytes.as_ptr(), bytes.len()) })
 }
 
-/// writev(2); how many bytes went.
+/// Calls writev(2); returns the number of bytes written.
 ///
 /// # Errors
-/// What writev(2) says.
+/// The error of writev(2).
 #[inline]
 pub(super) fn writev(to: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     // SAFETY: IoSlice has the layout of iovec, and each describes a live slice.
     moved(unsafe { libc::syscall(libc::SYS_writev, to.as_raw_fd(), pieces.as_ptr(), pieces.len()) })
 }
 
-/// sendmsg(2) of several pieces; how many bytes went.
+/// Calls sendmsg(2) with several pieces; returns the number of bytes sent.
 ///
 /// # Errors
-/// What sendmsg(2) says.
+/// The error of sendmsg(2).
 #[inline]
 pub(super) fn sendmsg(
     to: BorrowedFd<'_>,
@@ -129,21 +129,21 @@ pub(super) fn sendmsg(
     moved(unsafe { libc::syscall(libc::SYS_sendmsg, to.as_raw_fd(), &raw const header, flags) })
 }
 
-/// read(2); how many bytes came, zero at the end.
+/// Calls read(2); returns the number of bytes read, zero at the end.
 ///
 /// # Errors
-/// What read(2) says.
+/// The error of read(2).
 #[inline]
 pub(super) fn read(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice that nobody else reads.
     moved(unsafe { libc::syscall(libc::SYS_read, from.as_raw_fd(), room.as_mut_ptr(), room.len()) })
 }
 
-/// read(2) that does not wait, whatever the descriptor's mode (preadv2(2) with `RWF_NOWAIT`).
+/// Calls read(2) without waiting, whatever the descriptor's mode (preadv2(2) with `RWF_NOWAIT`).
 ///
 /// # Errors
-/// What preadv2(2) says: `WouldBlock` where nothing is there, `EOPNOTSUPP` where the kernel does not
-/// have this for such a descriptor (pipes: Linux 6.5).
+/// The error of preadv2(2): `WouldBlock` where nothing is there, `EOPNOTSUPP` where the kernel does not have this for
+/// such a descriptor (pipes: Linux 6.5).
 #[inline]
 pub(super) fn read_now(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     let piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
@@ -162,10 +162,10 @@ pub(super) fn read_now(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usiz
     })
 }
 
-/// pread(2); how many bytes came, zero at the file's end.
+/// Calls pread(2); returns the number of bytes read, zero at the file's end.
 ///
 /// # Errors
-/// What pread(2) says.
+/// The error of pread(2).
 #[inline]
 pub(super) fn pread(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
     let (file, offset) = (from.file.as_raw_fd(), from.offset.cast_signed());
@@ -173,10 +173,10 @@ pub(super) fn pread(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
     moved(unsafe { libc::syscall(libc::SYS_pread64, file, room.as_mut_ptr(), room.len(), offset) })
 }
 
-/// sendfile(2); how many bytes went, zero at the file's end.
+/// Calls sendfile(2); returns the number of bytes sent, zero at the file's end.
 ///
 /// # Errors
-/// What sendfile(2) says.
+/// The error of sendfile(2).
 #[inline]
 pub(super) fn sendfile(to: BorrowedFd<'_>, from: FileAt<'_>, len: usize) -> io::Result<usize> {
     let mut offset = from.offset.cast_signed();
@@ -192,19 +192,19 @@ pub(super) fn sendfile(to: BorrowedFd<'_>, from: FileAt<'_>, len: usize) -> io::
     })
 }
 
-/// One side of a splice: a pipe or socket, or a place in a file.
+/// End of a splice: a pipe or socket, or a place in a file.
 #[derive(Clone, Copy)]
 pub(super) enum End<'a> {
-    /// What has no offset.
+    /// Pipe or socket, without an offset.
     Stream(BorrowedFd<'a>),
-    /// What has one.
+    /// File, with an offset.
     File(FileAt<'a>),
 }
 
-/// splice(2), one side of which must be a pipe; how many bytes moved, zero at the end.
+/// Calls splice(2), one side of which must be a pipe; returns the number of bytes moved, zero at the end.
 ///
 /// # Errors
-/// What splice(2) says.
+/// The error of splice(2).
 #[inline]
 pub(super) fn splice(
     from: End<'_>,
@@ -232,11 +232,11 @@ pub(super) fn splice(
     })
 }
 
-/// vmsplice(2) without `SPLICE_F_GIFT`: the pages of `bytes` go into a pipe, uncopied; how many
+/// Calls vmsplice(2) without `SPLICE_F_GIFT`: the pages of `bytes` go into a pipe, uncopied; returns the number of
 /// bytes. The caller keeps the memory mapped and unchanged until they have left the pipe.
 ///
 /// # Errors
-/// What vmsplice(2) says; `WouldBlock` where the pipe is full.
+/// The error of vmsplice(2); `WouldBlock` where the pipe is full.
 #[inline]
 pub(super) fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let piece = IoSlice::new(bytes);
@@ -252,11 +252,11 @@ pub(super) fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> 
     })
 }
 
-/// Sleeps until a descriptor is ready for one of `events`, has an error or ends, at most `ms`
-/// milliseconds (-1: for as long as it takes, or until a signal comes). Whether it is.
+/// Sleeps until a descriptor is ready for one of `events`, has an error or ends, at most `ms` milliseconds (-1: for
+/// as long as it takes, or until a signal comes). Returns true if it is.
 ///
 /// # Errors
-/// What poll(2) says, a signal included.
+/// The error of poll(2), a signal included.
 #[inline]
 pub(super) fn poll(fd: BorrowedFd<'_>, events: libc::c_short, ms: libc::c_int) -> io::Result<bool> {
     let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
@@ -265,10 +265,10 @@ pub(super) fn poll(fd: BorrowedFd<'_>, events: libc::c_short, ms: libc::c_int) -
     moved(ready.into()).map(|ready| ready > 0)
 }
 
-/// sendto(2) with an address; how many bytes went.
+/// Calls sendto(2) with an address; returns the number of bytes sent.
 ///
 /// # Errors
-/// What sendto(2) says.
+/// The error of sendto(2).
 #[inline]
 pub(super) fn send_to(
     socket: BorrowedFd<'_>,
@@ -290,10 +290,10 @@ pub(super) fn send_to(
     })
 }
 
-/// recvfrom(2), which writes the sender's address as well; how many bytes came.
+/// Calls recvfrom(2), which writes the sender's address as well; returns the number of bytes received.
 ///
 /// # Errors
-/// What recvfrom(2) says.
+/// The error of recvfrom(2).
 #[inline]
 pub(super) fn recv_from(
     socket: BorrowedFd<'_>,
@@ -316,10 +316,10 @@ pub(super) fn recv_from(
     })
 }
 
-/// sendmmsg(2); how many messages went.
+/// Calls sendmmsg(2); returns the number of messages sent.
 ///
 /// # Errors
-/// What sendmmsg(2) says where none went.
+/// The error of sendmmsg(2) where none went.
 ///
 /// # Safety
 /// Each header is valid for sending: what it points to is alive.
@@ -342,10 +342,10 @@ pub(super) unsafe fn send_many(
     })
 }
 
-/// recvmmsg(2) without a timeout; how many messages came.
+/// Calls recvmmsg(2) without a timeout; returns the number of messages received.
 ///
 /// # Errors
-/// What recvmmsg(2) says where none came.
+/// The error of recvmmsg(2) where none came.
 ///
 /// # Safety
 /// Each header is valid for receiving: what it points to is alive, and nobody else reads it.
@@ -369,10 +369,10 @@ pub(super) unsafe fn recv_many(
     })
 }
 
-/// recvmsg(2), into the message of `header`; how many bytes came.
+/// Calls recvmsg(2), into the message of `header`; returns the number of bytes received.
 ///
 /// # Errors
-/// What recvmsg(2) says.
+/// The error of recvmsg(2).
 ///
 /// # Safety
 /// As [`recv_many`].

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::call;
 
-/// Room for the control messages of one call.
+/// Size of the buffer for the control messages of one call.
 const ROOM: usize = 128;
 
 /// A control buffer with the alignment of `cmsghdr`.
@@ -23,7 +23,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Puts `messages` together: level, type and data of each. All of them take 128 bytes at most.
+    /// Encodes `messages`: level, type and data of each. All of them take 128 bytes at most.
     pub fn new(messages: &[(libc::c_int, libc::c_int, &[u8])]) -> Control {
         let mut control = Control { room: Room([0; ROOM]), len: 0 };
         for (level, kind, data) in messages {
@@ -46,21 +46,21 @@ impl Control {
     }
 }
 
-/// A receiving call's bytes and control message.
+/// Bytes and control message of a receiving call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived<const N: usize> {
     /// Bytes received.
     pub len: usize,
-    /// A message ends with them (`MSG_EOR`).
+    /// True if a message ends with them (`MSG_EOR`).
     pub ends: bool,
-    /// The first bytes of the control message that was looked for, where it came.
+    /// First bytes of the control message that was looked for, where it came.
     pub beside: Option<[u8; N]>,
 }
 
-/// sendmsg(2) of one message with its control messages; how many bytes went.
+/// Sends one message with its control messages by sendmsg(2); returns the number of bytes sent.
 ///
 /// # Errors
-/// What sendmsg(2) says.
+/// The error of sendmsg(2).
 #[inline]
 pub(super) fn send(
     socket: BorrowedFd<'_>,
@@ -82,10 +82,10 @@ pub(super) fn send(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// recvmsg(2), looking for a control message of `level` and `kind` with at least N bytes.
+/// Receives by recvmsg(2), looking for a control message of `level` and `kind` with at least N bytes.
 ///
 /// # Errors
-/// What recvmsg(2) says.
+/// The error of recvmsg(2).
 #[inline]
 pub(super) fn receive<const N: usize>(
     socket: BorrowedFd<'_>,

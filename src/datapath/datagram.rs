@@ -32,22 +32,22 @@ pub use outgoing::Outgoing;
 pub use receive::{ReceiveBatch, ReceiveEngine};
 pub use send::{MOST_SEGMENTED, MOST_SEGMENTS, Room, SendBatch, SendEngine};
 
-/// How a socket's calls know their peer.
+/// Peer of a socket: bound to it, or addressed on each call.
 #[derive(Debug, Clone)]
 pub enum Peer {
-    /// The socket is connected to it (connect(2)).
+    /// Bound: the socket is connected to the peer (connect(2)).
     Bound,
-    /// Each call carries its address (sendto(2), recvfrom(2), `msg_name`), and the kernel looks up the
-    /// route anew.
+    /// Addressed: each call carries the peer's address (sendto(2), recvfrom(2), `msg_name`), and the kernel looks up
+    /// the route anew.
     Addressed(SockAddr),
 }
 
-/// Whether a socket is to be connected to its peer.
+/// Binding of a socket to its peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
-    /// It is.
+    /// Connected to the peer.
     Connected,
-    /// It takes datagrams from anyone, and each call carries an address.
+    /// Unconnected: it takes datagrams from anyone, and each call carries an address.
     Loose,
 }
 
@@ -68,7 +68,7 @@ impl DatagramSocket {
     /// Takes over a connected socket. Blocking calls will return after [`GUARD`] at the latest.
     ///
     /// # Errors
-    /// Where the socket refuses `SO_RCVTIMEO` or `SO_SNDTIMEO`.
+    /// Fails if the socket refuses `SO_RCVTIMEO` or `SO_SNDTIMEO`.
     pub fn new(socket: Socket) -> io::Result<DatagramSocket> {
         DatagramSocket::with_peer(socket, Peer::Bound)
     }
@@ -97,18 +97,18 @@ impl DatagramSocket {
         })
     }
 
-    /// The socket, for its options.
+    /// Returns the socket, for its options.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    /// How calls know the peer.
+    /// Returns the peer.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Has the kernel stamp what [`DatagramSocket::send`] and [`DatagramSocket::receive`] move from
-    /// here on.
+    /// Enables kernel timestamps of the messages that [`DatagramSocket::send`] and [`DatagramSocket::receive`] move
+    /// from here on.
     ///
     /// # Errors
     /// As [`Stamps::switch_on`].
@@ -123,7 +123,7 @@ impl DatagramSocket {
         Ok(())
     }
 
-    /// The stamps, where they are on.
+    /// Returns the stamps, where they are on.
     pub fn stamps(&mut self) -> Option<&mut Stamps> {
         self.stamps.as_deref_mut()
     }
@@ -131,7 +131,7 @@ impl DatagramSocket {
     /// Sends one message with one send(2), without waiting.
     ///
     /// # Errors
-    /// What send(2) says; see [`is_full`] and [`is_network_error`].
+    /// The error of send(2); see [`is_full`] and [`is_network_error`].
     #[inline]
     pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.put(message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
@@ -150,10 +150,10 @@ impl DatagramSocket {
         .map(|_| ())
     }
 
-    /// Receives one message with one recv(2), cut off at the length of `into`; its length.
+    /// Receives one message with one recv(2), cut off at the length of `into`; returns its length.
     ///
     /// # Errors
-    /// What recv(2) says; `EAGAIN` where nothing is there.
+    /// The error of recv(2); `EAGAIN` where nothing is there.
     #[inline]
     pub fn receive(&mut self, patience: Patience, into: &mut [u8]) -> io::Result<usize> {
         self.guard.suit(&self.socket, patience)?;
@@ -168,19 +168,19 @@ impl DatagramSocket {
         }
     }
 
-    /// How often the kernel dropped what arrived since this socket was taken over, mostly for lack
-    /// of room (`SO_MEMINFO`, Linux 4.12). One buffer of coalesced datagrams counts once.
+    /// Returns the number of drops by the kernel at arrival since this socket was taken over, mostly for lack of room
+    /// (`SO_MEMINFO`, Linux 4.12). One buffer of coalesced datagrams counts once.
     pub fn drops(&self) -> Option<u64> {
         let now = drops(self.socket.as_fd())?;
         Some(u64::from(now.wrapping_sub(self.drops_before?)))
     }
 
-    /// System calls that sent.
+    /// Returns the number of system calls that sent.
     pub fn send_calls(&self) -> u64 {
         self.send_calls
     }
 
-    /// System calls that received, those that found nothing included.
+    /// Returns the number of system calls that received, those that found nothing included.
     pub fn receive_calls(&self) -> u64 {
         self.receive_calls
     }
@@ -192,18 +192,18 @@ impl AsFd for DatagramSocket {
     }
 }
 
-/// Whether this kernel can cut (`UDP_SEGMENT`); asks the socket, and changes nothing.
+/// Checks that this kernel can segment (`UDP_SEGMENT`); asks the socket, and changes nothing.
 ///
 /// # Errors
-/// What setsockopt(2) says where it cannot; `ENOPROTOOPT` before Linux 4.18.
+/// The error of setsockopt(2) where it cannot; `ENOPROTOOPT` before Linux 4.18.
 pub fn probe_segmentation(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_segment(socket, 0)
 }
 
-/// Whether this kernel can coalesce (`UDP_GRO`); asks the socket, and changes nothing.
+/// Checks that this kernel can coalesce (`UDP_GRO`); asks the socket, and changes nothing.
 ///
 /// # Errors
-/// What setsockopt(2) says where it cannot; `ENOPROTOOPT` before Linux 5.0.
+/// The error of setsockopt(2) where it cannot; `ENOPROTOOPT` before Linux 5.0.
 pub fn probe_coalescing(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_int(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
 }
@@ -213,14 +213,14 @@ fn set_segment(socket: BorrowedFd<'_>, size: usize) -> io::Result<()> {
     set_int(socket, libc::SOL_UDP, libc::UDP_SEGMENT, size)
 }
 
-/// Whether a failed call only means that there is no room, or nothing there, for now.
+/// Returns true if a failed call only means that there is no room, or nothing there, for now.
 pub fn is_full(error: &io::Error) -> bool {
     // The comparison of EAGAIN with EWOULDBLOCK would never match: on Linux they are one number.
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR))
 }
 
-/// Whether the network refused: an ICMP error that an earlier datagram brought back (icmp(7)), no
-/// route, or a packet filter on this host (`EPERM`).
+/// Returns true if the network refused: an ICMP error that an earlier datagram brought back (icmp(7)), no route, or a
+/// packet filter on this host (`EPERM`).
 pub fn is_network_error(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -237,12 +237,12 @@ pub fn is_network_error(error: &io::Error) -> bool {
     )
 }
 
-/// Whether a device or path cannot take segmented buffers, though the kernel can.
+/// Returns true if a device or path cannot take segmented buffers, though the kernel can.
 pub fn is_segmentation_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE))
 }
 
-/// A header for one buffer: no address, no control.
+/// Creates a header for one buffer: no address, no control.
 fn header(iovec: &mut libc::iovec) -> libc::mmsghdr {
     // SAFETY: an all-zero mmsghdr is valid.
     let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -256,7 +256,7 @@ fn header(iovec: &mut libc::iovec) -> libc::mmsghdr {
 /// message is lost like any other.
 ///
 /// # Errors
-/// What `send` says otherwise.
+/// Any other error of `send`.
 #[inline]
 pub fn past_network_errors<T>(
     errors: &mut u64,

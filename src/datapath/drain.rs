@@ -1,4 +1,4 @@
-//! How bulk bytes are received from a byte stream: one engine for each way the kernel has.
+//! Receiving bulk bytes from a byte stream: one engine for each way the kernel has.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,15 +11,15 @@ use super::pipe::Pipe;
 use super::uring::{Parts, Received, Receiver};
 use crate::contract::{FileAt, Patience, Sink};
 
-/// Bytes one reading call may bring. On loopback 512 KiB moved 15 % more than 128 KiB, and larger
-/// no more: fewer calls, while the copied bytes still fit a core's second-level cache.
+/// Buffer size of one reading call, in bytes. On loopback 512 KiB moved 15 % more than 128 KiB, and larger no more:
+/// fewer calls, while the copied bytes still fit a core's second-level cache.
 const READ_ROOM: usize = 512 * 1024;
 
-/// Bytes one call may bring that copies nothing. On loopback 1 MiB moved 8 % less: a receiver that
-/// empties the socket in one call sleeps more often, and each wake-up costs the sender.
+/// Largest number of bytes of one call that copies nothing. On loopback 1 MiB moved 8 % less: a receiver that empties
+/// the socket in one call sleeps more often, and each wake-up costs the sender.
 const UNCOPIED_ROOM: usize = 128 * 1024;
 
-/// How an end receives bulk bytes.
+/// Method by which an end receives bulk bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveBy {
     /// recv(2) on a socket, read(2) on a pipe.
@@ -28,11 +28,11 @@ pub enum ReceiveBy {
     Trunc,
     /// splice(2): into the sink's file, or to /dev/null, through a pipe where it comes from a socket.
     Splice,
-    /// One request of io_uring(7) that fills buffer after buffer, handed over without a further copy.
+    /// Multishot request of io_uring(7) that fills buffer after buffer, handed over without a further copy.
     Uring,
 }
 
-/// Receives bulk bytes one way.
+/// Receiver of bulk bytes by one method.
 #[derive(Debug)]
 pub struct Drain {
     engine: Engine,
@@ -48,10 +48,10 @@ enum Engine {
 }
 
 impl Drain {
-    /// A drain for channels of one kind.
+    /// Creates a drain for channels of one kind.
     ///
     /// # Errors
-    /// What the kernel says where it gives no pipe, or no /dev/null.
+    /// The error of the kernel where it gives no pipe, or no /dev/null.
     pub fn new<C: Channel>(by: ReceiveBy) -> io::Result<Drain> {
         no_sigpipe();
         let nowhere = || OpenOptions::new().write(true).open("/dev/null");
@@ -67,12 +67,11 @@ impl Drain {
         Ok(Drain { engine })
     }
 
-    /// Makes one receiving call and hands over, or tells, what it brought: how many bytes, zero
-    /// where the peer has ended its direction, `None` where nothing came.
+    /// Makes one receiving call and hands over, or counts, the bytes received. Returns their number, zero where the
+    /// peer has ended its direction, `None` where nothing came.
     ///
     /// # Errors
-    /// What the system calls say; `Unsupported` where the sink wants bytes that this way does not
-    /// show.
+    /// The error of the system calls; `Unsupported` where the sink wants bytes that this way does not show.
     #[inline]
     pub fn step<C: Channel>(
         &mut self,
@@ -180,7 +179,7 @@ fn unsuited(way: &str, wants: &str) -> io::Error {
     )
 }
 
-/// Where the next byte goes, `ahead` bytes on.
+/// Returns the destination of the next byte, `ahead` bytes on.
 fn place<'a>(sink: &'a dyn Sink, nowhere: &'a File, ahead: usize) -> End<'a> {
     match sink.file() {
         Some(at) => End::File(FileAt { offset: at.offset + ahead as u64, ..at }),
@@ -204,7 +203,7 @@ mod tests {
     use crate::contract::GUARD;
     use crate::time::{Clock, Monotonic, Nanos};
 
-    /// What arrived of `sent` with one way of receiving.
+    /// Returns the bytes that arrived of `sent` with one method of receiving.
     fn received<C: Channel>(pair: (C, C), by: ReceiveBy, mut basin: Basin, sent: &[u8]) -> Basin {
         let (mut near, mut far) = pair;
         let mut drain = Drain::new::<C>(by).unwrap();

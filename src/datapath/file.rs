@@ -6,15 +6,15 @@ use std::os::fd::AsRawFd;
 use super::call;
 use crate::contract::FileAt;
 
-/// Reads into `room`; how many bytes came, fewer than asked for only at the end of the file.
+/// Reads into `room`; returns the number of bytes read, fewer than asked for only at the end of the file.
 ///
 /// # Errors
-/// What pread(2) says.
+/// The error of pread(2).
 pub fn read_at(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
     read_counted(from, room, &mut 0)
 }
 
-/// The same, with each system call counted.
+/// Reads as [`read_at`] does, with each system call counted.
 ///
 /// # Errors
 /// As [`read_at`].
@@ -40,7 +40,7 @@ pub(super) fn read_counted(
 /// Writes all of `bytes`.
 ///
 /// # Errors
-/// What pwrite(2) says; `WriteZero` where it writes nothing and says nothing.
+/// The error of pwrite(2); `WriteZero` where it writes nothing and says nothing.
 pub fn write_at(to: FileAt<'_>, bytes: &[u8]) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {

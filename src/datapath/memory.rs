@@ -9,10 +9,10 @@ use super::buffer::{PERIOD, pattern};
 
 pub(crate) use deadheat_base::memory::Region;
 
-/// `len` bytes of the pattern, repeated.
+/// Maps `len` bytes of the pattern, repeated.
 ///
 /// # Errors
-/// What mmap(2) says.
+/// The error of mmap(2).
 pub(super) fn patterned(len: usize) -> io::Result<Region> {
     let mut region = Region::zeroed(len)?;
     let pattern = pattern();
@@ -30,10 +30,10 @@ pub(super) struct PatternFile {
 }
 
 impl PatternFile {
-    /// At least `len` bytes.
+    /// Creates a file of at least `len` bytes.
     ///
     /// # Errors
-    /// What memfd_create(2) or write(2) says.
+    /// The error of memfd_create(2) or write(2).
     pub(super) fn new(len: usize) -> io::Result<PatternFile> {
         // SAFETY: the name is a NUL-terminated string.
         let fd = unsafe { libc::memfd_create(c"deadheat-pattern".as_ptr(), libc::MFD_CLOEXEC) };
@@ -49,7 +49,7 @@ impl PatternFile {
         Ok(PatternFile { file, len: periods * PERIOD })
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }

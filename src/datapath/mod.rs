@@ -1,4 +1,4 @@
-//! Sockets at the limit of what the kernel gives: system calls, batches, buffers and waiting.
+//! Data path: sockets at the limits of the kernel, with system calls, batches, buffers and waiting.
 //!
 //! Nothing in here knows a protocol, a message or a trial. Every call is counted, and none
 //! allocates.

@@ -9,20 +9,20 @@ use socket2::{SockAddr, Socket, Type};
 use crate::error::{Error, Result};
 use crate::units::Bytes;
 
-/// One of a socket's two buffers.
+/// Buffer of a socket: receive or send.
 #[derive(Debug, Clone, Copy)]
 pub enum Buffer {
-    /// What arrived and was not read.
+    /// Receive buffer: bytes that arrived and were not read.
     Receive,
-    /// What was sent and has not left.
+    /// Send buffer: bytes that were sent and have not left.
     Send,
 }
 
 impl Buffer {
-    /// Asks for a size, past the host's limit where the process may (`CAP_NET_ADMIN`, socket(7)).
+    /// Requests a size, past the host's limit where the process may (`CAP_NET_ADMIN`, socket(7)).
     ///
     /// # Errors
-    /// Where the kernel refuses; being given less is no error, and seen in [`Buffer::tell`].
+    /// Fails if the kernel refuses; being given less is no error, and seen in [`Buffer::tell`].
     pub fn ask(self, socket: &Socket, size: Option<Bytes>) -> Result<()> {
         let Some(size) = size else { return Ok(()) };
         let value = libc::c_int::try_from(size.0).unwrap_or(libc::c_int::MAX);
@@ -35,7 +35,7 @@ impl Buffer {
             .map_err(|e| Error::setup(format!("set {name} to {size}"), e))
     }
 
-    /// The size as the kernel has it (double of what was asked), and why it is less where it is.
+    /// Describes the size as the kernel has it (double of what was asked), and why it is less where it is.
     pub fn tell(self, socket: &Socket, asked: Option<Bytes>) -> String {
         let (size, limit) = match self {
             Buffer::Receive => (socket.recv_buffer_size(), "net.core.rmem_max"),
@@ -51,11 +51,11 @@ impl Buffer {
     }
 }
 
-/// Has the connection reset instead of closed when its descriptor is (socket(7), `SO_LINGER` with no
-/// time): nothing is sent again after that. What is unread at the peer is lost.
+/// Makes closing the descriptor reset the connection (socket(7), `SO_LINGER` with no time): nothing is sent again
+/// after that. Bytes that are unread at the peer are lost.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// The error of setsockopt(2).
 pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     // SAFETY: the pointer and length describe `linger`.
@@ -74,7 +74,7 @@ pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Sets an integer option.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// The error of setsockopt(2).
 pub fn set_int(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
@@ -87,7 +87,7 @@ pub fn set_int(
 /// Sets an option of 32-bit words.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// The error of setsockopt(2).
 pub fn set_words(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
@@ -107,7 +107,7 @@ pub fn set_words(
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The path MTU in bytes that the kernel knows for a connected socket (`IP_MTU`, `IPV6_MTU`).
+/// Returns the path MTU in bytes that the kernel knows for a connected socket (`IP_MTU`, `IPV6_MTU`).
 pub fn path_mtu(socket: &Socket) -> Option<usize> {
     let (level, name) = if is_ipv6(socket) {
         (libc::IPPROTO_IPV6, libc::IPV6_MTU)
@@ -119,33 +119,32 @@ pub fn path_mtu(socket: &Socket) -> Option<usize> {
     usize::try_from(value[0]).ok()
 }
 
-/// The path MTU in bytes that the kernel knows towards an address, for a socket that is not connected.
+/// Returns the path MTU in bytes that the kernel knows towards an address, for a socket that is not connected.
 pub fn path_mtu_to(to: &SockAddr) -> Option<usize> {
     let asking = Socket::new(to.domain(), Type::DGRAM, None).ok()?;
     asking.connect(to).ok()?;
     path_mtu(&asking)
 }
 
-/// What becomes of packets that exceed the path MTU: ip(7) `IP_MTU_DISCOVER`, ipv6(7)
-/// `IPV6_MTU_DISCOVER`.
+/// Treatment of packets that exceed the path MTU: ip(7) `IP_MTU_DISCOVER`, ipv6(7) `IPV6_MTU_DISCOVER`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fragmenting {
-    /// This host and routers may cut them (`IP_PMTUDISC_DONT`).
+    /// Fragmented by this host or routers (`IP_PMTUDISC_DONT`).
     Allowed,
-    /// They are refused (`IP_PMTUDISC_DO`).
+    /// Refused (`IP_PMTUDISC_DO`).
     Refused,
-    /// Routers may not cut, and what is known of the path does not count (`IP_PMTUDISC_PROBE`).
+    /// Probed: routers may not fragment, and what is known of the path does not count (`IP_PMTUDISC_PROBE`).
     Probed,
 }
 
 impl Fragmenting {
-    /// The choice that a knob calls `df=word`.
+    /// Returns the choice that a knob calls `df=word`.
     pub fn named(word: &str) -> Option<Fragmenting> {
         let all = [Fragmenting::Allowed, Fragmenting::Refused, Fragmenting::Probed];
         all.into_iter().find(|choice| choice.word() == word)
     }
 
-    /// The word for it.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
         discovery_word(self.value())
     }
@@ -161,13 +160,13 @@ impl Fragmenting {
     /// Sets it.
     ///
     /// # Errors
-    /// What setsockopt(2) says.
+    /// The error of setsockopt(2).
     pub fn set(self, socket: &Socket) -> io::Result<()> {
         let (level, name) = discovery(socket);
         set_int(socket.as_fd(), level, name, self.value())
     }
 
-    /// What the kernel has, whoever set it; `want` is its own way: this host cuts what exceeds the
+    /// Describes the kernel's setting, whoever set it; `want` is its own way: this host fragments what exceeds the
     /// path MTU, routers may not.
     pub fn tell(socket: &Socket) -> String {
         let (level, name) = discovery(socket);
@@ -187,7 +186,7 @@ fn discovery(socket: &Socket) -> (libc::c_int, libc::c_int) {
     }
 }
 
-/// The numbers are the same for both IP versions.
+/// Returns the word for a setting; the numbers are the same for both IP versions.
 fn discovery_word(value: libc::c_int) -> &'static str {
     match value {
         libc::IP_PMTUDISC_DONT => "off",
@@ -200,15 +199,15 @@ fn discovery_word(value: libc::c_int) -> &'static str {
     }
 }
 
-/// The options of UDP-Lite sockets (udplite(7)), which the C library does not have.
+/// Options of UDP-Lite sockets (udplite(7)), which the C library does not have.
 const SEND_COVERAGE: libc::c_int = 10;
 const RECEIVE_COVERAGE: libc::c_int = 11;
 
-/// Has the checksum of a UDP-Lite socket cover so many bytes from the start of its header on, and asks for
-/// as many of what arrives. Without a number it covers all, and anything is taken.
+/// Sets the checksum coverage of a UDP-Lite socket, in bytes from the start of its header on, and requires the same
+/// of what arrives. Without a number it covers all, and anything is taken.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// Fails if the kernel refuses.
 pub fn cover(socket: &Socket, bytes: Option<Bytes>) -> Result<()> {
     let Some(bytes) = bytes else { return Ok(()) };
     let value = libc::c_int::try_from(bytes.0).unwrap_or(libc::c_int::MAX);
@@ -218,7 +217,7 @@ pub fn cover(socket: &Socket, bytes: Option<Bytes>) -> Result<()> {
         .map_err(|e| Error::setup(format!("set the checksum's coverage to {bytes}"), e))
 }
 
-/// How many bytes the checksum of a UDP-Lite socket covers, of what is sent.
+/// Describes the checksum coverage in bytes of the packets that a UDP-Lite socket sends.
 pub fn coverage(socket: &Socket) -> String {
     let mut value = [0];
     match get(socket.as_fd(), libc::IPPROTO_UDPLITE, SEND_COVERAGE, &mut value) {
@@ -228,24 +227,25 @@ pub fn coverage(socket: &Socket) -> String {
     }
 }
 
-/// Whether a socket is of the IPv6 family.
+/// Returns true if a socket is of the IPv6 family.
 pub fn is_ipv6(socket: &Socket) -> bool {
     socket.local_addr().is_ok_and(|address| address.family() == libc::AF_INET6 as libc::sa_family_t)
 }
 
-/// How often a socket dropped what arrived: `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12, commit a2d133b1d465).
+/// Returns the number of drops at a socket's arrival: `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12, commit
+/// a2d133b1d465).
 pub fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
     let words = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
     (words == info.len()).then(|| info[libc::SK_MEMINFO_DROPS as usize])
 }
 
-/// The IP header in bytes, without options: 20 (RFC 791) or 40 (RFC 8200).
+/// Returns the length of the IP header in bytes, without options: 20 (RFC 791) or 40 (RFC 8200).
 pub fn ip_header_bytes(socket: &Socket) -> u64 {
     if is_ipv6(socket) { 40 } else { 20 }
 }
 
-/// Reads an option of 32-bit words; how many came.
+/// Reads an option of 32-bit words; returns the number of words read.
 pub fn get(
     socket: BorrowedFd<'_>,
     level: libc::c_int,

@@ -1,4 +1,4 @@
-//! How long a receiving call sleeps, as flags and as `SO_RCVTIMEO`.
+//! Timeout of a receiving call, as flags and as `SO_RCVTIMEO`.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use socket2::Socket;
 
 use crate::contract::{GUARD, Patience};
 
-/// The flag that makes one call as patient as asked.
+/// Returns the flag that makes one call as patient as asked.
 #[inline]
 pub(super) fn flag(patience: Patience) -> libc::c_int {
     match patience {
@@ -15,27 +15,27 @@ pub(super) fn flag(patience: Patience) -> libc::c_int {
     }
 }
 
-/// Whether a socket's receiving calls end after [`GUARD`]. Switched when the patience changes, which
-/// on one connection is seldom: a timer per call would cost 0.15 µs on each end of a round trip.
+/// State of the receive timeout: a socket's receiving calls end after [`GUARD`], or not. Switched when the patience
+/// changes, which on one connection is seldom: a timer per call would cost 0.15 µs on each end of a round trip.
 #[derive(Debug)]
 pub(super) struct ReceiveGuard {
     armed: bool,
 }
 
 impl ReceiveGuard {
-    /// Arms it: calls end after [`GUARD`].
+    /// Arms the timeout: calls end after [`GUARD`].
     ///
     /// # Errors
-    /// What setsockopt(2) says.
+    /// The error of setsockopt(2).
     pub(super) fn arm(socket: &Socket) -> io::Result<ReceiveGuard> {
         socket.set_read_timeout(Some(GUARD.into()))?;
         Ok(ReceiveGuard { armed: true })
     }
 
-    /// Makes the socket as patient as asked.
+    /// Sets the timeout to the patience asked for.
     ///
     /// # Errors
-    /// What setsockopt(2) says.
+    /// The error of setsockopt(2).
     #[inline]
     pub(super) fn suit(&mut self, socket: &Socket, patience: Patience) -> io::Result<()> {
         let arm = match patience {

@@ -8,26 +8,26 @@ use super::call;
 use super::channel::{Calls, Channel, Kind, done, interrupted, no_sigpipe};
 use crate::contract::{GUARD, Patience};
 
-/// The guard as poll(2) takes it.
+/// Timeout of [`GUARD`] as poll(2) takes it.
 pub(super) const GUARD_MS: libc::c_int = (GUARD.0 / 1_000_000) as libc::c_int;
 
-/// The size of a pipe where the kernel tells no limit: that which it has by default.
+/// Default size of a pipe, for a kernel that tells no limit.
 const DEFAULT_SIZE: usize = 64 * 1024;
 
 /// Both ends of one pipe, in blocking mode.
 #[derive(Debug)]
 pub struct Pipe {
-    /// Where bytes come out.
+    /// Descriptor to read from.
     pub reader: OwnedFd,
-    /// Where bytes go in.
+    /// Descriptor to write to.
     pub writer: OwnedFd,
 }
 
 impl Pipe {
-    /// A pipe of the default size.
+    /// Opens a pipe of the default size.
     ///
     /// # Errors
-    /// What pipe2(2) says.
+    /// The error of pipe2(2).
     pub fn open() -> io::Result<Pipe> {
         let mut fds = [0; 2];
         // SAFETY: `fds` has room for the two descriptors that pipe2 writes.
@@ -39,11 +39,11 @@ impl Pipe {
         Ok(Pipe { reader, writer })
     }
 
-    /// A pipe as large as this process may have one: `fs.pipe-max-size`, or less where the user has
-    /// too many pages in pipes already (pipe(7)).
+    /// Opens a pipe as large as this process may have one: `fs.pipe-max-size`, or less where the user has too many
+    /// pages in pipes already (pipe(7)).
     ///
     /// # Errors
-    /// What pipe2(2) says.
+    /// The error of pipe2(2).
     pub fn largest() -> io::Result<Pipe> {
         let pipe = Pipe::open()?;
         let limit = fs::read_to_string("/proc/sys/fs/pipe-max-size");
@@ -55,11 +55,10 @@ impl Pipe {
     }
 }
 
-/// Sets how many bytes a pipe holds; the kernel rounds up to a power of two pages.
+/// Sets the capacity of a pipe in bytes; the kernel rounds up to a power of two pages.
 ///
 /// # Errors
-/// What fcntl(2) says: `EPERM` above `fs.pipe-max-size` without `CAP_SYS_RESOURCE`, `EBUSY` where it
-/// holds more.
+/// The error of fcntl(2): `EPERM` above `fs.pipe-max-size` without `CAP_SYS_RESOURCE`, `EBUSY` where it holds more.
 pub fn set_capacity(pipe: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: F_SETPIPE_SZ takes an integer.
@@ -67,17 +66,17 @@ pub fn set_capacity(pipe: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// How many bytes a pipe holds.
+/// Returns the capacity of a pipe in bytes.
 ///
 /// # Errors
-/// What fcntl(2) says.
+/// The error of fcntl(2).
 pub fn capacity(pipe: BorrowedFd<'_>) -> io::Result<usize> {
     // SAFETY: F_GETPIPE_SZ takes no argument.
     let size = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_GETPIPE_SZ) };
     usize::try_from(size).map_err(|_| io::Error::last_os_error())
 }
 
-/// A channel of two pipes, one for each direction.
+/// Channel of two pipes, one for each direction.
 ///
 /// Pipes know no timeout, so a call that may wait for [`GUARD`] is tried first and, where nothing
 /// can move, made again after poll(2). Where every call sleeps, that is more calls than with those
@@ -88,7 +87,7 @@ pub struct Pipes {
     reader: OwnedFd,
     writer: Option<OwnedFd>,
     capacity: usize,
-    /// Whether the last call that sent left no room, so that the next one need not try.
+    /// State of the outgoing pipe: full once a call that sent left no room, so that the next one need not try.
     full: Full,
     calls: Calls,
 }
@@ -103,7 +102,7 @@ impl Pipes {
     /// Takes over one end of each of two pipes.
     ///
     /// # Errors
-    /// What fcntl(2) says.
+    /// The error of fcntl(2).
     pub fn new(reader: OwnedFd, writer: OwnedFd) -> io::Result<Pipes> {
         no_sigpipe();
         let set = |fd: &OwnedFd, flags: libc::c_int| {
@@ -123,7 +122,7 @@ impl Pipes {
         })
     }
 
-    /// How many bytes the direction out of here holds, or did before this end ended it.
+    /// Returns the capacity in bytes of the outgoing direction, also after this end has ended it.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -146,7 +145,7 @@ impl Pipes {
     }
 }
 
-/// What writing to a direction says that this end has ended.
+/// Returns the error of writing to a direction that this end has ended.
 fn ended() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "this end has ended its direction already")
 }

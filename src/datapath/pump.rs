@@ -1,7 +1,7 @@
-//! How bulk bytes are sent into a byte stream: one engine for each way the kernel has.
+//! Sending bulk bytes into a byte stream: one engine for each way the kernel has.
 //!
-//! What goes is the source's file or, where it has none, [`super::buffer::pattern`] again and again,
-//! continued where the last call left it.
+//! Its content is the source's file or, where it has none, [`super::buffer::pattern`] again and again, continued
+//! where the last call left it.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -17,16 +17,16 @@ use super::zerocopy::Completions;
 use crate::contract::{FileAt, Patience, Source};
 use crate::figures::ZeroCopy;
 
-/// Pieces that [`SendBy::Writev`] hands over per call.
+/// Number of pieces that [`SendBy::Writev`] hands over per call.
 pub const PIECES: usize = 16;
 
-/// Bytes of a file that zero-copy calls may have under way; their buffer is that large.
+/// Largest number of bytes of a file that zero-copy calls may have under way; their buffer is that large.
 const FILE_UNDER_WAY: usize = 16 << 20;
 
-/// The call size that a pump is made for; a larger one makes room when it is first seen.
+/// Usual call size that a pump is made for; a larger one makes room when it is first seen.
 const USUAL_CALL: usize = 128 * 1024;
 
-/// How an end sends bulk bytes.
+/// Method by which an end sends bulk bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendBy {
     /// send(2) on a socket, write(2) on a pipe: the kernel copies the call's bytes.
@@ -45,29 +45,29 @@ pub enum SendBy {
     Zerocopy,
     /// Several calls at a time through io_uring(7), linked; the kernel copies their bytes.
     Uring,
-    /// The same without a copy where the device allows (`IORING_OP_SEND_ZC`).
+    /// Several calls at a time through io_uring(7), without a copy where the device allows (`IORING_OP_SEND_ZC`).
     UringZerocopy,
 }
 
-/// What one call of a pump came to.
+/// Result of one call of a pump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// So many bytes went, all that the call could.
+    /// All of the call's bytes went; their number.
     All(usize),
-    /// So many bytes went, and then there was no room.
+    /// Part of the call's bytes went, this many, and then there was no room.
     Part(usize),
-    /// No room, or a signal came first.
+    /// Nothing went: no room, or a signal came first.
     Nothing,
 }
 
-/// Sends bulk bytes one way.
+/// Sender of bulk bytes by one method.
 #[derive(Debug)]
 pub struct Pump {
     engine: Engine,
-    /// Where in the pattern the next byte is.
+    /// Offset of the next byte in the pattern.
     at: usize,
-    /// What is left of a call that went in part or not at all. The next one takes that and no more,
-    /// as an application does that has a buffer to get out.
+    /// Bytes left of a call that went in part or not at all. The next one takes these and no more, as an application
+    /// does that has a buffer to get out.
     rest: usize,
 }
 
@@ -78,7 +78,7 @@ enum Engine {
     Zerocopy(Memory, Completions),
     Sendfile(PatternFile),
     Splice(PatternFile),
-    /// With the bytes that are in the pipe.
+    /// Splice through a pipe, with the number of bytes that are in it.
     SpliceThrough(PatternFile, Pipe, usize),
     Uring(Box<Outgoing>),
 }
@@ -90,10 +90,10 @@ enum Pieces {
 }
 
 impl Pump {
-    /// A pump for `channel`.
+    /// Creates a pump for `channel`.
     ///
     /// # Errors
-    /// What the kernel says where it does not have this way, or no memory for it.
+    /// The error of the kernel where it does not have this way, or no memory for it.
     pub fn new<C: Channel>(by: SendBy, channel: &C) -> io::Result<Pump> {
         no_sigpipe();
         let file = || PatternFile::new(PERIOD + USUAL_CALL);
@@ -115,7 +115,7 @@ impl Pump {
         Ok(Pump { engine, at: 0, rest: 0 })
     }
 
-    /// What zero-copy calls came to; `None` for any other way.
+    /// Returns the outcome of zero-copy calls; `None` for any other method.
     pub fn zerocopy(&self) -> Option<ZeroCopy> {
         match &self.engine {
             Engine::Zerocopy(_, calls) => Some(calls.told()),
@@ -124,11 +124,11 @@ impl Pump {
         }
     }
 
-    /// Sends what `source` has for one call, at most `len` bytes, and tells it what was accepted.
-    /// Through io_uring it is several such calls at a time, as far as the budget goes.
+    /// Sends the bytes that `source` has for one call, at most `len`, and reports the accepted ones to it. Through
+    /// io_uring it is several such calls at a time, as far as the budget goes.
     ///
     /// # Errors
-    /// What the system calls say; `UnexpectedEof` where the source's file ends before its budget.
+    /// The error of the system calls; `UnexpectedEof` where the source's file ends before its budget.
     #[inline]
     pub fn step<C: Channel>(
         &mut self,
@@ -154,10 +154,10 @@ impl Pump {
         Ok(if moved < whole { Step::Part(moved) } else { Step::All(moved) })
     }
 
-    /// Waits until the kernel has told all that it will tell of what was sent.
+    /// Waits until the kernel has reported all completions that it will report.
     ///
     /// # Errors
-    /// What recvmsg(2) says.
+    /// The error of recvmsg(2).
     pub fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         match &mut self.engine {
             Engine::Zerocopy(_, calls) => calls.finish(channel),
@@ -167,8 +167,8 @@ impl Pump {
     }
 }
 
-/// What is left of a call that had `rest` bytes left or, where several calls of `len` bytes were to
-/// move `whole` bytes, of the one that `moved` bytes ended in.
+/// Returns the bytes left of a call that had `rest` bytes left or, where several calls of `len` bytes were to move
+/// `whole` bytes, of the one that `moved` bytes ended in.
 #[inline]
 fn rest(rest: usize, len: usize, moved: usize, whole: usize) -> usize {
     match moved.checked_sub(rest) {
@@ -178,21 +178,21 @@ fn rest(rest: usize, len: usize, moved: usize, whole: usize) -> usize {
     }
 }
 
-/// The bytes that one step is to send.
+/// Bytes that one step is to send.
 struct Part<'a> {
     source: &'a dyn Source,
-    /// Where in the pattern they are.
+    /// Offset of the first of them in the pattern.
     at: usize,
-    /// How many the application's call has left, these included.
+    /// Number of bytes that the application's call has left, these included.
     call: usize,
     len: usize,
-    /// How many bytes a whole call has, for who makes several.
+    /// Number of bytes in a whole call, for engines that make several.
     size: usize,
     begins: bool,
 }
 
 impl Part<'_> {
-    /// Where a call finds the next byte that takes it from a file.
+    /// Returns the file position of the next byte, for a call that takes it from a file.
     fn file<'a>(&'a self, made_up: &'a mut PatternFile) -> io::Result<FileAt<'a>> {
         if let Some(own) = self.source.file() {
             return Ok(own);
@@ -206,7 +206,7 @@ impl Part<'_> {
 }
 
 impl Engine {
-    /// Sends one part: how many bytes went, and of how many.
+    /// Sends one part; returns the number of bytes sent, and the number that was to be sent.
     #[inline]
     fn step<C: Channel>(
         &mut self,
@@ -269,7 +269,7 @@ impl Engine {
     }
 }
 
-/// Into a pipe of our own, or of a channel that waits by itself.
+/// Flag for a pipe of our own, or of a channel that waits by itself.
 const NOW: libc::c_uint = libc::SPLICE_F_NONBLOCK;
 
 /// Moves up to `len` bytes of a file into an empty pipe.
@@ -284,7 +284,7 @@ fn fill(pipe: &Pipe, from: FileAt<'_>, len: usize) -> io::Result<usize> {
     }
 }
 
-/// A file that has nothing left has ended too early.
+/// Passes on a number of moved bytes; a file that has nothing left has ended too early.
 fn some_of(moved: Option<usize>, from: FileAt<'_>) -> io::Result<Option<usize>> {
     if moved == Some(0) { Err(too_short(from)) } else { Ok(moved) }
 }
@@ -306,15 +306,15 @@ fn in_pieces(bytes: &[u8]) -> ([IoSlice<'_>; PIECES], usize) {
     (pieces, count)
 }
 
-/// What memory-to-socket calls send from: the pattern, long enough for a call that starts anywhere in
-/// its period, or the last bytes read from the source's file.
+/// Memory that memory-to-socket calls send from: the pattern, long enough for a call that starts anywhere in its
+/// period, or the last bytes read from the source's file.
 #[derive(Debug)]
 struct Memory {
     pattern: Region,
-    /// Bytes of a file that must stay as they are behind the ones being sent.
+    /// Number of bytes of a file that must stay unchanged behind the ones being sent.
     keep: usize,
     read: Region,
-    /// Where in `read` the next call's bytes go; the last call's end there.
+    /// Offset in `read` of the next call's bytes; the last call's end there.
     read_to: usize,
 }
 
@@ -336,7 +336,8 @@ impl Memory {
         Ok(&self.pattern[part.at..][..part.len])
     }
 
-    /// The bytes of a call that begins are read, those of one that went in part are there already.
+    /// Returns the bytes of a call: those of one that begins are read, those of one that went in part are there
+    /// already.
     fn of_file(&mut self, part: &Part<'_>, from: FileAt<'_>, calls: &mut u64) -> io::Result<&[u8]> {
         // With two calls beside what must be kept, a call that does not fit at the end starts over
         // at the front, and what it overwrites has gone.
@@ -360,7 +361,7 @@ impl Memory {
 /// Fills `room` from a file that was long enough when the transfer began; counts the calls.
 ///
 /// # Errors
-/// What pread(2) says; `UnexpectedEof` where the file has become shorter.
+/// The error of pread(2); `UnexpectedEof` where the file has become shorter.
 pub fn read_exact(from: FileAt<'_>, room: &mut [u8], calls: &mut u64) -> io::Result<()> {
     let got = read_counted(from, room, calls)?;
     if got < room.len() {
@@ -390,7 +391,7 @@ mod tests {
         &[SendBy::Write, SendBy::Writev, SendBy::Sendfile, SendBy::Splice, SendBy::Uring];
     const PIPE: &[SendBy] = &[SendBy::Write, SendBy::Writev, SendBy::Vmsplice, SendBy::Splice];
 
-    /// A pump, unless this host does not let a process have io_uring, or the way sends no such feed.
+    /// Creates a pump, unless this host does not let a process have io_uring, or the method sends no such feed.
     fn pump<C: Channel>(way: SendBy, channel: &C, feed: &Feed) -> Option<Pump> {
         if matches!(way, SendBy::Uring | SendBy::UringZerocopy) {
             if let Err(why) = uring::check() {
@@ -405,7 +406,7 @@ mod tests {
         Some(Pump::new(way, channel).unwrap())
     }
 
-    /// Sends all of `feed` in calls of `call` bytes: how many steps moved something.
+    /// Sends all of `feed` in calls of `call` bytes; returns the number of steps that moved something.
     fn send<C: Channel>(pump: &mut Pump, channel: &mut C, feed: &mut Feed, call: usize) -> u64 {
         let mut steps = 0;
         while feed.left > 0 {
@@ -431,7 +432,7 @@ mod tests {
         }
     }
 
-    /// Bytes that have no period of any call's length.
+    /// Returns bytes that have no period of any call's length.
     fn odd() -> Vec<u8> {
         (0..1_000_003_u64).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect()
     }

@@ -1,7 +1,6 @@
-//! When the kernel saw a packet: software timestamps of sockets
-//! (Documentation/networking/timestamping.rst), for an instrumented pass only. They cost a receiving
-//! call more per stamped message and a little for each packet of the host, so no headline figure is
-//! taken with them.
+//! Kernel timestamps of packets: software timestamps of sockets (Documentation/networking/timestamping.rst), for an
+//! instrumented pass only. They cost a receiving call more per stamped message and a little for each packet of the
+//! host, so no headline figure is taken with them.
 //!
 //! Every stamp is `CLOCK_REALTIME`. What arrives is stamped as long as they are on, what is sent only
 //! where [`Stamps::want`] asks for it. Stamps of what was sent come back through the socket's error
@@ -16,7 +15,7 @@ use socket2::Socket;
 use super::call;
 use super::option::set_words;
 
-/// What a key counts.
+/// Unit that a key counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
     /// Datagrams that were to be stamped, from 0.
@@ -25,51 +24,51 @@ pub enum Counts {
     Bytes,
 }
 
-/// Where something that was sent passed by.
+/// Point in the kernel that sent data passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// It was handed to the queueing discipline (`TX_SCHED`).
+    /// Handed to the queueing discipline (`TX_SCHED`).
     Scheduled,
-    /// The driver took it (`TX_SOFTWARE`).
+    /// Taken by the driver (`TX_SOFTWARE`).
     Left,
-    /// The peer has acknowledged every byte up to it (`TX_ACK`). Asked for with one stamped send in four.
+    /// Acknowledged by the peer, with every byte up to it (`TX_ACK`). Asked for with one stamped send in four.
     Acknowledged,
 }
 
-/// A stamp of something that was sent.
+/// Stamp of something that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
-    /// Which send: see [`Counts`].
+    /// Key of the send: see [`Counts`].
     pub key: u32,
-    /// Where it was.
+    /// Point that it passed.
     pub gate: Gate,
-    /// When, in nanoseconds of `CLOCK_REALTIME`.
+    /// Time of the stamp, in nanoseconds of `CLOCK_REALTIME`.
     pub at_ns: u64,
 }
 
-/// How many stamps one call fetches: the two of a send and the acknowledgements of others.
+/// Number of stamps that one call fetches: the two of a send and the acknowledgements of others.
 const FETCHED: usize = 4;
 
-/// One stamped send in so many asks for a stamp of its acknowledgement, too: that one is made while
-/// the answer is on its way up, and would hold each of them up.
+/// Interval of stamped sends that ask for a stamp of their acknowledgement, too: that one is made while the answer is
+/// on its way up, and would hold each of them up.
 const ACKNOWLEDGED: u32 = 4;
 
-/// Room for a stamp (48 bytes of data) and for the error that carries its key with the address it
-/// concerns (16 bytes and up to 28).
+/// Size for a stamp (48 bytes of data) and for the error that carries its key with the address it concerns (16 bytes
+/// and up to 28).
 const CONTROL: usize = 192;
 
 /// A control buffer with the alignment of `cmsghdr`.
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
 
-/// The stamps of one socket, switched on.
+/// Stamps of one socket, switched on.
 pub struct Stamps {
     socket: OwnedFd,
     counts: Counts,
-    /// Whether the next send is to be stamped.
+    /// True if the next send is to be stamped.
     wanted: bool,
     stamped: u32,
-    /// Stamps that were asked for and have not come.
+    /// Number of stamps that were asked for and have not come.
     due: u32,
     gone: u32,
     received_ns: Option<u64>,
@@ -81,7 +80,7 @@ impl Stamps {
     /// first few packets, as the kernel begins to stamp only when somebody asks.
     ///
     /// # Errors
-    /// What setsockopt(2) says: `EINVAL` where the kernel has no such stamps.
+    /// The error of setsockopt(2): `EINVAL` where the kernel has no such stamps.
     pub fn switch_on(socket: &Socket, counts: Counts) -> io::Result<Stamps> {
         let common = libc::SOF_TIMESTAMPING_SOFTWARE
             | libc::SOF_TIMESTAMPING_RX_SOFTWARE
@@ -109,21 +108,20 @@ impl Stamps {
         })
     }
 
-    /// Has the next send stamped.
+    /// Requests a stamp of the next send.
     pub fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// Whether stamps are still to come.
+    /// Returns true if stamps are still to come.
     pub fn are_due(&self) -> bool {
         self.due > 0
     }
 
-    /// One send(2), or sendmsg(2) where it is to be stamped; its stamps come under
-    /// [`Stamps::last_key`].
+    /// Sends with one send(2), or sendmsg(2) where it is to be stamped; its stamps come under [`Stamps::last_key`].
     ///
     /// # Errors
-    /// What the call says.
+    /// The error of the call.
     pub(super) fn send(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
         if !std::mem::take(&mut self.wanted) {
             let sent = call::send(self.socket.as_fd(), bytes, flags)?;
@@ -147,7 +145,7 @@ impl Stamps {
         Ok(sent)
     }
 
-    /// One sendmsg(2) that asks for the `wanted` stamps of this send.
+    /// Sends with one sendmsg(2) that asks for the `wanted` stamps of this send.
     fn send_stamped(&mut self, bytes: &[u8], flags: libc::c_int, wanted: u32) -> io::Result<usize> {
         let mut iovec =
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -168,21 +166,21 @@ impl Stamps {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// The key of the last stamped send.
+    /// Returns the key of the last stamped send.
     pub fn last_key(&self) -> u32 {
         self.gone.wrapping_sub(1)
     }
 
-    /// When what the last receiving call brought had reached this host; of several segments of a
-    /// stream, the last of them. `None` where the call brought nothing or no stamp.
+    /// Returns the arrival time at this host of the data of the last receiving call; of several segments of a stream,
+    /// that of the last. `None` where the call brought nothing or no stamp.
     pub fn received_ns(&self) -> Option<u64> {
         self.received_ns
     }
 
-    /// One recvmsg(2) in place of recv(2).
+    /// Receives with one recvmsg(2) in place of recv(2).
     ///
     /// # Errors
-    /// What recvmsg(2) says.
+    /// The error of recvmsg(2).
     pub(super) fn recv(&mut self, room: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         self.received_ns = None;
         let mut iovec = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
@@ -199,7 +197,7 @@ impl Stamps {
     /// Hands over the stamps that wait, without waiting for more. One call, mostly.
     ///
     /// # Errors
-    /// What recvmmsg(2) says otherwise.
+    /// Any other error of recvmmsg(2).
     pub fn fetch(&mut self, mut take: impl FnMut(Passed)) -> io::Result<()> {
         loop {
             // SAFETY: an all-zero mmsghdr is valid.
@@ -258,15 +256,15 @@ fn header(control: &mut Control) -> libc::msghdr {
     header
 }
 
-/// The stamps that every stamped send asks for.
+/// Flags of the stamps that every stamped send asks for.
 const SENT: u32 = libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_TX_SOFTWARE;
 
-/// `SCM_TSTAMP_*` of linux/errqueue.h.
+/// Values `SCM_TSTAMP_*` of linux/errqueue.h.
 const SND: u32 = 0;
 const SCHED: u32 = 1;
 const ACK: u32 = 2;
 
-/// The software stamp in a message's control data and, if it came from the error queue, what it is of.
+/// Returns the software stamp in a message's control data and, if it came from the error queue, its point and key.
 fn stamp(header: &libc::msghdr) -> (Option<u64>, Option<(Gate, u32)>) {
     let (mut at_ns, mut of) = (None, None);
     // SAFETY: the kernel filled in the control buffer that `header` describes; each message is read
@@ -330,9 +328,9 @@ mod tests {
         all
     }
 
-    /// Keeps the kernel stamping what arrives for as long as it lives. The first socket that asks
-    /// switches that on for the whole machine, and the last one that is gone switches it off, both
-    /// some time later (`net_enable_timestamp` leaves it to a worker).
+    /// Socket that keeps kernel timestamps of arrivals switched on for as long as it lives. The first socket that
+    /// asks switches them on for the whole machine, and the last one that is gone switches them off, both some time
+    /// later (`net_enable_timestamp` leaves it to a worker).
     struct Stamping(#[allow(dead_code, reason = "held open")] Socket);
 
     impl Stamping {

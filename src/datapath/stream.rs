@@ -27,7 +27,7 @@ impl Counted {
     /// Takes a connected socket over and sets how long its calls may sleep.
     ///
     /// # Errors
-    /// What fcntl(2) or setsockopt(2) says.
+    /// The error of fcntl(2) or setsockopt(2).
     pub fn new(socket: Socket) -> io::Result<Counted> {
         socket.set_nonblocking(false)?;
         let guard = ReceiveGuard::arm(&socket)?;
@@ -35,12 +35,12 @@ impl Counted {
         Ok(Counted { socket, guard, calls: Calls::default(), stamps: None })
     }
 
-    /// The socket, for options.
+    /// Returns the socket, for options.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    /// Has the kernel stamp what [`Counted::send`] and [`Counted::receive`] move from here on.
+    /// Enables kernel timestamps of the bytes that [`Counted::send`] and [`Counted::receive`] move from here on.
     ///
     /// # Errors
     /// As [`Stamps::switch_on`].
@@ -49,25 +49,26 @@ impl Counted {
         Ok(())
     }
 
-    /// The stamps, where they are on.
+    /// Returns the stamps, where they are on.
     pub fn stamps(&mut self) -> Option<&mut Stamps> {
         self.stamps.as_deref_mut()
     }
 
-    /// System calls that sent.
+    /// Returns the number of system calls that sent.
     pub fn send_calls(&self) -> u64 {
         self.calls.send
     }
 
-    /// System calls that received.
+    /// Returns the number of system calls that received.
     pub fn receive_calls(&self) -> u64 {
         self.calls.receive
     }
 
-    /// One send(2): how many bytes went, `None` where there was no room or a signal came first.
+    /// Sends with one send(2). Returns the number of bytes sent, `None` where there was no room or a signal came
+    /// first.
     ///
     /// # Errors
-    /// What send(2) says otherwise. A peer that is gone is an error, never a signal.
+    /// Any other error of send(2). A peer that is gone is an error, never a signal.
     #[inline]
     pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
         self.calls.send += 1;
@@ -78,7 +79,7 @@ impl Counted {
         done(call::send(self.socket.as_fd(), bytes, flags))
     }
 
-    /// One sendmsg(2) of several pieces; otherwise as [`Counted::send`].
+    /// Sends several pieces with one sendmsg(2); otherwise as [`Counted::send`].
     ///
     /// # Errors
     /// As [`Counted::send`].
@@ -92,18 +93,18 @@ impl Counted {
         done(call::sendmsg(self.socket.as_fd(), pieces, flags))
     }
 
-    /// One recv(2): how many bytes came, `None` where there were none or a signal came first.
-    /// Zero means that the peer ended its direction (or, from a datagram socket, an empty datagram).
+    /// Receives with one recv(2). Returns the number of bytes received, `None` where there were none or a signal came
+    /// first. Zero means that the peer ended its direction (or, from a datagram socket, an empty datagram).
     ///
     /// # Errors
-    /// What recv(2) says otherwise.
+    /// Any other error of recv(2).
     #[inline]
     pub fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Option<usize>> {
         self.recv(room, 0, patience)
     }
 
-    /// One recv(2) of a datagram. The length is that of the datagram even where it is larger than
-    /// `room` (`MSG_TRUNC`), so that truncation cannot go unnoticed.
+    /// Receives a datagram with one recv(2). The length is that of the datagram even where it is larger than `room`
+    /// (`MSG_TRUNC`), so that truncation cannot go unnoticed.
     ///
     /// # Errors
     /// As [`Counted::receive`].
@@ -134,7 +135,7 @@ impl Counted {
 }
 
 impl Counted {
-    /// One sendmsg(2) of a message with control messages beside it; otherwise as [`Counted::send`].
+    /// Sends a message with control messages beside it with one sendmsg(2); otherwise as [`Counted::send`].
     ///
     /// # Errors
     /// As [`Counted::send`].
@@ -150,7 +151,7 @@ impl Counted {
         done(control::send(self.socket.as_fd(), bytes, control, flags))
     }
 
-    /// One recvmsg(2) that looks for a control message of a level and type; otherwise as
+    /// Receives with one recvmsg(2) that looks for a control message of a level and type; otherwise as
     /// [`Counted::receive`].
     ///
     /// # Errors
@@ -233,7 +234,7 @@ impl Channel for Counted {
         }
     }
 
-    /// Completions tell, not a size.
+    /// Returns zero: completions tell, not a size.
     fn holds(&self) -> usize {
         0
     }

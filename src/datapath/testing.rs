@@ -32,14 +32,14 @@ pub(super) fn pipes() -> (Pipes, Pipes) {
     (near, Pipes::new(up.reader, down.writer).unwrap())
 }
 
-/// The first `len` bytes of made-up content.
+/// Returns the first `len` bytes of made-up content.
 pub(super) fn made_up(len: usize) -> Vec<u8> {
     let pattern = pattern();
     assert_eq!(pattern.len(), PERIOD);
     pattern.iter().copied().cycle().take(len).collect()
 }
 
-/// A file without a name, with `content` in it.
+/// Creates a file without a name, with `content` in it.
 pub(super) fn file(content: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(content).unwrap();
@@ -53,7 +53,7 @@ pub(super) fn content(mut file: &File) -> Vec<u8> {
     all
 }
 
-/// So many bytes, from a file or made up.
+/// Source of so many bytes, from a file or made up.
 pub(super) struct Feed {
     pub(super) left: u64,
     pub(super) file: Option<File>,
@@ -92,7 +92,7 @@ impl Source for Feed {
     }
 }
 
-/// What came: the bytes that were shown, and how many were not.
+/// Sink that keeps the bytes that were shown, and counts those that were not.
 #[derive(Default)]
 pub(super) struct Basin {
     pub(super) taken: Vec<u8>,
@@ -118,7 +118,7 @@ impl Sink for Basin {
     }
 }
 
-/// Everything until the peer ends its direction.
+/// Receives everything until the peer ends its direction.
 pub(super) fn all<C: Channel>(channel: &mut C) -> Vec<u8> {
     let mut drain = Drain::new::<C>(ReceiveBy::Read).unwrap();
     let mut basin = Basin::default();
@@ -126,7 +126,7 @@ pub(super) fn all<C: Channel>(channel: &mut C) -> Vec<u8> {
     basin.taken
 }
 
-/// What is there now.
+/// Receives the bytes that are there now.
 pub(super) fn some<C: Channel>(channel: &mut C) -> Vec<u8> {
     let mut drain = Drain::new::<C>(ReceiveBy::Read).unwrap();
     let mut basin = Basin::default();

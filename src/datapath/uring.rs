@@ -1,9 +1,9 @@
 //! Sending and receiving through io_uring(7), to answer one question: would it help an application?
 //! It is never the way headline figures are taken.
 //!
-//! What it can win is system calls: one io_uring_enter(2) hands over several sends, and one
-//! multishot receive (Linux 6.0) brings buffer after buffer. Sends are linked, so that they leave in
-//! order, and none goes behind one that failed; with `MSG_WAITALL` each of a byte stream goes whole.
+//! Its possible gain is system calls: one io_uring_enter(2) hands over several sends, and one multishot receive
+//! (Linux 6.0) brings buffer after buffer. Sends are linked, so that they leave in order, and none goes behind one
+//! that failed; with `MSG_WAITALL` each of a byte stream goes whole.
 //!
 //! Nothing under way outlives a call that lends memory: what is not done within [`GUARD`] is
 //! cancelled, and what went is told. Memory for zero-copy sends lives as long as the process.
@@ -26,26 +26,26 @@ mod outgoing;
 
 pub(super) use outgoing::{Calls, Outgoing};
 
-/// Sends that one call into the kernel hands over at most.
+/// Largest number of sends that one call into the kernel hands over.
 pub const DEPTH: usize = 16;
 
-/// Receive buffers, and so what one call brings at most; a power of two, as their ring asks for.
+/// Number of receive buffers, the most that one call can fill; a power of two, as their ring asks for.
 pub const BUFFERS: usize = 16;
-/// The length of one: what a stream's call may bring, or the largest datagram.
+/// Length of one buffer: what a stream's call may bring, or the largest datagram.
 const BUFFER: usize = 128 * 1024;
 const GROUP: u16 = 0;
 
-/// Zero-copy sends that are told apart; many more than a socket has room for.
+/// Number of zero-copy sends that are told apart; many more than a socket has room for.
 const UNDER_WAY: usize = 256 * DEPTH;
 
-/// From io_uring.h: a zero-copy send is to say whether the kernel copied after all, and it did.
+/// Flags of io_uring.h: a zero-copy send is to say whether the kernel copied after all, and it did.
 const REPORT_USAGE: u16 = 1 << 3;
 const WAS_COPIED: i32 = i32::MIN;
 
-/// How long the last completions of zero-copy sends may be awaited without any of them coming.
+/// Longest wait for the last completions of zero-copy sends while none of them comes.
 const LAST: Nanos = Nanos::from_secs(1);
 
-/// Whether this host lets a process have io_uring, with all that is used of it.
+/// Checks that this host lets a process have io_uring, with all that is used of it.
 ///
 /// # Errors
 /// `Unsupported` with what io_uring_setup(2) says, and why where that can be known: the setting
@@ -72,7 +72,7 @@ fn unsupported(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, why)
 }
 
-/// Why the kernel gave no ring.
+/// Returns the error for a ring that the kernel refused, with the reason.
 fn withheld(error: &io::Error) -> io::Error {
     let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
     let disabled = setting.as_deref().map_or("", str::trim);
@@ -89,16 +89,16 @@ fn withheld(error: &io::Error) -> io::Error {
     unsupported(format!("io_uring_setup: {error}: {why}"))
 }
 
-/// How a send treats its memory.
+/// Treatment of the memory of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Memory {
-    /// The kernel copies it.
+    /// Copied by the kernel.
     Copied,
-    /// The kernel sends from it where the device allows.
+    /// Lent: the kernel sends from it where the device allows.
     Lent,
 }
 
-/// What the parts of one send are to each other, and the buffers that arrive.
+/// Relation of the parts of one send, and of the buffers that arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parts {
     /// Stretches of a byte stream, in order and each whole.
@@ -107,19 +107,19 @@ pub enum Parts {
     Datagrams,
 }
 
-/// Sends.
+/// Sender through io_uring.
 pub struct Sender {
     ring: IoUring,
     parts: Parts,
     calls: u64,
     told: ZeroCopy,
-    /// Sends so far; the number of each is what the kernel tells of it by.
+    /// Number of sends so far; it is the key of each in the kernel's completions.
     next: u64,
-    /// Zero-copy sends that went and whose memory the kernel may still read.
+    /// Number of zero-copy sends that went and whose memory the kernel may still read.
     lent: u64,
-    /// How many of them have a number that is this, modulo [`UNDER_WAY`].
+    /// Number of such sends by their key modulo [`UNDER_WAY`].
     lent_at: Box<[u8]>,
-    /// What ended the last send behind parts that went; the next one tells.
+    /// Error that ended the last send after parts of it went; the next send returns it.
     failed: Option<i32>,
 }
 
@@ -129,17 +129,17 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// What became of the parts of one send.
+/// Outcome of the parts of one send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sent {
-    /// Parts that went whole.
+    /// Number of parts that went whole.
     pub parts: usize,
-    /// Bytes, those of a part that was cut short included.
+    /// Number of bytes that went, those of a part that was cut short included.
     pub bytes: usize,
 }
 
 impl Sender {
-    /// A sender of such parts.
+    /// Creates a sender of such parts.
     ///
     /// # Errors
     /// As [`check`].
@@ -149,12 +149,12 @@ impl Sender {
         Ok(Sender { ring: ring()?, parts, calls: 0, told, next: 0, lent: 0, lent_at, failed: None })
     }
 
-    /// Calls into the kernel so far.
+    /// Returns the number of calls into the kernel so far.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// What zero-copy sends came to so far.
+    /// Returns the outcome of zero-copy sends so far.
     pub fn told(&self) -> ZeroCopy {
         self.told
     }
@@ -162,7 +162,7 @@ impl Sender {
     /// Sends up to [`DEPTH`] parts on a connected socket, waiting for room at most [`GUARD`].
     ///
     /// # Errors
-    /// What the first failed send says; where parts went before it, the next call says so.
+    /// The error of the first failed send; where parts went before it, the next call says so.
     pub fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -171,7 +171,7 @@ impl Sender {
         self.hand_over(socket, parts, Memory::Copied)
     }
 
-    /// The same without a copy where the device allows (`IORING_OP_SEND_ZC`, Linux 6.0). The
+    /// Sends as [`Sender::send`] does, without a copy where the device allows (`IORING_OP_SEND_ZC`, Linux 6.0). The
     /// memory is `'static`, since it may be read after the call.
     ///
     /// # Errors
@@ -256,10 +256,10 @@ impl Sender {
         Ok(())
     }
 
-    /// Waits until the kernel has told all that it will tell of zero-copy sends.
+    /// Waits until the kernel has reported all completions of zero-copy sends that it will report.
     ///
     /// # Errors
-    /// What io_uring_enter(2) says.
+    /// The error of io_uring_enter(2).
     pub fn finish(&mut self) -> io::Result<()> {
         let mut last = Monotonic.now();
         while self.lent > 0 && Monotonic.now() - last < LAST {
@@ -331,17 +331,17 @@ struct Sends {
     failed: Option<i32>,
 }
 
-/// Nothing is left to cancel: it ended by itself meanwhile.
+/// Ignores the error of a cancellation that found nothing: the entry ended by itself meanwhile.
 fn gone(error: io::Error) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::ENOENT) { Ok(()) } else { Err(error) }
 }
 
-/// What ended a wait.
+/// Reason for the end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Woken {
-    /// There are as many completions as were waited for.
+    /// Ready: there are as many completions as were waited for.
     Ready,
-    /// The time is up, or a signal came.
+    /// Early: the time is up, or a signal came.
     Early,
 }
 
@@ -356,7 +356,7 @@ fn enter(ring: &IoUring, want: usize) -> io::Result<Woken> {
     }
 }
 
-/// Receives, with one request for as long as there are buffers.
+/// Receiver with one request for as long as there are buffers.
 pub struct Receiver {
     ring: IoUring,
     pool: Pool,
@@ -375,19 +375,19 @@ impl fmt::Debug for Receiver {
     }
 }
 
-/// What one receive brought.
+/// Result of one receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many buffers.
+    /// Number of buffers received.
     Some(usize),
-    /// Nothing yet.
+    /// Nothing received yet.
     Nothing,
-    /// The peer ended its direction.
+    /// End: the peer ended its direction.
     Closed,
 }
 
 impl Receiver {
-    /// A receiver with its own buffers.
+    /// Creates a receiver with its own buffers.
     ///
     /// # Errors
     /// As [`check`].
@@ -411,15 +411,15 @@ impl Receiver {
         })
     }
 
-    /// Calls into the kernel so far.
+    /// Returns the number of calls into the kernel so far.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// Receives on `socket`, always the same one. What came is for [`Receiver::take`].
+    /// Receives on `socket`, always the same one. Received buffers are for [`Receiver::take`].
     ///
     /// # Errors
-    /// What recv(2) would say.
+    /// The error that recv(2) would give.
     pub fn receive(&mut self, socket: BorrowedFd<'_>, patience: Patience) -> io::Result<Received> {
         self.collect();
         if self.arrived.is_empty() && !self.ended && self.failed.is_none() {
@@ -444,7 +444,7 @@ impl Receiver {
         }
     }
 
-    /// Hands over each buffer that came, in order, and has them filled again.
+    /// Hands over each buffer that came, in order, and returns it to be filled again.
     pub fn take(&mut self, mut take: impl FnMut(&[u8])) {
         while let Some((id, len)) = self.arrived.pop_front() {
             take(self.pool.buffer(id, len));
@@ -488,7 +488,7 @@ struct Pool {
     tail: u16,
 }
 
-/// Sixteen bytes an entry; aligned to a page, as the kernel maps it.
+/// Ring entries of sixteen bytes; aligned to a page, as the kernel maps them.
 #[repr(C, align(4096))]
 struct Entries([BufRingEntry; BUFFERS]);
 

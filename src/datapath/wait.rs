@@ -14,33 +14,33 @@ pub use deadheat_base::waiting::{
     CLOCK_ONLY, LONG_SLEEP, NAP, Plan, SPIN_WINDOW, plan, set_timer_slack,
 };
 
-/// What to wait for on a descriptor.
+/// Events to wait for on a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to receive.
+    /// Data to receive.
     Read,
-    /// Something to receive, or room for a backlog.
+    /// Data to receive, or room for a backlog.
     ReadWrite,
 }
 
-/// Why a wait ended.
+/// Reason for the end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woke {
-    /// There is something to receive, an error or the peer's end included. With
-    /// [`Interest::ReadWrite`] there may be room to send, too.
+    /// Readable: there is something to receive, an error or the peer's end included. With [`Interest::ReadWrite`]
+    /// there may be room to send, too.
     Readable,
-    /// There is room to send and nothing to receive.
+    /// Writable: there is room to send and nothing to receive.
     Writable,
-    /// Nothing is known of the socket, and it is time to look: poll it without blocking, then
-    /// wait again. The due time is near, the mode is to spin, or [`GUARD`](crate::contract::GUARD) has passed.
+    /// Near: nothing is known of the socket, and it is time to look: poll it without blocking, then wait again. The
+    /// due time is near, the mode is to spin, or [`GUARD`](crate::contract::GUARD) has passed.
     Near,
-    /// The due time has come.
+    /// Due: the due time has come.
     Due,
-    /// A signal came.
+    /// Interrupted by a signal.
     Interrupted,
 }
 
-/// Waits on the thread that made it, and allocates nothing.
+/// Waiter for the thread that made it; allocates nothing.
 ///
 /// It does not leave its thread, because timer slack is a thread's property.
 #[derive(Debug)]
@@ -51,15 +51,14 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter for the calling thread, whose timer slack it sets to 1 ns, the least there is
-    /// (PR_SET_TIMERSLACK(2const)). A kernel that refuses leaves 50 µs, which the lateness of the
-    /// sends shows.
+    /// Creates a waiter for the calling thread, whose timer slack it sets to 1 ns, the least there is
+    /// (PR_SET_TIMERSLACK(2const)). A kernel that refuses leaves 50 µs, which the lateness of the sends shows.
     pub fn new(mode: WaitMode) -> Waiter {
         set_timer_slack(Nanos(1));
         Waiter { mode, calls: Cell::new(0), this_thread: PhantomData }
     }
 
-    /// System calls made so far.
+    /// Returns the number of system calls made so far.
     pub fn calls(&self) -> u64 {
         self.calls.get()
     }
@@ -70,7 +69,7 @@ impl Waiter {
     /// time use [`plan`].
     ///
     /// # Errors
-    /// What ppoll(2) says, save for a signal, which is [`Woke::Interrupted`].
+    /// The error of ppoll(2), save for a signal, which is [`Woke::Interrupted`].
     pub fn wait(
         &self,
         clock: &impl Clock,
@@ -94,9 +93,9 @@ impl Waiter {
         }
     }
 
-    /// Lets the other end run where both share a CPU and the messages come so fast that this end
-    /// never sleeps: without it an echo at 50 µs intervals on one CPU takes milliseconds. Costs
-    /// about 0.2 µs where nobody else wants the CPU. A spinning end has a CPU of its own.
+    /// Yields the CPU to the other end where both share it and the messages come so fast that this end never sleeps:
+    /// without it an echo at 50 µs intervals on one CPU takes milliseconds. Costs about 0.2 µs where nobody else
+    /// wants the CPU. A spinning end has a CPU of its own.
     fn give_way(&self) {
         if self.mode == WaitMode::Hybrid {
             std::thread::yield_now();

@@ -14,13 +14,13 @@ use super::pipe::GUARD_MS;
 use crate::figures::ZeroCopy;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// How many calls may be under way.
+/// Largest number of calls under way.
 const MOST_CALLS: usize = 16 * 1024;
 
-/// Calls between two looks at the error queue. On loopback 16 calls complete in one notification.
+/// Number of calls between two looks at the error queue. On loopback 16 calls complete in one notification.
 const LOOK_EVERY: u32 = 16;
 
-/// How long the last completions may be awaited without any of them coming.
+/// Longest wait for the last completions while none of them comes.
 const LAST: Nanos = Nanos::from_secs(1);
 
 /// `SO_EE_ORIGIN_ZEROCOPY` of linux/errqueue.h.
@@ -29,24 +29,24 @@ const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 /// `SO_EE_CODE_ZEROCOPY_COPIED` of linux/errqueue.h.
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
-/// Marks a call that is complete, in [`Completions::sizes`].
+/// Mark of a call that is complete, in [`Completions::sizes`].
 const COMPLETE: u32 = 1 << 31;
 
-/// The calls under way on one socket.
+/// State of the calls under way on one socket.
 #[derive(Debug)]
 pub(super) struct Completions {
-    /// The bytes of call `n` at `n % MOST_CALLS`.
+    /// Sizes in bytes; that of call `n` at `n % MOST_CALLS`.
     sizes: Box<[u32]>,
     next: u32,
-    /// The oldest call that is not complete; [`Completions::next`] where all are.
+    /// Number of the oldest call that is not complete; [`Completions::next`] where all are.
     oldest: u32,
-    /// The bytes from the oldest call on.
+    /// Number of bytes from the oldest call on.
     under_way: u64,
     unlooked: u32,
     told: ZeroCopy,
 }
 
-/// A range of calls that the kernel is done with, both ends included.
+/// Range of calls that the kernel is done with, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     first: u32,
@@ -54,10 +54,10 @@ struct Range {
     copied: bool,
 }
 
-/// Whether this kernel has it for sockets of this kind, and if so, switches it on.
+/// Enables it for a socket, if this kernel has it for sockets of this kind.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// The error of setsockopt(2).
 pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
     option::set_int(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
 }
@@ -74,7 +74,7 @@ impl Completions {
         }
     }
 
-    /// What has been told so far.
+    /// Returns the completions reported so far.
     pub(super) fn told(&self) -> ZeroCopy {
         self.told
     }
@@ -83,7 +83,7 @@ impl Completions {
     /// that much more has gone.
     ///
     /// # Errors
-    /// What send(2) says; `OutOfMemory` where the kernel may pin no page for this user.
+    /// The error of send(2); `OutOfMemory` where the kernel may pin no page for this user.
     #[inline]
     pub(super) fn send<C: Channel>(
         &mut self,
@@ -116,7 +116,8 @@ impl Completions {
         Ok(None)
     }
 
-    /// `ENOBUFS` is for more calls under way than fit; where none is, nothing will change it.
+    /// Checks the reason for `ENOBUFS`: it is for more calls under way than fit; where none is, nothing will change
+    /// it.
     fn may_wait(&self) -> io::Result<()> {
         if self.oldest != self.next {
             return Ok(());
@@ -135,7 +136,7 @@ impl Completions {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Waits for completions as long as a call may: whether any came.
+    /// Waits for completions as long as a call may; returns true if any came.
     fn await_some<C: Channel>(&mut self, channel: &mut C) -> io::Result<bool> {
         let before = self.told.completed;
         self.look(channel)?;
@@ -199,7 +200,7 @@ impl Completions {
     /// leaves some out; that is seen in [`Completions::told`].
     ///
     /// # Errors
-    /// What recvmsg(2) says.
+    /// The error of recvmsg(2).
     pub(super) fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         let mut last = Monotonic.now();
         while self.oldest != self.next && Monotonic.now() - last < LAST {
@@ -211,10 +212,10 @@ impl Completions {
     }
 }
 
-/// The next completion on the error queue; `None` for a message that is something else.
+/// Reads the next completion on the error queue; `None` for a message that is something else.
 ///
 /// # Errors
-/// What recvmsg(2) says: `WouldBlock` where there is none.
+/// The error of recvmsg(2): `WouldBlock` where there is none.
 fn next_range(socket: BorrowedFd<'_>) -> io::Result<Option<Range>> {
     let mut control = Control([0; 128]);
     // SAFETY: an all-zero msghdr is valid: no address, no buffers.

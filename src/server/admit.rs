@@ -1,4 +1,4 @@
-//! Whether a server runs a trial that a client asks for, and what becomes of the plan.
+//! Admission of the trials that clients ask for, and the plan that a server makes of them.
 
 use std::net::SocketAddr;
 
@@ -11,30 +11,30 @@ use crate::trial::means::NO_FILES;
 use crate::units::{BitRate, Bytes};
 use crate::workload::{self, ELSEWHERE, NamedFile};
 
-/// Flows of one trial. Each costs a connection and a thread.
+/// Largest number of flows of one trial. Each costs a connection and a thread.
 pub(super) const MOST_FLOWS: usize = 128;
 
-/// The largest message in bytes. Each flow holds a few in memory.
+/// Largest message in bytes. Each flow holds a few in memory.
 const LARGEST_MESSAGE: usize = 16 << 20;
 
-/// A trial that may run.
+/// Admitted trial, which may run.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    /// The plan for the far agent.
+    /// Plan for the far agent.
     pub(super) plan: AgentPlan,
-    /// The connections that it will take.
+    /// Number of connections that it will take.
     pub(super) flows: usize,
-    /// How long it lasts at most, once begun.
+    /// Longest duration, once begun.
     pub(super) span: Nanos,
-    /// Bytes that one direction is known to carry at most.
+    /// Largest number of bytes that one direction is known to carry.
     pub(super) most_bytes: Option<u64>,
 }
 
-/// Holds `plan` against `limits` and the CPUs of this host, and makes it this server's: its limits,
-/// its address `here`, no file of this host, no path that it would have to believe in.
+/// Checks `plan` against `limits` and the CPUs of this host, and makes it this server's: its limits, its address
+/// `here`, no file of this host, no path that it would have to believe in.
 ///
 /// # Errors
-/// What is too much and what would be right, in one sentence.
+/// A sentence that says what is too much and what would be right.
 pub(super) fn admit(
     plan: AgentPlan,
     limits: &Limits,
@@ -85,14 +85,14 @@ pub(super) fn admit(
     Ok(Admitted { plan, flows: demand.flows, span, most_bytes: demand.most_bytes })
 }
 
-/// A server neither reads nor writes a file because a client says so. An honest client names none:
-/// what is its own it calls [`ELSEWHERE`]. (The agent refuses too, whatever gets past this.)
+/// Refuses files of this host: a server neither reads nor writes a file because a client says so. An honest client
+/// names none: its own files it calls [`ELSEWHERE`]. (The agent refuses too, whatever gets past this.)
 fn check_files(files: Vec<NamedFile>) -> Result<()> {
     let wrong = |file: &NamedFile| file.side == Side::Far || file.path != ELSEWHERE;
     if files.iter().any(wrong) { Err(Error::usage(NO_FILES)) } else { Ok(()) }
 }
 
-/// What a trial asks of a server.
+/// Demand of a trial on a server.
 #[derive(Debug, Clone)]
 struct Demand {
     transport: &'static str,
@@ -106,7 +106,7 @@ struct Demand {
 }
 
 impl Demand {
-    /// The rate of work that keeps a schedule.
+    /// Returns the rate of work that keeps a schedule.
     fn rate(&self) -> Option<BitRate> {
         let bytes = self.most_bytes.filter(|_| self.is_paced && self.planned > Nanos::ZERO)?;
         Some(BitRate((bytes as f64 * 8e9 / self.planned.0 as f64) as u64))

@@ -1,4 +1,4 @@
-//! What an operator can decide, and the defaults with their reasons.
+//! Settings of the operator, and the defaults with their reasons.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -11,7 +11,7 @@ use crate::units::BitRate;
 
 pub use crate::trial::remote::DEFAULT_PORT;
 
-/// What a trial may do unless the operator says otherwise.
+/// Limits of a trial unless the operator says otherwise.
 ///
 /// - 60 s: longer than any trial that a race plans by itself (seconds), short enough that a
 ///   queue moves.
@@ -26,22 +26,22 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     concurrent: 1,
 };
 
-/// What an operator can decide.
+/// Settings of the operator.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen.
+    /// Address to listen at.
     pub bind: Bind,
-    /// What a trial may do.
+    /// Limits of each trial.
     pub limits: Limits,
-    /// What all trials may carry, and those of one client.
+    /// Allowance of bytes for all trials, and for those of one client.
     pub allowance: Allowance,
-    /// What a client must know.
+    /// Secret that a client must know.
     pub secret: Option<Secret>,
-    /// Whether control is encrypted.
+    /// Encryption of control.
     pub encryption: Encryption,
-    /// How long peers are waited for.
+    /// Timeouts for peers.
     pub patience: Patience,
-    /// How many of each there may be.
+    /// Limits of the numbers of connections and waiting trials.
     pub room: Room,
 }
 
@@ -59,20 +59,20 @@ impl Default for Config {
     }
 }
 
-/// Whether control is encrypted (TLS 1.3 with the server's key, which clients pin).
+/// Encryption of control (TLS 1.3 with the server's key, which clients pin).
 #[derive(Debug, Clone, Default)]
 pub enum Encryption {
-    /// Never.
+    /// Off: never encrypted.
     #[default]
     Off,
-    /// Where the client asks for it.
+    /// Offered: encrypted if the client asks for it.
     Offered(ServerKey),
-    /// Always: a client that does not ask for it is refused.
+    /// Required: a client that does not ask for it is refused.
     Required(ServerKey),
 }
 
 impl Encryption {
-    /// The server's key, where there is one.
+    /// Returns the server's key, where there is one.
     pub fn key(&self) -> Option<&ServerKey> {
         match self {
             Encryption::Off => None,
@@ -81,33 +81,33 @@ impl Encryption {
     }
 }
 
-/// What may be carried while the server runs, in application bytes per direction; `None` for as much as the
-/// limits of each trial let through.
+/// Allowance of bytes while the server runs, in application bytes per direction; `None` for as much as the limits of
+/// each trial let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allowance {
-    /// By all trials together.
+    /// Total of all trials together.
     pub total: Option<u64>,
-    /// By the trials of one IPv4 address or one IPv6 /64.
+    /// Total of the trials of one IPv4 address or one IPv6 /64.
     pub per_client: Option<u64>,
 }
 
-/// How long peers are waited for.
+/// Timeouts for peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// For a stranger's whole first message, and then for its proof.
+    /// Timeout for a stranger's whole first message, and then for its proof.
     pub first: Nanos,
-    /// For the rest of a message that has begun, and for room to send one to a peer.
+    /// Timeout for the rest of a message that has begun, and for room to send one to a peer.
     pub partial: Nanos,
-    /// For the next trial of a client that was let in.
+    /// Timeout for the next trial of a client that was let in.
     pub idle: Nanos,
-    /// For a trial, beyond what its plan takes: to connect and begin, and then for its tail and report.
+    /// Time for a trial beyond what its plan takes: to connect and begin, and then for its tail and report.
     pub grace: Nanos,
 }
 
 impl Default for Patience {
-    /// Ten seconds are three retransmissions of a lost first segment (RFC 6298: 1, 2 and 4 s);
-    /// five minutes let a race compute, save or wait for its user between trials. Five seconds are what an
-    /// agent waits for its connections.
+    /// Returns the defaults. Ten seconds are three retransmissions of a lost first segment (RFC 6298: 1, 2 and 4 s);
+    /// five minutes let a race compute, save or wait for its user between trials. Five seconds are what an agent
+    /// waits for its connections.
     fn default() -> Self {
         Patience {
             first: Nanos::from_secs(10),
@@ -118,17 +118,17 @@ impl Default for Patience {
     }
 }
 
-/// How many of each there may be at once.
+/// Limits of the numbers of connections and waiting trials at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Connections that have not yet sent their first message. Each costs a descriptor and a
-    /// kilobyte, or 64 where it is encrypted; one more pushes out the oldest of the origin that has most.
+    /// Number of connections that have not yet sent their first message. Each costs a descriptor and a kilobyte, or
+    /// 64 where it is encrypted; one more pushes out the oldest of the origin that has most.
     pub doorstep: usize,
-    /// Control connections. Each costs a thread.
+    /// Number of control connections. Each costs a thread.
     pub sessions: usize,
-    /// Control connections of one IPv4 address or one IPv6 /64.
+    /// Number of control connections of one IPv4 address or one IPv6 /64.
     pub per_origin: usize,
-    /// Trials that wait for their turn.
+    /// Number of trials that wait for their turn.
     pub waiting: usize,
 }
 
@@ -138,12 +138,12 @@ impl Default for Room {
     }
 }
 
-/// Where to listen.
+/// Address to listen at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bind {
-    /// Every address of the host, IPv6 and IPv4, at this port; 0 for one of the system's choice.
+    /// All addresses of the host, IPv6 and IPv4, at this port; 0 for one of the system's choice.
     Any(u16),
-    /// This address only.
+    /// Single address and port.
     At(SocketAddr),
 }
 
@@ -174,8 +174,8 @@ impl Bind {
         }
     }
 
-    /// The addresses to try, best first: everything over IPv6 with IPv4 mapped into it, then
-    /// everything over IPv4 for hosts without IPv6.
+    /// Returns the addresses to try, best first: everything over IPv6 with IPv4 mapped into it, then everything over
+    /// IPv4 for hosts without IPv6.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         match *self {
             Bind::At(address) => vec![address],

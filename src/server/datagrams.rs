@@ -8,10 +8,10 @@ use super::socket::{Sockets, beside, receive as receive_one};
 use crate::time::Nanos;
 use crate::transport::hello::{self, Hello};
 
-/// Datagrams taken per call, so that a flood of them leaves time for connections.
+/// Number of datagrams taken per call, so that a flood of them leaves time for connections.
 const AT_ONCE: usize = 64;
 
-/// Takes what has arrived. Anything that is no hello is dropped without a line: the tail of an
+/// Receives the datagrams that have arrived. Anything that is no hello is dropped without a line: the tail of an
 /// ended trial looks just like it.
 pub(super) fn receive(sockets: &Sockets, shared: &Shared, now: Nanos) {
     // One byte more than a hello, so that a longer datagram is not taken for one.

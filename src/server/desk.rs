@@ -1,4 +1,4 @@
-//! Which token belongs to which trial, and what may be handed to it.
+//! Desk: maps each token to its trial, and limits what may be handed to it.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -9,17 +9,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::transport::door::HandOver;
 use crate::transport::hello::{Hello, Token};
 
-/// Stream connections that one flow may open: the first, and a few after failures.
+/// Largest number of stream connections that one flow may open: the first, and a few after failures.
 const STREAMS_PER_FLOW: usize = 4;
 
-/// Datagram peers that one flow may have: the first, and a few where a NAT rebinds.
+/// Largest number of datagram peers that one flow may have: the first, and a few where a NAT rebinds.
 const PEERS_PER_FLOW: usize = 4;
 
-/// The trials that take data connections.
+/// Trials that take data connections.
 #[derive(Default)]
 pub(super) struct Desk(Mutex<HashMap<Token, Entry>>);
 
-/// A trial at the desk; gone from it when dropped.
+/// Registration of a trial at the desk; removed when dropped.
 pub(super) struct Registration<'a> {
     desk: &'a Desk,
     token: Token,
@@ -34,8 +34,8 @@ struct Entry {
 }
 
 impl Desk {
-    /// Has the connections that present `token` go to `door`. `client` is the proved address that
-    /// datagram peers must have, `flows` how many flows the trial has.
+    /// Registers a trial: connections that present `token` go to `door`. `client` is the proved address that datagram
+    /// peers must have, `flows` how many flows the trial has.
     pub(super) fn register(
         &self,
         token: Token,
@@ -148,7 +148,8 @@ fn find<'a>(
     Ok(entry)
 }
 
-/// An agent that does not take its connections must not hold up the port for everyone.
+/// Makes a descriptor nonblocking: an agent that does not take its connections must not hold up the port for
+/// everyone.
 fn never_block(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: fcntl on a live descriptor, without pointers.
     let done = unsafe {

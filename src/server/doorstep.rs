@@ -1,6 +1,6 @@
-//! Where connections stand until it is known what they are: a data connection by its hello, a client by its
-//! greeting and, where there is a secret, by its proof. A stranger here costs a descriptor and at most a
-//! kilobyte; no thread, and no answer unless it speaks control.
+//! Doorstep: connections that are not yet identified, a data connection by its hello, a client by its greeting and,
+//! where there is a secret, by its proof. A stranger here costs a descriptor and at most a kilobyte; no thread, and
+//! no answer unless it speaks control.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -18,26 +18,26 @@ use crate::transport::hello::{self, Hello};
 use crate::trial::control::{self, FromServer};
 use crate::trial::control_stream::ControlStream;
 
-/// The largest message, in bytes, from a client that has not been let in. A greeting has about 60.
+/// Largest message, in bytes, from a client that has not been let in. A greeting has about 60.
 pub(super) const LARGEST_FROM_STRANGER: usize = 1024;
 
-/// The first byte of a TLS record that carries a handshake (RFC 8446, 5.1).
+/// First byte of a TLS record that carries a handshake (RFC 8446, 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
-/// Connections accepted per call, so that a flood of them leaves time for those already here.
+/// Number of connections accepted per call, so that a flood of them leaves time for those already here.
 const AT_ONCE: usize = 512;
 
-/// How long to leave the listener alone when the host has no descriptors left.
+/// Pause of the listener when the host has no descriptors left.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
-/// The connections whose first message is not complete, oldest first.
+/// Connections whose first message is not complete, oldest first.
 pub(super) struct Doorstep {
     room: usize,
     patience: Nanos,
     let_in: LetIn,
     closed_until: Option<Nanos>,
     strangers: Vec<Stranger>,
-    /// How many of them there are of each origin.
+    /// Number of connections by origin.
     crowd: HashMap<IpAddr, usize>,
 }
 
@@ -46,15 +46,15 @@ struct Stranger {
     peer: SocketAddr,
     since: Nanos,
     got: Vec<u8>,
-    /// What the secret is to be proved with, once it was asked for.
+    /// Nonce for the proof of the secret, once it was asked for.
     nonce: Option<String>,
 }
 
-/// A connection of which it is known what it is; nothing beyond that has been read.
+/// Connection that has been identified; nothing beyond its first messages has been read.
 pub(super) enum Arrival {
-    /// It presents a token.
+    /// Data connection, which presents a token.
     Data { stream: ControlStream, peer: SocketAddr, hello: Hello },
-    /// A client, let in.
+    /// Control connection of a client, let in.
     Control { stream: ControlStream, peer: SocketAddr },
 }
 
@@ -70,29 +70,29 @@ impl Doorstep {
         }
     }
 
-    /// Whether new connections are taken at `now`.
+    /// Returns true if new connections are taken at `now`.
     pub(super) fn is_open(&self, now: Nanos) -> bool {
         self.closed_until.is_none_or(|until| now >= until)
     }
 
-    /// How many stand here.
+    /// Returns the number of connections here.
     pub(super) fn len(&self) -> usize {
         self.strangers.len()
     }
 
-    /// When it must be looked at though nobody spoke.
+    /// Returns the time at which it must be looked at though nobody spoke.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         let oldest = self.strangers.iter().map(|s| s.since).min();
         earlier(oldest.map(|since| since + self.patience), self.closed_until)
     }
 
-    /// What to wait for, in the order in which [`Doorstep::look`] wants to be told who spoke.
+    /// Returns the descriptors to wait for, in the order in which [`Doorstep::look`] wants to be told who spoke.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.strangers.iter().map(|stranger| stranger.stream.as_fd())
     }
 
-    /// Takes new connections. When there is no room, the oldest of the origin with most of them
-    /// goes: an honest client speaks within a round trip, so that it is never the one for long.
+    /// Accepts new connections. When there is no room, the oldest of the origin with most of them goes: an honest
+    /// client speaks within a round trip, so that it is never the one for long.
     pub(super) fn accept(&mut self, listener: &TcpListener, scribe: &Scribe, now: Nanos) {
         if !self.is_open(now) {
             return;
@@ -128,7 +128,7 @@ impl Doorstep {
         self.strangers.push(Stranger { stream, peer, since: now, got: Vec::new(), nonce: None });
     }
 
-    /// One of an origin's strangers is gone.
+    /// Removes one connection from the count of its origin.
     fn uncount(crowd: &mut HashMap<IpAddr, usize>, peer: SocketAddr) {
         let origin = origin(peer.ip());
         if let Some(count) = crowd.get_mut(&origin) {
@@ -153,8 +153,8 @@ impl Doorstep {
         }
     }
 
-    /// Reads from those that `spoke`, answers greetings, turns away those whose time is up, and moves those
-    /// of which it is known what they are to `arrivals`.
+    /// Reads from those that `spoke`, answers greetings, turns away those whose time is up, and moves those that are
+    /// identified to `arrivals`.
     pub(super) fn look(
         &mut self,
         spoke: &[bool],
@@ -194,19 +194,19 @@ impl Doorstep {
     }
 }
 
-/// What a stranger's bytes so far amount to.
+/// Result of a stranger's bytes so far.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Wait,
     Gone(String),
     Refuse(String),
     Hello(Hello),
-    /// A whole control message; once all that is asked for was said, the client is let in.
+    /// Whole control message; once all that is asked for was said, the client is let in.
     Frame,
 }
 
 impl Stranger {
-    /// Reads what is there, and answers a greeting or takes a proof where that is whole.
+    /// Reads the bytes that are there, and answers a greeting or takes a proof where that is whole.
     fn advance(&mut self, let_in: &LetIn, now: Nanos) -> Step {
         loop {
             let step = self.listen(let_in);
@@ -232,8 +232,8 @@ impl Stranger {
         }
     }
 
-    /// Reads what is there, and never a byte beyond the first message: what follows belongs to
-    /// the session or the agent.
+    /// Reads the bytes that are there, and never a byte beyond the first message: later bytes belong to the session
+    /// or the agent.
     fn listen(&mut self, let_in: &LetIn) -> Step {
         loop {
             let is_first = self.nonce.is_none() && !self.stream.is_encrypted();
@@ -295,7 +295,8 @@ fn refused(error: Error) -> Step {
     }
 }
 
-/// How many bytes the message still lacks, or what it amounts to. Only a first one may be a hello.
+/// Returns the number of bytes that the message still lacks, or the step that follows from it. Only a first one may
+/// be a hello.
 fn judge(got: &[u8], is_first: bool) -> Result<usize, Step> {
     let begin = &got[..got.len().min(4)];
     if begin.first() != Some(&0) && !hello::MAGIC.starts_with(begin) {
@@ -328,12 +329,12 @@ fn judge(got: &[u8], is_first: bool) -> Result<usize, Step> {
     }
 }
 
-/// Says why, once and without waiting, and closes: one short message, whatever came.
+/// Sends the reason, once and without waiting, and closes: one short message, whatever came.
 pub(super) fn refuse(stream: &ControlStream, fault: &Fault) {
     close_with(stream, &FromServer::Refused(fault.clone()));
 }
 
-/// Says a last word, once and without waiting, and closes.
+/// Sends a last message, once and without waiting, and closes.
 pub(super) fn close_with(mut stream: &ControlStream, word: &FromServer) {
     let tcp = stream.tcp();
     let said = tcp.set_nonblocking(true).and_then(|()| control::write(&mut stream, word));
@@ -409,7 +410,7 @@ mod tests {
         assert_eq!(left, ["10.0.0.9:1", "10.0.0.1:3", "10.0.0.2:1"]);
     }
 
-    /// A volley of connections behind a client that has greeted: the client is heard before they push it out.
+    /// Tests a volley of connections behind a client that has greeted: the client is heard before they push it out.
     #[test]
     fn who_is_taken_is_heard_before_newcomers_push_it_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,22 +1,22 @@
-//! What a server may need at once, held against what this host lets it have: descriptors and tasks.
+//! Resources that a server may need at once, held against what this host lets it have: descriptors and tasks.
 
 use super::admit::MOST_FLOWS;
 use super::config::Config;
 use crate::trial::cgroup::free_tasks;
 
-/// Descriptors for the port, the log, a pipe, agents' channels and what libraries open.
+/// Number of descriptors for the port, the log, a pipe, agents' channels and what libraries open.
 const OWN_FILES: u64 = 32;
 
-/// Descriptors of a client: its connection, and its ticket while it waits.
+/// Number of descriptors of a client: its connection, and its ticket while it waits.
 const FILES_PER_CLIENT: u64 = 3;
 
-/// Descriptors of a running trial: control, hand-over, standard error, each of them for a moment twice.
+/// Number of descriptors of a running trial: control, hand-over, standard error, each of them for a moment twice.
 const FILES_PER_TRIAL: u64 = 8;
 
-/// Strangers that there must be room for: with fewer, honest clients push each other out.
+/// Least number of strangers that there must be room for: with fewer, honest clients push each other out.
 const FEWEST_STRANGERS: u64 = 16;
 
-/// What the host lets this process have; `None` where it sets no limit.
+/// Limits of the host for this process; `None` where it sets no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Allowed {
     files: Option<u64>,
@@ -24,14 +24,14 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    /// As the host has it now. The soft limit of descriptors is raised to the hard one before.
+    /// Reads the limits as the host has them now. The soft limit of descriptors is raised to the hard one before.
     pub(super) fn here() -> Allowed {
         Allowed { files: raise_files(), tasks: free_tasks() }
     }
 }
 
-/// Makes `config` fit, where less room for strangers does; says what it made smaller, and what does not
-/// fit all the same.
+/// Makes `config` fit, where less room for strangers does; returns what it made smaller, and what does not fit all
+/// the same.
 pub(super) fn fit(config: &mut Config, allowed: Allowed) -> Vec<String> {
     let mut said = Vec::new();
     let (room, trials) = (&mut config.room, u64::from(config.limits.concurrent));

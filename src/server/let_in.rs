@@ -1,4 +1,4 @@
-//! Who is let in: the version of a greeting, and the proof of a shared secret.
+//! Admission of clients: the version of a greeting, and the proof of a shared secret.
 //!
 //! All of it happens at the doorstep: until a client has shown that it knows the secret it costs no
 //! thread and no place, only a descriptor that it may lose to the next stranger.
@@ -9,7 +9,7 @@ use crate::trial::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL,
 use crate::trial::control_key::ServerKey;
 use crate::units::hex::hex;
 
-/// What a client must be to be let in.
+/// Conditions for a client to be let in.
 #[derive(Debug)]
 pub(super) struct LetIn {
     secret: Option<Secret>,
@@ -17,12 +17,12 @@ pub(super) struct LetIn {
     encryption: Encryption,
 }
 
-/// What follows from a greeting.
+/// Result of a greeting.
 #[derive(Debug)]
 pub(super) struct Greeted {
-    /// The answer.
+    /// Answer to the client.
     pub(super) welcome: FromServer,
-    /// What the client has to prove the secret with; absent where there is none.
+    /// Nonce with which the client has to prove the secret; absent where there is none.
     pub(super) nonce: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl LetIn {
         }
     }
 
-    /// What a client's connection is encrypted with, if it asks for that.
+    /// Returns the key with which a client's connection is encrypted, if it asks for that.
     pub(super) fn key(&self) -> Option<&ServerKey> {
         self.encryption.key()
     }
@@ -43,7 +43,7 @@ impl LetIn {
     /// Answers a greeting, which came over an encrypted connection or not.
     ///
     /// # Errors
-    /// What is wrong with it, for the client.
+    /// A sentence for the client that says what is wrong with it.
     pub(super) fn greet(&self, frame: &[u8], is_encrypted: bool) -> Result<Greeted> {
         if let (Encryption::Required(_), false) = (&self.encryption, is_encrypted) {
             let what =
@@ -73,7 +73,7 @@ impl LetIn {
     /// Checks a proof against the nonce that was sent.
     ///
     /// # Errors
-    /// Where it shows no knowledge of the secret.
+    /// Fails if it shows no knowledge of the secret.
     pub(super) fn check(&self, frame: &[u8], nonce: &str) -> Result<()> {
         let is_proved = match (control::parse::<Proof>(frame), &self.secret) {
             (Ok(proof), Some(secret)) => control::proved(secret.text(), nonce, &proof),

@@ -12,28 +12,28 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::control;
 use crate::trial::control_stream::Stream;
 
-/// One end of a control connection.
+/// End of a control connection.
 pub(super) struct Line<S> {
     stream: S,
     frames: Frames,
 }
 
-/// What became of waiting for a frame.
+/// Result of waiting for a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// A frame's JSON.
+    /// Frame: its JSON.
     Frame(Vec<u8>),
-    /// Something else that was waited for beside it is ready.
+    /// Other descriptor: something that was waited for beside the frame is ready.
     Other,
-    /// The time is up: nothing came.
+    /// Silence: the time is up and nothing came.
     Silence,
-    /// A message began and did not end in time.
+    /// Stuck: a message began and did not end in time.
     Stuck,
-    /// The peer is gone; why, where that is known.
+    /// Gone: the peer has left; the reason, where that is known.
     Gone(String),
-    /// The peer's bytes are no frame.
+    /// Nonsense: the peer's bytes are no frame.
     Nonsense(String),
-    /// The server is told to stop.
+    /// Stopped: the server is told to stop.
     Stopped,
 }
 
@@ -41,12 +41,12 @@ impl<S: Stream> Line<S>
 where
     for<'a> &'a S: Read + Write,
 {
-    /// Frames of at most `largest` bytes over `stream`.
+    /// Creates a line for frames of at most `largest` bytes over `stream`.
     pub(super) fn new(stream: S, largest: usize) -> Line<S> {
         Line { stream, frames: Frames::new(largest) }
     }
 
-    /// The stream under it.
+    /// Returns the stream under it.
     pub(super) fn stream(&self) -> &S {
         &self.stream
     }
@@ -54,7 +54,7 @@ where
     /// Sends a message.
     ///
     /// # Errors
-    /// What the stream says; a peer that does not read is a timeout.
+    /// The error of the stream; a peer that does not read is a timeout.
     pub(super) fn say<T: Serialize>(&self, message: &T) -> io::Result<()> {
         control::write(&mut { &self.stream }, message)
     }
@@ -104,7 +104,7 @@ where
         }
     }
 
-    /// What can be said without waiting: a frame that is complete, nonsense, or being stuck.
+    /// Returns the result that is known without waiting: a frame that is complete, nonsense, or being stuck.
     pub(super) fn pending(&mut self, now: Nanos, patience: &Patience) -> Option<Heard> {
         while self.stream.holds_more() {
             if let Err(heard) = self.fill(now) {
@@ -118,7 +118,7 @@ where
         }
     }
 
-    /// When a message that has begun must be complete.
+    /// Returns the time by which a message that has begun must be complete.
     pub(super) fn stuck_at(&self, patience: &Patience) -> Option<Nanos> {
         self.frames.began.map(|began| began + patience.partial)
     }
@@ -145,11 +145,11 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
-/// Cuts bytes into frames; no stream and no clock inside.
+/// Splitter of bytes into frames; no stream and no clock inside.
 struct Frames {
     largest: usize,
     bytes: Vec<u8>,
-    /// When the frame that is not complete began.
+    /// Time at which the frame that is not complete began.
     began: Option<Nanos>,
 }
 
@@ -163,7 +163,7 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame's JSON, if it is complete; why these bytes are none, if they cannot be.
+    /// Returns the next frame's JSON, if it is complete; an error, if these bytes cannot be a frame.
     fn next(&mut self, now: Nanos) -> Result<Option<Vec<u8>>, String> {
         let Some(prefix) = self.bytes.first_chunk::<4>() else {
             return Ok(None);

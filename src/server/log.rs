@@ -1,5 +1,5 @@
-//! What an operator reads. Lines that strangers cause are bounded per origin and in all, so that
-//! nobody can fill a disk by knocking.
+//! Log for the operator. Lines that strangers cause are bounded per origin and in all, so that nobody can fill a disk
+//! by knocking.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use crate::foreign;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// Where log lines go. The sink adds the time of day.
+/// Sink of log lines. It adds the time of day.
 pub trait Log: Send + Sync {
-    /// One line, without its end; never with control characters.
+    /// Writes one line, without its end; never with control characters.
     fn line(&self, line: &str);
 }
 
@@ -20,7 +20,7 @@ impl<F: Fn(&str) + Send + Sync> Log for F {
     }
 }
 
-/// Writes lines: freely about trials, which cost a process each, and sparingly about strangers.
+/// Writer of lines: freely about trials, which cost a process each, and sparingly about strangers.
 pub(super) struct Scribe {
     log: Box<dyn Log>,
     meter: Mutex<Meter>,
@@ -31,7 +31,7 @@ impl Scribe {
         Scribe { log, meter: Mutex::new(Meter::default()) }
     }
 
-    /// A line that is bounded by what it is about.
+    /// Writes a line about something that is bounded by itself, such as a trial.
     pub(super) fn line(&self, peer: Option<SocketAddr>, what: &str) {
         let what = foreign::short(what);
         match peer {
@@ -40,7 +40,7 @@ impl Scribe {
         }
     }
 
-    /// A line that a peer can cause at will.
+    /// Writes a line that a peer can cause at will.
     pub(super) fn stranger(&self, now: Nanos, peer: SocketAddr, what: &str) {
         let verdict =
             self.meter.lock().unwrap_or_else(PoisonError::into_inner).judge(origin(peer.ip()), now);
@@ -54,13 +54,14 @@ impl Scribe {
         }
     }
 
-    /// [`Scribe::stranger`] at this moment, for threads that keep no time.
+    /// Writes as [`Scribe::stranger`] at this moment, for threads that keep no time.
     pub(super) fn stranger_now(&self, peer: SocketAddr, what: &str) {
         self.stranger(Monotonic.now(), peer, what);
     }
 }
 
-/// Who is counted as one: an IPv4 address, or an IPv6 /64, of which one host may have every address.
+/// Returns the origin that an address counts for: the IPv4 address, or the IPv6 /64, of which one host may have every
+/// address.
 pub(super) fn origin(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => IpAddr::V4(ip),
@@ -68,7 +69,7 @@ pub(super) fn origin(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Lines per origin and window, and in all.
+/// Largest number of lines per origin and window, and in all.
 const PER_ORIGIN: u32 = 10;
 const IN_ALL: u32 = 200;
 const WINDOW: Nanos = Nanos::from_secs(60);
@@ -80,8 +81,8 @@ enum Verdict {
     LeaveOut,
 }
 
-/// Counts lines in windows of a minute. Starting over each minute also bounds its memory: no more
-/// origins are remembered than lines are written.
+/// Counter of lines in windows of a minute. Starting over each minute also bounds its memory: no more origins are
+/// remembered than lines are written.
 #[derive(Default)]
 struct Meter {
     began: Nanos,

@@ -71,22 +71,23 @@ use queue::Queue;
 use seats::{Seat, Seats};
 use socket::Sockets;
 
-/// A running far end of one trial.
+/// Running far end of one trial.
 pub trait Agent: Send {
-    /// Speaks [`crate::trial::control::ToAgent`] and [`crate::trial::control::FromAgent`].
+    /// Returns the control channel, which speaks [`crate::trial::control::ToAgent`] and
+    /// [`crate::trial::control::FromAgent`].
     fn control(&self) -> &UnixStream;
 
-    /// Waits until it has ended by itself, at most `timeout`; whether it has.
+    /// Waits until it has ended by itself, at most `timeout`; returns true if it has.
     fn ended(&mut self, timeout: Nanos) -> bool;
 
-    /// Ends it and whatever it started, at once. Harmless when it has ended already.
+    /// Kills it and all that it started, at once. Harmless when it has ended already.
     fn kill(&mut self);
 
-    /// What it said last on its standard error, for crash messages.
+    /// Returns its last words on standard error, for crash messages.
     fn last_words(&mut self) -> Option<String>;
 }
 
-/// Starts agents. The seam between the server and processes.
+/// Starter of agents. The seam between the server and processes.
 pub trait AgentStarter: Send + Sync {
     /// Starts a far end that takes its connections from `door`.
     ///
@@ -101,7 +102,7 @@ pub struct Server {
     sockets: Sockets,
 }
 
-/// What every session needs.
+/// State that every session needs.
 struct Shared {
     config: Config,
     facts: HostFacts,
@@ -115,8 +116,8 @@ struct Shared {
 }
 
 impl Server {
-    /// Binds the port, TCP and UDP. `facts` is what clients are told of this host; `log` gets
-    /// every line that an operator should see.
+    /// Binds the port, TCP and UDP. `facts` are the facts of this host that clients are told; `log` gets every line
+    /// that an operator should see.
     ///
     /// # Errors
     /// The failed operation with its address and what would help.
@@ -144,12 +145,12 @@ impl Server {
         Ok(Server { shared, sockets })
     }
 
-    /// The address that it listens at.
+    /// Returns the address that it listens at.
     pub fn local_addr(&self) -> SocketAddr {
         self.sockets.local
     }
 
-    /// What its trials carried so far, in words.
+    /// Returns a summary in words of what its trials carried so far.
     pub fn summary(&self) -> String {
         self.shared.paid.summary()
     }
@@ -157,7 +158,7 @@ impl Server {
     /// Serves until `stop` is pulled; then ends every session and kills every agent.
     ///
     /// # Errors
-    /// Where the kernel no longer lets it wait for connections.
+    /// Fails if the kernel no longer lets it wait for connections.
     pub fn run(&self, stop: &Stop) -> Result<()> {
         std::thread::scope(|scope| {
             let ran = self.serve(scope, stop);
@@ -201,8 +202,7 @@ impl Server {
         Ok(())
     }
 
-    /// Sleeps until something comes, a stranger's time is up, or `stop` is pulled. Says which
-    /// strangers spoke.
+    /// Sleeps until something comes, a stranger's time is up, or `stop` is pulled. Returns which strangers spoke.
     fn wait(&self, doorstep: &Doorstep, stop: &Stop) -> Result<Vec<bool>> {
         let mut fds = vec![stop.as_fd(), self.sockets.udp.as_fd()];
         if doorstep.is_open(Monotonic.now()) {
@@ -243,13 +243,13 @@ impl Shared {
     }
 }
 
-/// A control connection of a client that was let in.
+/// Control connection of a client that was let in.
 struct Client {
     stream: ControlStream,
     peer: SocketAddr,
 }
 
-/// A fault in one session must not end the others, nor the scope that holds them.
+/// Runs one session; a fault in it must not end the others, nor the scope that holds them.
 fn run_session(shared: &Shared, stop: &Stop, client: Client, seat: Seat) {
     let peer = client.peer;
     let ran = catch_unwind(AssertUnwindSafe(|| session::run(shared, stop, client)));
@@ -262,10 +262,10 @@ fn run_session(shared: &Shared, stop: &Stop, client: Client, seat: Seat) {
     }
 }
 
-/// Strangers at once whose memory is worth giving back.
+/// Number of strangers at once whose memory is worth giving back.
 const CROWD: usize = 32;
 
-/// Gives the host memory that is free back. A heap that held much once keeps it otherwise (malloc_trim(3), glibc).
+/// Returns free memory to the host. A heap that held much once keeps it otherwise (malloc_trim(3), glibc).
 fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, and may be called by any thread at any time.

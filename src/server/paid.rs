@@ -1,4 +1,5 @@
-//! What trials carried, and what is left of what the operator allows: in all, and for each client.
+//! Account of the bytes that trials carried, and of what is left of the operator's allowance: in all, and for each
+//! client.
 //!
 //! A trial takes what it may carry out of what is left before it begins, and gives back what it did not
 //! carry at its end. So trials that run at once cannot spend the same bytes twice.
@@ -11,13 +12,13 @@ use super::config::Allowance;
 use super::log::origin;
 use crate::units::Bytes;
 
-/// Clients whose sums are kept. Beyond that the smallest is forgotten; the sum of all still binds.
+/// Largest number of clients whose sums are kept. Beyond that the smallest is forgotten; the sum of all still binds.
 const MOST_CLIENTS: usize = 65_536;
 
 /// Bytes sent and received.
 pub(super) type Ways = [u64; 2];
 
-/// What all trials carried.
+/// Account of all trials.
 #[derive(Debug)]
 pub(super) struct Paid {
     allowance: Allowance,
@@ -28,7 +29,7 @@ pub(super) struct Paid {
 struct State {
     trials: u64,
     carried: Ways,
-    /// What trials that run now may carry.
+    /// Bytes granted to trials that run now.
     taken: u64,
     clients: HashMap<IpAddr, Client>,
 }
@@ -39,12 +40,12 @@ struct Client {
     taken: u64,
 }
 
-/// What one trial may carry; given back when dropped, less what it carried.
+/// Share of the allowance for one trial; given back when dropped, less what it carried.
 #[derive(Debug)]
 pub(super) struct Share {
     paid: Arc<Paid>,
     client: IpAddr,
-    /// Application bytes per direction.
+    /// Number of application bytes per direction.
     pub(super) bytes: u64,
     carried: Ways,
 }
@@ -54,7 +55,8 @@ impl Paid {
         Arc::new(Paid { allowance, state: Mutex::default() })
     }
 
-    /// A share of at most `bytes` per direction for a trial of `peer`; why not, where nothing is left.
+    /// Takes a share of at most `bytes` per direction for a trial of `peer`; the error says why there is none, where
+    /// nothing is left.
     pub(super) fn share(self: &Arc<Paid>, peer: IpAddr, bytes: u64) -> Result<Share, String> {
         let client = origin(peer);
         let mut state = self.lock();
@@ -76,8 +78,8 @@ impl Paid {
         Ok(Share { paid: Arc::clone(self), client, bytes, carried: [bytes; 2] })
     }
 
-    /// What was carried, for an operator: at most, as a trial that ended without a report may have carried
-    /// less than it was let.
+    /// Returns a summary of the bytes carried, for an operator: at most, as a trial that ended without a report may
+    /// have carried less than it was let.
     pub(super) fn summary(&self) -> String {
         let state = self.lock();
         let [sent, received] = state.carried.map(Bytes);
@@ -107,7 +109,7 @@ impl State {
 }
 
 impl Share {
-    /// The trial carried this. Without a word of it, it counts as all that the trial might have.
+    /// Records the bytes that the trial carried. Without a record, it counts as all that the trial might have.
     pub(super) fn carried(&mut self, carried: Ways) {
         self.carried = carried;
     }
@@ -132,7 +134,7 @@ fn add(sum: &mut Ways, more: Ways) {
     }
 }
 
-/// What is left in the direction that has less.
+/// Returns the bytes left in the direction that has less.
 fn left(allowed: Option<u64>, carried: Ways, taken: u64) -> u64 {
     let Some(allowed) = allowed else { return u64::MAX };
     let most = carried.into_iter().max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The real agents: a fresh process of this program per trial.
+//! Agents as processes: a fresh process of this program per trial.
 
 use std::os::unix::net::UnixStream;
 
@@ -8,7 +8,7 @@ use crate::time::Nanos;
 use crate::transport::door::HandOver;
 use crate::trial::process::{self, AgentProcess};
 
-/// Starts processes.
+/// Starter of processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Processes;
 

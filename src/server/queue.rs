@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::log::origin;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// Who runs and who waits.
+/// Queue of the trials that run and wait.
 pub(super) struct Queue {
     turns: u32,
     room: usize,
@@ -20,7 +20,7 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     running: u32,
-    /// Until when turns that were given back stay empty.
+    /// Times until which turns that were given back stay empty.
     resting: Vec<Nanos>,
     next: u64,
     line: VecDeque<Waiter>,
@@ -32,40 +32,39 @@ struct Waiter {
     wake: UnixStream,
 }
 
-/// A place in the line; given up when dropped. Its descriptor is readable when the place may have
-/// changed.
+/// Place in the queue; given up when dropped. Its descriptor is readable when the place may have changed.
 pub(super) struct Ticket {
     queue: Arc<Queue>,
     id: u64,
     woken: UnixStream,
 }
 
-/// The right to run one trial; given back when dropped.
+/// Right to run one trial; given back when dropped.
 pub(super) struct Turn {
     queue: Arc<Queue>,
     rest: Nanos,
 }
 
-/// Where a ticket stands.
+/// Place of a ticket in the queue.
 pub(super) enum Place {
-    /// Its turn has come.
+    /// Now: its turn has come.
     Now(Turn),
-    /// It is the next, and may run from then on.
+    /// Next, and may run from this time on.
     At(Nanos),
-    /// So many trials, running ones included, come first.
+    /// Behind so many trials, running ones included.
     Behind(u32),
-    /// Its place went to an origin that has fewer trials waiting.
+    /// Pushed out: its place went to an origin that has fewer trials waiting.
     PushedOut,
 }
 
 impl Queue {
-    /// `turns` trials at once (at least one), and `room` for those that wait.
+    /// Creates a queue with `turns` trials at once (at least one), and `room` for those that wait.
     pub(super) fn new(turns: u32, room: usize) -> Arc<Queue> {
         Arc::new(Queue { turns: turns.max(1), room, state: Mutex::default() })
     }
 
-    /// Joins the line, or says why not. Where the line is full, the last trial of the origin that has most
-    /// of them waiting makes room for one of an origin that has at least two fewer.
+    /// Joins the queue, or says why not. Where it is full, the last trial of the origin that has most of them waiting
+    /// makes room for one of an origin that has at least two fewer.
     pub(super) fn enter(self: &Arc<Queue>, peer: IpAddr) -> Result<Ticket, String> {
         let origin = origin(peer);
         let (woken, wake) = UnixStream::pair()
@@ -95,7 +94,7 @@ impl Queue {
 }
 
 impl State {
-    /// When a turn is free for whoever is first in line; `None` where all are taken.
+    /// Returns the time at which a turn is free for the first in line; `None` where all are taken.
     fn free_at(&mut self, turns: u32, now: Nanos) -> Option<Nanos> {
         self.resting.retain(|until| *until > now);
         let free = turns.checked_sub(self.running).filter(|free| *free > 0)? as usize;
@@ -105,7 +104,7 @@ impl State {
         }
     }
 
-    /// Takes the last place from the origin with most, if that is fair to both; whether there is room now.
+    /// Removes the last place of the origin with most, if that is fair to both; returns true if there is room now.
     fn push_out(&mut self, newcomer: IpAddr) -> bool {
         let mut crowd: HashMap<IpAddr, usize> = HashMap::new();
         for waiter in &self.line {
@@ -134,7 +133,7 @@ impl State {
 }
 
 impl Ticket {
-    /// Where this ticket stands at `now`; takes the turn if it has come.
+    /// Returns the place of this ticket at `now`; takes the turn if it has come.
     pub(super) fn place(&self, now: Nanos) -> Place {
         let mut drained = [0; 64];
         while matches!((&self.woken).read(&mut drained), Ok(n) if n > 0) {}
@@ -175,7 +174,7 @@ impl Drop for Ticket {
 }
 
 impl Turn {
-    /// The next trial in this place begins no sooner than `rest` after this one's end.
+    /// Sets a rest: the next trial in this place begins no sooner than `rest` after this one's end.
     pub(super) fn rest(&mut self, rest: Nanos) {
         self.rest = rest;
     }

@@ -15,47 +15,47 @@ use crate::transport::Endpoint;
 use crate::trial::control::{self, AgentReport, FromAgent, ToAgent};
 use crate::trial::control_stream::ControlStream;
 
-/// Messages that a client may send during a trial. It needs two.
+/// Largest number of messages that a client may send during a trial. It needs two.
 const MOST_MESSAGES: u32 = 16;
 
-/// How a trial ended.
+/// End of a trial.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The agent reported.
+    /// Done: the agent reported.
     Done(Box<AgentReport>),
-    /// The agent said that it could not; the client has been told.
+    /// Fault: the agent said that it could not; the client has been told.
     Fault(Fault),
-    /// The agent ended without a last word; what was seen.
+    /// Crashed: the agent ended without a last word; with what was seen.
     Crashed(String),
-    /// The agent does not keep to the protocol; how.
+    /// Astray: the agent does not keep to the protocol; with the way it fails to.
     Astray(String),
-    /// The trial did not begin, or did not end, in time; which.
+    /// Late: the trial did not begin, or did not end, in time; with which of them.
     Late(String),
-    /// The client does not want it any more.
+    /// Called off: the client does not want it any more.
     CalledOff,
-    /// The client is gone; how.
+    /// Vanished: the client is gone; with the way it went.
     Vanished(String),
-    /// The client does not keep to the protocol; how.
+    /// Nonsense: the client does not keep to the protocol; with the way it fails to.
     Nonsense(String),
-    /// The server is told to stop.
+    /// Stopped: the server is told to stop.
     Stopped,
 }
 
-/// One trial's two control lines.
+/// Control lines of one trial, to the client and to the agent.
 pub(super) struct Relay<'a> {
     pub(super) client: &'a mut Line<ControlStream>,
     pub(super) agent: Line<UnixStream>,
     pub(super) stop: &'a Stop,
     pub(super) patience: &'a Patience,
-    /// When the trial must have begun, and then, when it must have ended.
+    /// Time by which the trial must have begun, and then, by which it must have ended.
     pub(super) deadline: Nanos,
-    /// How long it lasts at most, once begun.
+    /// Longest duration, once begun.
     pub(super) span: Nanos,
-    /// What the client must dial.
+    /// Address that the client must dial.
     pub(super) here: SocketAddr,
-    /// Messages from the client so far.
+    /// Number of messages from the client so far.
     pub(super) messages: u32,
-    /// Whether the client has given the word to begin.
+    /// True once the client has given the word to begin.
     pub(super) has_begun: bool,
 }
 
@@ -70,7 +70,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Passes on what is complete, then waits for more.
+    /// Passes on complete frames, then waits for more.
     fn step(&mut self) -> Result<(), End> {
         let now = Monotonic.now();
         while let Some(heard) = self.agent.pending(now, self.patience) {

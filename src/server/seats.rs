@@ -1,4 +1,4 @@
-//! How many control connections there may be, in all and from one origin.
+//! Limits of the number of control connections, in all and from one origin.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,29 +7,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::config::Config;
 use super::log::origin;
 
-/// The seats for control connections.
+/// Seats for control connections.
 pub(super) struct Seats {
     all: usize,
-    /// Of one origin. Who has proved the secret is known, and may come from behind one address in any
-    /// number.
+    /// Largest number of connections of one origin; `None` where there is a secret. A client that has proved it is
+    /// known, and any number of them may come from behind one address.
     each: Option<usize>,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One control connection's seat; free again when dropped.
+/// Seat of one control connection; free again when dropped.
 pub(super) struct Seat {
     seats: Arc<Seats>,
     origin: IpAddr,
 }
 
 impl Seats {
-    /// The seats of a server.
+    /// Creates the seats of a server.
     pub(super) fn new(config: &Config) -> Arc<Seats> {
         let each = config.secret.is_none().then_some(config.room.per_origin);
         Arc::new(Seats { all: config.room.sessions, each, taken: Mutex::default() })
     }
 
-    /// A seat for a control connection from `ip`, or why there is none.
+    /// Takes a seat for a control connection from `ip`, or says why there is none.
     pub(super) fn take(self: &Arc<Seats>, ip: IpAddr) -> Result<Seat, String> {
         let origin = origin(ip);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,7 +50,7 @@ impl Seats {
         Ok(Seat { seats: Arc::clone(self), origin })
     }
 
-    /// Whether none is taken.
+    /// Returns true if none is taken.
     pub(super) fn are_free(&self) -> bool {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -1,4 +1,4 @@
-//! One client's control connection, trial after trial.
+//! Session: the control connection of one client, trial after trial.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -27,22 +27,22 @@ use crate::trial::control_stream::ControlStream;
 use crate::trial::driver::{BURST, bytes_in, time_at};
 use crate::units::Bytes;
 
-/// How long an agent that has reported may take to end, where the client does not go on before.
+/// Time that an agent that has reported may take to end, where the client does not go on before.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
-/// Messages of an ended trial that may still arrive before the next one is opened: a trial that
-/// fails and a client that starts it can cross.
+/// Number of messages of an ended trial that may still arrive before the next one is opened: a trial that fails and a
+/// client that starts it can cross.
 const MOST_STRAYS: u32 = 16;
 
-/// Why a session ended; the client and the log have been told.
+/// Marker that the session has ended; the client and the log have been told.
 struct Closed;
 
-/// One client's control connection.
+/// Control connection of one client.
 struct Session<'a> {
     shared: &'a Shared,
     stop: &'a Stop,
     peer: SocketAddr,
-    /// The server's address as this client reaches it.
+    /// Server's address as this client reaches it.
     here: SocketAddr,
     client: Line<ControlStream>,
 }
@@ -202,7 +202,7 @@ impl Session<'_> {
         self.conclude(title, running, end, Monotonic.now() - began)
     }
 
-    /// What the trial may carry of what is left, and no more than a trial may.
+    /// Takes the trial's share of the remaining allowance, and no more than a trial may carry.
     fn share(&self, admitted: &mut Admitted) -> Result<Share, String> {
         let config = &self.shared.config;
         let share = self.shared.paid.share(self.peer.ip(), config.limits.bytes)?;
@@ -225,8 +225,8 @@ impl Session<'_> {
         }
     }
 
-    /// How long this place stays empty, so that the bursts of trials that follow one another do not add up
-    /// to more than the rate.
+    /// Returns the time for which this place stays empty, so that the bursts of trials that follow one another do not
+    /// add up to more than the rate.
     fn rest(&self, end: &End) -> Nanos {
         let rate = self.shared.config.limits.rate_bps;
         match end {
@@ -335,13 +335,13 @@ impl Session<'_> {
         self.say(&FromAgent::Fault(fault))
     }
 
-    /// Has no room for a trial now; the client may ask again.
+    /// Reports that there is no room for a trial now; the client may ask again.
     fn no_room(&mut self, title: &str, why: String) -> Result<(), Closed> {
         self.shared.scribe.stranger_now(self.peer, &format!("{title}: no room: {why}"));
         self.say(&FromServer::Full(Error::peer("server", why).to_fault()))
     }
 
-    /// Says no to a trial; the client may ask for another.
+    /// Refuses a trial; the client may ask for another.
     fn refuse_trial(&mut self, title: &str, why: &Error) -> Result<(), Closed> {
         self.shared.scribe.stranger_now(self.peer, &format!("{title} refused: {why}"));
         self.say(&FromServer::Refused(why.to_fault()))
@@ -357,7 +357,7 @@ impl Session<'_> {
         }
     }
 
-    /// What to tell a client from which no frame came.
+    /// Tells a client from which no frame came the reason.
     fn explain(&self, heard: Heard) -> Closed {
         let why = match heard {
             Heard::Gone(how) => {
@@ -377,7 +377,7 @@ impl Session<'_> {
         self.close(&Error::peer("server", why))
     }
 
-    /// Says why this connection ends.
+    /// Tells the peer why this connection ends.
     fn close(&self, why: &Error) -> Closed {
         self.shared.scribe.stranger_now(self.peer, &format!("refused: {why}"));
         refuse(self.client.stream(), &why.to_fault());
@@ -396,7 +396,7 @@ impl Session<'_> {
     }
 }
 
-/// A running agent; ended when dropped, whatever happened.
+/// Running agent; ended when dropped, whatever happened.
 struct Running {
     agent: Box<dyn Agent>,
     line: Option<Line<std::os::unix::net::UnixStream>>,
@@ -412,7 +412,7 @@ fn stopping() -> Fault {
     Error::peer("server", "it was told to stop").to_fault()
 }
 
-/// What somebody typed, short enough for a log line.
+/// Shortens typed text for a log line.
 fn short(typed: &str) -> String {
     let mut short: String = typed.chars().take(80).collect();
     if short.len() < typed.len() {
@@ -421,7 +421,7 @@ fn short(typed: &str) -> String {
     short
 }
 
-/// Application bytes that the far end sent and received.
+/// Returns the application bytes that the far end sent and received.
 fn carried(report: &AgentReport) -> Ways {
     report.halves.iter().fold([0; 2], |[sent, received], half| {
         [sent.saturating_add(half.sent.bytes), received.saturating_add(half.received.bytes)]

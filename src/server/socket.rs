@@ -1,4 +1,4 @@
-//! The server's port: one TCP listener and one UDP socket, on every address of the host by default.
+//! Port of the server: one TCP listener and one UDP socket, on every address of the host by default.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,16 +10,16 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::config::Bind;
 use crate::error::{Error, Result};
 
-/// Connections that the kernel completes while the server is busy with others.
+/// Number of connections that the kernel completes while the server is busy with others.
 const BACKLOG: i32 = 4_096;
 
-/// The port, bound.
+/// Sockets of the port, bound.
 pub(super) struct Sockets {
-    /// Never blocks.
+    /// TCP listener; never blocks.
     pub(super) tcp: TcpListener,
-    /// Never blocks; only ever received from.
+    /// UDP socket; never blocks, only ever received from.
     pub(super) udp: UdpSocket,
-    /// Where both are.
+    /// Address of both.
     pub(super) local: SocketAddr,
 }
 
@@ -92,7 +92,7 @@ fn datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Has the kernel say of each datagram which of the host's addresses it was sent to (ip(7)).
+/// Requests the destination address of each datagram from the kernel (ip(7)).
 fn ask_for_destination(socket: &Socket, level: i32, option: i32) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: `on` is a live int of the size that is said.
@@ -111,14 +111,14 @@ fn ask_for_destination(socket: &Socket, level: i32, option: i32) -> io::Result<(
     Ok(())
 }
 
-/// A datagram's circumstances.
+/// Addresses and length of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Datagram {
-    /// Its length, or the buffer's where it was longer.
+    /// Length of the datagram, or the buffer's where it was longer.
     pub(super) len: usize,
-    /// Who sent it, or so it says.
+    /// Address of the sender, by its own account.
     pub(super) peer: SocketAddr,
-    /// The address of this host that it was sent to; absent where the kernel does not say.
+    /// Address of this host that it was sent to; absent where the kernel does not say.
     pub(super) to: Option<IpAddr>,
 }
 
@@ -156,7 +156,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<D
     Ok(Datagram { len, peer, to: destination(&header) })
 }
 
-/// The destination that a received `header` carries (`IP_PKTINFO` or `IPV6_PKTINFO`).
+/// Returns the destination that a received `header` carries (`IP_PKTINFO` or `IPV6_PKTINFO`).
 fn destination(header: &libc::msghdr) -> Option<IpAddr> {
     // SAFETY: the kernel filled in the control buffer that `header` describes, and CMSG_NXTHDR
     // stays within it; the data of these two kinds is the structure that it is read as.
@@ -192,7 +192,7 @@ unsafe fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) -> Opt
     address.as_socket().map(normal)
 }
 
-/// `address` as people write it: IPv4 that came over an IPv6 socket is IPv4.
+/// Returns `address` as people write it: IPv4 that came over an IPv6 socket is IPv4.
 pub(super) fn normal(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
@@ -201,7 +201,7 @@ pub(super) fn normal(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// `ip` at `port`, in the scope that `peer` is in: a link-local address means nothing without it.
+/// Returns `ip` at `port`, in the scope that `peer` is in: a link-local address means nothing without it.
 pub(super) fn beside(peer: SocketAddr, ip: IpAddr, port: u16) -> SocketAddr {
     let mut address = SocketAddr::new(ip, port);
     if let (SocketAddr::V6(peer), SocketAddr::V6(mine)) = (peer, &mut address)
@@ -217,7 +217,7 @@ fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address
 }
 
-/// Whether the host has no IPv6, rather than no room for one more server.
+/// Returns true if the host has no IPv6, rather than no room for one more server.
 fn lacks_family(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -245,7 +245,7 @@ mod tests {
     use crate::time::Nanos;
     use crate::transport::door::readable;
 
-    /// Sends `bytes` to `to` at the sockets' port; what the server's socket makes of it.
+    /// Sends `bytes` to `to` at the sockets' port; returns what the server's socket receives.
     fn arrives(sockets: &Sockets, from: &str, to: &str, bytes: &[u8]) -> (SocketAddr, Datagram) {
         let near = UdpSocket::bind(from).unwrap();
         let to = SocketAddr::new(to.parse().unwrap(), sockets.local.port());

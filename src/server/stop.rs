@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::door::readable;
 
-/// A rope to pull: once pulled, everything that waits beside it wakes up, at once and for good.
+/// Stop signal: once pulled, everything that waits beside it wakes up, at once and for good.
 ///
 /// It is a pipe that nobody drains, so that one write wakes any number of threads, and an idle
 /// server has no timer that could disturb a measurement.
@@ -18,10 +18,10 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// A fresh one, not pulled.
+    /// Creates a signal that is not pulled.
     ///
     /// # Errors
-    /// Where the kernel gives no pipe.
+    /// Fails if the kernel gives no pipe.
     pub fn new() -> Result<Stop> {
         let (reader, writer) = io::pipe().map_err(|e| Error::setup("make a pipe", e))?;
         Ok(Stop { reader, writer })
@@ -35,19 +35,19 @@ impl Stop {
         }
     }
 
-    /// Whether it has been pulled.
+    /// Returns true if it has been pulled.
     pub fn is_pulled(&self) -> bool {
         readable(self.as_fd(), Nanos::ZERO).unwrap_or(true)
     }
 
-    /// A descriptor that a signal handler may write one byte to, which is all that pulling is.
+    /// Returns a descriptor that a signal handler may write one byte to, which is all that pulling is.
     pub fn handler_fd(&self) -> RawFd {
         self.writer.as_raw_fd()
     }
 }
 
 impl AsFd for Stop {
-    /// Readable from the moment it is pulled.
+    /// Returns the descriptor that is readable from the moment it is pulled.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }

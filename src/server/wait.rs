@@ -5,11 +5,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// Waits until one of `fds` is readable (or ended) or `deadline` has come; `None` waits for ever.
-/// Says of each whether it is readable. May come back early, with nothing.
+/// Waits until one of `fds` is readable (or ended) or `deadline` has come; `None` waits for ever. Returns for each
+/// whether it is readable. May return early, with nothing.
 ///
 /// # Errors
-/// Where poll(2) fails.
+/// Fails if poll(2) fails.
 pub(super) fn until(fds: &[BorrowedFd<'_>], deadline: Option<Nanos>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<libc::pollfd> = fds
         .iter()
@@ -34,7 +34,7 @@ pub(super) fn until(fds: &[BorrowedFd<'_>], deadline: Option<Nanos>) -> io::Resu
     Ok(polled.iter().map(|poll| poll.revents != 0).collect())
 }
 
-/// The earlier of two deadlines, where `None` never comes.
+/// Returns the earlier of two deadlines, where `None` never comes.
 pub(super) fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

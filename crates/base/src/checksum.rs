@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071): the ones' complement of the ones' complement sum of 16-bit words.
 
-/// The sum of 16-bit words, an odd last byte padded with zero, not folded. 65,536 bytes are 32,768
-/// words, whose sum stays below 2^31.
+/// Sums 16-bit words, an odd last byte padded with zero, not folded. 65,536 bytes are 32,768 words, whose sum stays
+/// below 2^31.
 pub fn sum(bytes: &[u8]) -> u32 {
     let mut words = bytes.chunks_exact(2);
     let sum: u32 =
@@ -9,7 +9,7 @@ pub fn sum(bytes: &[u8]) -> u32 {
     sum + words.remainder().first().map_or(0, |byte| u32::from(*byte) << 8)
 }
 
-/// A sum with its carries added to it.
+/// Folds a sum: adds its carries to it.
 pub fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);

@@ -1,11 +1,11 @@
-//! Which CPUs a thread may run on, and holding one on a CPU.
+//! CPUs that a thread may run on, and holding one on a CPU.
 
 use std::io;
 
 use crate::error::{Error, Result};
 
-/// The CPUs that the calling thread may run on (sched_getaffinity(2)); all of them where the
-/// kernel does not answer.
+/// Returns the CPUs that the calling thread may run on (sched_getaffinity(2)); all of them where the kernel does not
+/// answer.
 pub fn allowed_cpus() -> Vec<usize> {
     let mut mask = [0u64; MASK_WORDS];
     // SAFETY: `mask` is writable for the length given, and the kernel writes no more than that.
@@ -17,7 +17,7 @@ pub fn allowed_cpus() -> Vec<usize> {
     (0..64 * MASK_WORDS).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
 }
 
-/// Words of a CPU mask: 8192 CPUs, the most that Linux is built for, where `cpu_set_t` ends at 1024.
+/// Number of words of a CPU mask: 8192 CPUs, the most that Linux is built for, where `cpu_set_t` ends at 1024.
 pub const MASK_WORDS: usize = 128;
 
 /// Holds the calling thread, and the threads and processes it starts later, on `cpu`

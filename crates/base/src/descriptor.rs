@@ -8,7 +8,7 @@ use crate::time::Nanos;
 /// Sends `bytes`, at least one, over a Unix socket, and a descriptor with them.
 ///
 /// # Errors
-/// What sendmsg(2) says.
+/// The error of sendmsg(2).
 pub fn send(over: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut control = Control([0; 64]);
@@ -33,11 +33,11 @@ pub fn send(over: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> i
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Receives what [`send`] sent: how many bytes came, 0 where the other end is gone, and the
-/// descriptor, which programs started from here do not inherit.
+/// Receives the bytes and the descriptor of one [`send`]. Returns the number of bytes, 0 where the other end is gone,
+/// and the descriptor, which programs started from here do not inherit.
 ///
 /// # Errors
-/// What recvmsg(2) says.
+/// The error of recvmsg(2).
 pub fn receive(over: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut iov = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let mut control = Control([0; 64]);
@@ -61,7 +61,7 @@ pub fn receive(over: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Opti
     Ok((got, fd))
 }
 
-/// `CMSG_SPACE` for one descriptor.
+/// Size `CMSG_SPACE` of one descriptor.
 // SAFETY: CMSG_SPACE only computes.
 const SPACE_FOR_FD: usize = unsafe { libc::CMSG_SPACE(4) } as usize;
 
@@ -69,10 +69,10 @@ const SPACE_FOR_FD: usize = unsafe { libc::CMSG_SPACE(4) } as usize;
 #[repr(align(8))]
 struct Control([u8; 64]);
 
-/// Whether `fd` becomes readable (or ends) within `timeout`.
+/// Waits until `fd` becomes readable (or ends), at most `timeout`; returns true if it did.
 ///
 /// # Errors
-/// Where poll(2) fails.
+/// Fails if poll(2) fails.
 pub fn readable(fd: BorrowedFd<'_>, timeout: Nanos) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);

@@ -1,18 +1,18 @@
-//! A sample of times summed up: plain data with its JSON form, integers in nanoseconds.
+//! Summary of a sample of times: plain data with its JSON form, integers in nanoseconds.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A quantile of a sample in which lost messages are censored at the timeout.
+/// Quantile of a sample in which lost messages are censored at the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantile {
-    /// It is this many nanoseconds.
+    /// Number of nanoseconds.
     Ns(u64),
-    /// It falls among samples that had not come back after this many nanoseconds.
+    /// Bound: it falls among samples that had not come back after this many nanoseconds.
     Beyond(u64),
 }
 
 impl Quantile {
-    /// The value, or the least it can be.
+    /// Returns the value, or the least it can be.
     pub fn at_least_ns(self) -> u64 {
         match self {
             Quantile::Ns(ns) | Quantile::Beyond(ns) => ns,
@@ -21,7 +21,7 @@ impl Quantile {
 }
 
 impl Serialize for Quantile {
-    /// An integer, or the string `>3000000000` where it lies beyond the timeout.
+    /// Writes an integer, or the string `>3000000000` where it lies beyond the timeout.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Quantile::Ns(ns) => serializer.serialize_u64(*ns),
@@ -51,23 +51,23 @@ impl<'de> Deserialize<'de> for Quantile {
     }
 }
 
-/// A sample of times in nanoseconds, summed up. Quantiles are order statistics (nearest rank), and
-/// absent where fewer than ten samples lie beyond them.
+/// Summary of a sample of times in nanoseconds. Quantiles are order statistics (nearest rank), and absent where fewer
+/// than ten samples lie beyond them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Samples, lost ones included.
+    /// Number of samples, lost ones included.
     pub n: u64,
-    /// Samples censored at the timeout.
+    /// Number of samples censored at the timeout.
     pub censored: u64,
-    /// The least value; absent where nothing came back.
+    /// Least value; absent where nothing came back.
     pub min: Option<u64>,
-    /// The greatest value that came back.
+    /// Greatest value that came back.
     pub max: Option<u64>,
-    /// The mean of what came back; absent where any sample is censored, as it would be biased.
+    /// Mean of the samples that came back; absent where any sample is censored, as it would be biased.
     pub mean: Option<f64>,
-    /// The standard deviation of what came back; absent where any sample is censored.
+    /// Standard deviation of the samples that came back; absent where any sample is censored.
     pub stddev: Option<f64>,
-    /// The median.
+    /// Median.
     pub p50: Option<Quantile>,
     /// The 90th percentile.
     pub p90: Option<Quantile>,

@@ -1,26 +1,26 @@
-//! The two ends, and the two directions between them.
+//! Ends of a trial, and the two directions between them.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One of the two ends of a trial.
+/// End of a trial, near or far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// The end that dials and, for round trips, holds the clock.
+    /// Near end: dials and, for round trips, holds the clock.
     Near,
-    /// The end that listens.
+    /// Far end: listens.
     Far,
 }
 
-/// Which way application data travels.
+/// Direction of application data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// From the near end to the far end.
+    /// Up, from the near end to the far end.
     Up,
-    /// From the far end to the near end.
+    /// Down, from the far end to the near end.
     Down,
 }
 

@@ -9,86 +9,86 @@ use serde::{Deserialize, Serialize};
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and whose turn it is.
+/// Error, by who must act on it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The user typed something that cannot be meant. Exit code 2.
+    /// Usage: the user typed something that cannot be meant. Exit code 2.
     #[error("{0}")]
     Usage(String),
 
-    /// This host could not do an operation: a system call, a permission, a full disk.
+    /// Failure of an operation on this host: a system call, a permission, a full disk.
     #[error("{op}: {source}{}", advice_suffix(.advice))]
     Setup {
-        /// The operation and its object, such as `connect to 10.0.0.2:5210`.
+        /// Operation and its object, such as `connect to 10.0.0.2:5210`.
         op: String,
-        /// What the system answered.
+        /// Error of the system.
         source: io::Error,
-        /// What would help; empty where nothing is known.
+        /// Advice that would help; empty where nothing is known.
         advice: String,
     },
 
-    /// The far end refused, vanished, or said something that is not the protocol.
+    /// Peer error: the far end refused, vanished, or said something that is not the protocol.
     #[error("{who}: {what}")]
     Peer {
-        /// The peer's address or role.
+        /// Address or role of the peer.
         who: String,
-        /// What it did, and what would be right.
+        /// Fault of the peer, and what would be right.
         what: String,
     },
 
-    /// The far end said what has no meaning. Whoever asks again hears the same.
+    /// Nonsense: the far end said what has no meaning. Whoever asks again hears the same.
     #[error("{who}: {what}")]
     Nonsense {
-        /// The peer's address or role.
+        /// Address or role of the peer.
         who: String,
-        /// What it said, where, and what would be right.
+        /// Text in question, where it is, and what would be right.
         what: String,
     },
 
-    /// Control works, but the contender's own packets do not get through.
+    /// Blocked: control works, but the contender's own packets do not get through.
     #[error("blocked: {evidence}")]
     Blocked {
-        /// What was sent, what came back, and over which time.
+        /// Evidence: what was sent, what came back, and over which time.
         evidence: String,
     },
 
-    /// This host or kernel lacks something; names what, and what works instead.
+    /// Unsupported: this host or kernel lacks something; names it, and what works instead.
     #[error("{what}: {lacks}")]
     Unsupported {
-        /// The transport, knob or option.
+        /// Transport, knob or option.
         what: String,
-        /// What is missing, by name, and what works instead.
+        /// Name of what is missing, and what works instead.
         lacks: String,
     },
 
-    /// A file's content is not what it should be, or a file that a trial carries cannot be read or
+    /// Data error: a file's content is not what it should be, or a file that a trial carries cannot be read or
     /// written.
     #[error("{file}: {what}")]
     Data {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What is wrong in it, where, and what would be right.
+        /// Fault in the file, where it is, and what would be right.
         what: String,
     },
 
-    /// The user interrupted the run (Ctrl-C).
+    /// Interruption of the run by the user (Ctrl-C).
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
-    /// A usage error.
+    /// Creates a usage error.
     pub fn usage(message: impl Into<String>) -> Self {
         Error::Usage(message.into())
     }
 
-    /// A failed operation on this host.
+    /// Creates the error of a failed operation on this host.
     pub fn setup(op: impl Into<String>, source: io::Error) -> Self {
         Error::Setup { op: op.into(), source, advice: String::new() }
     }
 
-    /// A failed operation on this host, with what would help.
+    /// Creates the error of a failed operation on this host, with what would help.
     pub fn setup_advice(
         op: impl Into<String>,
         source: io::Error,
@@ -97,27 +97,27 @@ impl Error {
         Error::Setup { op: op.into(), source, advice: advice.into() }
     }
 
-    /// A peer that did not keep to the protocol.
+    /// Creates the error of a peer that did not keep to the protocol.
     pub fn peer(who: impl Into<String>, what: impl Into<String>) -> Self {
         Error::Peer { who: who.into(), what: what.into() }
     }
 
-    /// A contender whose packets do not arrive.
+    /// Creates the error of a contender whose packets do not arrive.
     pub fn blocked(evidence: impl Into<String>) -> Self {
         Error::Blocked { evidence: evidence.into() }
     }
 
-    /// Something this host does not have.
+    /// Creates the error of something this host does not have.
     pub fn unsupported(what: impl Into<String>, lacks: impl Into<String>) -> Self {
         Error::Unsupported { what: what.into(), lacks: lacks.into() }
     }
 
-    /// A file whose content is wrong.
+    /// Creates the error of a file whose content is wrong.
     pub fn data(file: impl Into<String>, what: impl Into<String>) -> Self {
         Error::Data { file: file.into(), what: what.into() }
     }
 
-    /// The process exit code for this error: 2 for usage, 1 for everything else.
+    /// Returns the process exit code for this error: 2 for usage, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Usage(_) => 2,
@@ -125,7 +125,7 @@ impl Error {
         }
     }
 
-    /// The error as it crosses a process boundary.
+    /// Converts the error to cross a process boundary.
     pub fn to_fault(&self) -> Fault {
         let kind = match self {
             Error::Usage(_) => FaultKind::Usage,
@@ -144,17 +144,17 @@ impl Error {
     }
 }
 
-/// An [`Error`] in a form that crosses a process boundary.
+/// Fault: an [`Error`] in a form that crosses a process boundary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Who must act.
+    /// Kind of the error: who must act.
     pub kind: FaultKind,
-    /// The message as a person reads it.
+    /// Message as a person reads it.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub message: String,
 }
 
-/// The kinds of [`Error`], without their content.
+/// Kinds of [`Error`], without their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
@@ -184,7 +184,7 @@ fn advice_suffix(advice: &str) -> String {
     if advice.is_empty() { String::new() } else { format!(" ({advice})") }
 }
 
-/// The name in `known` nearest to `typed`, if it is near enough to be meant.
+/// Returns the name in `known` nearest to `typed`, if it is near enough to be meant.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = typed.to_lowercase();
     known
@@ -198,7 +198,7 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, _, name)| name)
 }
 
-/// "unknown X `typed`; did you mean `near`? valid: a, b, c".
+/// Creates a usage error: "unknown X `typed`; did you mean `near`? valid: a, b, c".
 pub fn unknown(what: &str, typed: &str, known: &[&str]) -> Error {
     let near = nearest(typed, known.iter().copied())
         .map(|name| format!("; did you mean `{name}`?"))

@@ -6,11 +6,11 @@
 
 use serde::{Deserialize, Deserializer};
 
-/// The most characters that a peer's text may have; the rest is cut off.
+/// Largest number of characters in a peer's text; the rest is cut off.
 pub const LONGEST: usize = 1_000;
 
-/// `text` with everything that would move the cursor, hide, or turn the reading direction written
-/// out: `\n`, `\u{1b}`.
+/// Returns `text` with everything that would move the cursor, hide, or turn the reading direction written out: `\n`,
+/// `\u{1b}`.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -23,7 +23,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// As [`visible`], and at most [`LONGEST`] characters of that, with `…` where some were cut off. What was
+/// Shortens as [`visible`] text to at most [`LONGEST`] characters, with `…` where some were cut off. What was
 /// shortened once stays as it is.
 pub fn short(text: &str) -> String {
     let (mut shown, mut length) = (String::new(), 0);
@@ -38,8 +38,8 @@ pub fn short(text: &str) -> String {
     shown
 }
 
-/// What stands around byte `at` of `bytes`, for an error that points there: a few dozen characters before it
-/// and some after, made [`visible`].
+/// Returns the context of byte `at` of `bytes`, for an error that points there: a few dozen characters before it and
+/// some after, made [`visible`].
 pub fn around(bytes: &[u8], at: usize) -> String {
     let at = at.min(bytes.len());
     let (from, to) = (at.saturating_sub(48), bytes.len().min(at + 16));
@@ -47,8 +47,8 @@ pub fn around(bytes: &[u8], at: usize) -> String {
     format!("{before}{}{after}", visible(&String::from_utf8_lossy(&bytes[from..to])))
 }
 
-/// A message that may have lines of its own: each is made [`visible`], and the rest after 10,000 characters
-/// is cut off.
+/// Cleans a message that may have lines of its own: each is made [`visible`], and the rest after 10,000 characters is
+/// cut off.
 pub fn lines(text: &str) -> String {
     let end = text.char_indices().nth(10 * LONGEST).map_or(text.len(), |(end, _)| end);
     let all: Vec<String> = text[..end].lines().map(visible).collect();
@@ -58,18 +58,18 @@ pub fn lines(text: &str) -> String {
 /// Reads a peer's text as [`short`] text, for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// Where it is no text.
+/// Fails if it is no text.
 pub fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(short(&String::deserialize(from)?))
 }
 
-/// Whether a terminal would act on it instead of showing it.
+/// Returns true if a terminal would act on it instead of showing it.
 pub fn is_obeyed(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
-/// Format characters that print nothing themselves but change what is around them: zero-width
-/// ones, bidirectional controls (Unicode UAX #9), line and paragraph separators.
+/// Returns true for format characters that print nothing themselves but change what is around them: zero-width ones,
+/// bidirectional controls (Unicode UAX #9), line and paragraph separators.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,

@@ -7,14 +7,14 @@ use serde::de::DeserializeOwned;
 
 use crate::foreign;
 
-/// The largest message in bytes. Below 2^24, so that the first byte on the wire is 0, and what starts
-/// with another one cannot be taken for a message.
+/// Largest message in bytes. Below 2^24, so that the first byte on the wire is 0, and what starts with another one
+/// cannot be taken for a message.
 pub const LARGEST: u32 = 1 << 20;
 
 /// Writes one message: a 32-bit big-endian length, then JSON.
 ///
 /// # Errors
-/// What the writer says.
+/// The error of the writer.
 pub fn write<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
     let len = u32::try_from(body.len())
@@ -64,7 +64,7 @@ pub fn read_frame(reader: &mut impl Read) -> io::Result<Vec<u8>> {
 /// Writes a message that is already JSON, for relays.
 ///
 /// # Errors
-/// What the writer says.
+/// The error of the writer.
 pub fn write_frame(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
     let len = u32::try_from(body.len()).map_err(|_| invalid("control message too large".into()))?;
     writer.write_all(&[&len.to_be_bytes(), body].concat())?;
@@ -85,7 +85,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
     })
 }
 
-/// The byte that an error of `serde_json` points to. It counts lines and columns from 1.
+/// Returns the byte that an error of `serde_json` points to. It counts lines and columns from 1.
 fn place(body: &[u8], error: &serde_json::Error) -> usize {
     let before = body.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     before.map(<[u8]>::len).sum::<usize>() + error.column()

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// The least that a page is, in bytes.
+/// Least size of a page, in bytes.
 const PAGE: usize = 4_096;
 
 /// Anonymous memory (mmap(2)).
@@ -23,19 +23,19 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// `len` bytes of zero, at least one, all of them in place (`MAP_POPULATE`).
+    /// Maps `len` bytes of zero, at least one, all of them in place (`MAP_POPULATE`).
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn zeroed(len: usize) -> io::Result<Region> {
         Region::mapped(len, libc::MAP_POPULATE)
     }
 
-    /// `len` bytes of zero, at least one, of which each page takes memory from when it is first
-    /// touched (`MAP_NORESERVE`).
+    /// Maps `len` bytes of zero, at least one, of which each page takes memory from when it is first touched
+    /// (`MAP_NORESERVE`).
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn reserved(len: usize) -> io::Result<Region> {
         Region::mapped(len, libc::MAP_NORESERVE)
     }

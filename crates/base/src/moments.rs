@@ -1,4 +1,4 @@
-//! Times summed up as they come, in memory of fixed size.
+//! Summaries of times as they come, in memory of fixed size.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use crate::distribution::{Distribution, Quantile};
 use crate::error::{Error, Result};
 
-/// The longest time a histogram tells apart; longer ones count as this. One hour, the longest timeout.
+/// Longest time that a histogram tells apart; longer ones count as this. One hour, the longest timeout.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// A histogram with exact extremes and moments. The moments are sums of differences from the first
@@ -24,7 +24,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// An empty histogram that tells times apart by so many significant decimal digits, 1 to 5.
+    /// Creates an empty histogram that tells times apart by so many significant decimal digits, 1 to 5.
     ///
     /// # Errors
     /// [`Error::Setup`] where there cannot be such a histogram.
@@ -48,12 +48,12 @@ impl Moments {
         self.squares += beyond * beyond;
     }
 
-    /// The number of times so far.
+    /// Returns the number of times so far.
     pub fn len(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Whether there are none yet.
+    /// Returns true if there are none yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,7 +72,7 @@ impl Moments {
         self.distribution_by(censored, timeout_ns, |rank| self.at_rank(rank))
     }
 
-    /// The same, with the value at each rank (from 1) from `at_rank`.
+    /// Sums up as [`Moments::distribution`], with the value at each rank (from 1) from `at_rank`.
     pub fn distribution_by(
         &self,
         censored: u64,
@@ -104,19 +104,19 @@ impl Moments {
         }
     }
 
-    /// The value at a rank, from 1, as exact as the histogram.
+    /// Returns the value at a rank, from 1, as exact as the histogram.
     pub fn at_rank(&self, rank: u64) -> u64 {
         let share = (rank as f64 - 0.5) / self.histogram.len() as f64;
         self.histogram.value_at_quantile(share).clamp(self.min, self.max)
     }
 }
 
-/// The nearest rank, ceil(q n), from 1.
+/// Returns the nearest rank, ceil(q n), from 1.
 pub fn nearest_rank(n: u64, per_mille: u64) -> u64 {
     (n * per_mille).div_ceil(1000).max(1)
 }
 
-/// The nearest rank, given at least ten samples beyond it.
+/// Returns the nearest rank, given at least ten samples beyond it.
 fn printable_rank(n: u64, per_mille: u64) -> Option<u64> {
     let rank = nearest_rank(n, per_mille);
     (n.saturating_sub(rank) >= 10).then_some(rank)
@@ -136,19 +136,19 @@ pub struct Delays {
     least: i64,
     most: i64,
     n: u64,
-    /// From the first value, for the mean and the deviation.
+    /// Offsets from the first value, for the mean and the deviation.
     first: i64,
     sum: f64,
     squares: f64,
 }
 
-/// How many delays are kept before the histograms begin.
+/// Number of delays that are kept before the histograms begin.
 const EARLY: usize = 4096;
 /// Significant decimal digits of a delay's distance from where the counting begins.
 const DELAY_DIGITS: u8 = 3;
 
 impl Delays {
-    /// No delays yet.
+    /// Creates a summary with no delays yet.
     ///
     /// # Errors
     /// As of [`Moments::new`].
@@ -231,7 +231,7 @@ impl Delays {
         }
     }
 
-    /// The value at a rank, once the histograms hold them all.
+    /// Returns the value at a rank, once the histograms hold them all.
     fn at_rank(&self, rank: u64) -> i64 {
         let below = self.below.len();
         if rank <= below {

@@ -12,9 +12,9 @@ use crate::descriptor::readable;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 
-/// The running program.
+/// Path of the running program.
 const ITSELF: &str = "/proc/self/exe";
-/// How much of a process's last words is kept, in bytes.
+/// Number of bytes that are kept of a process's last words.
 const LAST_WORDS: usize = 4096;
 
 /// A process that serves this one. Dropping it kills it.
@@ -49,12 +49,12 @@ impl Helper {
         Ok(helper)
     }
 
-    /// The control channel.
+    /// Returns the control channel.
     pub fn control(&self) -> &UnixStream {
         &self.control
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -65,7 +65,7 @@ impl Helper {
         let _ = self.child.wait();
     }
 
-    /// Waits until it has ended by itself, at most `timeout`; whether it has.
+    /// Waits until it has ended by itself, at most `timeout`; returns true if it has.
     pub fn ended(&mut self, timeout: Nanos) -> bool {
         let ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)));
         if ended(&mut self.child) {
@@ -83,7 +83,7 @@ impl Helper {
         ended(&mut self.child)
     }
 
-    /// What it wrote to stderr last, if anything: the message of a crash.
+    /// Returns its last output on stderr, if any: the message of a crash.
     pub fn last_words(&self) -> Option<String> {
         let words = self.last_words.lock().ok()?;
         let text = String::from_utf8_lossy(&words).trim().to_owned();
@@ -97,7 +97,7 @@ impl Drop for Helper {
     }
 }
 
-/// The running program, to be started once more as `what`.
+/// Returns the running program, to be started once more as `what`.
 ///
 /// # Errors
 /// [`Error::Setup`] where the kernel does not show it, for want of `/proc`.
@@ -124,7 +124,7 @@ pub fn spawn<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(no_thread)
 }
 
-/// What to say where a thread or process cannot be started.
+/// Returns the error of a thread or process that cannot be started.
 pub fn no_thread(source: io::Error) -> Error {
     Error::setup_advice(
         "start a thread",
@@ -147,13 +147,13 @@ fn keep_last_words(mut from: impl Read + Send + 'static, words: Arc<Mutex<Vec<u8
     Ok(())
 }
 
-/// Has this process leave Ctrl-C on the terminal to the one that it serves, which then ends it.
+/// Makes this process leave Ctrl-C on the terminal to the one that it serves, which then ends it.
 pub fn ignore_interrupts() {
     // SAFETY: the call takes integers and touches no memory of ours.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
 }
 
-/// Has this process end when the thread does that started it. A change of user namespace takes it back.
+/// Makes this process end when the thread does that started it. A change of user namespace takes it back.
 pub fn die_with_parent() {
     // SAFETY: the call takes integers and touches no memory of ours.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };

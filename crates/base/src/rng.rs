@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 pub use deadheat_stats::rng::{STEP, SplitMix64, first};
 
-/// A seed that can be typed again: 32 bits of the kernel's.
+/// Draws a seed that can be typed again: 32 bits of the kernel's.
 ///
 /// # Errors
 /// [`Error::Setup`] where the kernel gives none.

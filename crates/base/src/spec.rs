@@ -14,15 +14,15 @@ use crate::units::{
     parse_offered, parse_rate, parse_share, parse_span, rate_text, span_text,
 };
 
-/// The longest spec that is read at all.
+/// Longest spec that is read at all.
 const LONGEST: usize = 4096;
 
-/// What was typed: a name and its options in the order given.
+/// Spec as typed: a name and its options in the order given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// The part before the colon.
+    /// Name: the part before the colon.
     pub name: String,
-    /// The options, keys unique.
+    /// Options, keys unique.
     pub options: Vec<(String, String)>,
 }
 
@@ -79,26 +79,26 @@ impl fmt::Display for Spec {
 /// A key that a transport or workload understands.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// The name before the equals sign.
+    /// Name before the equals sign.
     pub name: &'static str,
-    /// What its value looks like.
+    /// Kind of its value.
     pub kind: Kind,
-    /// The value where none is given, as it would be typed; empty for "not set".
+    /// Default value, as it would be typed; empty for "not set".
     pub default: &'static str,
-    /// What it does, in one line.
+    /// Description of its effect, in one line.
     pub doc: &'static str,
 }
 
-/// The shape of a value, with the range that makes sense.
+/// Kind of a value: its shape, with the range that makes sense.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// `on` or `off`.
     Switch,
-    /// One of a few words.
+    /// Word out of a few.
     Choice(&'static [&'static str]),
     /// A free word, such as the name of a congestion control; letters, digits, `_` and `-`.
     Word,
-    /// The path of a file. The grammar leaves no way to write a comma in it.
+    /// Path of a file. The grammar leaves no way to write a comma in it.
     Path,
     /// A whole number from `.0` to `.1`.
     Count(u64, u64),
@@ -113,17 +113,17 @@ pub enum Kind {
     Span(u64, u64),
     /// A share, `0%` to `100%`.
     Share,
-    /// A form of its owner's own.
+    /// Form that the owner of the key defines.
     Own {
-        /// How help shows it.
+        /// Form as help shows it.
         form: &'static str,
-        /// Whether a value is of it.
+        /// Check of a value against the form.
         check: fn(&str) -> Result<()>,
     },
 }
 
 impl Kind {
-    /// The values as help shows them.
+    /// Returns the values as help shows them.
     pub fn describe(&self) -> String {
         match self {
             Kind::Switch => "on|off".into(),
@@ -146,7 +146,7 @@ impl Kind {
         }
     }
 
-    /// Whether a value is of this kind.
+    /// Checks that a value is of this kind.
     ///
     /// # Errors
     /// [`Error::Usage`] with what is wrong and what would be right.
@@ -201,7 +201,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Holds `spec` against the declared `keys`.
+    /// Checks `spec` against the declared `keys`.
     ///
     /// # Errors
     /// [`Error::Usage`] naming the option, what is wrong with it and what would be right.
@@ -224,52 +224,52 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether the user typed this key, as opposed to a default.
+    /// Returns true if the user typed this key, as opposed to a default.
     pub fn given(&self, key: &str) -> bool {
         self.given.contains(&key)
     }
 
-    /// The value as typed or as the default says; `None` where neither is.
+    /// Returns the value as typed or as the default says; `None` where neither is.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.values.get(key).map(String::as_str)
     }
 
-    /// A switch; `None` where not set.
+    /// Returns a switch; `None` where not set.
     pub fn switch(&self, key: &str) -> Option<bool> {
         self.text(key).map(|value| value == "on")
     }
 
-    /// A count; `None` where not set.
+    /// Returns a count; `None` where not set.
     pub fn count(&self, key: &str) -> Option<u64> {
         self.text(key).and_then(|value| parse_count(value).ok())
     }
 
-    /// A size; `None` where not set.
+    /// Returns a size; `None` where not set.
     pub fn size(&self, key: &str) -> Option<Bytes> {
         self.text(key).and_then(|value| parse_bytes(value, Bare::Allowed).ok())
     }
 
-    /// A rate; `None` where not set.
+    /// Returns a rate; `None` where not set.
     pub fn rate(&self, key: &str) -> Option<BitRate> {
         self.text(key).and_then(|value| parse_rate(value).ok())
     }
 
-    /// A rate to offer; `None` where not set.
+    /// Returns a rate to offer; `None` where not set.
     pub fn offered(&self, key: &str) -> Option<OfferedRate> {
         self.text(key).and_then(|value| parse_offered(value).ok())
     }
 
-    /// A duration; `None` where not set.
+    /// Returns a duration; `None` where not set.
     pub fn span(&self, key: &str) -> Option<Nanos> {
         self.text(key).and_then(|value| parse_span(value).ok())
     }
 
-    /// A share as a fraction; `None` where not set.
+    /// Returns a share as a fraction; `None` where not set.
     pub fn share(&self, key: &str) -> Option<f64> {
         self.text(key).and_then(|value| parse_share(value).ok())
     }
 
-    /// Every key with its value, defaults included, in alphabetical order.
+    /// Iterates over every key with its value, defaults included, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.values.iter().map(|(key, value)| (*key, value.as_str()))
     }

@@ -21,35 +21,35 @@ use serde::{Deserialize, Serialize};
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero time.
     pub const ZERO: Nanos = Nanos(0);
 
-    /// A span in microseconds.
+    /// Returns a span in microseconds.
     pub const fn from_micros(us: u64) -> Nanos {
         Nanos(us.saturating_mul(1_000))
     }
 
-    /// A span in milliseconds.
+    /// Returns a span in milliseconds.
     pub const fn from_millis(ms: u64) -> Nanos {
         Nanos(ms.saturating_mul(1_000_000))
     }
 
-    /// A span in seconds.
+    /// Returns a span in seconds.
     pub const fn from_secs(s: u64) -> Nanos {
         Nanos(s.saturating_mul(1_000_000_000))
     }
 
-    /// The span in seconds, for display and rates.
+    /// Returns the span in seconds, for display and rates.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// `self - earlier` in nanoseconds, negative if `earlier` is later.
+    /// Returns `self - earlier` in nanoseconds, negative if `earlier` is later.
     pub fn signed_since(self, earlier: Nanos) -> i64 {
         self.0.wrapping_sub(earlier.0) as i64
     }
 
-    /// The point `span` from here, at the end of time rather than past it.
+    /// Returns the point `span` from here, at the end of time rather than past it.
     pub const fn saturating_add(self, span: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(span.0))
     }
@@ -88,7 +88,7 @@ impl From<Nanos> for Duration {
 }
 
 impl fmt::Display for Nanos {
-    /// Three significant digits in the unit that fits: `12.3 µs`, `1.00 s`.
+    /// Writes three significant digits in the unit that fits: `12.3 µs`, `1.00 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0 as f64;
         let (value, unit) = match self.0 {
@@ -104,7 +104,7 @@ impl fmt::Display for Nanos {
 
 /// A source of monotonic time.
 pub trait Clock {
-    /// The present, on a clock that never steps back.
+    /// Returns the present, on a clock that never steps back.
     fn now(&self) -> Nanos;
 
     /// Lets this much time pass, or a little more. Virtual time moves on by itself.
@@ -133,8 +133,8 @@ impl Clock for Monotonic {
 pub struct Realtime;
 
 impl Realtime {
-    /// How far this clock is ahead of [`Monotonic`], in nanoseconds, to about 0.1 µs. Both run at
-    /// the same rate, so this changes only where the time of day is set.
+    /// Returns the lead of this clock over [`Monotonic`], in nanoseconds, to about 0.1 µs. Both run at the same rate,
+    /// so this changes only where the time of day is set.
     pub fn ahead_of_monotonic() -> i64 {
         let sample = |_| {
             let (before, real, after) = (Monotonic.now(), Realtime.now(), Monotonic.now());

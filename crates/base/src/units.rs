@@ -34,12 +34,12 @@ pub struct BitRate(pub u64);
 #[serde(transparent)]
 pub struct PacketRate(pub u64);
 
-/// What a sender offers to the path.
+/// Rate that a sender offers to the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfferedRate {
-    /// So many bits of application data per second.
+    /// Bits of application data per second.
     Bits(BitRate),
-    /// So many messages per second, whatever their size.
+    /// Messages per second, whatever their size.
     Packets(PacketRate),
     /// As much as the transport takes.
     Max,
@@ -72,7 +72,7 @@ const SPANS: &[(&str, f64)] = &[
     ("d", 86_400e9),
 ];
 
-/// A size such as `64kB`. A bare number is bytes only where `bare` says that it can mean nothing else.
+/// Parses a size such as `64kB`. A bare number is bytes only where `bare` says that it can mean nothing else.
 pub fn parse_bytes(typed: &str, bare: Bare) -> Result<Bytes> {
     let (value, unit) = split(typed, "size", "64, 1400B, 64kB, 1MiB")?;
     if unit.is_empty() && bare == Bare::Refused {
@@ -84,7 +84,7 @@ pub fn parse_bytes(typed: &str, bare: Bare) -> Result<Bytes> {
     Ok(Bytes(scaled(typed, "size", value, unit, SIZES)?))
 }
 
-/// A size as it can be typed, to the byte, in the unit that makes it shortest: `4KiB`, `1500B`, `100GB`.
+/// Formats a size as it can be typed, to the byte, in the unit that makes it shortest: `4KiB`, `1500B`, `100GB`.
 pub fn exact_bytes(bytes: u64) -> String {
     let in_unit = |(unit, factor): &(&str, f64)| {
         let factor = *factor as u64;
@@ -94,7 +94,7 @@ pub fn exact_bytes(bytes: u64) -> String {
     all.min_by_key(String::len).unwrap_or_else(|| format!("{bytes}B"))
 }
 
-/// A rate such as `20mbit`, in bits per second.
+/// Parses a rate such as `20mbit`, in bits per second.
 pub fn parse_rate(typed: &str) -> Result<BitRate> {
     let (value, unit) = split(typed, "rate", "100kbit, 20mbit, 10gbit")?;
     if unit.is_empty() {
@@ -105,7 +105,7 @@ pub fn parse_rate(typed: &str) -> Result<BitRate> {
     Ok(BitRate(scaled(typed, "rate", value, unit, RATES)?))
 }
 
-/// A rate to offer: bits (`20mbit`) or packets (`500pps`, `10kpps`) per second, or `max`.
+/// Parses a rate to offer: bits (`20mbit`) or packets (`500pps`, `10kpps`) per second, or `max`.
 pub fn parse_offered(typed: &str) -> Result<OfferedRate> {
     if typed == "max" {
         return Ok(OfferedRate::Max);
@@ -124,7 +124,7 @@ pub fn parse_offered(typed: &str) -> Result<OfferedRate> {
     Ok(OfferedRate::Bits(BitRate(scaled(typed, "rate", value, unit, &all)?)))
 }
 
-/// A duration such as `10ms`.
+/// Parses a duration such as `10ms`.
 pub fn parse_span(typed: &str) -> Result<Nanos> {
     let (value, unit) = split(typed, "duration", "500us, 10ms, 5s, 1h")?;
     if unit.is_empty() && value != 0.0 {
@@ -136,7 +136,7 @@ pub fn parse_span(typed: &str) -> Result<Nanos> {
     Ok(Nanos(scaled(typed, "duration", value, unit, SPANS)?))
 }
 
-/// A share such as `5%`, as a fraction: 0.05.
+/// Parses a share such as `5%`, as a fraction: 0.05.
 pub fn parse_share(typed: &str) -> Result<f64> {
     let number = typed
         .strip_suffix('%')
@@ -159,7 +159,7 @@ pub fn parse_share(typed: &str) -> Result<f64> {
     Ok(share + 0.0)
 }
 
-/// A share as [`parse_share`] reads it, exactly: 0.05 as `5%`.
+/// Formats a share as [`parse_share`] reads it, exactly: 0.05 as `5%`.
 pub fn percent(share: f64) -> String {
     let text = format!("{share}");
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -171,8 +171,8 @@ pub fn percent(share: f64) -> String {
     if rest.is_empty() { format!("{whole}%") } else { format!("{whole}.{rest}%") }
 }
 
-/// A duration as [`parse_span`] reads it, exactly: in the largest unit up to seconds of which it is a
-/// whole number.
+/// Formats a duration as [`parse_span`] reads it, exactly: in the largest unit up to seconds of which it is a whole
+/// number.
 pub fn span_text(span: Nanos) -> String {
     match span.0 {
         ns if ns % 1_000_000_000 == 0 && ns > 0 => format!("{}s", ns / 1_000_000_000),
@@ -182,38 +182,38 @@ pub fn span_text(span: Nanos) -> String {
     }
 }
 
-/// A rate as [`parse_rate`] reads it, exactly.
+/// Formats a rate as [`parse_rate`] reads it, exactly.
 pub fn rate_text(rate: BitRate) -> String {
     let (unit, factor) = exact_unit(rate.0, RATES);
     format!("{}{unit}", rate.0 / factor)
 }
 
-/// A size as [`parse_bytes`] reads it, exactly.
+/// Formats a size as [`parse_bytes`] reads it, exactly.
 pub fn bytes_text(size: Bytes) -> String {
     let (unit, factor) = exact_unit(size.0, &SIZES[..5]);
     format!("{}{unit}", size.0 / factor)
 }
 
-/// The largest unit of which `value` is a whole number, and how many of the base unit it is.
+/// Returns the largest unit of which `value` is a whole number, and how many of the base unit it is.
 fn exact_unit<'a>(value: u64, table: &[(&'a str, f64)]) -> (&'a str, u64) {
     let fits = |factor: u64| value > 0 && value.is_multiple_of(factor);
     let exact = table.iter().rev().map(|(unit, factor)| (*unit, *factor as u64));
     exact.into_iter().find(|(_, factor)| fits(*factor)).unwrap_or((table[0].0, 1))
 }
 
-/// A whole number such as `1000`.
+/// Parses a whole number such as `1000`.
 pub fn parse_count(typed: &str) -> Result<u64> {
     typed.parse().map_err(|_| {
         Error::usage(format!("count `{typed}` is not a whole number such as 1000, at most 2^64-1"))
     })
 }
 
-/// Whether a number without a unit is taken as the base unit.
+/// Treatment of a number without a unit: taken as the base unit, or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bare {
-    /// It can only mean bytes here, as in `size=64`.
+    /// Allowed: it can only mean bytes here, as in `size=64`.
     Allowed,
-    /// It could mean two things.
+    /// Refused: it could mean two things.
     Refused,
 }
 
@@ -247,21 +247,21 @@ fn scaled(typed: &str, what: &str, value: f64, unit: &str, table: &[(&str, f64)]
 }
 
 impl fmt::Display for Bytes {
-    /// Three significant digits in decimal units.
+    /// Writes three significant digits in decimal units.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         decimal(f, self.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
     }
 }
 
 impl fmt::Display for BitRate {
-    /// Three significant digits in decimal units.
+    /// Writes three significant digits in decimal units.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         decimal(f, self.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", "Pbit/s", "Ebit/s"])
     }
 }
 
 impl fmt::Display for PacketRate {
-    /// Three significant digits in decimal units.
+    /// Writes three significant digits in decimal units.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         decimal(f, self.0, &["pps", "kpps", "Mpps", "Gpps"])
     }

@@ -1,4 +1,4 @@
-//! How a thread waits for a point in time that it must not miss.
+//! Waiting of a thread for a point in time that it must not miss.
 //!
 //! No sleep ends on time: in a 2-vCPU KVM guest a timer with the least slack fires 22 to 27 µs late
 //! at the median, with the default slack 73 to 78 µs. So a paced sender sleeps only until
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Nanos;
 
-/// How a thread waits for the next message or deadline.
+/// Mode of waiting for the next message or deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitMode {
@@ -28,7 +28,7 @@ pub enum WaitMode {
 }
 
 impl WaitMode {
-    /// The word for it in a path and in results.
+    /// Returns the word for it in a path and in results.
     pub fn name(self) -> &'static str {
         match self {
             WaitMode::Hybrid => "hybrid",
@@ -37,28 +37,28 @@ impl WaitMode {
     }
 }
 
-/// The longest that a blocking call may sleep before the driver looks around again.
+/// Longest time that a blocking call may sleep before the driver looks around again.
 pub const GUARD: Nanos = Nanos::from_millis(100);
 
-/// How long before a due time a hybrid wait stops to sleep.
+/// Time before a due time at which a hybrid wait stops to sleep.
 ///
 /// The 99th percentile of the lateness of a 1 ns slack timer, 59 µs in a KVM guest that has to
 /// leave HLT to wake up, the worst common case; on bare metal it is a few µs. `deadheat doctor`
 /// measures it: where the kernel wakes later than this, sends are late, and a trial's gate says so.
 pub const SPIN_WINDOW: Nanos = Nanos::from_micros(60);
 
-/// A sleep longer than this is one in two parts.
+/// Longest sleep that is one part; a longer one is in two.
 pub const LONG_SLEEP: Nanos = Nanos::from_micros(1_500);
 
-/// How long before a due time the first part of a long sleep ends: later than it is late, and so
-/// shortly that the CPU is still awake for the second.
+/// Time before a due time at which the first part of a long sleep ends: later than it is late, and so shortly that
+/// the CPU is still awake for the second.
 pub const NAP: Nanos = Nanos::from_micros(400);
 
-/// How long before a due time even the socket is left alone: a receiving call that finds a
-/// datagram takes 1 to 2 µs.
+/// Time before a due time in which even the socket is left alone: a receiving call that finds a datagram takes
+/// 1 to 2 µs.
 pub const CLOCK_ONLY: Nanos = Nanos::from_micros(2);
 
-/// What to do at a moment on the way to a due time.
+/// Action at a moment on the way to a due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// Sleep in the kernel until a message comes, at most until this time.
@@ -67,7 +67,7 @@ pub enum Plan {
     Poll,
     /// Look at nothing but the clock.
     ClockOnly,
-    /// The time has come.
+    /// Due: the time has come.
     Due,
 }
 

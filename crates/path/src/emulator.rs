@@ -42,28 +42,28 @@ mod host;
 
 pub use host::Host;
 
-/// How long an answer may take; a thousand devices are made in less.
+/// Longest wait for an answer; a thousand devices are made in less.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// What the emulator is told.
+/// Request to the emulator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ToEmulator {
-    /// Build this.
+    /// Request to build a network.
     Build {
         /// The path as typed.
         path: String,
     },
-    /// Start anew: nothing under way, time zero, this seed.
+    /// Request to start anew: nothing under way, time zero, this seed.
     Begin {
-        /// Where the path has none of its own.
+        /// Seed for a path that has none of its own.
         seed: u64,
     },
-    /// What happened since?
+    /// Request for the figures since the beginning.
     End,
 }
 
-/// What it answers.
+/// Answer of the emulator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FromEmulator {
@@ -73,50 +73,50 @@ enum FromEmulator {
     Fault(Fault),
 }
 
-/// What was built.
+/// Description of the network that was built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {
-    /// What the devices are.
+    /// Kind of devices.
     pub backend: Backend,
-    /// Why these.
+    /// Reason for this kind.
     pub why: String,
-    /// With which rights.
+    /// Rights with which it was built.
     pub rights: Rights,
-    /// The near host's addresses, link by link: IPv4 and, where there is IPv6, IPv6.
+    /// Addresses of the near host, link by link: IPv4 and, where there is IPv6, IPv6.
     pub near: Vec<IpAddr>,
-    /// The far host's.
+    /// Addresses of the far host, in the same order.
     pub far: Vec<IpAddr>,
-    /// How close departures are joined.
+    /// Grouping of close departures.
     pub grouping: Grouping,
     /// The largest IP packet of each link, in bytes.
     pub mtu: u16,
-    /// By link, the time of a ping while nothing else is on its way.
+    /// Time of a ping while nothing else is on its way, by link.
     pub pings: Vec<IdlePing>,
-    /// By link, the rates of the near and the far host's network cards.
+    /// Rates of the near and the far host's network cards, by link.
     pub nics: Vec<[Option<BitRate>; 2]>,
-    /// The path's own seed, where it has one.
+    /// Seed of the path itself, where it has one.
     pub seed: Option<u64>,
-    /// What could not be set up as it should be, in words.
+    /// Notes about settings that could not be made as they should be.
     pub notes: Vec<String>,
 }
 
-/// What the hosts were built with.
+/// Rights with which the hosts were built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rights {
-    /// This user may make network namespaces.
+    /// Own rights: this user may make network namespaces.
     Own,
-    /// Those of root in a user namespace of its own.
+    /// Rights of root in a user namespace of its own.
     UserNamespace,
 }
 
 impl Built {
-    /// A host's address of this family on its first link; IPv4 where any will do.
+    /// Returns a host's address of this family on its first link; IPv4 where any will do.
     pub fn address(&self, side: Side, family: Family) -> Option<IpAddr> {
         self.addresses(side, family).next()
     }
 
-    /// A host's addresses on one link, from 0; none where there is no such link.
+    /// Returns a host's addresses on one link, from 0; none where there is no such link.
     pub fn of_link(&self, side: Side, link: usize) -> &[IpAddr] {
         let all = self.of_side(side);
         all.chunks((all.len() / self.pings.len().max(1)).max(1)).nth(link).unwrap_or_default()
@@ -129,7 +129,7 @@ impl Built {
         }
     }
 
-    /// A host's addresses of this family, link by link.
+    /// Returns a host's addresses of this family, link by link.
     pub fn addresses(&self, side: Side, family: Family) -> impl Iterator<Item = IpAddr> {
         self.of_side(side).iter().copied().filter(move |address| match family {
             Family::V6 => address.is_ipv6(),
@@ -177,7 +177,7 @@ impl Emulator {
         Ok(Emulator { process: Mutex::new(process), built: *built, namespaces })
     }
 
-    /// Whether this host lets this user make the namespaces that a network is built of.
+    /// Checks that this host lets this user make the namespaces that a network is built of.
     ///
     /// # Errors
     /// [`Error::Setup`] saying what forbids it, and what allows it.
@@ -185,22 +185,22 @@ impl Emulator {
         namespace::try_out()
     }
 
-    /// The near host, at which connections begin.
+    /// Returns the near host, at which connections begin.
     pub fn near(&self) -> Host<'_> {
         Host::new(self, Side::Near)
     }
 
-    /// The far host, at which servers listen.
+    /// Returns the far host, at which servers listen.
     pub fn far(&self) -> Host<'_> {
         Host::new(self, Side::Far)
     }
 
-    /// What was built.
+    /// Returns the description of the network that was built.
     pub fn built(&self) -> &Built {
         &self.built
     }
 
-    /// The namespaces of the two hosts.
+    /// Returns the namespaces of the two hosts.
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }
@@ -209,7 +209,7 @@ impl Emulator {
     /// where the path has none of its own.
     ///
     /// # Errors
-    /// Where a device failed, or the emulator is gone.
+    /// Fails if a device failed, or the emulator is gone.
     pub fn begin(&self, seed: u64) -> Result<()> {
         match ask(&self.process(), &ToEmulator::Begin { seed })? {
             FromEmulator::Begun => Ok(()),
@@ -217,7 +217,7 @@ impl Emulator {
         }
     }
 
-    /// What the path did since [`Emulator::begin`].
+    /// Returns the path's figures since [`Emulator::begin`].
     ///
     /// # Errors
     /// As of [`Emulator::begin`].
@@ -228,18 +228,18 @@ impl Emulator {
         }
     }
 
-    /// The process's id.
+    /// Returns the id of the process.
     pub fn id(&self) -> u32 {
         self.process().id()
     }
 
-    /// Whether it has ended, which it does not do by itself.
+    /// Returns true if the process has ended, which it does not do by itself.
     pub fn is_gone(&self) -> bool {
         self.process().ended(Nanos::ZERO)
     }
 
-    /// The process. A thread that panicked while it asked leaves nothing half done but an answer, and
-    /// whoever asks next says so.
+    /// Locks the process. A thread that panicked while it asked leaves nothing half done but an answer, and whoever
+    /// asks next says so.
     fn process(&self) -> MutexGuard<'_, Helper> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -249,7 +249,7 @@ fn confused() -> Error {
     Error::peer("the path's emulator", "it answered something else than it was asked")
 }
 
-/// Tells the emulator, and hears its answer.
+/// Sends a request to the emulator, and waits for its answer.
 fn ask(process: &Helper, word: &ToEmulator) -> Result<FromEmulator> {
     let gone = |e: io::Error| {
         let words = process.last_words().map(|words| format!("; its last words: {words}"));
@@ -263,7 +263,7 @@ fn ask(process: &Helper, word: &ToEmulator) -> Result<FromEmulator> {
     }
 }
 
-/// What went wrong in the emulator, as an error here: what this host lacks is no fault of a peer.
+/// Converts a fault of the emulator into an error here: what this host lacks is no fault of a peer.
 fn blamed(fault: Fault) -> Error {
     match fault.kind {
         FaultKind::Usage => Error::Usage(fault.message),

@@ -1,41 +1,40 @@
-//! What an emulated or simulated path did during one trial, by its own account.
+//! Figures of an emulated or simulated path over one trial, by its own account.
 
 use serde::{Deserialize, Serialize};
 
 pub use deadheat_base::distribution::{Distribution, Quantile};
 
-/// A path's account of one trial.
+/// Figures of a path over one trial.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PathFigures {
-    /// By link.
+    /// Figures by link.
     pub links: Vec<LinkFigures>,
 }
 
-/// Both directions of a link.
+/// Figures of both directions of a link.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LinkFigures {
-    /// From near to far.
+    /// Figures from near to far.
     pub up: WayFigures,
-    /// From far to near.
+    /// Figures from far to near.
     pub down: WayFigures,
 }
 
-/// One direction of a link. Packets are those that the link would carry: the segments of a
-/// super-packet, each on its own.
+/// Figures of one direction of a link. Packets are those that the link would carry: the segments of a super-packet,
+/// each on its own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct WayFigures {
-    /// What the model decided.
+    /// Fates that the model decided.
     pub fates: Fates,
-    /// How late each release was, from the logical time of its departure to the moment at which it was
-    /// handed to the device; absent in virtual time.
+    /// Lateness of each release, from the logical time of its departure to the moment at which it was handed to the
+    /// device; absent in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_ns: Option<Distribution>,
-    /// Time from arrival to departure that was spent in the queue, of packets that left it; absent
-    /// where nothing limits the rate.
+    /// Queueing time of packets that left the queue, from arrival to departure; absent where nothing limits the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ns: Option<Distribution>,
-    /// The packets that the loss model took, as ranges of their numbers from 1, as `drop=` takes them
-    /// back: `5-6/40`. Absent where it took none or more than 256 runs, and where the kernel decided.
+    /// Packets that the loss model took, as ranges of their numbers from 1, as `drop=` takes them back: `5-6/40`.
+    /// Absent where it took none or more than 256 runs, and where the kernel decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub losses: Option<String>,
     /// Packets that were lost in devices and rings, outside the model. Anything but 0 makes a trial
@@ -47,53 +46,52 @@ pub struct WayFigures {
     pub writes: u64,
 }
 
-/// What became of the packets of one direction. `arrived + duplicated = delivered + lost + full + early
-/// + waiting`.
+/// Fates of the packets of one direction. `arrived + duplicated = delivered + lost + full + early + waiting`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Fates {
-    /// Packets that came in.
+    /// Number of packets that came in.
     pub arrived: u64,
-    /// Their bytes, as IP packets.
+    /// Bytes that came in, as IP packets.
     pub arrived_bytes: u64,
-    /// Packets that went out, copies included.
+    /// Number of packets that went out, copies included.
     pub delivered: u64,
-    /// Their bytes.
+    /// Bytes that went out.
     pub delivered_bytes: u64,
-    /// Packets that the loss model took.
+    /// Number of packets that the loss model took.
     pub lost: u64,
-    /// Runs of consecutive packets that the loss model took.
+    /// Number of runs of consecutive packets that the loss model took.
     #[serde(default)]
     pub bursts: u64,
-    /// Packets that found the queue full.
+    /// Number of packets that found the queue full.
     #[serde(default)]
     pub full: u64,
-    /// Packets that the queue dropped to stay short.
+    /// Number of packets that the queue dropped to stay short.
     #[serde(default)]
     pub early: u64,
-    /// Packets that were marked instead.
+    /// Number of packets that were marked instead.
     #[serde(default)]
     pub marked: u64,
-    /// Copies made.
+    /// Number of copies made.
     #[serde(default)]
     pub duplicated: u64,
-    /// Packets with a flipped bit.
+    /// Number of packets with a flipped bit.
     #[serde(default)]
     pub corrupted: u64,
-    /// Packets that went out after one that had come in later (RFC 4737, type-P-reordered).
+    /// Number of packets that went out after one that had come in later (RFC 4737, type-P-reordered).
     #[serde(default)]
     pub reordered: u64,
-    /// Packets still under way at the end.
+    /// Number of packets still under way at the end.
     #[serde(default)]
     pub waiting: u64,
-    /// Time during which the rate was what packets waited for, in nanoseconds.
+    /// Busy time: time during which packets waited for the rate, in nanoseconds.
     #[serde(default)]
     pub busy_ns: u64,
     /// Bytes that left during that time, link-layer overhead included.
     #[serde(default)]
     pub busy_bytes: u64,
-    /// A hash of all that was drawn at the entrance (losses, copies, flipped bits, reordering, offsets of
-    /// delays), in order: the same for the same seed and the same packets. What a queue does depends on
-    /// when packets come, and is not in it.
+    /// Hash of all that was drawn at the entrance (losses, copies, flipped bits, reordering, offsets of delays), in
+    /// order: the same for the same seed and the same packets. What a queue does depends on when packets come, and is
+    /// not in it.
     #[serde(default)]
     pub digest: u64,
 }

@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// How the bytes of a named file are come by.
+/// Function that reads the bytes of a named file.
 pub type ReadFile<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>>;
 
-/// The bytes of a regular file of at most 64 MiB.
+/// Reads a regular file of at most 64 MiB.
 ///
 /// # Errors
 /// [`Error::Setup`] where it cannot be read; [`Error::Data`] where it is something else or larger.
@@ -51,13 +51,13 @@ impl<'r> Files<'r> {
         Files { read, traces: Vec::new() }
     }
 
-    /// A file as text.
+    /// Reads a file as text.
     pub(super) fn text(&mut self, file: &str) -> Result<String> {
         String::from_utf8((self.read)(file)?)
             .map_err(|_| Error::data(file, "is not text (UTF-8); give one with numbers in lines"))
     }
 
-    /// A file as a trace, and how it is written.
+    /// Reads a file as a trace, and tells its format.
     pub(super) fn trace(&mut self, file: &str, mode: Option<Mode>) -> Result<(Arc<Trace>, Format)> {
         let known = self.traces.iter().find(|(how, _, trace)| trace.file == file && *how == mode);
         if let Some((_, format, trace)) = known {
@@ -72,7 +72,7 @@ impl<'r> Files<'r> {
     }
 }
 
-/// The lines of a file that say something, with their numbers from 1: neither empty nor a comment.
+/// Iterates over the lines of a file that are neither empty nor a comment, with their numbers from 1.
 pub(super) fn content(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))

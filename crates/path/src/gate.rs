@@ -1,6 +1,6 @@
-//! The gate of an emulated path: whether it did, in one trial, what it was asked to do. A pure
-//! function of the model and of the path's own account. It is fixed before the first trial and knows
-//! no figure of any contender, so what it takes out of the sample is blind to the result.
+//! The gate of an emulated path: checks that it did, in one trial, what it was asked to do. A pure function of the
+//! model and of the path's own account. It is fixed before the first trial and knows no figure of any contender, so
+//! what it takes out of the sample is blind to the result.
 
 use std::fmt;
 
@@ -14,38 +14,38 @@ use crate::time::Nanos;
 use crate::trace::{Content, Trace};
 use crate::units::BitRate;
 
-/// How late the median release may be on any path: what a thread that sleeps and then watches the
-/// clock reaches on a virtual machine with two CPUs.
+/// Limit of the median lateness on any path: what a thread that sleeps and then watches the clock reaches on a
+/// virtual machine with two CPUs.
 const LATE_P50: Nanos = Nanos::from_micros(20);
-/// The same of the 99th percentile.
+/// Limit of the 99th percentile of lateness on any path.
 const LATE_P99: Nanos = Nanos::from_micros(100);
-/// How late the median may be as a part of the path's own time scale: 1 %, a fifth of the usual
-/// margin. A median of round trips, or the round trip that a congestion control sees, moves by no more.
+/// Limit of the median lateness as a part of the path's own time scale: 1 %, a fifth of the usual margin. A median of
+/// round trips, or the round trip that a congestion control sees, moves by no more.
 const LATE_P50_PART: u64 = 100;
-/// The same of the 99th percentile: 5 %, the usual margin. A median feels nothing of it, and the tail of
-/// round trips moves by no more.
+/// Limit of the 99th percentile of lateness as a part of the same scale: 5 %, the usual margin. A median feels
+/// nothing of it, and the tail of round trips moves by no more.
 const LATE_P99_PART: u64 = 20;
 
-/// How far the achieved rate may be from the one asked for, as a part of it: 0.1 %.
+/// Tolerance of the achieved rate, as a part of the rate asked for: 0.1 %.
 const RATE_PART: u128 = 1_000;
-/// Full packets by which the account of a busy time may be off: one that was leaving at each end.
+/// Tolerance of the account of a busy time, in full packets: one that was leaving at each end.
 const RATE_PACKETS: u128 = 2;
 
-/// The chance that a path which does what it was asked to do is taken for one that does not, for each
-/// direction of a link and trial.
+/// Probability of a false alarm, for each direction of a link and trial: that a path which does as asked is taken for
+/// one that does not.
 pub const LOSS_ERROR: f64 = 1e-4;
 
-/// How late releases may be.
+/// Limits of the lateness of releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatenessLimits {
-    /// The median, in nanoseconds.
+    /// Limit of the median, in nanoseconds.
     pub p50_ns: u64,
-    /// The 99th percentile.
+    /// Limit of the 99th percentile, in nanoseconds.
     pub p99_ns: u64,
 }
 
 impl LatenessLimits {
-    /// Those of a path: absolute ones, or a share of its own time scale where that is more. A scale is
+    /// Returns the limits for a path: absolute ones, or a share of its own time scale where that is more. A scale is
     /// the longest delay of any direction, or the time that a full packet takes at the least rate.
     pub fn of(network: &Network) -> LatenessLimits {
         let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
@@ -69,7 +69,7 @@ fn time_scale(way: &Impairments, mtu: u16) -> Nanos {
     way.delay.max(packet)
 }
 
-/// Why a trial over `network` with this account does not count; `None` if it does.
+/// Returns the reason for which a trial over `network` with this account does not count; `None` if it does.
 pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
     if figures.links.len() != network.links.len() {
         return Some(format!(
@@ -96,21 +96,21 @@ pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
         .or_else(|| ways().find_map(|way| way.lateness(limits)))
 }
 
-/// One direction of one link, as asked and as it was.
+/// Direction of a link, as asked and as it was.
 struct Way<'a> {
     name: WayName,
     asked: &'a Impairments,
     had: &'a WayFigures,
 }
 
-/// `up`, or `up on link 2` where there are several.
+/// Name of a direction: `up`, or `up on link 2` where there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WayName {
-    /// The link, from 0.
+    /// Number of the link, from 0.
     pub link: usize,
-    /// Of how many.
+    /// Number of links.
     pub of: usize,
-    /// Which way.
+    /// Direction on the link.
     pub direction: Direction,
 }
 
@@ -147,8 +147,8 @@ impl Way<'_> {
         })
     }
 
-    /// Bytes that left while packets waited, against what the rate allows in that time. The last packet
-    /// of each busy time may be counted in part.
+    /// Checks the bytes that left while packets waited against what the rate allows in that time. The last packet of
+    /// each busy time may be counted in part.
     fn rate(&self, network: &Network) -> Option<String> {
         let Rate::Fixed(BitRate(asked)) = self.asked.rate else { return None };
         let Fates { busy_ns, busy_bytes, .. } = self.had.fates;
@@ -203,8 +203,8 @@ impl Way<'_> {
     }
 }
 
-/// The share of packets, or of time, that a loss model takes in the long run; `None` where it has
-/// none, as with a list or a trace of its own.
+/// Returns the share of packets, or of time, that a loss model takes in the long run; `None` where it has none, as
+/// with a list or a trace of its own.
 pub fn asked_loss(way: &Impairments) -> Option<f64> {
     match &way.rate {
         Rate::Trace(trace) if trace_loses(trace) => None,
@@ -219,8 +219,8 @@ fn trace_loses(trace: &Trace) -> bool {
     }
 }
 
-/// The least time there and back that the model allows, on the shorter of its links, without the time
-/// that packets take at a rate; `None` where jitter may take any part of the delay away.
+/// Returns the least round-trip time that the model allows, on the shorter of its links, without the time that
+/// packets take at a rate; `None` where jitter may take any part of the delay away.
 pub fn least_rtt(network: &Network) -> Option<Nanos> {
     let link = |link: &Link| Some(least_delay(&link.up)? + least_delay(&link.down)?);
     network.links.iter().map(link).collect::<Option<Vec<_>>>()?.into_iter().min()
@@ -239,20 +239,20 @@ fn least_delay(way: &Impairments) -> Option<Nanos> {
     }
 }
 
-/// What ping(8) sends unless told otherwise, as an IPv4 packet.
+/// Size of the default packet of ping(8), as an IPv4 packet.
 const PING: u64 = 84;
 
-/// The time that one ping takes there and back on a link that carries nothing else.
+/// Round-trip time of one ping on a link that carries nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdlePing {
-    /// At least; absent where jitter may take any part of the delay away.
+    /// Least time; absent where jitter may take any part of the delay away.
     pub least: Option<Nanos>,
-    /// On average; absent where a trace decides.
+    /// Mean time; absent where a trace decides.
     pub mean: Option<Nanos>,
 }
 
 impl IdlePing {
-    /// On this link.
+    /// Returns the times on this link.
     pub fn of(link: &Link) -> IdlePing {
         let both = |way: fn(&Impairments) -> Option<Nanos>| Some(way(&link.up)? + way(&link.down)?);
         IdlePing {
@@ -274,7 +274,7 @@ impl fmt::Display for IdlePing {
     }
 }
 
-/// The mean of the jitter is 0.
+/// Returns the mean delay; the mean of the jitter is 0.
 fn mean_delay(way: &Impairments) -> Option<Nanos> {
     match way.rate {
         Rate::Trace(_) => None,
@@ -282,7 +282,7 @@ fn mean_delay(way: &Impairments) -> Option<Nanos> {
     }
 }
 
-/// The time of a ping at the rate; of a trace, which may be idle at its fastest, none.
+/// Returns the time of a ping at the rate; of a trace, which may be idle at its fastest, none.
 fn serial(way: &Impairments) -> Nanos {
     let bits = (PING + u64::from(way.overhead)) * 8;
     match way.rate {
@@ -324,7 +324,7 @@ mod tests {
         Impairments { delay: Nanos::from_millis(ms), ..Impairments::default() }
     }
 
-    /// A path that did all that it was asked to.
+    /// Returns the figures of a path that did all that it was asked to.
     fn fine() -> PathFigures {
         let fates = Fates { arrived: 1_000, delivered: 1_000, ..Fates::default() };
         let way =

@@ -1,6 +1,5 @@
-//! What becomes of each packet on one direction of a link: a pure function of the model, the seed
-//! and the packets' arrivals. No clock, no socket: time is an argument, in nanoseconds since the
-//! channel began.
+//! Fate of each packet on one direction of a link: a pure function of the model, the seed and the packets' arrivals.
+//! No clock, no socket: time is an argument, in nanoseconds since the channel began.
 //!
 //! A packet passes three stages. At the entrance, in this order: the loss model, duplication,
 //! corruption. Then the queue and the server that its rate is. Then delay, jitter and reordering. Loss
@@ -44,8 +43,8 @@ mod shape;
 mod tests;
 mod way;
 
-/// One direction of one link, from the arrival of packets to their departures. `H` is what its owner
-/// calls a packet by.
+/// Channel: one direction of one link, from the arrival of packets to their departures. `H` is the owner's handle of
+/// a packet.
 #[derive(Debug)]
 pub struct Channel<H> {
     luck: Luck,
@@ -53,32 +52,32 @@ pub struct Channel<H> {
     bottleneck: Option<Bottleneck<H>>,
     delay: Delay,
     way: Way<H>,
-    /// Packets that are gone, until they are reported.
+    /// Dropped packets that are not reported yet.
     gone: VecDeque<Gone<H>>,
-    /// What the queue has given up and nobody has counted yet.
+    /// Packets that the queue has dropped and that are not counted yet.
     given: Given<H>,
     log: Log,
     fates: Fates,
-    /// Packets and copies that have come in.
+    /// Number of packets and copies that have come in.
     entered: u64,
-    /// The number of the packet behind the last lost one.
+    /// Number of the packet after the last lost one.
     behind_loss: u64,
-    /// What the loss model last decided.
+    /// Last decision of the loss model.
     last: Decided,
-    /// One more than the greatest place of arrival among those that went out.
+    /// Lowest sequence number that would still be in order: one more than the highest `seq` delivered.
     expected: u64,
-    /// The latest time that an arrival was given.
+    /// Latest arrival time seen.
     now: u64,
 }
 
-/// What the loss model says of a packet.
+/// Decision of the loss model about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decided {
     Stays,
     Goes,
 }
 
-/// The draws at the entrance, and what they are compared with.
+/// Random draws at the entrance, and the probabilities they are compared with.
 #[derive(Debug)]
 struct Luck {
     duplicate: (Chance, Stream),
@@ -89,25 +88,25 @@ struct Luck {
     offset: Stream,
 }
 
-/// The queue, and what it waits for.
+/// Queue, and the server behind it.
 #[derive(Debug)]
 struct Bottleneck<H> {
     queue: Queue<H>,
     server: Server,
     overhead: u64,
-    /// Since when the head of the queue could be served, were the server free.
+    /// Time since which the head of the queue could be served, were the server free.
     since: u64,
-    /// When the next packet begins to leave; the end of time while none waits.
+    /// Time at which the next packet begins to leave; the end of time while none waits.
     due: u64,
-    /// When the last one was out.
+    /// Time at which the last packet was out.
     out: u64,
 }
 
-/// Time on the way without jitter.
+/// Propagation delay without jitter.
 #[derive(Debug)]
 enum Delay {
     Fixed(u64),
-    /// The model's, where the trace has none.
+    /// Delays of a trace, and the model's delay for steps that have none.
     Steps(u64, Box<Steps>),
 }
 
@@ -120,19 +119,19 @@ struct Gone<H> {
     cause: Cause,
 }
 
-/// What decides every draw of a channel, besides its model and the number of a packet.
+/// Seed, link and direction: together with its model and the packet number, they fix every draw of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The seed of the path.
+    /// Seed of the path.
     pub seed: u64,
-    /// Which link, from 0.
+    /// Number of the link, from 0.
     pub link: u16,
-    /// Which way.
+    /// Direction of the link.
     pub direction: Direction,
 }
 
 impl<H: Copy> Channel<H> {
-    /// A channel at its time 0, empty.
+    /// Creates an empty channel at its time 0.
     pub fn new(model: &Impairments, place: Place) -> Channel<H> {
         let bottleneck = Server::new(&model.rate).map(|server| Bottleneck {
             queue: Queue::new(&model.queue, place),
@@ -160,8 +159,8 @@ impl<H: Copy> Channel<H> {
         }
     }
 
-    /// A packet arrives at `now`, which is no earlier than any time that an earlier call was given.
-    /// Answers how many departures it will have: 1, or 2 if it is duplicated.
+    /// Takes a packet that arrives at `now`, which is no earlier than any time that an earlier call was given.
+    /// Returns its number of departures: 1, or 2 if it is duplicated.
     #[inline]
     pub fn arrive(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
         let is_lost = self.losses.take(self.fates.arrived, now.0.max(self.now));
@@ -169,8 +168,8 @@ impl<H: Copy> Channel<H> {
         self.follow(now, packet, handle)
     }
 
-    /// As [`Channel::arrive`], and the loss model is not asked: what it decided about the packet before
-    /// holds for this one, too.
+    /// Takes a packet as [`Channel::arrive`] does, without asking the loss model: its decision about the packet
+    /// before holds for this one, too.
     #[inline]
     pub fn follow(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
         let now = now.0.max(self.now);
@@ -195,10 +194,9 @@ impl<H: Copy> Channel<H> {
         2
     }
 
-    /// The next moment at which [`Channel::depart`] is to be called, if nothing more arrives: no
-    /// departure is earlier. With CoDel, reordering, jitter that lets packets overtake, or
-    /// opportunities, it may be a step inside, after which this answers a later time. `None` while
-    /// nothing will depart.
+    /// Returns the time of the next call of [`Channel::depart`], if nothing more arrives: no departure is earlier.
+    /// With CoDel, reordering, jitter that lets packets overtake, or opportunities, it may be an internal step, after
+    /// which this returns a later time. `None` while nothing will depart.
     #[inline]
     pub fn next(&self) -> Option<Nanos> {
         let mut next = self.way.next().unwrap_or(u64::MAX);
@@ -213,8 +211,8 @@ impl<H: Copy> Channel<H> {
         (next < u64::MAX).then_some(Nanos(next))
     }
 
-    /// The next departure, lost packets included, of those until `now`, in the order of their times;
-    /// at the same time, in the order of arrival.
+    /// Takes out the next departure until `now`, lost packets included, in the order of their times; at the same
+    /// time, in the order of arrival.
     #[inline]
     pub fn depart(&mut self, now: Nanos) -> Option<Departure<H>> {
         self.serve(now.0);
@@ -246,7 +244,7 @@ impl<H: Copy> Channel<H> {
         Some(Departure { at, queued, handle: packet.handle, end: End::Delivered(changes) })
     }
 
-    /// What became of the packets so far. Those that the queue dropped are counted when it did.
+    /// Returns the fates of the packets so far. Packets that the queue drops are counted at the time of the drop.
     pub fn fates(&self) -> Fates {
         let queued = self.bottleneck.as_ref().map_or(0, |bottleneck| bottleneck.queue.len());
         Fates {
@@ -256,12 +254,12 @@ impl<H: Copy> Channel<H> {
         }
     }
 
-    /// Which packets the loss model took so far.
+    /// Returns the log of packets that the loss model took so far.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Adds a decision to the digest; those that change nothing are known by their absence.
+    /// Adds a decision to the digest; decisions that change nothing are left out.
     #[inline]
     fn decided(&mut self, index: u64, what: u64) {
         self.fates.digest = fold(fold(self.fates.digest, index), what);
@@ -279,7 +277,7 @@ impl<H: Copy> Channel<H> {
         self.gone.push_back(Gone { at, seq, queued: 0, handle, cause: Cause::Lost });
     }
 
-    /// What is not lost goes on to the queue, or straight to the way where nothing limits the rate.
+    /// Passes a packet that is not lost to the queue, or directly to the delay stage where nothing limits the rate.
     #[inline]
     fn enter(&mut self, index: u64, now: u64, packet: &Packet, handle: H) {
         let mut item = Item {
@@ -307,7 +305,7 @@ impl<H: Copy> Channel<H> {
         self.serve(now);
     }
 
-    /// Draws what the packet meets besides loss and duplication.
+    /// Draws the flipped bit, the jitter and the reordering of a packet: all but loss and duplication.
     #[inline]
     fn draw(&mut self, index: u64, item: &mut Item<H>) {
         let (corrupt, stream) = self.luck.corrupt;
@@ -329,7 +327,7 @@ impl<H: Copy> Channel<H> {
         }
     }
 
-    /// Moves on to the way what the server takes until `now`.
+    /// Moves the packets that the server takes until `now` to the delay stage.
     #[inline]
     fn serve(&mut self, now: u64) {
         if self.bottleneck.as_ref().is_some_and(|bottleneck| bottleneck.due <= now) {
@@ -358,7 +356,7 @@ impl<H: Copy> Channel<H> {
         self.account();
     }
 
-    /// Counts what the queue has given up.
+    /// Counts the packets that the queue has dropped.
     #[inline]
     fn account(&mut self) {
         while let Some((item, at, cause)) = self.given.pop_front() {
@@ -388,7 +386,7 @@ impl<H: Copy> Bottleneck<H> {
         }
     }
 
-    /// Sets when the next packet begins to leave.
+    /// Sets the time at which the next packet begins to leave.
     fn plan(&mut self) {
         let waits = self.queue.len() > 0;
         self.due = if waits { self.server.ready(self.since) } else { u64::MAX };
@@ -422,7 +420,7 @@ impl Delay {
         }
     }
 
-    /// The delay of a packet that begins its way at this time.
+    /// Returns the delay of a packet that leaves the server at this time.
     #[inline]
     fn at(&mut self, now: u64) -> u64 {
         match self {
@@ -434,18 +432,18 @@ impl Delay {
     }
 }
 
-/// What a channel has to know of a packet.
+/// Packet properties that a channel needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// Its length as an IP packet, in bytes.
+    /// Length as an IP packet, in bytes.
     pub bytes: u32,
-    /// Which flow it belongs to: a hash of addresses, protocol and ports.
+    /// Flow of the packet: a hash of addresses, protocol and ports.
     pub flow: u64,
-    /// Whether its sender understands congestion marks (RFC 3168).
+    /// ECN capability of the sender (RFC 3168).
     pub capable: Capable,
 }
 
-/// Whether a packet may be marked instead of dropped.
+/// ECN capability of a packet: it may be marked instead of dropped, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capable {
     /// Not-ECT.
@@ -454,44 +452,44 @@ pub enum Capable {
     Yes,
 }
 
-/// Something that happened to a packet, at a time.
+/// Departure of a packet: its end in the channel, and the time of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure<H> {
-    /// When.
+    /// Time of departure.
     pub at: Nanos,
-    /// Time that it spent in the queue, that of its own transmission not counted.
+    /// Time spent in the queue, the packet's own transmission not counted.
     pub queued: Nanos,
-    /// Which packet, as its owner named it.
+    /// Handle that the owner gave the packet.
     pub handle: H,
-    /// What.
+    /// End: delivery or drop.
     pub end: End,
 }
 
-/// How a packet's, or a copy's, time in the channel ends.
+/// End of the time of a packet, or of a copy, in the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It comes out at the other side.
+    /// Delivered at the other side, with these changes.
     Delivered(Changes),
-    /// It is gone.
+    /// Dropped, for this cause.
     Dropped(Cause),
 }
 
-/// What is changed in a packet that is delivered.
+/// Changes made to a packet that is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Its congestion mark is set (CE).
+    /// True if its congestion mark is set (CE).
     pub marked: bool,
-    /// This bit of it is flipped, counted from the first of its IP packet.
+    /// Number of the flipped bit, counted from the first of its IP packet.
     pub flipped: Option<u32>,
 }
 
-/// Why a packet is gone.
+/// Cause of a drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The loss model took it.
+    /// Taken by the loss model.
     Lost,
-    /// The queue was full.
+    /// Full queue.
     Full,
-    /// The queue dropped it early, to stay short.
+    /// Early drop by the queue, to stay short.
     Early,
 }

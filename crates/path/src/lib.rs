@@ -40,14 +40,14 @@ pub use impair::{Channel, Departure, End, Packet};
 pub use network::Network;
 pub use time::Nanos;
 
-/// What lies between two ends on this machine.
+/// Path between two ends on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Path {
-    /// The loopback interface.
+    /// Loopback interface.
     Loopback,
-    /// A network of its own, in real time.
+    /// Network of its own, in real time.
     Emulated(Network),
-    /// The same in virtual time.
+    /// Network of its own, in virtual time.
     Simulated(Network),
 }
 
@@ -60,7 +60,7 @@ impl Path {
         Path::parse_with(typed, &mut files::read)
     }
 
-    /// [`Path::parse`] with files that `read` has.
+    /// Parses as [`Path::parse`] does, with files that `read` has.
     ///
     /// # Errors
     /// As of [`Network::parse_with`].
@@ -77,7 +77,7 @@ impl Path {
 }
 
 impl fmt::Display for Path {
-    /// As [`Path::parse`] reads it.
+    /// Writes it as [`Path::parse`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Path::Loopback => f.write_str("loopback"),
@@ -87,7 +87,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Which IP version to use.
+/// Address family: the IP version to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
     /// Whatever the name resolves to first; IPv4 on loopback.
@@ -100,7 +100,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Whether an address is of this family.
+    /// Returns true if an address is of this family.
     pub fn has(self, address: &SocketAddr) -> bool {
         match self {
             Family::Any => true,
@@ -109,7 +109,7 @@ impl Family {
         }
     }
 
-    /// The loopback address of this family.
+    /// Returns the loopback address of this family.
     pub fn loopback(self) -> IpAddr {
         match self {
             Family::Any | Family::V4 => IpAddr::from([127, 0, 0, 1]),

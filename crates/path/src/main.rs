@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what was typed; the exit code.
+/// Runs the command as typed; returns the exit code.
 fn start(typed: &[OsString]) -> Result<u8> {
     let Some(first) = typed.first() else {
         return Err(Error::usage(format!("what is to be done?\n\n{HELP}")));
@@ -70,7 +70,7 @@ fn start(typed: &[OsString]) -> Result<u8> {
     }
 }
 
-/// What `run` was asked to do; `None` where it was asked for help.
+/// Parses the request of `run`; `None` where it was asked for help.
 fn request(typed: &[OsString]) -> Result<Option<Request>> {
     let text = |typed: &OsString| {
         let wrong = || Error::usage(format!("`{}` is not text (UTF-8)", typed.to_string_lossy()));
@@ -127,7 +127,7 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
     Ok(Some(request))
 }
 
-/// Keys and profiles.
+/// Lists keys and profiles.
 fn list() -> String {
     let mut out = "Keys of a link, or with up. or down. in front of one direction:\n".to_owned();
     put(&mut out, grammar::LINK);

@@ -5,16 +5,16 @@
 //! measures it. Delays are half of a round trip in each direction, since round trips are what the
 //! sources give.
 
-/// A link of some kind.
+/// A named link of some kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile {
-    /// What it is called.
+    /// Name of the profile.
     pub name: &'static str,
-    /// Its keys, as they would be typed.
+    /// Keys of the link, as they would be typed.
     pub text: &'static str,
-    /// What it stands for, in one line.
+    /// Summary of what it stands for, in one line.
     pub summary: &'static str,
-    /// Where the values are from, and which are a judgement.
+    /// Source of the values, and which of them are a judgement.
     pub source: &'static str,
 }
 

@@ -1,7 +1,7 @@
-//! What a device hands over in one read, seen as the packets that a link would carry. With
-//! segmentation offload that is a super-packet: one header, and the payload of up to 64 KiB of
-//! segments. Their fates are decided one by one, and those that survive side by side go on as one
-//! super-packet again, with the headers that the kernel's own segmentation would have given them.
+//! Packets of a frame: what a device hands over in one read, seen as the packets that a link would carry. With
+//! segmentation offload that is a super-packet: one header, and the payload of up to 64 KiB of segments. Their fates
+//! are decided one by one, and those that survive side by side go on as one super-packet again, with the headers that
+//! the kernel's own segmentation would have given them.
 //!
 //! A frame is a `struct virtio_net_hdr` (10 bytes, in the host's byte order; Virtio 1.2, section
 //! 5.1.6, and linux/virtio_net.h) and an IP packet. Nothing in it is trusted: what does not add up is
@@ -16,13 +16,13 @@ use deadheat_base::checksum::{fold, sum};
 /// Bytes of the header in front of each IP packet.
 pub const VNET: usize = 10;
 
-/// The checksum at `csum_start + csum_offset` holds the sum of the pseudo-header only.
+/// Flag for a checksum at `csum_start + csum_offset` that holds the sum of the pseudo-header only.
 const NEEDS_CSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCP_V4: u8 = 1;
 const GSO_TCP_V6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// Beside the type: the first segment alone carries CWR (RFC 3168, section 6.1.2).
+/// Flag beside the type: the first segment alone carries CWR (RFC 3168, section 6.1.2).
 const GSO_ECN: u8 = 0x80;
 
 const TCP: u8 = 6;
@@ -31,19 +31,19 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// More headers than this in front of a payload are not split.
+/// Longest headers in front of a payload that is split.
 const LONGEST_HEAD: usize = 320;
 
 /// A frame as packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Super {
-    /// How many there are, at least 1.
+    /// Number of packets, at least 1.
     pub segments: u32,
-    /// A hash of addresses, protocol and, where there are any, ports.
+    /// Flow: a hash of addresses, protocol and, where there are any, ports.
     pub flow: u64,
-    /// Whether they may be marked instead of dropped.
+    /// ECN capability: the packets may be marked instead of dropped.
     pub capable: Capable,
-    /// Bytes of the frame.
+    /// Length of the frame in bytes.
     frame: u32,
     version: Version,
     split: Option<Split>,
@@ -56,13 +56,13 @@ enum Version {
     Unknown,
 }
 
-/// How a super-packet falls into segments. Places are counted from the start of the IP packet.
+/// Layout of a super-packet's segments. Offsets are counted from the start of the IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Split {
     protocol: Protocol,
-    /// Where the transport header begins.
+    /// Offset of the transport header.
     transport: u16,
-    /// Where the payload begins.
+    /// Offset of the payload.
     head: u16,
     /// Payload bytes of every segment but the last.
     size: u16,
@@ -88,14 +88,14 @@ impl Default for Head {
 }
 
 impl Head {
-    /// The headers written last; empty where the frame's own can be used.
+    /// Returns the headers written last; empty where the frame's own can be used.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
 impl Super {
-    /// Looks at a frame. Never fails: what cannot be split is one packet.
+    /// Parses a frame. Never fails: what cannot be split is one packet.
     #[inline]
     pub fn parse(frame: &[u8]) -> Super {
         let packet = frame.get(VNET..).unwrap_or_default();
@@ -115,7 +115,7 @@ impl Super {
         }
     }
 
-    /// The length of segment `n` as an IP packet, in bytes.
+    /// Returns the length of segment `n` as an IP packet, in bytes.
     #[inline]
     pub fn segment_bytes(&self, n: u32) -> u32 {
         let packet = self.frame.saturating_sub(VNET as u32);
@@ -125,9 +125,9 @@ impl Super {
         head + payload.min(size)
     }
 
-    /// How segments `from..to` go on as one frame: the bytes in `head`, then this part of the frame,
-    /// which is all of it where nothing is to change. `changes.flipped` is not done here: a packet
-    /// whose bits are flipped travels alone, see [`Super::copy`].
+    /// Prepares segments `from..to` as one frame: the bytes in `head`, then this part of the frame, which is all of
+    /// it where nothing is to change. `changes.flipped` is not done here: a packet whose bits are flipped travels
+    /// alone, see [`Super::copy`].
     #[inline]
     pub fn run(
         &self,
@@ -158,8 +158,8 @@ impl Super {
         begin..end
     }
 
-    /// Writes segment `n` as a frame of its own into `room`, its checksum complete, with the changes,
-    /// and answers its length in bytes; `None` where there is too little room.
+    /// Writes segment `n` as a frame of its own into `room`, its checksum complete, with the changes, and returns its
+    /// length in bytes; `None` where there is too little room.
     pub fn copy(&self, frame: &[u8], n: u32, changes: Changes, room: &mut [u8]) -> Option<usize> {
         let mut head = Head::default();
         let rest = &frame[self.run(frame, n, n + 1, changes, &mut head)];
@@ -177,7 +177,7 @@ impl Super {
         Some(len)
     }
 
-    /// The whole frame with a congestion mark.
+    /// Marks the whole frame with a congestion mark.
     fn marked_whole(&self, frame: &[u8], head: &mut Head) -> Range<usize> {
         // The fixed part of either version's header holds all that a mark changes.
         let fixed = match self.version {
@@ -191,8 +191,8 @@ impl Super {
         fixed..frame.len()
     }
 
-    /// Makes the headers of the whole those of a run of its segments, as Linux does in
-    /// `inet_gso_segment`, `tcp_gso_segment` and `__udp_gso_segment`.
+    /// Rewrites the headers of the whole to those of a run of its segments, as Linux does in `inet_gso_segment`,
+    /// `tcp_gso_segment` and `__udp_gso_segment`.
     fn rewrite(
         &self,
         head: &mut [u8],
@@ -302,8 +302,8 @@ fn capable(packet: &[u8], version: Version) -> Capable {
     if bits == 0 { Capable::No } else { Capable::Yes }
 }
 
-/// A hash of what tells flows apart (RFC 8290, section 4.1.1). Fragments and what is not TCP or UDP
-/// have no ports; neither have packets behind IPv6 extension headers.
+/// Hashes what tells flows apart (RFC 8290, section 4.1.1). Fragments and what is not TCP or UDP have no ports;
+/// neither have packets behind IPv6 extension headers.
 #[inline]
 fn flow(packet: &[u8], version: Version) -> u64 {
     let (protocol, addresses, ports) = match version {
@@ -341,7 +341,7 @@ fn mark(packet: &mut [u8], version: Version) {
     }
 }
 
-/// Does what the frame's header leaves to the device: the transport's checksum.
+/// Completes the transport's checksum, which the frame's header leaves to the device.
 fn complete_checksum(frame: &mut [u8]) {
     let Some((vnet, packet)) = frame.split_at_mut_checked(VNET) else { return };
     if vnet[0] & NEEDS_CSUM == 0 {
@@ -383,8 +383,7 @@ mod tests {
     const NONE: Changes = Changes { marked: false, flipped: None };
     const MARKED: Changes = Changes { marked: true, flipped: None };
 
-    /// A super-packet of TCP over IPv4 with `payload` bytes, 12 bytes of options, ECT(0), CWR, PSH and
-    /// FIN.
+    /// Builds a super-packet of TCP over IPv4 with `payload` bytes, 12 bytes of options, ECT(0), CWR, PSH and FIN.
     fn tcp_v4(payload: usize, size: u16) -> Vec<u8> {
         let mut frame = vec![0; VNET + 20 + 32];
         frame[0] = NEEDS_CSUM;
@@ -417,7 +416,7 @@ mod tests {
         [head.bytes(), &frame[rest]].concat()
     }
 
-    /// Whether every checksum that a receiver looks at is right.
+    /// Returns true if every checksum that a receiver looks at is right.
     fn checksums_hold(frame: &[u8]) -> bool {
         let packet = &frame[VNET..];
         let pseudo = sum(&packet[12..20]) + u32::from(TCP) + u32::from(get(packet, 2) - 20);
@@ -525,7 +524,7 @@ mod tests {
         assert_eq!(Super::parse(&fragment(frame)).flow, Super::parse(&fragment(other)).flow);
     }
 
-    /// Whatever a device hands over: no panic, and segments that add up to it.
+    /// Tests whatever a device hands over: no panic, and segments that add up to it.
     #[test]
     fn garbage_is_one_packet_or_adds_up() {
         let mut rng = SplitMix64::new(20);

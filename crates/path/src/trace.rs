@@ -1,4 +1,4 @@
-//! Recordings of what a link could carry over time.
+//! Traces: recordings of a link's capacity over time.
 //!
 //! Two formats, told apart by their first line. mahimahi's has a whole number of milliseconds a line:
 //! at that time one packet of 1504 bytes may leave (1500 and the 4 that a TUN device puts in front,
@@ -13,56 +13,57 @@ use crate::time::Nanos;
 use crate::units::hex::hex;
 use crate::units::{BitRate, parse_rate, parse_share, parse_span};
 
-/// What a link could carry, from its start to its end, where it starts again.
+/// Recording of a link's capacity, from its start to its end, where it starts again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// The file that it was read from, as typed.
+    /// Name of the file that it was read from, as typed.
     pub file: String,
     /// SHA-256 (FIPS 180-4) of the file's bytes, in hexadecimal.
     pub sha256: String,
-    /// After which time it starts again.
+    /// Length, after which it starts again.
     pub length: Nanos,
-    /// What it says.
+    /// Content of the recording.
     pub content: Content,
 }
 
-/// What a trace says.
+/// Content of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// From each step's time to the next one's, the link is so.
+    /// Steps: the link is as each of them says from its time to the next one's.
     Steps(Vec<Step>),
-    /// At each of these times, sorted, so many bytes may leave, and what is not used is lost (mahimahi).
+    /// Opportunities: at each of these times, sorted, so many bytes may leave, and what is not used is lost
+    /// (mahimahi).
     Opportunities {
-        /// The bytes of one opportunity, of IP packets and overhead.
+        /// Bytes of one opportunity, of IP packets and overhead.
         bytes: u32,
-        /// The times; several may be the same.
+        /// Times of the opportunities; several may be the same.
         at: Vec<Nanos>,
     },
 }
 
-/// How a link is from some time on.
+/// State of a link from some time on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// From when, since the start of the trace; the first is 0.
+    /// Start time, since the start of the trace; the first is 0.
     pub from: Nanos,
-    /// What it carries; 0 for nothing.
+    /// Rate; 0 for nothing.
     pub rate: BitRate,
-    /// Its delay, in place of the model's.
+    /// Delay, in place of the model's.
     pub delay: Option<Nanos>,
-    /// The probability that a packet is lost, 0 to 1, besides what the model loses.
+    /// Probability that a packet is lost, 0 to 1, besides the losses of the model.
     pub loss: Option<f64>,
 }
 
-/// What becomes of mahimahi's opportunities.
+/// Reading of mahimahi's opportunities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Those of a millisecond are a rate that holds for this millisecond.
+    /// Spread: the opportunities of a millisecond are a rate that holds for this millisecond.
     Spread,
-    /// Each is an instant, as for mahimahi.
+    /// Burst: each opportunity is an instant, as for mahimahi.
     Burst,
 }
 
-/// How a file is written.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Ours,
@@ -70,31 +71,31 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format of a file that begins with this line.
+    /// Returns the format of a file that begins with this line.
     pub(super) fn of(first: &str) -> Format {
         if first.starts_with("deadheat-trace") { Format::Ours } else { Format::Mahimahi }
     }
 }
 
-/// The first line of our own format.
+/// First line of our own format.
 const OURS: &str = "deadheat-trace 1";
 
-/// The bytes that leave at one of mahimahi's opportunities.
+/// Bytes that leave at one of mahimahi's opportunities.
 pub const OPPORTUNITY: u32 = 1504;
 
-/// What each IP packet takes of an opportunity besides its own bytes.
+/// Bytes that each IP packet takes of an opportunity besides its own.
 pub const OPPORTUNITY_OVERHEAD: u32 = 4;
 
-/// The most lines that say something.
+/// Largest number of lines that are neither empty nor a comment.
 const MOST_LINES: usize = 10_000_000;
 
-/// The longest trace.
+/// Longest trace.
 const LONGEST: Nanos = Nanos::from_secs(30 * 86_400);
 
-/// The longest delay of a step.
+/// Longest delay of a step.
 const LONGEST_DELAY: Nanos = Nanos::from_secs(3_600);
 
-/// The highest rate of a step.
+/// Highest rate of a step.
 const HIGHEST: BitRate = BitRate(1_000_000_000_000);
 
 impl Trace {
@@ -130,7 +131,7 @@ impl Trace {
         Ok(Trace { file: file.to_owned(), sha256, length, content })
     }
 
-    /// What it carries in one round, in bits.
+    /// Returns the bits that it carries in one round.
     pub fn capacity(&self) -> f64 {
         match &self.content {
             Content::Opportunities { bytes, at } => at.len() as f64 * f64::from(*bytes) * 8.0,
@@ -146,7 +147,7 @@ impl Trace {
     }
 }
 
-/// A line and what is wrong with it.
+/// Line number and fault of a line.
 type Wrong = (usize, String);
 
 fn mahimahi(text: &str, mode: Mode) -> Result<(Nanos, Content), Wrong> {
@@ -180,8 +181,8 @@ fn mahimahi(text: &str, mode: Mode) -> Result<(Nanos, Content), Wrong> {
     Ok((length, content))
 }
 
-/// Opportunities as a rate in each millisecond. Those at the very end are those at the beginning of the
-/// next round.
+/// Converts opportunities to a rate in each millisecond. Those at the very end are those at the beginning of the next
+/// round.
 fn spread(at: &[Nanos], length: Nanos) -> Vec<Step> {
     const MS: Nanos = Nanos::from_millis(1);
     let wrapped = at.iter().rev().take_while(|time| **time == length).count();
@@ -296,7 +297,7 @@ fn step<'a>(from: &str, mut words: impl Iterator<Item = &'a str>) -> Result<Step
     }
 }
 
-/// The start of something that may be long, for a message.
+/// Returns the start of something that may be long, for a message.
 fn short(typed: &str) -> String {
     let mut start: String = typed.chars().take(40).filter(|c| !c.is_control()).collect();
     if typed.chars().nth(40).is_some() {

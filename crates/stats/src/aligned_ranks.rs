@@ -1,5 +1,5 @@
-//! Whether the place in a block makes a difference: the aligned rank test of Hodges & Lehmann (1962,
-//! Ann. Math. Statist. 33).
+//! Test for an effect of the place in a block: the aligned rank test of Hodges & Lehmann (1962, Ann. Math. Statist.
+//! 33).
 //!
 //! Friedman's test ranks within each block alone, which tells little where a block has two or three
 //! trials. Here each block is first moved to a centre of zero, and then all values are ranked together.
@@ -7,7 +7,7 @@
 use super::changes::doubled_ranks;
 use super::normal;
 
-/// p-value of "no place differs from another", for blocks with one value for each place. `None` with
+/// Returns the p-value of "no place differs from another", for blocks with one value for each place. `None` with
 /// fewer than two places, fewer than ten blocks, blocks of unequal length, or values that are all equal.
 ///
 /// By the χ² limit of the statistic, in the approximation of Wilson & Hilferty (1931, PNAS 17),
@@ -32,7 +32,7 @@ pub fn aligned_ranks(blocks: &[Vec<f64>]) -> Option<f64> {
     (within > 0.0).then(|| upper_chi_squared((k - 1.0) * between / within, k - 1.0))
 }
 
-/// All values, each less the mean of its block.
+/// Aligns all values: each less the mean of its block.
 fn aligned(blocks: &[Vec<f64>]) -> Vec<f64> {
     let centred = |block: &Vec<f64>| {
         let mean = block.iter().sum::<f64>() / block.len() as f64;
@@ -41,7 +41,7 @@ fn aligned(blocks: &[Vec<f64>]) -> Vec<f64> {
     blocks.iter().flat_map(centred).collect()
 }
 
-/// `P(χ² > x)` with `freedom` degrees of freedom.
+/// Returns `P(χ² > x)` with `freedom` degrees of freedom.
 fn upper_chi_squared(x: f64, freedom: f64) -> f64 {
     let part = 2.0 / (9.0 * freedom);
     normal::upper_tail(((x / freedom).cbrt() - (1.0 - part)) / part.sqrt())

@@ -17,35 +17,34 @@ use super::mann_whitney;
 use super::quantile::median;
 use crate::rng::SplitMix64;
 
-/// The fewest values on each side of a change: one or two races that stand out are races that stand
-/// out.
+/// Fewest values on each side of a change: one or two races that stand out are races that stand out.
 pub const SHORTEST: usize = 3;
 
-/// The longest series that is looked at: the last so many values of a longer one.
+/// Longest series that is examined: the last so many values of a longer one.
 pub const LONGEST: usize = 2_000;
 
-/// How often values are shuffled. With the series itself that is 10,000 orders, so no share of the error
-/// above 0.0001 is lost to their number.
+/// Number of shuffles. With the series itself that is 10,000 orders, so no share of the error above 0.0001 is lost to
+/// their number.
 const SHUFFLES: u64 = 9_999;
 
-/// A place where the level changes.
+/// Change of level, at one place in the series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// The index of the first value on the new level.
+    /// Index of the first value on the new level.
     pub at: usize,
-    /// The median of the stretch before, in the unit of the values.
+    /// Median of the stretch before, in the unit of the values.
     pub from: f64,
-    /// The median of the stretch after.
+    /// Median of the stretch after.
     pub to: f64,
-    /// The shift between the two stretches (Hodges–Lehmann) with its interval at 95 %; absent where the
-    /// stretches are too short for that level.
+    /// Shift between the two stretches (Hodges–Lehmann) with its interval at 95 %; absent where the stretches are too
+    /// short for that level.
     pub shift: Option<Estimate>,
-    /// The share of shuffled series that stand out as much.
+    /// Share of shuffled series that stand out as much: the p-value.
     pub p: f64,
 }
 
-/// The changes of level of `values`, in order, with at most the chance `alpha` that one is seen where
-/// nothing changed. The same seed finds the same. Empty where a value is not finite.
+/// Finds the changes of level of `values`, in order, with at most the chance `alpha` that one is seen where nothing
+/// changed. The same seed finds the same. Empty where a value is not finite.
 pub fn changes(values: &[f64], alpha: f64, seed: u64) -> Vec<Change> {
     if values.iter().any(|value| !value.is_finite()) {
         return Vec::new();
@@ -73,7 +72,7 @@ pub fn changes(values: &[f64], alpha: f64, seed: u64) -> Vec<Change> {
     told.collect()
 }
 
-/// Cuts `values`, which begin at index `start` of the series, and what is left on both sides.
+/// Cuts `values`, which begin at index `start` of the series, and the parts on both sides of the cut.
 fn cut(
     values: &[f64],
     start: usize,
@@ -104,7 +103,7 @@ fn settle(values: &[f64], cuts: &mut [(usize, f64)]) {
     }
 }
 
-/// Where the series is cut, and the p-value, if that is at most `alpha`.
+/// Finds the place at which the series is cut, and its p-value, if that is at most `alpha`.
 fn first_cut(values: &[f64], alpha: f64, rng: &mut SplitMix64) -> Option<(usize, f64)> {
     if values.len() < 2 * SHORTEST {
         return None;
@@ -127,8 +126,8 @@ fn first_cut(values: &[f64], alpha: f64, rng: &mut SplitMix64) -> Option<(usize,
     Some((at, as_much as f64 / orders))
 }
 
-/// The cut at which the ranks before it are furthest from chance, and how far: the square of the
-/// distance over its variance, up to a factor that all orders of the same ranks share.
+/// Finds the cut at which the ranks before it are furthest from chance, and how far: the square of the distance over
+/// its variance, up to a factor that all orders of the same ranks share.
 fn peak(ranks: &[u64]) -> (usize, f64) {
     let n = ranks.len();
     let expected = (n + 1) as f64;
@@ -149,7 +148,7 @@ fn peak(ranks: &[u64]) -> (usize, f64) {
     best
 }
 
-/// Twice the rank of each value, from 1; equal values share the mean of theirs.
+/// Returns twice the rank of each value, from 1; equal values share the mean of theirs.
 pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -169,12 +168,12 @@ mod tests {
 
     const ALPHA: f64 = 0.05;
 
-    /// Noise without a variance (Student's t with two degrees of freedom), of unit scale.
+    /// Draws noise without a variance (Student's t with two degrees of freedom), of unit scale.
     fn heavy(rng: &mut SplitMix64) -> f64 {
         rng.normal() / (-(1.0 - rng.unit()).ln()).sqrt()
     }
 
-    /// How many of 1,000 series of `n` values have a change; `value` makes the one at an index.
+    /// Counts the series with a change, of 1,000 series of `n` values; `value` makes the one at an index.
     fn alarms(n: usize, mut value: impl FnMut(usize, &mut SplitMix64) -> f64) -> u32 {
         let mut rng = SplitMix64::new(n as u64);
         let mut has_change = |series: u64| {

@@ -8,20 +8,20 @@
 
 use std::ops::RangeInclusive;
 
-/// What a figure varies by, as variances in the square of its unit.
+/// Components of the variation of a figure, as variances in the square of its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Components {
-    /// From segment to segment of one trial.
+    /// Variance from segment to segment of one trial.
     pub within: f64,
-    /// From one trial to the next, beyond what segments explain. Zero where they explain all.
+    /// Variance from one trial to the next, beyond what segments explain. Zero where they explain all.
     pub between: f64,
-    /// Over the trials as a whole, beyond what neighbours differ by: what interleaving cancels.
+    /// Variance over the trials as a whole, beyond the differences of neighbours: interleaving cancels it.
     pub drift: f64,
 }
 
-/// The components of trials in the order in which they ran, each with the figures of its equally long
-/// segments. `None` with fewer than three trials or two segments, trials of different lengths,
-/// or figures that are not finite.
+/// Estimates the components of trials in the order in which they ran, each with the figures of its equally long
+/// segments. `None` with fewer than three trials or two segments, trials of different lengths, or figures that are
+/// not finite.
 pub fn components(trials: &[Vec<f64>]) -> Option<Components> {
     let segments = trials.first()?.len();
     let regular =
@@ -42,7 +42,7 @@ pub fn components(trials: &[Vec<f64>]) -> Option<Components> {
     })
 }
 
-/// The number of segments per trial, among those allowed, with the least variance of the mean for the time
+/// Returns the number of segments per trial, among those allowed, with the least variance of the mean for the time
 /// that it takes. `trial_overhead_ns` is what a trial costs before its first segment.
 pub fn best_length(
     components: &Components,

@@ -1,8 +1,8 @@
-//! A number with its interval.
+//! Estimate: a number with its interval.
 
 use serde::{Deserialize, Serialize};
 
-/// A point estimate with a confidence interval, in the unit of whatever was estimated.
+/// Point estimate with a confidence interval, in the unit of the estimated quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Best single value.
@@ -17,7 +17,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The same estimate on another scale. `f` must not decrease, or the ends would swap.
+    /// Maps the estimate to another scale. `f` must not decrease, or the ends would swap.
     pub fn map(self, f: impl Fn(f64) -> f64) -> Estimate {
         Estimate {
             point: f(self.point),
@@ -27,25 +27,25 @@ impl Estimate {
         }
     }
 
-    /// Whether `value` lies outside the interval.
+    /// Returns true if `value` lies outside the interval.
     pub fn excludes(&self, value: f64) -> bool {
         value < self.low || value > self.high
     }
 
-    /// Whether the whole interval lies strictly between `low` and `high`.
+    /// Returns true if the whole interval lies strictly between `low` and `high`.
     pub fn within(&self, low: f64, high: f64) -> bool {
         self.low > low && self.high < high
     }
 
-    /// The same point with both ends `factor` times as far from it.
+    /// Widens the interval: the same point with both ends `factor` times as far from it.
     pub(super) fn widened(self, factor: f64) -> Estimate {
         let low = self.point - factor * (self.point - self.low);
         let high = self.point + factor * (self.high - self.point);
         Estimate { low, high, ..self }
     }
 
-    /// The interval between two symmetric order statistics, the `rank`-th smallest and the
-    /// `rank`-th largest (from 1), around the median: the shape of both Hodges–Lehmann intervals.
+    /// Returns the interval between two symmetric order statistics, the `rank`-th smallest and the `rank`-th largest
+    /// (from 1), around the median: the shape of both Hodges–Lehmann intervals.
     pub(super) fn from_order(sorted: &[f64], rank: usize, confidence: f64) -> Option<Estimate> {
         let low = *sorted.get(rank.checked_sub(1)?)?;
         let high = *sorted.get(sorted.len().checked_sub(rank)?)?;
@@ -54,8 +54,8 @@ impl Estimate {
     }
 }
 
-/// The largest `c` with `P(T < c) <= tail`: how many of the smallest pairwise averages (or
-/// differences) a two-sided interval with `tail` on each side leaves out, plus one.
+/// Returns the largest `c` with `P(T < c) <= tail`: the number of the smallest pairwise averages (or differences)
+/// that a two-sided interval with `tail` on each side leaves out, plus one.
 ///
 /// `distribution[t]` is `P(T = t)`. `None` when even `P(T = 0)` is more than `tail`: no interval
 /// of that level exists for so few samples.
@@ -73,7 +73,7 @@ pub(super) fn order_rank(distribution: &[f64], tail: f64) -> Option<usize> {
     (rank > 0).then_some(rank)
 }
 
-/// `values` in ascending order, or `None` if there are none or one is not finite.
+/// Sorts `values` in ascending order; `None` if there are none or one is not finite.
 pub(super) fn sorted_finite(mut values: Vec<f64>) -> Option<Vec<f64>> {
     if values.is_empty() || !values.iter().all(|v| v.is_finite()) {
         return None;

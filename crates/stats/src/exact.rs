@@ -1,7 +1,7 @@
-//! Two shares compared exactly: the test of Fisher (1935, *The Design of Experiments*), two-sided by
-//! the probability of the table, as R's `fisher.test` does it.
+//! Exact comparison of two shares: the test of Fisher (1935, *The Design of Experiments*), two-sided by the
+//! probability of the table, as R's `fisher.test` does it.
 
-/// p-value of "both have the same share", for `a` successes of `of_a` and `b` of `of_b`.
+/// Returns the p-value of "both have the same share", for `a` successes of `of_a` and `b` of `of_b`.
 ///
 /// All tables with the same margins that are no more probable than the one seen count. 1 where one
 /// has no trials, or where none or all succeeded.

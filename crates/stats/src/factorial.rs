@@ -14,10 +14,10 @@ use super::variance::Observation;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// More factors than this would take `2^factors` fits too many.
+/// Largest number of factors: more would take `2^factors` fits too many.
 pub(super) const MOST_FACTORS: usize = 8;
 
-/// A column that keeps less than this share of its length beside the others is their combination.
+/// Least share of its length that a column keeps beside the others; with less it is their combination.
 const COLLINEAR: f64 = 1e-9;
 
 /// Observations, sorted into blocks and cells.
@@ -25,42 +25,42 @@ const COLLINEAR: f64 = 1e-9;
 pub(super) struct Factorial {
     /// Columns of the design by factor, one for each level.
     columns: Vec<Range<usize>>,
-    /// How many cells were observed at all.
+    /// Number of cells that were observed at all.
     cells: usize,
     blocks: Vec<Block>,
     gaps: Gaps,
 }
 
-/// Whether every block has the same cells.
+/// Completeness of the blocks: every block has the same cells, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gaps {
     None,
     Some,
 }
 
-/// One block: its observations, and what the fit needs of it with its mean taken out.
+/// Block: its observations, and what the fit needs of it with its mean taken out.
 #[derive(Debug)]
 struct Block {
-    /// Cell and value, the value less the block's mean.
+    /// Values by cell, each less the block's mean.
     values: Vec<(usize, f64)>,
-    /// The block's mean, less the mean of the first block.
+    /// Mean of the block, less the mean of the first block.
     mean: f64,
     /// Sum of squares about the mean.
     within: f64,
-    /// `X'X` of the design's columns, row by row.
+    /// Gram matrix `X'X` of the design's columns, row by row.
     gram: Vec<f64>,
-    /// `X'y`.
+    /// Moments `X'y`.
     moments: Vec<f64>,
 }
 
-/// A sum of squares and its degrees of freedom, which an average over orders makes fractional.
+/// Sum of squares and its degrees of freedom, which an average over orders makes fractional.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Squares {
     pub(super) sum: f64,
     pub(super) freedom: f64,
 }
 
-/// The whole variation and its parts, which add up to it.
+/// Sums of squares of the whole variation and its parts, which add up to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sums {
     pub(super) total: f64,
@@ -71,8 +71,8 @@ pub(super) struct Sums {
 }
 
 impl Factorial {
-    /// `None` without observations, with values that are not finite, with observations that do not
-    /// name one level for each of the `factors`, or with more than [`MOST_FACTORS`].
+    /// Sorts the observations; `None` without observations, with values that are not finite, with observations that
+    /// do not name one level for each of the `factors`, or with more than [`MOST_FACTORS`].
     pub(super) fn new(observations: &[Observation], factors: usize) -> Option<Factorial> {
         let fits = |o: &Observation| o.levels.len() == factors && o.value.is_finite();
         if observations.is_empty() || !observations.iter().all(fits) || factors > MOST_FACTORS {
@@ -111,13 +111,13 @@ impl Factorial {
         Some(Factorial { columns, cells: cells.len(), blocks, gaps })
     }
 
-    /// How many blocks have observations.
+    /// Returns the number of blocks that have observations.
     pub(super) fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// The sums of squares with each block counted `weights` times: 1 for the data as they are,
-    /// whole numbers for a resample of blocks.
+    /// Returns the sums of squares with each block counted `weights` times: 1 for the data as they are, whole numbers
+    /// for a resample of blocks.
     pub(super) fn sums(&self, weights: &[f64]) -> Sums {
         let drawn: Vec<(&Block, f64)> =
             self.blocks.iter().zip(weights.iter().copied()).filter(|(_, w)| *w > 0.0).collect();
@@ -143,7 +143,7 @@ impl Factorial {
         Sums { total: between + within, factors, interactions, blocks, residual }
     }
 
-    /// Each factor's part, and that of all together.
+    /// Returns each factor's part, and that of all together.
     fn factors(&self, drawn: &[(&Block, f64)]) -> (Vec<Squares>, Squares) {
         let width = self.columns.last().map_or(0, |last| last.end);
         let (mut gram, mut moments) = (vec![0.0; width * width], vec![0.0; width]);
@@ -176,7 +176,7 @@ impl Factorial {
         ((0..k).map(part).collect(), fits.last().copied().unwrap_or_default())
     }
 
-    /// What the cells account for beyond the blocks.
+    /// Returns the sum of squares that the cells account for beyond the blocks.
     ///
     /// Without gaps that is what the cells' means account for. Else it takes the normal equations
     /// with the blocks eliminated, by conjugate gradients (Hestenes & Stiefel 1952) scaled by the
@@ -223,7 +223,7 @@ impl Factorial {
         Squares { sum: dot(&solution, &moments).max(0.0), freedom: self.contrasts(drawn) }
     }
 
-    /// How many differences between cells can be estimated within blocks: the cells less the groups
+    /// Returns the number of differences between cells that can be estimated within blocks: the cells less the groups
     /// of cells that no block connects.
     fn contrasts(&self, drawn: &[(&Block, f64)]) -> f64 {
         let mut parent: Vec<usize> = (0..self.cells).collect();
@@ -291,7 +291,7 @@ impl Block {
     }
 }
 
-/// The image of cell effects under the normal equations, the blocks eliminated.
+/// Returns the image of cell effects under the normal equations, the blocks eliminated.
 fn eliminated(drawn: &[(&Block, f64)], effects: &[f64]) -> Vec<f64> {
     let mut image = vec![0.0; effects.len()];
     for (block, weight) in drawn {
@@ -304,8 +304,8 @@ fn eliminated(drawn: &[(&Block, f64)], effects: &[f64]) -> Vec<f64> {
     image
 }
 
-/// The sum of squares that some columns account for, and their rank: elimination on the normal
-/// equations, the column with most of its own left first (Cholesky with diagonal pivoting).
+/// Returns the sum of squares that some columns account for, and their rank: elimination on the normal equations, the
+/// column with most of its own left first (Cholesky with diagonal pivoting).
 fn explained(gram: &[f64], moments: &[f64], width: usize, columns: &[usize]) -> Squares {
     let m = columns.len();
     let mut left: Vec<f64> =
@@ -340,7 +340,7 @@ fn mean(observed: &[&Observation]) -> f64 {
     observed.iter().map(|o| o.value).sum::<f64>() / observed.len() as f64
 }
 
-/// `to += by * from`.
+/// Computes `to += by * from`.
 fn add(to: &mut [f64], from: &[f64], by: f64) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to += by * from);
 }

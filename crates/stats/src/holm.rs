@@ -4,13 +4,13 @@
 //! The probability of even one false rejection stays at `alpha` however the claims depend on each
 //! other, which those of a race do: they share contenders and blocks.
 
-/// Which hypotheses are rejected at family-wise level `alpha`, in the order given.
+/// Returns true for each hypothesis that is rejected at family-wise level `alpha`, in the order given.
 pub fn holm(p: &[f64], alpha: f64) -> Vec<bool> {
     p.iter().zip(levels(p, alpha)).map(|(p, level)| *p <= level).collect()
 }
 
-/// p-values to compare with the family's level directly: `max over j <= i of (m - j + 1) p_(j)`,
-/// at most 1, in the order given.
+/// Returns p-values to compare with the family's level directly: `max over j <= i of (m - j + 1) p_(j)`, at most 1,
+/// in the order given.
 pub fn adjusted(p: &[f64]) -> Vec<f64> {
     let mut result = vec![1.0; p.len()];
     let mut highest: f64 = 0.0;
@@ -21,9 +21,9 @@ pub fn adjusted(p: &[f64]) -> Vec<f64> {
     result
 }
 
-/// The level that each hypothesis was held to: `alpha / m` for the smallest p-value,
-/// `alpha / (m - 1)` for the next and so on; from the first that fails, that step's level for
-/// all the rest, so that `p <= level` is the rejection itself.
+/// Returns the level that each hypothesis was held to: `alpha / m` for the smallest p-value, `alpha / (m - 1)` for
+/// the next and so on; from the first that fails, that step's level for all the rest, so that `p <= level` is the
+/// rejection itself.
 pub fn levels(p: &[f64], alpha: f64) -> Vec<f64> {
     let mut result = vec![alpha; p.len()];
     let mut failed_at = None;

@@ -22,30 +22,30 @@ use serde::{Deserialize, Serialize};
 
 use super::quantile::{self, MAD_TO_SD};
 
-/// One load of one block, both in the same unit.
+/// Load of a block, offered and delivered in the same unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// What the sender was asked to offer.
+    /// Load that the sender was asked to offer.
     pub offered: f64,
-    /// What the receiver had.
+    /// Load that the receiver got.
     pub delivered: f64,
 }
 
 impl Load {
-    /// The share that was not delivered. Noise may make it negative, and cutting that off would move
-    /// the knee up.
+    /// Returns the share that was not delivered. Noise may make it negative, and cutting that off would move the knee
+    /// up.
     fn lost(&self) -> f64 {
         1.0 - self.delivered / self.offered
     }
 }
 
-/// Where a knee is, in the unit of the loads.
+/// Place of a knee, in the unit of the loads.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
     /// Below the lowest load, which is this: every load saturates.
     Below(f64),
-    /// Here.
+    /// At this load.
     At(f64),
     /// Above the highest load, which is this: none saturates.
     Above(f64),
@@ -66,25 +66,24 @@ impl Place {
 /// A knee with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// The median over blocks; of an even number whose middle two are not both `At`, the lower.
+    /// Median over blocks; of an even number whose middle two are not both `At`, the lower.
     pub estimate: Place,
-    /// The interval of that median from order statistics; absent with too few blocks (95 % takes
-    /// six).
+    /// Interval of that median from order statistics; absent with too few blocks (95 % takes six).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<(Place, Place)>,
-    /// On how many blocks it stands.
+    /// Number of blocks that it is based on.
     pub blocks: usize,
 }
 
-/// The least share of a load that has to be lost before it is called saturated.
+/// Least share of a load that has to be lost before it is called saturated.
 const LEAST_LOSS: f64 = 0.01;
-/// How near to the plateau the lowest load is on it.
+/// Largest distance of the lowest load from the plateau, as a share, at which it is on the plateau.
 const ON_PLATEAU: f64 = 0.05;
-/// What is within so many standard deviations is noise.
+/// Number of standard deviations within which a difference is noise.
 const DEVIATIONS: f64 = 3.0;
 
-/// The knee of one contender from its `blocks`, each with one figure per load in any order; `error`
-/// is one minus the confidence of the interval.
+/// Estimates the knee of one contender from its `blocks`, each with one figure per load in any order; `error` is one
+/// minus the confidence of the interval.
 ///
 /// Loads that are not positive and finite are left out, and blocks with fewer than two others.
 /// `None` where no block is left.
@@ -98,7 +97,7 @@ pub fn knee(blocks: &[Vec<Load>], error: f64) -> Option<Knee> {
     Some(Knee { estimate: median(&places)?, interval, blocks: places.len() })
 }
 
-/// The loads of a block that say something, lowest first.
+/// Returns the usable loads of a block, lowest first.
 fn usable(block: &[Load]) -> Option<Vec<Load>> {
     let sound = |load: &&Load| {
         load.offered.is_finite()
@@ -111,7 +110,7 @@ fn usable(block: &[Load]) -> Option<Vec<Load>> {
     (loads.len() >= 2).then_some(loads)
 }
 
-/// The standard deviation, over blocks, of the share lost at the lowest load.
+/// Returns the standard deviation, over blocks, of the share lost at the lowest load.
 fn noise(blocks: &[Vec<Load>]) -> f64 {
     let firsts = || blocks.iter().filter_map(|loads| loads.first());
     let lowest = firsts().map(|load| load.offered).fold(f64::INFINITY, f64::min);
@@ -141,7 +140,7 @@ fn of_block(loads: &[Load], noise: f64) -> Option<Place> {
     Some(Place::At(knee.max(last.offered).min(first.offered)))
 }
 
-/// The median of what saturated loads delivered, weighted by the share delivered.
+/// Returns the plateau: the median of the deliveries of saturated loads, weighted by the share delivered.
 fn plateau(beyond: &[Load]) -> Option<f64> {
     let mut weighted: Vec<(f64, f64)> =
         beyond.iter().map(|load| (load.delivered, 1.0 - load.lost())).collect();
@@ -182,7 +181,7 @@ mod tests {
         knee(&[loads(pairs)], 0.05).unwrap().estimate
     }
 
-    /// Offered 1.5 times more each, over a link of `capacity` that loses a share `lossy` anyway.
+    /// Simulates loads, each 1.5 times the one before, over a link of `capacity` that loses a share `lossy` anyway.
     fn stick(capacity: f64, lossy: f64, noise: f64, rng: &mut SplitMix64) -> Vec<Load> {
         (0..10)
             .map(|step| {
@@ -200,8 +199,8 @@ mod tests {
         }
     }
 
-    /// Offered and lost as in Kreylos 2020, "Is TCP really that slow?", in MiB/s: 1400-byte datagrams up
-    /// a line on which TCP had 0.634.
+    /// Loads offered and the shares lost as in Kreylos 2020, "Is TCP really that slow?", in MiB/s: 1400-byte
+    /// datagrams up a line on which TCP had 0.634.
     const PUBLISHED: [(f64, f64); 4] =
         [(0.623, 0.00015), (0.812, 0.2093), (1.181, 0.4429), (43.3, 0.9588)];
 

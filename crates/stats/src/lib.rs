@@ -66,12 +66,12 @@ pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;
 pub use verdict::{Claim, Missing, Outcome, Ruling, Slack, Winner, rule};
 
-/// Which end of the scale wins.
+/// Direction in which a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// As for latency.
+    /// Lower is better, as for latency.
     Lower,
-    /// As for goodput.
+    /// Higher is better, as for goodput.
     Higher,
 }

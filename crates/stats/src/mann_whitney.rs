@@ -11,15 +11,15 @@ use super::Estimate;
 use super::estimate::{order_rank, sorted_finite};
 use super::normal;
 
-/// Up to this product of the sample sizes (40 by 40) the null distribution is exact.
+/// Largest product of the sample sizes (40 by 40) for which the null distribution is exact.
 const EXACT_UP_TO: usize = 1_600;
 
-/// Median of all differences `a_i - b_j`, in the unit of the samples.
+/// Returns the median of all differences `a_i - b_j`, in the unit of the samples.
 pub fn hodges_lehmann_shift(a: &[f64], b: &[f64]) -> Option<f64> {
     Differences::of(a, b)?.median()
 }
 
-/// The shift of `a` against `b` with its interval at `confidence` (two-sided, in (0, 1)).
+/// Returns the shift of `a` against `b` with its interval at `confidence` (two-sided, in (0, 1)).
 ///
 /// `None` where no interval from so few values has that confidence: three against three allow
 /// 90 % at most, four against four 97.1 %.
@@ -40,7 +40,7 @@ pub fn interval(a: &[f64], b: &[f64], confidence: f64) -> Option<Estimate> {
     (low <= high).then_some(Estimate { point, low, high, confidence })
 }
 
-/// Two-sided p-value of "both samples come from one distribution".
+/// Returns the two-sided p-value of "both samples come from one distribution".
 ///
 /// Exact for small samples without ties; otherwise the normal approximation with the variance
 /// corrected for ties and with continuity correction.
@@ -66,7 +66,7 @@ pub fn p_value(a: &[f64], b: &[f64]) -> Option<f64> {
     Some((2.0 * normal::upper_tail(excess / deviation)).min(1.0))
 }
 
-/// `P(U = u)` for `u` in `0..=n m`, where `U` counts the pairs that the first sample wins.
+/// Returns `P(U = u)` for `u` in `0..=n m`, where `U` counts the pairs that the first sample wins.
 ///
 /// The largest of all values is one of the first sample's with probability `i / (i + j)` and
 /// then wins against all `j`; else it belongs to the second and wins nothing.
@@ -88,7 +88,7 @@ fn null_distribution(n: usize, m: usize) -> Vec<f64> {
     row.pop().unwrap_or_default()
 }
 
-/// Standard deviation of `U` under the null hypothesis, given the ties (Lehmann 1975, §1.4).
+/// Returns the standard deviation of `U` under the null hypothesis, given the ties (Lehmann 1975, §1.4).
 fn tied_deviation(n: usize, m: usize, pooled: &[f64]) -> f64 {
     let (n, m, all) = (n as f64, m as f64, pooled.len() as f64);
     let ties: f64 =
@@ -103,7 +103,7 @@ fn normal_rank(n: usize, m: usize, tail: f64) -> Option<usize> {
     (rank >= 1.0).then_some(rank as usize)
 }
 
-/// All differences `a_i - b_j` in ascending order, by rank. Both samples are sorted.
+/// Differences `a_i - b_j`, all of them in ascending order, by rank. Both samples are sorted.
 struct Differences {
     a: Vec<f64>,
     b: Vec<f64>,
@@ -122,7 +122,7 @@ impl Differences {
         self.a.len() * self.b.len()
     }
 
-    /// How many satisfy `holds`, which no larger difference does once one does not. Rounding keeps
+    /// Counts the differences that satisfy `holds`, which no larger difference does once one does not. Rounding keeps
     /// the order of differences, so the count is exact.
     fn count(&self, holds: impl Fn(f64) -> bool) -> usize {
         let (mut count, mut from) = (0, 0);
@@ -144,7 +144,7 @@ impl Differences {
         self.count(|difference| difference < 0.0)
     }
 
-    /// The difference at `rank`, from 1: the least number that so many do not exceed.
+    /// Returns the difference at `rank`, from 1: the least number that so many do not exceed.
     fn at(&self, rank: usize) -> Option<f64> {
         if rank == 0 || rank > self.len() {
             return None;
@@ -169,13 +169,13 @@ impl Differences {
     }
 }
 
-/// A finite number as an integer of the same order; -0 and 0 are neighbours.
+/// Converts a finite number to an integer of the same order; -0 and 0 are neighbours.
 fn ordered(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// The inverse of [`ordered`].
+/// Inverts [`ordered`].
 fn from_ordered(key: u64) -> f64 {
     f64::from_bits(if key >> 63 == 1 { key & !(1 << 63) } else { !key })
 }

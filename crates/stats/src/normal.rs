@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-/// `P(Z > x)`, accurate to about 1e-15 near the centre and relatively in the tail.
+/// Returns `P(Z > x)`, accurate to about 1e-15 near the centre and relatively in the tail.
 ///
 /// Centre: the series of Marsaglia (2004, J. Stat. Softw. 11(4)). Tail: Laplace's continued
 /// fraction for Mills' ratio, since `0.5 - series` would cancel there.
@@ -25,7 +25,7 @@ pub(super) fn upper_tail(x: f64) -> f64 {
     }
 }
 
-/// The `z` with `P(Z > z) = tail`, for `tail` in (0, 1).
+/// Returns the `z` with `P(Z > z) = tail`, for `tail` in (0, 1).
 ///
 /// Bisection: slower than a rational approximation, but exact to the last digits and without a
 /// table of constants. It is called a few times per verdict.

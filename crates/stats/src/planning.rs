@@ -8,13 +8,13 @@
 use super::signed_rank::{self, Walsh};
 use super::{normal, serial, student};
 
-/// More blocks than this are no advice: the estimate lies on the margin, or nearly.
+/// Largest number of blocks that is advised; where more are needed, the estimate lies on the margin, or nearly.
 pub const REASONABLE_BLOCKS: u64 = 100_000;
 
 /// Chance that a difference of the resolution is found, and that the blocks asked for decide.
 pub const POWER: f64 = 0.8;
 
-/// Of the signed-rank test against the t-test on normal data: 3/π (Hodges & Lehmann 1956).
+/// Efficiency of the signed-rank test against the t-test on normal data: 3/π (Hodges & Lehmann 1956).
 const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 
 /// Degrees of freedom from which on Student's t is taken for the normal distribution.
@@ -23,8 +23,8 @@ const MANY: f64 = 1_000.0;
 /// Two-sided error of the interval whose width tells the scatter: three blocks have one.
 const SCATTER_ERROR: f64 = 0.25;
 
-/// The standard deviation of independent normal log-ratios that would leave the centre as
-/// uncertain as these do, serial dependence included. `None` with fewer than three.
+/// Returns the standard deviation of independent normal log-ratios that would leave the centre as uncertain as these
+/// do, serial dependence included. `None` with fewer than three.
 ///
 /// It is read from the width of an interval (Lehmann 1963, Ann. Math. Statist. 34), which is the same
 /// wherever the values lie: it does not see who leads. Outliers count as little as in the estimate.
@@ -32,7 +32,7 @@ pub fn scatter(log_ratios: &[f64]) -> Option<f64> {
     scatter_of(&Walsh::of(log_ratios)?, serial::inflation(log_ratios))
 }
 
-/// As [`scatter`], of sorted averages and a known inflation.
+/// Returns the [`scatter`] of sorted averages and a known inflation.
 pub(super) fn scatter_of(walsh: &Walsh, inflation: f64) -> Option<f64> {
     let interval = walsh.interval(1.0 - SCATTER_ERROR)?;
     let n = walsh.count() as f64;
@@ -40,20 +40,19 @@ pub(super) fn scatter_of(walsh: &Walsh, inflation: f64) -> Option<f64> {
     Some(0.5 * (interval.high - interval.low) * inflation * (n * EFFICIENCY).sqrt() / quantile)
 }
 
-/// The difference, as a fraction, that `blocks` blocks of this scatter find with 80 % power at a
-/// two-sided `level` for one claim. `None` with fewer blocks than that level takes.
+/// Returns the difference, as a fraction, that `blocks` blocks of this scatter find with 80 % power at a two-sided
+/// `level` for one claim. `None` with fewer blocks than that level takes.
 pub fn resolution(scatter: f64, blocks: usize, level: f64) -> Option<f64> {
     distance(scatter, blocks as u64, level, 1.0 - POWER).map(f64::exp_m1)
 }
 
-/// The fewest blocks of this scatter that find a difference of `resolution` (a fraction) with 80 %
-/// power at a two-sided `level`; never fewer than the exact test takes. `u64::MAX` where no number
-/// would do.
+/// Returns the fewest blocks of this scatter that find a difference of `resolution` (a fraction) with 80 % power at a
+/// two-sided `level`; never fewer than the exact test takes. `u64::MAX` where no number would do.
 pub fn blocks_for(scatter: f64, resolution: f64, level: f64) -> u64 {
     needed(scatter, resolution.ln_1p(), level, 1.0 - POWER)
 }
 
-/// The fewest blocks whose [`distance`] is at most `distance`.
+/// Returns the fewest blocks whose [`distance`] is at most `distance`.
 pub(super) fn needed(scatter: f64, wanted: f64, level: f64, beta: f64) -> u64 {
     let Some(fewest) = signed_rank::fewest(level).filter(|_| wanted > 0.0 && !scatter.is_nan())
     else {
@@ -69,8 +68,8 @@ pub(super) fn needed(scatter: f64, wanted: f64, level: f64, beta: f64) -> u64 {
     blocks
 }
 
-/// How far from a limit the truth must lie, as a logarithm, for `blocks` blocks to tell it from the limit at
-/// a two-sided `level`, but for a chance of `beta`.
+/// Returns the distance from a limit, as a logarithm, at which `blocks` blocks tell the truth from the limit at a
+/// two-sided `level`, but for a chance of `beta`.
 pub(super) fn distance(scatter: f64, blocks: u64, level: f64, beta: f64) -> Option<f64> {
     let fewest = signed_rank::fewest(level)?;
     let n = blocks as f64;
@@ -79,7 +78,7 @@ pub(super) fn distance(scatter: f64, blocks: u64, level: f64, beta: f64) -> Opti
         .then(|| sum * scatter / (n * EFFICIENCY).sqrt())
 }
 
-/// Student's t for `n` values, or its limit.
+/// Returns Student's t for `n` values, or its limit.
 fn quantile(tail: f64, n: f64) -> f64 {
     let freedom = n - 1.0;
     if freedom > MANY {

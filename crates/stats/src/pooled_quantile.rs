@@ -7,15 +7,15 @@ use super::estimate::Estimate;
 use super::quantile;
 use crate::rng::SplitMix64;
 
-/// Resamples: the ends of the interval are then known to about a twentieth of its width.
+/// Number of resamples: the ends of the interval are then known to about a twentieth of its width.
 const RESAMPLES: usize = 1_000;
 
-/// The fewest trials that an interval takes: of fewer, resampling knows too little of how they differ.
+/// Fewest trials that an interval takes: of fewer, resampling knows too little of how they differ.
 const FEWEST_TRIALS: usize = 10;
 
-/// The `q` quantile (nearest rank) of all samples of all `trials`, each in ascending order, with a
-/// percentile interval of this `confidence`. A lost sample is `f64::INFINITY`, and so is a quantile or
-/// an end of the interval that falls among such samples.
+/// Returns the `q` quantile (nearest rank) of all samples of all `trials`, each in ascending order, with a percentile
+/// interval of this `confidence`. A lost sample is `f64::INFINITY`, and so is a quantile or an end of the interval
+/// that falls among such samples.
 ///
 /// `None` where fewer than ten samples lie beyond the quantile, with fewer than ten trials, or where a
 /// sample is not a number.
@@ -56,7 +56,7 @@ pub fn pooled_quantile(
     })
 }
 
-/// All samples in ascending order, each with the trial that it is of.
+/// Samples of all trials in ascending order, each with the trial that it is of.
 struct Pool {
     samples: Vec<(f64, u32)>,
     lens: Vec<u64>,
@@ -72,8 +72,8 @@ impl Pool {
         Pool { samples, lens: trials.iter().map(|trial| trial.len() as u64).collect() }
     }
 
-    /// The quantile where each trial is there so many times. It is looked for from above: beyond a rare
-    /// one lie few samples.
+    /// Returns the quantile where each trial is there so many times. It is looked for from above: beyond a rare one
+    /// lie few samples.
     fn quantile(&self, weights: &[u64], q: f64) -> Option<f64> {
         let n: u64 = self.lens.iter().zip(weights).map(|(len, weight)| len * weight).sum();
         let beyond = n - quantile::nearest_rank(n, q)?;
@@ -92,7 +92,7 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// Trials of exponential samples, whose scales differ from trial to trial by about `spread`.
+    /// Draws trials of exponential samples, whose scales differ from trial to trial by about `spread`.
     fn trials(count: usize, len: usize, spread: f64, seed: u64) -> Vec<Vec<f64>> {
         let mut rng = SplitMix64::new(seed);
         let mut one = || {

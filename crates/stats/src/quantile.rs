@@ -2,15 +2,15 @@
 
 use super::estimate::sorted_finite;
 
-/// How [`quantile_sorted`] is defined; printed beside every percentile, because nine definitions
-/// are in use and they differ most where it matters, in the tail.
+/// Definition of [`quantile_sorted`]; printed beside every percentile, because nine definitions are in use and they
+/// differ most where it matters, in the tail.
 pub const DEFINITION: &str = "nearest rank (Hyndman-Fan type 1): the smallest sample with at least a share q of all samples at or below it";
 
-/// Samples that must lie beyond a percentile before it may be printed.
+/// Number of samples that must lie beyond a percentile before it may be printed.
 const SAMPLES_BEYOND: u64 = 10;
 
-/// The `q` quantile of samples in ascending order, by [`DEFINITION`] (Hyndman & Fan 1996,
-/// Am. Stat. 50(4)): always a value that was measured, in its unit.
+/// Returns the `q` quantile of samples in ascending order, by [`DEFINITION`] (Hyndman & Fan 1996, Am. Stat. 50(4)):
+/// always a value that was measured, in its unit.
 ///
 /// `None` for an empty sample or `q` outside `[0, 1]`.
 pub fn quantile_sorted(sorted: &[f64], q: f64) -> Option<f64> {
@@ -18,8 +18,8 @@ pub fn quantile_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     sorted.get(rank as usize - 1).copied()
 }
 
-/// Whether the `q` quantile of `n` samples may be printed: at least ten samples lie beyond it,
-/// on the side away from the median. Thus 20 samples for p50, 1,000 for p99, 10,000 for p99.9.
+/// Returns true if the `q` quantile of `n` samples may be printed: at least ten samples lie beyond it, on the side
+/// away from the median. Thus 20 samples for p50, 1,000 for p99, 10,000 for p99.9.
 pub fn printable(n: u64, q: f64) -> bool {
     nearest_rank(n, q).is_some_and(|rank| {
         let beyond = if q < 0.5 { rank - 1 } else { n - rank };
@@ -27,14 +27,14 @@ pub fn printable(n: u64, q: f64) -> bool {
     })
 }
 
-/// The middle value, or the mean of the middle two. `None` if empty or not finite.
+/// Returns the middle value, or the mean of the middle two. `None` if empty or not finite.
 pub fn median(values: &[f64]) -> Option<f64> {
     median_sorted(&sorted_finite(values.to_vec())?)
 }
 
-/// Which of `n` sorted values enclose their median, as indices from 0, so that the chance of missing
-/// it is at most `error` (the sign test turned round; David & Nagaraja, "Order Statistics", 7.1).
-/// `None` with too few values: 5 % takes six.
+/// Returns the ranks of `n` sorted values that enclose their median, as indices from 0, so that the chance of missing
+/// it is at most `error` (the sign test turned round; David & Nagaraja, "Order Statistics", 7.1). `None` with too few
+/// values: 5 % takes six.
 pub fn median_ranks(n: usize, error: f64) -> Option<(usize, usize)> {
     let tail = error / 2.0 * (1.0 + 1e-9);
     // Binomial(n, 1/2) probabilities by their logarithms: 2^-n alone underflows for long races.
@@ -48,7 +48,7 @@ pub fn median_ranks(n: usize, error: f64) -> Option<(usize, usize)> {
     Some((rank.checked_sub(1)?, n - rank))
 }
 
-/// Median absolute deviation from the median, in the unit of the values and not rescaled: times
+/// Returns the median absolute deviation from the median, in the unit of the values and not rescaled: times
 /// [`MAD_TO_SD`] it estimates the standard deviation of normal data and ignores outliers.
 pub fn mad(values: &[f64]) -> Option<f64> {
     let centre = median(values)?;
@@ -56,7 +56,7 @@ pub fn mad(values: &[f64]) -> Option<f64> {
     median(&distances)
 }
 
-/// `1 / Φ⁻¹(3/4)`.
+/// Factor `1 / Φ⁻¹(3/4)` from a median absolute deviation to a standard deviation.
 pub const MAD_TO_SD: f64 = 1.482_602_218_505_602;
 
 pub(super) fn median_sorted(sorted: &[f64]) -> Option<f64> {
@@ -69,7 +69,7 @@ pub(super) fn median_sorted(sorted: &[f64]) -> Option<f64> {
     Some(0.5 * sorted.get(half.checked_sub(1)?)? + 0.5 * upper)
 }
 
-/// `max(1, ⌈q n⌉)`, from 1.
+/// Returns the nearest rank `max(1, ⌈q n⌉)`, from 1.
 pub(super) fn nearest_rank(n: u64, q: f64) -> Option<u64> {
     if n == 0 || !(0.0..=1.0).contains(&q) {
         return None;

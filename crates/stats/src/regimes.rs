@@ -1,4 +1,4 @@
-//! Two clusters of trials that one figure would hide.
+//! Regimes: two clusters of trials that one figure would hide.
 //!
 //! A transport whose threads are sometimes placed well and sometimes badly has two latencies and
 //! no typical one. Here that is detected and named, so that it can be said and looked into. It
@@ -8,7 +8,7 @@ use super::estimate::sorted_finite;
 use super::quantile::median_sorted;
 use serde::{Deserialize, Serialize};
 
-/// One of two clusters.
+/// Regime: a cluster of two.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Regime {
     /// Median of the cluster, in the unit of the values.
@@ -19,19 +19,18 @@ pub struct Regime {
     pub count: usize,
 }
 
-/// Fewer values cannot be told from noise.
+/// Fewest values that can be told from noise.
 const FEWEST: usize = 6;
 
-/// Centres closer than this ratio are not worth a word.
+/// Smallest ratio of the centres that is reported.
 const SMALLEST_RATIO: f64 = 1.15;
 
-/// A smaller cluster is outliers.
+/// Smallest count of a cluster; a smaller one is outliers.
 const SMALLEST_COUNT: usize = 2;
 const SMALLEST_SHARE: f64 = 0.1;
 
-/// Ashman's D at which two normal components stand apart is 2 (Ashman, Bird & Zepf 1994, Astron. J.
-/// 108), if they are given; the best split of one cluster already has more, hence the stricter
-/// bound.
+/// Smallest value of Ashman's D. Two normal components stand apart at 2 (Ashman, Bird & Zepf 1994, Astron. J. 108),
+/// if they are given; the best split of one cluster already has more, hence the stricter bound.
 const SMALLEST_D: f64 = 5.0;
 
 /// Largest share of the variance that may be left within the clusters: this times the number of
@@ -44,8 +43,8 @@ const SMALLEST_D: f64 = 5.0;
 const WITHIN_PER_VALUE: f64 = 0.003;
 const MOST_WITHIN: f64 = 0.12;
 
-/// The two regimes of positive `values`, the lower first, or `None` if there is one cluster, too
-/// little to tell, or a value that is not positive and finite.
+/// Returns the two regimes of positive `values`, the lower first, or `None` if there is one cluster, too little to
+/// tell, or a value that is not positive and finite.
 ///
 /// The split is the best of all in two groups by squared distance of logarithms: two-means,
 /// which in one dimension needs only the `n - 1` cuts of the sorted values (Fisher 1958, JASA 53).
@@ -69,13 +68,13 @@ pub fn regimes(values: &[f64]) -> Option<[Regime; 2]> {
     (high.centre / low.centre >= SMALLEST_RATIO).then_some([low, high])
 }
 
-/// The size of the lower group in the best split.
+/// Returns the size of the lower group in the best split.
 fn best_cut(logs: &[f64]) -> usize {
     let within = |cut: usize| Spread::of(&logs[..cut]).squares + Spread::of(&logs[cut..]).squares;
     (1..logs.len()).min_by(|a, b| within(*a).total_cmp(&within(*b))).unwrap_or(1)
 }
 
-/// Whether the two groups are further apart than the best split of a single cluster would be.
+/// Returns true if the two groups are further apart than the best split of a single cluster would be.
 fn apart(logs: &[f64], cut: usize) -> bool {
     let (low, high) = (Spread::of(&logs[..cut]), Spread::of(&logs[cut..]));
     let allowed = (WITHIN_PER_VALUE * logs.len() as f64).min(MOST_WITHIN);

@@ -4,10 +4,10 @@
 //! same on every later version, so the generator is written here instead of taken from a crate
 //! that may change its algorithm. Not for cryptography.
 
-/// What [`SplitMix64`] adds to its state for each number.
+/// Increment that [`SplitMix64`] adds to its state for each number.
 pub const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The first number of [`SplitMix64`] with this seed: a hash of it.
+/// Returns the first number of [`SplitMix64`] with this seed: a hash of it.
 #[inline]
 pub fn first(seed: u64) -> u64 {
     SplitMix64::new(seed).next_u64()
@@ -20,13 +20,13 @@ pub fn first(seed: u64) -> u64 {
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// A generator whose whole future is `seed`.
+    /// Creates a generator whose whole future is `seed`.
     #[inline]
     pub fn new(seed: u64) -> SplitMix64 {
         SplitMix64(seed)
     }
 
-    /// Uniform over all 64-bit values.
+    /// Draws a number uniform over all 64-bit values.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
@@ -36,7 +36,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `[0, n)` without bias (Lemire 2019, ACM TOMACS 29(1)). 0 if `n` is 0.
+    /// Draws a number uniform in `[0, n)` without bias (Lemire 2019, ACM TOMACS 29(1)). 0 if `n` is 0.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         if n == 0 {
@@ -52,14 +52,14 @@ impl SplitMix64 {
         }
     }
 
-    /// Uniform in `[0, 1)`, a multiple of 2^-53.
+    /// Draws a number uniform in `[0, 1)`, a multiple of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Standard normal, by Marsaglia's polar method (1964). The second value of each pair is
-    /// thrown away, so that the state remains one word.
+    /// Draws a standard normal number, by Marsaglia's polar method (1964). The second value of each pair is thrown
+    /// away, so that the state remains one word.
     #[inline]
     pub fn normal(&mut self) -> f64 {
         loop {
@@ -71,7 +71,7 @@ impl SplitMix64 {
         }
     }
 
-    /// Fisher–Yates: every order equally likely.
+    /// Shuffles by Fisher–Yates: every order equally likely.
     #[inline]
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {

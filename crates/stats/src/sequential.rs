@@ -1,4 +1,4 @@
-//! When a race may be looked at, and how much error each look may spend.
+//! Looks at a race: the blocks after which they are taken, and the error that each may spend.
 //!
 //! Testing after every block and stopping at the first success finds a winner between identical
 //! contenders in far more than 5 % of races. Here the looks are declared before the first block
@@ -23,47 +23,47 @@
 use super::signed_rank;
 use serde::{Deserialize, Serialize};
 
-/// Shares of the blocks after which the race is looked at.
+/// Shares of the blocks after which a look is taken.
 const SHARES: [f64; 4] = [0.4, 0.6, 0.8, 1.0];
 
-/// Fewer blocks are too few to tell a scatter from half of them.
+/// Fewest blocks of a race that may be replanned; half of fewer are too few to tell a scatter.
 const FEWEST_TO_REPLAN: usize = 10;
 
 /// Exponent of the spending function.
 const EXPONENT: i32 = 3;
 
-/// One planned look at the results.
+/// Planned look at the results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// After how many blocks.
+    /// Number of blocks after which it is taken.
     pub blocks: usize,
     /// Family-wise level that this look may spend over all claims, for each of the two kinds of
     /// error (false `ahead`, false `dead heat`).
     pub alpha: f64,
 }
 
-/// All looks of a race, fixed before its first block.
+/// Plan of all looks of a race, fixed before its first block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// In order of blocks; the levels add up to `alpha`. Empty only for a race of no blocks.
+    /// Looks in order of blocks; the levels add up to `alpha`. Empty only for a race of no blocks.
     pub looks: Vec<Look>,
     /// Level of the whole race.
     pub alpha: f64,
-    /// How many claims share it at each look.
+    /// Number of claims that share it at each look.
     pub claims: usize,
 }
 
 impl Plan {
-    /// Looks after about 40, 60, 80 and 100 % of `max_blocks`.
+    /// Plans looks after about 40, 60, 80 and 100 % of `max_blocks`.
     ///
     /// A look so early that not even blocks all on one side could decide a claim is left out, and its share goes to the next. The last look is always there.
     pub fn new(max_blocks: usize, claims: usize, alpha: f64) -> Plan {
         Plan { looks: Vec::new(), alpha, claims }.with_looks(0, max_blocks)
     }
 
-    /// The plan for another number of blocks, decided after `done` of them and before any look at these. Looks
-    /// before then stay; the error that they left is spent over new ones, in proportion to what the
-    /// spending function adds. The same plan if `max_blocks` are done already.
+    /// Replans for another number of blocks, decided after `done` of them and before any look at these. Looks before
+    /// then stay; the error that they left is spent over new ones, in proportion to what the spending function adds.
+    /// The same plan if `max_blocks` are done already.
     ///
     /// Valid as long as nothing but the scatter chose the number.
     pub fn replanned(&self, done: usize, max_blocks: usize) -> Plan {
@@ -75,8 +75,8 @@ impl Plan {
         past.with_looks(done, max_blocks)
     }
 
-    /// After how many blocks to think again about their number: half of them, which lies between two
-    /// looks. `None` for races of fewer than ten.
+    /// Returns the number of blocks after which to decide again about their number: half of them, which lies between
+    /// two looks. `None` for races of fewer than ten.
     pub fn replan_at(&self) -> Option<usize> {
         let whole = self.looks.last()?.blocks;
         (whole >= FEWEST_TO_REPLAN).then(|| whole.div_ceil(2))
@@ -107,13 +107,13 @@ impl Plan {
         self
     }
 
-    /// The look planned after exactly `blocks` blocks.
+    /// Returns the look planned after exactly `blocks` blocks.
     pub fn at(&self, blocks: usize) -> Option<&Look> {
         self.looks.iter().find(|look| look.blocks == blocks)
     }
 
-    /// The level left if the race ends now, after `blocks` blocks, because its time ran out: all
-    /// that looks after fewer blocks have not spent.
+    /// Returns the level left if the race ends now, after `blocks` blocks, because its time ran out: all that looks
+    /// after fewer blocks have not spent.
     ///
     /// Valid as long as the reason to end is not the result. A look already taken after this very
     /// block may be repeated at this higher level: its rejections are among the new ones.
@@ -123,8 +123,8 @@ impl Plan {
         (self.alpha - spent).max(0.0)
     }
 
-    /// Fewest blocks with which `claims` claims could all be decided at level `alpha`:
-    /// `2 / 2^n <= alpha / claims`. `usize::MAX` if no number of blocks would do.
+    /// Returns the fewest blocks with which `claims` claims could all be decided at level `alpha`: `2 / 2^n <= alpha
+    /// / claims`. `usize::MAX` if no number of blocks would do.
     pub fn fewest_blocks(claims: usize, alpha: f64) -> usize {
         signed_rank::fewest(alpha / claims.max(1) as f64).unwrap_or(usize::MAX)
     }
@@ -135,7 +135,7 @@ fn blocks_at(share: f64, max_blocks: usize) -> usize {
     (share * max_blocks as f64 - 1e-9).ceil() as usize
 }
 
-/// Of the error that may be spent after `blocks` of `max_blocks`.
+/// Returns the share of the error that may be spent after `blocks` of `max_blocks`.
 fn share(blocks: usize, max_blocks: usize) -> f64 {
     (blocks as f64 / max_blocks as f64).powi(EXPONENT)
 }

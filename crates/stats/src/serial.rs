@@ -19,23 +19,23 @@
 
 use super::quantile::{MAD_TO_SD, mad, median};
 
-/// Blocks from which on intervals hold their level at correlations up to 0.4.
+/// Number of blocks from which on intervals hold their level at correlations up to 0.4.
 pub const HOLDS_FROM: usize = 40;
 
-/// With fewer blocks than this no correlation can be estimated, and the exact test stands as it is.
+/// Fewest blocks of which a correlation can be estimated; with fewer the exact test stands as it is.
 const FEWEST: usize = 8;
 
-/// Standard errors of the correlation, `1 / √n`, that are added to its estimate.
+/// Allowance in standard errors of the correlation, `1 / √n`, that is added to its estimate.
 const ALLOWANCE: f64 = 0.35;
 
-/// A correlation that is taken for no larger than this: intervals grow threefold at most.
+/// Largest correlation that is assumed: intervals grow threefold at most.
 const LARGEST: f64 = 0.8;
 
-/// Values further from the median than this, in robust standard deviations, are moved there.
+/// Largest distance from the median, in robust standard deviations; values further away are moved there.
 const CLIP: f64 = 2.5;
 
-/// The factor by which serial dependence widens an interval of these values, in the order in which they
-/// came: 1 where they are independent, or fewer than eight.
+/// Returns the factor by which serial dependence widens an interval of these values, in the order in which they came:
+/// 1 where they are independent, or fewer than eight.
 pub fn inflation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let Some(seen) = correlation(values).filter(|_| values.len() >= FEWEST) else {
@@ -46,7 +46,7 @@ pub fn inflation(values: &[f64]) -> f64 {
     ((1.0 + r) / (1.0 - r)).sqrt()
 }
 
-/// Correlation of each value with the next, of clipped values. `None` without a scatter.
+/// Returns the correlation of each value with the next, of clipped values. `None` without a scatter.
 fn correlation(values: &[f64]) -> Option<f64> {
     let (centre, reach) = (median(values)?, CLIP * MAD_TO_SD * mad(values)?);
     let clipped = values.iter().map(|value| (value - centre).clamp(-reach, reach));
@@ -77,7 +77,7 @@ mod tests {
         (0..500).map(|_| inflation(&series(&mut rng, n, r))).sum::<f64>() / 500.0
     }
 
-    /// What independent blocks pay for the question.
+    /// Tests the price that independent blocks pay for the estimate.
     #[test]
     fn independent_blocks_are_widened_little() {
         let paid = [12, 20, 40, 100, 200].map(|n| mean(n, 0.0));
@@ -106,8 +106,8 @@ mod tests {
         assert_eq!(inflation(&[]), 1.0);
     }
 
-    /// One trial that was stopped for a while is no correlation, and hides none: without clipping it would
-    /// be all of the variance.
+    /// Tests that a single trial that was stopped for a while is no correlation, and hides none: without clipping it
+    /// would be all of the variance.
     #[test]
     fn an_outlier_changes_little() {
         let mut rng = SplitMix64::new(3);

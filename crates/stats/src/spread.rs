@@ -1,4 +1,4 @@
-//! How much one scatters from block to block, over how much another does.
+//! Ratio of spreads: the scatter of one contender from block to block, over that of another.
 //!
 //! Spread is the mean distance of a figure's logarithm from its median: relative, so that a rate and the
 //! time that it takes scatter alike, and less at the mercy of one outlier than a variance (as in the
@@ -12,12 +12,12 @@ use super::quantile::{median, quantile_sorted};
 use super::{normal, student};
 use crate::rng::SplitMix64;
 
-/// Blocks below which there is no interval.
+/// Fewest blocks for which there is an interval.
 pub const FEWEST_BLOCKS: usize = 8;
 
 const RESAMPLES: u64 = 1_000;
 
-/// The ratio of the spreads of two contenders, from both logarithms of each block. `None` with fewer than
+/// Returns the ratio of the spreads of two contenders, from both logarithms of each block. `None` with fewer than
 /// [`FEWEST_BLOCKS`], or where one of them does not vary at all.
 pub fn ratio(blocks: &[(f64, f64)], confidence: f64) -> Option<Estimate> {
     let n = blocks.len();

@@ -2,8 +2,8 @@
 
 use std::f64::consts::PI;
 
-/// `P(T > t)` with `freedom` degrees of freedom, by the finite series of Abramowitz & Stegun,
-/// 26.7.3 and 26.7.4.
+/// Returns `P(T > t)` with `freedom` degrees of freedom, by the finite series of Abramowitz & Stegun, 26.7.3 and
+/// 26.7.4.
 fn upper_tail(t: f64, freedom: u64) -> f64 {
     let theta = (t / (freedom as f64).sqrt()).atan();
     let (sin, cos) = theta.sin_cos();
@@ -21,7 +21,7 @@ fn upper_tail(t: f64, freedom: u64) -> f64 {
     0.5 * (1.0 - inside)
 }
 
-/// The `t` with `P(T > t) = tail`, for `tail` in (0, 0.5) and at least one degree of freedom.
+/// Returns the `t` with `P(T > t) = tail`, for `tail` in (0, 0.5) and at least one degree of freedom.
 pub(super) fn upper_quantile(tail: f64, freedom: u64) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
     for _ in 0..100 {

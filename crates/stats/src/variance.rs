@@ -1,5 +1,4 @@
-//! How much of the variation each factor accounts for: "placement 71 %, call size 18 %, transport
-//! 2 %".
+//! Share of the variation that each factor accounts for: "placement 71 %, call size 18 %, transport 2 %".
 //!
 //! One observation is the logarithm of one trial's figure, so that effects are ratios. Sums of
 //! squares are taken as `factorial` says: blocks first, then the factors, averaged over all
@@ -34,49 +33,50 @@ use super::{normal, signed_rank, student};
 use crate::rng::SplitMix64;
 use std::collections::BTreeMap;
 
-/// Blocks below which no interval is given: five draw 126 different resamples in all.
+/// Fewest blocks for which an interval is given: five draw 126 different resamples in all.
 pub const FEWEST_BLOCKS: usize = 6;
 
-/// Resamples behind each interval.
+/// Number of resamples behind each interval.
 pub const RESAMPLES: usize = 1_000;
 
-/// One trial's figure under one combination of levels.
+/// Figure of one trial under one combination of levels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// Its block.
+    /// Block of the trial.
     pub block: u64,
-    /// One level for each factor, by index.
+    /// Levels of the factors, one for each, by index.
     pub levels: Vec<usize>,
-    /// The natural logarithm of the figure.
+    /// Natural logarithm of the figure.
     pub value: f64,
 }
 
-/// What a factor, or something else, accounts for.
+/// Part of the variation that a factor, or something else, accounts for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Part {
-    /// Its sum of squares over the total, in `[0, 1]`: noise included.
+    /// Sum of squares over the total, in `[0, 1]`: noise included.
     pub raw: f64,
-    /// The share without the noise that is expected in it, in `[0, 1]`.
+    /// Share without the noise that is expected in it, in `[0, 1]`.
     pub share: f64,
-    /// The interval of the share; `None` with fewer than [`FEWEST_BLOCKS`], and for the blocks.
+    /// Interval of the share; `None` with fewer than [`FEWEST_BLOCKS`], and for the blocks.
     pub interval: Option<(f64, f64)>,
 }
 
-/// The variation and its parts, whose shares add up to 1.
+/// Variation and its parts, whose shares add up to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variation {
-    /// By factor, in the order of [`Observation::levels`]; `None` where only one level was observed,
-    /// which shows nothing of the factor.
+    /// Parts by factor, in the order of [`Observation::levels`]; `None` where only one level was observed, which
+    /// shows nothing of the factor.
     pub factors: Vec<Option<Part>>,
-    /// Of all factors together; `None` where factors leave no room for any, as a single one does.
+    /// Part of the interactions of all factors together; `None` where factors leave no room for any, as a single one
+    /// does.
     pub interactions: Option<Part>,
-    /// From block to block: conditions that changed with the time.
+    /// Part of the blocks: conditions that changed with the time.
     pub blocks: Part,
-    /// What is left: trials that scatter under the same conditions in the same block.
+    /// Part that is left: trials that scatter under the same conditions in the same block.
     pub residual: Part,
-    /// How many observations it stands on.
+    /// Number of observations that it is based on.
     pub observations: usize,
-    /// In how many blocks.
+    /// Number of blocks that it is based on.
     pub blocks_used: usize,
 }
 
@@ -118,12 +118,12 @@ pub fn variation(
     })
 }
 
-/// How often the expected noise is taken off.
+/// Number of times that the expected noise is taken off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Noise {
-    /// From the data.
+    /// Once, from the data.
     Once,
-    /// From a resample of blocks, which has the noise of the data and its own.
+    /// Twice, from a resample of blocks, which has the noise of the data and its own.
     Twice,
 }
 
@@ -132,14 +132,14 @@ enum Noise {
 struct Shares(Vec<f64>);
 
 impl Shares {
-    /// As they are. `None` without variation.
+    /// Returns the shares as they are. `None` without variation.
     fn raw(sums: &Sums) -> Option<Shares> {
         let share = |squares: &Squares| squares.sum / sums.total;
         let rest = [&sums.interactions, &sums.blocks, &sums.residual];
         (sums.total > 0.0).then(|| Shares(sums.factors.iter().chain(rest).map(share).collect()))
     }
 
-    /// Without the noise expected in them. `None` where no noise can be told from effects.
+    /// Returns the shares without the noise expected in them. `None` where no noise can be told from effects.
     fn of(sums: &Sums, noise: Noise) -> Option<Shares> {
         let has_effects = sums.factors.iter().any(|factor| factor.freedom > 0.5);
         if sums.total <= 0.0 || sums.residual.freedom < 0.5 || !has_effects {
@@ -158,7 +158,7 @@ impl Shares {
         Some(Shares(shares))
     }
 
-    /// None below zero; the residual makes up for it, so that they still add up to 1.
+    /// Clamps shares below zero to zero; the residual makes up for it, so that they still add up to 1.
     fn clamped(mut self) -> Shares {
         let residual = self.0.pop().map(|_| 0.0);
         self.0.iter_mut().for_each(|share| *share = share.clamp(0.0, 1.0));
@@ -168,7 +168,7 @@ impl Shares {
     }
 }
 
-/// The ends of the interval of each share, in the order of [`Shares`].
+/// Returns the ends of the interval of each share, in the order of [`Shares`].
 fn resample(data: &Factorial, seed: u64, confidence: f64) -> Option<Vec<(f64, f64)>> {
     let blocks = data.blocks();
     let tail = 0.5 * (1.0 - confidence);
@@ -196,20 +196,20 @@ fn resample(data: &Factorial, seed: u64, confidence: f64) -> Option<Vec<(f64, f6
     columns.iter_mut().map(ends).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
 }
 
-/// How one level of a factor compares with another.
+/// Shift between one level of a factor and another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LevelShift {
-    /// The level, by index.
+    /// Index of the level.
     pub level: usize,
-    /// The shift of the logarithm: positive where the figure is greater than at the reference.
+    /// Shift of the logarithm: positive where the figure is greater than at the reference.
     pub shift: f64,
-    /// Its interval; `None` with too few blocks for the confidence (six for 95 %).
+    /// Interval of the shift; `None` with too few blocks for the confidence (six for 95 %).
     pub interval: Option<(f64, f64)>,
-    /// In how many blocks both levels could be compared.
+    /// Number of blocks in which both levels could be compared.
     pub blocks: usize,
 }
 
-/// Each other level of `factor` against the level `reference`, all else equal.
+/// Compares each other level of `factor` with the level `reference`, all else equal.
 ///
 /// In each block, trials that differ in this factor alone are compared, and the mean of those
 /// differences is the block's one value: thus a level that is infeasible with some others is

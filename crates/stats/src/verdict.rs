@@ -1,4 +1,4 @@
-//! From log-ratios to `ahead`, `dead heat` or `undecided`.
+//! Verdict: from log-ratios to `ahead`, `dead heat` or `undecided`.
 //!
 //! Everything follows from one kind of interval: that of the signed-rank test around the Hodges–Lehmann
 //! estimate, widened for serial dependence ([`super::serial`]) and for what lateness of the
@@ -28,19 +28,19 @@ use super::{Estimate, serial};
 use crate::Better;
 use serde::{Deserialize, Serialize};
 
-/// What a race says about two contenders and one metric.
+/// Outcome of a race for two contenders and one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// One is better, by more than the margin as far as the estimate goes.
+    /// Ahead: one contender is better, by more than the margin as far as the estimate goes.
     Ahead,
-    /// Equivalent within the margin.
+    /// Dead heat: equivalent within the margin.
     DeadHeat,
-    /// Not enough blocks to say either.
+    /// Undecided: not enough blocks to say either.
     Undecided,
 }
 
-/// The contender that is ahead: the numerator or the denominator of the ratio.
+/// Contender that is ahead: the numerator or the denominator of the ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Winner {
@@ -50,13 +50,13 @@ pub enum Winner {
     B,
 }
 
-/// Blocks that would decide an undecided claim.
+/// Number of blocks that would decide an undecided claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
     /// None: it is decided.
     Nothing,
-    /// About as many more, with 80 % power if estimate and scatter stay what they are.
+    /// About as many more, with 80 % power if estimate and scatter stay the same.
     Blocks(u64),
     /// No reasonable number: the estimate lies on the margin, or so near to it that more than
     /// [`REASONABLE_BLOCKS`] would be needed.
@@ -64,7 +64,7 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// The number of blocks, if there is one.
+    /// Returns the number of blocks, if there is one.
     pub fn blocks(self) -> Option<u64> {
         match self {
             Missing::Blocks(more) => Some(more),
@@ -73,51 +73,50 @@ impl Missing {
     }
 }
 
-/// How far the truth may lie from what was measured because the generator was late: bounds on
-/// every log-ratio, at least 0.
+/// Bounds on the error of every log-ratio from lateness of the generator: how far the truth may lie from what was
+/// measured, at least 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Slack {
-    /// The truth may be lower by as much.
+    /// Bound below: the truth may be lower by as much.
     pub below: f64,
-    /// The truth may be higher by as much.
+    /// Bound above: the truth may be higher by as much.
     pub above: f64,
 }
 
-/// One comparison of contenders a and b.
+/// Claim: a comparison of contenders a and b.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim<'a> {
-    /// `ln(a / b)`, one per block in which both trials are valid, in the order of the blocks. Must be finite:
-    /// what has no ratio (a trial without a result) has to be excluded by the gate before.
+    /// Log-ratios `ln(a / b)`, one per block in which both trials are valid, in the order of the blocks. Must be
+    /// finite: what has no ratio (a trial without a result) has to be excluded by the gate before.
     pub log_ratios: &'a [f64],
-    /// What lateness may have done to them.
+    /// Bounds on the effect of lateness on them.
     pub slack: Slack,
 }
 
-/// The answer to one [`Claim`].
+/// Ruling on one [`Claim`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ruling {
-    /// What the race says.
+    /// Outcome of the race.
     pub outcome: Outcome,
-    /// Set if and only if the outcome is `Ahead`.
+    /// Contender that is ahead; set if and only if the outcome is `Ahead`.
     pub winner: Option<Winner>,
-    /// a over b, with the interval that decided. With no usable block it is 1 with confidence 0.
+    /// Ratio of a over b, with the interval that decided. With no usable block it is 1 with confidence 0.
     pub ratio: Estimate,
-    /// The better contender wherever the interval at `1 - a / m` leaves out a ratio of 1, decided
-    /// or not.
+    /// Better contender wherever the interval at `1 - a / m` leaves out a ratio of 1, decided or not.
     pub direction: Option<Winner>,
-    /// The difference, as a fraction, that these blocks find with 80 % power. `None` with too few.
+    /// Difference, as a fraction, that these blocks find with 80 % power. `None` with too few.
     pub resolution: Option<f64>,
-    /// What would decide.
+    /// Number of blocks that would decide.
     pub missing: Missing,
-    /// A dead heat whose difference was nevertheless measured: real, but below the margin.
+    /// True for a dead heat whose difference was nevertheless measured: real, but below the margin.
     pub detectable_but_small: bool,
 }
 
-/// The share of a difference from which on a resolution is fine enough for it, however small the margin.
+/// Share of a difference from which on a resolution is fine enough for it, however small the margin.
 const SHARP: f64 = 0.25;
 
 impl Ruling {
-    /// Whether the resolution is at most `wanted` (a fraction), or a quarter of the difference seen.
+    /// Returns true if the resolution is at most `wanted` (a fraction), or a quarter of the difference seen.
     ///
     /// A race that ends early because of what it found ends only on a sharp ruling. It then gives the
     /// resolution that was asked for, and few blocks, which cannot show how alike neighbours are
@@ -137,11 +136,11 @@ pub fn rule(claims: &[Claim], better: Better, margin: f64, alpha_now: f64) -> Ve
     claims.iter().map(|claim| court.rule(claim)).collect()
 }
 
-/// What is the same for all claims. Logarithms throughout.
+/// Values that are the same for all claims. Logarithms throughout.
 struct Court {
     better: Better,
     limit: f64,
-    /// Of one claim, two-sided for a difference, one-sided for each edge of the margin.
+    /// Level of one claim, two-sided for a difference, one-sided for each edge of the margin.
     level: f64,
 }
 
@@ -203,8 +202,8 @@ impl Court {
         Some((reach + claim.slack.below.max(claim.slack.above)).exp_m1())
     }
 
-    /// For an estimate beyond the margin the distance is that from a ratio of 1; for one within, that from the
-    /// nearer edge, and each side may fail half as often.
+    /// Returns the blocks that are missing. For an estimate beyond the margin the distance is that from a ratio of 1;
+    /// for one within, that from the nearer edge, and each side may fail half as often.
     fn missing(&self, claim: &Claim, shown: &Estimate, scatter: Option<f64>) -> Missing {
         let (centre, Slack { below, above }) = (shown.point, claim.slack);
         // Without a scatter, as before the third block, only the fewest possible are known.
@@ -219,7 +218,7 @@ impl Court {
         self.at_least(needed, claim.log_ratios.len() as u64)
     }
 
-    /// `needed` blocks, or the fewest that the level takes, less those done.
+    /// Returns `needed` blocks, or the fewest that the level takes, less those done.
     fn at_least(&self, needed: u64, done: u64) -> Missing {
         let fewest = signed_rank::fewest(self.level).map_or(u64::MAX, |fewest| fewest as u64);
         let more = needed.max(fewest).saturating_sub(done).max(1);
@@ -234,7 +233,7 @@ impl Slack {
     }
 }
 
-/// No block has a ratio: nothing is known.
+/// Estimate without any ratio: nothing is known.
 const NOTHING: Estimate = Estimate { point: 0.0, low: 0.0, high: 0.0, confidence: 0.0 };
 
 #[cfg(test)]
@@ -249,8 +248,8 @@ mod tests {
         ruled(log_ratios, better, margin, Slack::default())
     }
 
-    /// Twelve distinct values, evenly spread by `spread` on both sides of `centre`, in an order in
-    /// which neighbours are not alike.
+    /// Returns twelve distinct values, evenly spread by `spread` on both sides of `centre`, in an order in which
+    /// neighbours are not alike.
     fn around(centre: f64, spread: f64) -> Vec<f64> {
         let order = [0, 7, 2, 9, 4, 11, 6, 1, 8, 3, 10, 5].map(f64::from);
         order.iter().map(|i| centre + spread * (i - 5.5) / 5.5).collect()

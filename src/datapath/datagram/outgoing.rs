@@ -1,6 +1,5 @@
-//! Datagrams of any lengths on their way out, in as few calls as the kernel allows: those of one
-//! length that follow each other leave as one buffer, which the kernel cuts (`UDP_SEGMENT`), and
-//! several buffers leave in one sendmmsg(2).
+//! Outgoing datagrams of any lengths, in as few calls as the kernel allows: those of one length that follow each
+//! other leave as one buffer, which the kernel cuts (`UDP_SEGMENT`), and several buffers leave in one sendmmsg(2).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,15 +8,15 @@ use super::send::{MOST_SEGMENTED, MOST_SEGMENTS};
 use super::{DatagramSocket, is_full, is_network_error, is_segmentation_refused};
 use crate::datapath::call;
 
-/// The most datagrams that wait at once.
+/// Largest number of datagrams that wait at once.
 const MOST_WAITING: usize = 64;
 
-/// Datagrams that lie behind each other in [`Outgoing::bytes`], and leave in one buffer.
+/// Run of datagrams that lie behind each other in [`Outgoing::bytes`], and leave in one buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     from: usize,
     to: usize,
-    /// The length of each; the last one may be shorter.
+    /// Length of each; the last one may be shorter.
     segment: usize,
 }
 
@@ -30,7 +29,7 @@ impl Run {
         self.len().div_ceil(self.segment)
     }
 
-    /// Whether `other`, which lies right behind it, may leave in the same buffer.
+    /// Returns true if `other`, which lies right behind it, may leave in the same buffer.
     fn takes(&self, other: &Run) -> bool {
         let is_whole = self.len().is_multiple_of(self.segment);
         let fits =
@@ -42,14 +41,14 @@ impl Run {
     }
 }
 
-/// Datagrams to the peer that a socket is connected to.
+/// Outgoing datagrams to the peer that a socket is connected to.
 pub struct Outgoing {
     bytes: Vec<u8>,
     runs: Vec<Run>,
-    /// Runs that have left.
+    /// Number of runs that have left.
     sent: usize,
     datagrams: usize,
-    /// Whether the kernel cuts. Off for good once a device or path took no segments.
+    /// True if the kernel segments. Off for good once a device or path took no segments.
     segments: bool,
     headers: Box<[libc::mmsghdr]>,
     iovecs: Box<[libc::iovec]>,
@@ -60,7 +59,7 @@ pub struct Outgoing {
 // owns.
 unsafe impl Send for Outgoing {}
 
-/// The room for one control message with a `u16`.
+/// Size of one control message with a `u16`.
 // SAFETY: CMSG_SPACE only computes.
 const CONTROL: usize = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as usize;
 
@@ -70,7 +69,7 @@ const CONTROL: usize = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as u
 struct Control([u8; CONTROL]);
 
 impl Outgoing {
-    /// Nothing waits. `segments` says whether this kernel can cut ([`super::probe_segmentation`]).
+    /// Creates an empty queue. `segments` says whether this kernel can segment ([`super::probe_segmentation`]).
     pub fn new(segments: bool) -> Outgoing {
         // SAFETY: an all-zero mmsghdr is valid.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -87,19 +86,19 @@ impl Outgoing {
         }
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Whether the kernel cuts.
+    /// Returns true if the kernel segments.
     pub fn segments(&self) -> bool {
         self.segments
     }
 
-    /// Lets `write` append datagrams until it has no more or there is no more room. It is told how many
-    /// it may write, and answers how long each of them is, the last possibly shorter.
+    /// Lets `write` append datagrams until it has no more or there is no more room. It is told how many it may write,
+    /// and returns the length of each, the last possibly shorter.
     #[inline]
     pub fn fill(&mut self, mut write: impl FnMut(usize, &mut Vec<u8>) -> Option<usize>) {
         while self.datagrams < MOST_WAITING {
@@ -111,7 +110,7 @@ impl Outgoing {
         }
     }
 
-    /// What was written from `from` on are datagrams of `segment` bytes each.
+    /// Adds the bytes written from `from` on as datagrams of `segment` bytes each.
     fn note(&mut self, from: usize, segment: usize) {
         let segment = segment.max(1);
         let per =
@@ -129,11 +128,11 @@ impl Outgoing {
         }
     }
 
-    /// Sends what waits, without waiting for room. What the network refuses twice is lost, like any
-    /// other; `network_errors` counts the refusals.
+    /// Sends the waiting datagrams, without waiting for room. A datagram that the network refuses twice is lost, like
+    /// any other; `network_errors` counts the refusals.
     ///
     /// # Errors
-    /// What send(2) or sendmmsg(2) says; `EAGAIN` where there is no room, and the rest waits on.
+    /// The error of send(2) or sendmmsg(2); `EAGAIN` where there is no room, and the rest waits on.
     #[inline]
     pub fn send(
         &mut self,
@@ -172,7 +171,7 @@ impl Outgoing {
         self.segments && head.datagrams() > 1 && is_segmentation_refused(error)
     }
 
-    /// Makes one system call; how many runs it took.
+    /// Makes one system call; returns the number of runs it took.
     #[inline]
     fn send_some(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
         let waiting = &self.runs[self.sent..];
@@ -200,7 +199,7 @@ impl Outgoing {
         unsafe { call::send_many(socket.as_fd(), &mut self.headers[..count], flags) }
     }
 
-    /// Has each datagram leave in a buffer of its own from now on.
+    /// Sends each datagram in a buffer of its own from now on.
     #[cold]
     fn stop_segmenting(&mut self) {
         self.segments = false;
@@ -214,7 +213,7 @@ impl Outgoing {
     }
 }
 
-/// Has the kernel cut the buffer of `header` every `segment` bytes (udp(7), `UDP_SEGMENT`).
+/// Sets the segment size of the buffer of `header`, at which the kernel cuts it (udp(7), `UDP_SEGMENT`).
 fn say_segment(header: &mut libc::msghdr, control: &mut Control, segment: usize) {
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = CONTROL as _; // size_t with glibc, socklen_t with musl

@@ -11,22 +11,21 @@ use crate::datapath::call;
 use crate::datapath::patience::flag;
 use crate::datapath::uring;
 
-/// The most bytes one datagram, or several that the kernel put together, can have: the largest IP
-/// packet.
+/// Largest size in bytes of one datagram, or of several that the kernel put together: the largest IP packet.
 const LARGEST: usize = 65_536;
 
-/// Which system call receives, and who puts arriving datagrams of one flow together.
+/// Engine that receives: the system call, and who puts arriving datagrams of one flow together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveEngine {
-    /// One datagram per recv(2).
+    /// Single datagram per recv(2).
     Recv,
     /// Many datagrams per recvmmsg(2).
     RecvMmsg,
-    /// One buffer per recvmsg(2), of several datagrams that the kernel put together (`UDP_GRO`).
+    /// Single buffer per recvmsg(2), of several datagrams that the kernel put together (`UDP_GRO`).
     Gro,
     /// Many such buffers per recvmmsg(2).
     GroRecvMmsg,
-    /// One request of io_uring(7) that fills buffer after buffer with a datagram each.
+    /// Multishot request of io_uring(7) that fills buffer after buffer with a datagram each.
     Uring,
 }
 
@@ -43,33 +42,33 @@ impl ReceiveEngine {
         ReceiveEngine::Uring,
     ];
 
-    /// The engine of that name.
+    /// Returns the engine of that name.
     pub fn named(word: &str) -> Option<ReceiveEngine> {
         ReceiveEngine::ALL.iter().copied().find(|engine| engine.word() == word)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         ReceiveEngine::WORDS[self as usize]
     }
 
-    /// Whether the kernel puts datagrams together.
+    /// Returns true if the kernel puts datagrams together.
     pub fn coalesces(self) -> bool {
         matches!(self, ReceiveEngine::Gro | ReceiveEngine::GroRecvMmsg)
     }
 
-    /// Whether it is io_uring.
+    /// Returns true if it is io_uring.
     pub fn is_ring(self) -> bool {
         self == ReceiveEngine::Uring
     }
 
-    /// Whether one call brings as many buffers as it has room for.
+    /// Returns true if one call brings as many buffers as it has room for.
     pub fn batches(self) -> bool {
         matches!(self, ReceiveEngine::RecvMmsg | ReceiveEngine::GroRecvMmsg)
     }
 }
 
-/// Buffers for as much as one receiving call brings.
+/// Buffers for one receiving call.
 pub struct ReceiveBatch {
     bytes: Box<[u8]>,
     headers: Box<[libc::mmsghdr]>,
@@ -79,9 +78,9 @@ pub struct ReceiveBatch {
     engine: ReceiveEngine,
     slot: usize,
     arrived: usize,
-    /// Whether any buffer held several datagrams yet.
+    /// True once any buffer held several datagrams.
     coalesced: bool,
-    /// How many buffers held so many datagrams since then; the last entry counts longer ones, too.
+    /// Histogram of the number of datagrams per buffer since then; the last entry counts longer ones, too.
     seen: [u64; 129],
     ring: Option<Box<uring::Receiver>>,
 }
@@ -90,12 +89,12 @@ pub struct ReceiveBatch {
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
-    /// Buffers for datagrams of at most `largest` bytes, `batch` of them (1 to 1024) where a call takes
-    /// several. Longer datagrams are cut off one byte later, so that their length gives them away.
-    /// Coalesced buffers are always whole.
+    /// Creates buffers for datagrams of at most `largest` bytes, `batch` of them (1 to 1024) where a call takes
+    /// several. Longer datagrams are cut off one byte later, so that their length gives them away. Coalesced buffers
+    /// are always whole.
     ///
     /// # Errors
-    /// Where the socket refuses `UDP_GRO`, or the host io_uring.
+    /// Fails if the socket refuses `UDP_GRO`, or the host io_uring.
     pub fn new(
         socket: &DatagramSocket,
         batch: usize,
@@ -145,7 +144,7 @@ impl ReceiveBatch {
         })
     }
 
-    /// Buffers per call.
+    /// Returns the number of buffers per call.
     pub fn buffers(&self) -> usize {
         self.headers.len()
     }
@@ -166,10 +165,10 @@ impl ReceiveBatch {
         }
     }
 
-    /// Receives what is there, in one system call; how many buffers it filled.
+    /// Receives the datagrams that are there, in one system call; returns the number of buffers filled.
     ///
     /// # Errors
-    /// What recv(2), recvmsg(2) or recvmmsg(2) says; `EAGAIN` where nothing is there.
+    /// The error of recv(2), recvmsg(2) or recvmmsg(2); `EAGAIN` where nothing is there.
     #[inline]
     pub fn receive(
         &mut self,
@@ -214,7 +213,7 @@ impl ReceiveBatch {
         Ok(self.arrived)
     }
 
-    /// Undoes what the kernel wrote into the first `used` headers.
+    /// Resets the first `used` headers, which the kernel has written to.
     fn reset(&mut self, used: usize) {
         if !self.controls.is_empty() {
             for header in &mut self.headers[..used] {
@@ -247,10 +246,10 @@ impl ReceiveBatch {
         }
     }
 
-    /// What one drop stands for, as the kernel counts a dropped buffer once: the usual number of
-    /// datagrams in a buffer or, where that is more, their mean number rounded up; at least 1.
-    /// Buffers with fewer are likelier to find room, so this errs on the side of drops here rather
-    /// than losses on the path.
+    /// Returns the number of datagrams that one drop stands for, as the kernel counts a dropped buffer once: the
+    /// usual number of datagrams in a buffer or, where that is more, their mean number rounded up; at least 1.
+    /// Buffers with fewer are likelier to find room, so this errs on the side of drops here rather than losses on the
+    /// path.
     pub fn datagrams_per_drop(&self) -> u64 {
         // Of several equally frequent numbers this finds the smallest.
         let usual = (1..self.seen.len()).rev().max_by_key(|n| self.seen[*n]).unwrap_or(1);
@@ -259,8 +258,8 @@ impl ReceiveBatch {
         (usual as u64).max(datagrams.div_ceil(buffers.max(1)))
     }
 
-    /// Datagrams that came before the kernel was told to coalesce wait one by one, first in the
-    /// queue; they say nothing of the buffers that are dropped later.
+    /// Counts the datagrams of a buffer. Datagrams that came before the kernel was told to coalesce wait one by one,
+    /// first in the queue; they say nothing of the buffers that are dropped later.
     #[inline]
     fn note(&mut self, datagrams: usize) {
         self.coalesced |= datagrams > 1;
@@ -271,11 +270,11 @@ impl ReceiveBatch {
     }
 }
 
-/// The room for one control message with an `int`: `CMSG_SPACE(4)`.
+/// Size of one control message with an `int`: `CMSG_SPACE(4)`.
 // SAFETY: CMSG_SPACE only computes.
 const CONTROL: usize = unsafe { libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) } as usize;
 
-/// The room for an address of any family.
+/// Size of an address of any family.
 const NAME: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
 /// A control buffer with the alignment of `cmsghdr`.
@@ -283,7 +282,7 @@ const NAME: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::sockl
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
 
-/// The size in the `UDP_GRO` control message, if there is one.
+/// Returns the size in the `UDP_GRO` control message, if there is one.
 fn segment_size(header: &libc::msghdr) -> Option<usize> {
     if header.msg_control.is_null() {
         return None;

@@ -1,4 +1,4 @@
-//! Messages of one size on their way out, by one of several engines.
+//! Outgoing messages of one size, by one of several engines.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,23 +10,23 @@ use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
 use crate::datapath::uring;
 
-/// The most datagrams in one buffer that the kernel cuts: what every kernel takes.
+/// Largest number of datagrams in one buffer that the kernel cuts: what every kernel takes.
 pub const MOST_SEGMENTS: usize = 64;
 
-/// The most bytes in one buffer that the kernel cuts: a device's default `gso_max_size` of 65,536,
-/// which counts all headers, less one (the kernel asks for "below"), 14 for Ethernet, 40 for IPv6 and
-/// 8 for UDP. A longer buffer is legal up to 65,507 bytes on IPv4, but is cut up before the device
-/// rather than by it, which costs most of what segmentation is for.
+/// Largest size in bytes of one buffer that the kernel cuts: a device's default `gso_max_size` of 65,536, which
+/// counts all headers, less one (the kernel asks for "below"), 14 for Ethernet, 40 for IPv6 and 8 for UDP. A longer
+/// buffer is legal up to 65,507 bytes on IPv4, but is cut up before the device rather than by it, which costs most of
+/// what segmentation is for.
 pub const MOST_SEGMENTED: usize = 65_536 - 1 - 14 - 40 - 8;
 
-/// Which system call sends, and who cuts a sequence of messages into datagrams.
+/// Engine that sends: the system call, and who cuts a sequence of messages into datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendEngine {
-    /// One datagram per send(2).
+    /// Single datagram per send(2).
     Send,
     /// Many datagrams per sendmmsg(2), each with a header of its own.
     SendMmsg,
-    /// One buffer per send(2), which the kernel or the device cuts (`UDP_SEGMENT`).
+    /// Single buffer per send(2), which the kernel or the device cuts (`UDP_SEGMENT`).
     Gso,
     /// Many such buffers per sendmmsg(2).
     GsoSendMmsg,
@@ -47,22 +47,22 @@ impl SendEngine {
         SendEngine::Uring,
     ];
 
-    /// The engine of that name.
+    /// Returns the engine of that name.
     pub fn named(word: &str) -> Option<SendEngine> {
         SendEngine::ALL.iter().copied().find(|engine| engine.word() == word)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         SendEngine::WORDS[self as usize]
     }
 
-    /// Whether the kernel cuts.
+    /// Returns true if the kernel cuts.
     pub fn segments(self) -> bool {
         matches!(self, SendEngine::Gso | SendEngine::GsoSendMmsg)
     }
 
-    /// Whether one call takes several buffers.
+    /// Returns true if one call takes several buffers.
     pub fn batches(self) -> bool {
         if self.is_ring() {
             return true;
@@ -70,38 +70,38 @@ impl SendEngine {
         self.has_headers()
     }
 
-    /// Whether each buffer has a header of its own.
+    /// Returns true if each buffer has a header of its own.
     fn has_headers(self) -> bool {
         matches!(self, SendEngine::SendMmsg | SendEngine::GsoSendMmsg)
     }
 
-    /// Whether it is io_uring.
+    /// Returns true if it is io_uring.
     pub fn is_ring(self) -> bool {
         self == SendEngine::Uring
     }
 }
 
-/// How much one sending call may take; an engine that takes less takes what it can.
+/// Capacity of one sending call; an engine that takes less takes what it can.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Messages that the application hands over per call.
+    /// Number of messages that the application hands over per call.
     pub messages: usize,
-    /// Datagrams, or buffers to be cut, per sendmmsg(2).
+    /// Number of datagrams, or buffers to be cut, per sendmmsg(2).
     pub batch: usize,
 }
 
-/// Messages of one size on their way out, sent as many a call as the engine takes.
+/// Batch of outgoing messages of one size, sent as many a call as the engine takes.
 ///
 /// The memory is touched before the first send, and every slot keeps its content, so only what the
 /// caller writes into a slot changes.
 pub struct SendBatch {
     bytes: Box<[u8]>,
-    /// One for each buffer of a sendmmsg(2); none where a call takes one.
+    /// Headers, one for each buffer of a sendmmsg(2); none where a call takes one.
     headers: Box<[libc::mmsghdr]>,
     iovecs: Box<[libc::iovec]>,
     to: Option<Box<SockAddr>>,
     size: usize,
-    /// Messages per buffer.
+    /// Number of messages per buffer.
     per: usize,
     engine: SendEngine,
     first: usize,
@@ -113,11 +113,11 @@ pub struct SendBatch {
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
-    /// Room for messages of `size` bytes (at least 1): as many as one call of `engine` takes within
+    /// Creates a batch for messages of `size` bytes (at least 1): as many as one call of `engine` takes within
     /// `room`, at least one.
     ///
     /// # Errors
-    /// Where the socket refuses `UDP_SEGMENT`, or the host io_uring.
+    /// Fails if the socket refuses `UDP_SEGMENT`, or the host io_uring.
     pub fn new(
         socket: &DatagramSocket,
         size: usize,
@@ -170,29 +170,28 @@ impl SendBatch {
         }
     }
 
-    /// The message size in bytes.
+    /// Returns the message size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Messages per call.
+    /// Returns the number of messages per call.
     pub fn capacity(&self) -> usize {
         self.bytes.len() / self.size
     }
 
-    /// Datagrams, or buffers to be cut, per call.
+    /// Returns the number of datagrams, or buffers to be cut, per call.
     pub fn buffers(&self) -> usize {
         self.bytes.len() / (self.size * self.per)
     }
 
-    /// How many messages were filled in and not yet sent.
+    /// Returns the number of messages that were filled in and not yet sent.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.filled - self.first
     }
 
-    /// Has `write` fill in the next messages, `most` of them or as many as fit; whatever still waits
-    /// is given up.
+    /// Lets `write` fill in the next messages, `most` of them or as many as fit; whatever still waits is given up.
     #[inline]
     pub fn fill(&mut self, most: usize, write: impl FnMut(&mut [u8])) {
         self.first = 0;
@@ -200,11 +199,11 @@ impl SendBatch {
         self.bytes[..self.filled * self.size].chunks_exact_mut(self.size).for_each(write);
     }
 
-    /// Sends what waits, in one system call, and says how many messages it took. Waits for room, at
-    /// most [`crate::contract::GUARD`]. What was not taken waits on.
+    /// Sends the waiting messages, in one system call, and returns the number of messages it took. Waits for room, at
+    /// most [`crate::contract::GUARD`]. Messages that were not taken stay.
     ///
     /// # Errors
-    /// What send(2) or sendmmsg(2) says where no message was taken; `EAGAIN` where there was no room.
+    /// The error of send(2) or sendmmsg(2) where no message was taken; `EAGAIN` where there was no room.
     #[inline]
     pub fn send(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
         let waiting = self.waiting();
@@ -235,7 +234,7 @@ impl SendBatch {
         Ok(sent)
     }
 
-    /// Makes one sendmmsg(2); how many messages the buffers that it took have room for.
+    /// Makes one sendmmsg(2); returns the number of messages that the buffers it took have room for.
     fn send_buffers(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
         let (from, to) = (self.first / self.per, self.filled.div_ceil(self.per));
         // The last buffer may be filled in part.
@@ -251,17 +250,17 @@ impl SendBatch {
         Ok(sent? * self.per)
     }
 
-    /// Gives up what waits: the network refused it. How many messages that were.
+    /// Discards the waiting messages, because the network refused them. Returns their number.
     pub fn discard(&mut self) -> usize {
         let waiting = self.waiting();
         self.first = self.filled;
         waiting
     }
 
-    /// Has the application cut from now on, by sendmmsg(2); what waits is kept.
+    /// Makes the application cut from now on, by sendmmsg(2); what waits is kept.
     ///
     /// # Errors
-    /// Where the socket refuses to reset `UDP_SEGMENT`.
+    /// Fails if the socket refuses to reset `UDP_SEGMENT`.
     pub fn stop_segmenting(&mut self, socket: &DatagramSocket) -> io::Result<()> {
         (self.engine, self.per) = (SendEngine::SendMmsg, 1);
         self.make_headers();

@@ -28,7 +28,7 @@ fn room(messages: usize, batch: usize) -> Room {
     Room { messages, batch }
 }
 
-/// Both ends of a pair, each addressing the other on each call.
+/// Creates both ends of a pair, each addressing the other on each call.
 fn addressed(address: &str) -> (DatagramSocket, DatagramSocket) {
     let a = UdpSocket::bind(address).unwrap();
     let b = UdpSocket::bind(address).unwrap();
@@ -70,7 +70,7 @@ fn through((mut a, mut b): Pair, io: SendEngine, rx: ReceiveEngine) -> (Vec<u32>
     (got, a.send_calls(), b.receive_calls())
 }
 
-/// Whether either engine is io_uring, which has a test of its own.
+/// Returns true if either engine is io_uring, which has a test of its own.
 fn ring(io: SendEngine, rx: ReceiveEngine) -> bool {
     io.is_ring() || rx.is_ring()
 }

@@ -1,4 +1,4 @@
-//! A byte stream on its way out through io_uring: several of the application's calls at once.
+//! Outgoing byte stream through io_uring: several of the application's calls at once.
 
 use std::io;
 use std::ops::Range;
@@ -11,28 +11,28 @@ use crate::datapath::memory::{Region, patterned};
 use crate::datapath::pump::read_exact;
 use crate::figures::ZeroCopy;
 
-/// Sends a byte stream.
+/// Sender of a byte stream.
 #[derive(Debug)]
 pub(in crate::datapath) struct Outgoing {
     sender: Sender,
     memory: Memory,
-    /// The pattern, long enough for a call that starts anywhere in its period. Never freed, because
-    /// the kernel may read it after a zero-copy send; one a connection, in a process of one trial.
+    /// Pattern, long enough for a call that starts anywhere in its period. Never freed, because the kernel may read
+    /// it after a zero-copy send; one a connection, in a process of one trial.
     pattern: &'static [u8],
-    /// What was read from the source's file.
+    /// Bytes that were read from the source's file.
     read: Region,
-    /// What of it is still to be sent.
+    /// Range of those bytes that is still to be sent.
     waiting: Range<usize>,
 }
 
-/// The calls of an application, one after the other.
+/// Calls of an application, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::datapath) struct Calls {
-    /// Where in the pattern they begin.
+    /// Offset in the pattern at which they begin.
     pub(in crate::datapath) at: usize,
-    /// The bytes of the first, which may be the rest of one that went in part.
+    /// Number of bytes of the first, which may be the rest of one that went in part.
     pub(in crate::datapath) first: usize,
-    /// The bytes of each further one.
+    /// Number of bytes of each further one.
     pub(in crate::datapath) size: usize,
 }
 
@@ -50,13 +50,13 @@ impl Outgoing {
         Ok(Outgoing { sender, memory, pattern: &[], read, waiting: 0..0 })
     }
 
-    /// What zero-copy sends came to; `None` where the kernel copies.
+    /// Returns the outcome of zero-copy sends; `None` where the kernel copies.
     pub(in crate::datapath) fn told(&self) -> Option<ZeroCopy> {
         (self.memory == Memory::Lent).then(|| self.sender.told())
     }
 
-    /// Sends as many of the calls as the source's budget and [`DEPTH`] allow: how many bytes went,
-    /// `None` where none did, and of how many.
+    /// Sends as many of the calls as the source's budget and [`DEPTH`] allow. Returns the number of bytes sent,
+    /// `None` where none were, and the number that was to be sent.
     pub(in crate::datapath) fn send<C: Channel>(
         &mut self,
         channel: &mut C,
@@ -128,7 +128,7 @@ impl Outgoing {
         Ok((sent, whole))
     }
 
-    /// Waits until the kernel has told all that it will tell of what was sent.
+    /// Waits until the kernel has reported all completions that it will report.
     pub(in crate::datapath) fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         let before = self.sender.calls();
         let done = self.sender.finish();

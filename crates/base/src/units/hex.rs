@@ -1,11 +1,11 @@
 //! Bytes as hexadecimal digits, two each.
 
-/// The lower-case digits of `bytes`.
+/// Returns the lower-case digits of `bytes`.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The `N` bytes that `digits` stand for, in upper or lower case; `None` where they are anything else.
+/// Returns the `N` bytes that `digits` stand for, in upper or lower case; `None` where they are anything else.
 pub fn unhex<const N: usize>(digits: &str) -> Option<[u8; N]> {
     if digits.len() != 2 * N || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;

@@ -1,5 +1,4 @@
-//! The network card of a host: a rate for what leaves by a device, set with the kernel's HTB
-//! (tc-htb(8)).
+//! The network card of a host: a rate limit on packets that leave by a device, set with the kernel's HTB (tc-htb(8)).
 //!
 //! A TUN device takes a packet out of its sender's account at once, and a veth pair soon after, so
 //! that neither holds a sender back. A queueing discipline before the device does: what waits there
@@ -19,7 +18,7 @@ use crate::units::BitRate;
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
 const RTM_GETQDISC: u16 = 38;
-/// Without it, what was asked for goes to those who watch, and not to who asked.
+/// Flag that has the answer sent to the requester too, and not only to those who watch.
 const NLM_F_ECHO: u16 = 8;
 const RTM_NEWTCLASS: u16 = 40;
 const TC_H_ROOT: u32 = u32::MAX;
@@ -34,12 +33,12 @@ const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 const HTB_VERSION: u32 = 3;
 
-/// The discipline, and its only class.
+/// Handles of the root discipline, and of its only class.
 const ROOT: u32 = 1 << 16;
 const CLASS: u32 = ROOT | 1;
 
-/// How much time at the rate may be made up for at once, in units of 64 ns: 250 µs, by which timers
-/// of a busy virtual machine may be late without loss of rate.
+/// Burst size as a time at the rate, in units of 64 ns: 250 µs, by which timers of a busy virtual machine may be late
+/// without loss of rate.
 const BURST: u32 = 250_000 / 64;
 
 /// The cards of a network's hosts: near and far, link by link.
@@ -47,17 +46,17 @@ const BURST: u32 = 250_000 / 64;
 pub struct Cards(Vec<[Card; 2]>);
 
 impl Cards {
-    /// Those of both hosts, each link by link.
+    /// Combines the cards of both hosts, each link by link.
     pub(super) fn of(near: Vec<Card>, far: Vec<Card>) -> Cards {
         Cards(near.into_iter().zip(far).map(|(near, far)| [near, far]).collect())
     }
 
-    /// The rates of near and far, link by link.
+    /// Returns the rates of near and far, link by link.
     pub fn rates(&self) -> Vec<[Option<BitRate>; 2]> {
         self.0.iter().map(|pair| [pair[0].rate, pair[1].rate]).collect()
     }
 
-    /// Throws away what waits for the cards, and counts losses from now on.
+    /// Drops packets that wait for the cards, and counts losses from now on.
     ///
     /// # Errors
     /// [`Error::Setup`] where a device is gone.
@@ -66,7 +65,7 @@ impl Cards {
         done.map_err(|e| Error::setup("empty the network cards of the hosts", e))
     }
 
-    /// Adds what was lost at cards and devices since the beginning.
+    /// Adds the losses at cards and devices since the beginning.
     ///
     /// # Errors
     /// As of [`Cards::begin`].
@@ -83,12 +82,12 @@ impl Cards {
 /// A host's device as its host sees it, with the card before it.
 #[derive(Debug)]
 pub(super) struct Card {
-    /// In the host's namespace.
+    /// Netlink socket in the host's namespace.
     netlink: Netlink,
     device: String,
     index: u32,
     rate: Option<BitRate>,
-    /// What was lost there before the last beginning.
+    /// Number of packets lost there before the last beginning.
     missed: u64,
 }
 
@@ -152,7 +151,7 @@ impl Card {
 }
 
 impl Netlink {
-    /// Has packets leave by a device at this rate.
+    /// Limits the rate at which packets leave by a device.
     fn limit(&mut self, index: u32, rate: BitRate) -> io::Result<()> {
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         let mut root = about(RTM_NEWQDISC, flags, index, ROOT, TC_H_ROOT);
@@ -179,12 +178,12 @@ impl Netlink {
         self.ask(class).map(drop)
     }
 
-    /// Takes that back, and throws away what waits.
+    /// Removes the rate limit, and drops packets that wait.
     fn unlimit(&mut self, index: u32) -> io::Result<()> {
         self.ask(about(RTM_DELQDISC, 0, index, ROOT, TC_H_ROOT)).map(drop)
     }
 
-    /// Packets that wait before a device, and those that were dropped there.
+    /// Returns the numbers of packets that wait before a device, and of those that were dropped there.
     fn waiting_and_dropped(&mut self, index: u32) -> io::Result<(u32, u32)> {
         let reply = self.ask(about(RTM_GETQDISC, NLM_F_ECHO, index, ROOT, TC_H_ROOT))?;
         let reply = reply.ok_or(io::ErrorKind::InvalidData)?;
@@ -196,10 +195,10 @@ impl Netlink {
     }
 }
 
-/// The length of `struct tcmsg`.
+/// Length of `struct tcmsg`.
 const TCMSG: usize = 20;
 
-/// A request about a queueing discipline or class of a device.
+/// Creates a request about a queueing discipline or class of a device.
 fn about(kind: u16, flags: u16, index: u32, handle: u32, parent: u32) -> Message {
     let mut header = [0; TCMSG];
     for (at, word) in [(4, index), (8, handle), (12, parent)] {

@@ -23,54 +23,55 @@ use crate::waiting::WaitMode;
 use deadheat_base::cpu::{allowed_cpus, pin};
 use deadheat_base::waiting::{Plan, plan};
 
-/// Up to this rate packets of 1500 bytes leave so far apart (6 µs) that each can be written alone.
+/// Highest rate of strict grouping: up to it packets of 1500 bytes leave so far apart (6 µs) that each can be written
+/// alone.
 const STRICT_UP_TO: BitRate = BitRate(2_000_000_000);
 
-/// How long a thread keeps looking after something has happened, before it sleeps. To be woken takes
-/// 20 to 60 µs, and what follows closely is to be on time.
+/// Time for which a thread keeps polling after an event, before it sleeps. A wake-up takes 20 to 60 µs, and what
+/// follows closely is to be on time.
 const LINGER: Nanos = Nanos::from_micros(60);
 
-/// Frames that are read before what is due is looked at again.
+/// Number of frames that are read before due packets are released again.
 const FRAMES: usize = 8;
-/// Times that releases are looked for in a row before frames are read again, however many are due.
+/// Number of rounds of releases in a row before frames are read again, however many are due.
 const RELEASES: usize = 8;
 
-/// Frames that are thrown away at a beginning, at most: more than a device's queue holds, and not what
-/// a host sends without end.
+/// Largest number of frames thrown away at a beginning: more than a device's queue holds, and a bound on what a host
+/// sends without end.
 const STALE: usize = 1 << 16;
 
-/// Room for the frames under way on one direction of one link, in bytes: 100 ms at 20 Gbit/s.
+/// Memory for the frames under way on one direction of one link, in bytes: 100 ms at 20 Gbit/s.
 const BUDGET: usize = 768 << 20;
-/// How fast a link is taken to be, in bits per second, that is not limited.
+/// Assumed rate of a link without a rate limit, in bits per second.
 const FASTEST: u64 = 10_000_000_000;
 
-/// How packets that leave close to each other are handed over: as asked, or else together where a
-/// link is so fast that they could not be written one by one. Where nothing limits the rate, the
-/// packets of a frame depart at one time as it is.
+/// Returns the grouping of packets that leave close to each other: as asked, or else together where a link is so fast
+/// that they could not be written one by one. Where nothing limits the rate, the packets of a frame depart at one
+/// time as it is.
 pub fn grouping_for(network: &Network) -> Grouping {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     let fast = ways.filter_map(|way| way.rate.highest()).any(|rate| rate.0 > STRICT_UP_TO.0);
     network.grouping.unwrap_or(if fast { Grouping::Aggregate } else { Grouping::Strict })
 }
 
-/// The threads, which run until this is dropped.
+/// Handle of the threads, which run until it is dropped.
 pub struct Forwarder {
     crew: Vec<Hand>,
     links: usize,
 }
 
-/// One thread, from outside.
+/// Handle of one thread.
 struct Hand {
     orders: Option<Sender<Order>>,
     bell: Arc<Bell>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// What a thread is told.
+/// Order to a thread.
 enum Order {
-    /// Forget everything; this is time 0.
+    /// Forgets everything; this is time 0.
     Begin { seed: u64, origin: Nanos, done: Sender<Result<()>> },
-    /// Say what happened since.
+    /// Asks for the figures since then.
     Tell { done: Sender<Vec<(usize, Direction, WayFigures)>> },
 }
 
@@ -118,7 +119,8 @@ impl Forwarder {
         Ok(Forwarder { crew, links: network.links.len() })
     }
 
-    /// Empties all channels and begins anew, with this seed and all counters at 0. Time 0 is now. What hosts have sent and nobody has read is thrown away.
+    /// Empties all channels and begins anew, with this seed and all counters at 0. Time 0 is now. What hosts have
+    /// sent and nobody has read is thrown away.
     ///
     /// # Errors
     /// [`Error::Setup`] where a thread has failed before, with its reason.
@@ -130,7 +132,7 @@ impl Forwarder {
         Ok(())
     }
 
-    /// What happened since the beginning, as of now. Packets go on being moved.
+    /// Returns the figures since the beginning, as of now. Packets go on being moved.
     ///
     /// # Errors
     /// [`Error::Setup`] where a thread has failed since, with its reason.
@@ -147,7 +149,7 @@ impl Forwarder {
         Ok(PathFigures { links })
     }
 
-    /// Tells all threads the same, and answers what each said.
+    /// Sends the same order to all threads, and returns the answer of each.
     fn ask<T>(&mut self, order: impl Fn(Sender<T>) -> Order) -> Result<Vec<T>> {
         let answers: Vec<Receiver<T>> = self
             .crew
@@ -164,10 +166,9 @@ impl Forwarder {
     }
 }
 
-/// The CPUs that move packets, of those that this process may use: the lower half, because hosts need
-/// some, too, and what is to be quiet is put on the upper ones. One thread has each, whatever the
-/// number of ways: two on one CPU would take turns with what they serve. None where there is only
-/// one CPU.
+/// Chooses the CPUs that move packets, of those that this process may use: the lower half, because hosts need some,
+/// too, and what is to be quiet is put on the upper ones. One thread has each, whatever the number of ways: two on
+/// one CPU would take turns with what they serve. None where there is only one CPU.
 pub fn cpus(allowed: &[usize]) -> Vec<usize> {
     let mut cpus = allowed.to_vec();
     cpus.sort_unstable();
@@ -175,7 +176,7 @@ pub fn cpus(allowed: &[usize]) -> Vec<usize> {
     cpus
 }
 
-/// How many bytes each of so many ways may keep: a quarter of the machine's memory for all of them.
+/// Returns the bytes that each of so many ways may keep: a quarter of the machine's memory for all of them.
 fn budget(ways: usize) -> usize {
     // SAFETY: takes an integer and touches no memory of ours.
     let (pages, bytes) =
@@ -185,7 +186,7 @@ fn budget(ways: usize) -> usize {
     BUDGET.min(memory / 4 / ways.max(1))
 }
 
-/// Bytes that are likely to be under way at once: those of the delay, and at most 64 MiB.
+/// Estimates the bytes under way at once: those of the delay, and at most 64 MiB.
 fn expected(model: &Impairments) -> usize {
     let rate = model.rate.highest().map_or(FASTEST, |rate| rate.0.min(FASTEST));
     let bytes = u128::from(rate) * u128::from(model.delay.0) / 8_000_000_000;
@@ -217,7 +218,7 @@ impl Hand {
         Ok(Hand { orders: Some(orders), bell, thread: Some(thread) })
     }
 
-    /// A thread that is gone is noticed by its silence.
+    /// Sends an order; a thread that is gone is noticed by its silence.
     fn tell(&self, order: Order) {
         if let Some(orders) = &self.orders {
             let _ = orders.send(order);
@@ -225,7 +226,7 @@ impl Hand {
         self.bell.ring();
     }
 
-    /// Why the thread has ended.
+    /// Returns the error with which the thread has ended.
     fn failure(&mut self) -> Error {
         let ended = self.thread.take().map(JoinHandle::join);
         let source = match ended {
@@ -251,16 +252,16 @@ impl Drop for Hand {
     }
 }
 
-/// One direction of one link, with its ports.
+/// Direction of a link, with its ports.
 struct Way {
     link: usize,
     direction: Direction,
     lane: Lane,
     from: Arc<dyn Port>,
     to: Arc<dyn Port>,
-    /// What the device had lost when this began.
+    /// Number of packets that the device had lost when this began.
     missed: u64,
-    /// Since when a frame has been there that woke the thread.
+    /// Arrival time of the frame that woke the thread, until it is read.
     since: Option<Nanos>,
 }
 
@@ -276,7 +277,7 @@ impl Clock for Since {
 }
 
 impl Way {
-    /// Releases what is due and reads what is there; whether there was anything.
+    /// Releases packets that are due and reads frames that are there; returns true if there was anything.
     fn turn(&mut self, clock: Since) -> io::Result<bool> {
         let (mut busy, mut now) = (false, Nanos::ZERO);
         if let Some(since) = self.since.take()
@@ -322,13 +323,13 @@ impl Way {
     }
 }
 
-/// One thread, from inside.
+/// State of one thread.
 struct Worker {
     ways: Vec<Way>,
     orders: Receiver<Order>,
     bell: Arc<Bell>,
     wait: WaitMode,
-    /// How long it takes to wake up, at least.
+    /// Least wake-up time of the thread.
     lag: Nanos,
     origin: Nanos,
 }
@@ -426,7 +427,7 @@ mod tests {
     use crate::network::{Link, Rate};
     use crate::trace::{Content, Step, Trace};
 
-    /// One end of a pair of sockets that keep messages apart; the other is a host's device.
+    /// End of a pair of sockets that keep messages apart; the other end is a host's device.
     struct Wire {
         socket: Socket,
         failure: Arc<AtomicI32>,
@@ -435,7 +436,7 @@ mod tests {
     struct Socket(OwnedFd);
 
     impl Socket {
-        /// Two that are connected, and give up after a minute.
+        /// Creates a connected pair that gives up after a minute.
         fn pair() -> [Socket; 2] {
             let mut fds = [0; 2];
             // SAFETY: the pointer is to two descriptors.

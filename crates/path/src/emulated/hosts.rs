@@ -27,34 +27,34 @@ use crate::network::{Backend, Impairments, Link, Network};
 /// Packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that
 /// nothing is lost but what the model takes.
 const QUEUE: u32 = 10_000;
-/// An IPv6 host wants at least this of a link (RFC 8200, section 5).
+/// Least MTU that IPv6 requires of a link (RFC 8200, section 5).
 const LEAST_IPV6_MTU: u16 = 1_280;
-/// One octet of an address counts the links.
+/// Largest number of links: one octet of an address counts them.
 const MOST_LINKS: usize = 255;
-/// The routing table of link 0's near address.
+/// Number of the routing table of link 0's near address.
 const FIRST_TABLE: u32 = 1_000;
 
-/// The namespaces that the hosts are.
+/// Network namespaces of the two hosts.
 #[derive(Debug)]
 pub struct Namespaces {
-    /// Owns the other two, where the user is not root.
+    /// User namespace that owns the other two, where the user is not root.
     user: Option<OwnedFd>,
     near: OwnedFd,
     far: OwnedFd,
 }
 
 impl Namespaces {
-    /// Namespaces that another process made.
+    /// Takes namespaces that another process made.
     pub fn from_parts(user: Option<OwnedFd>, near: OwnedFd, far: OwnedFd) -> Namespaces {
         Namespaces { user, near, far }
     }
 
-    /// The descriptors: user namespace, near and far network namespace.
+    /// Returns the descriptors: user namespace, near and far network namespace.
     pub fn parts(&self) -> (Option<BorrowedFd<'_>>, BorrowedFd<'_>, BorrowedFd<'_>) {
         (self.user.as_ref().map(AsFd::as_fd), self.near.as_fd(), self.far.as_fd())
     }
 
-    /// The way into one of the hosts.
+    /// Returns the entry into one of the hosts.
     pub fn entry(&self, side: Side) -> Entry<'_> {
         let net = match side {
             Side::Near => self.near.as_fd(),
@@ -64,7 +64,7 @@ impl Namespaces {
     }
 }
 
-/// The way into a host.
+/// Entry into a host: the namespaces to join.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     user: Option<BorrowedFd<'a>>,
@@ -72,27 +72,27 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The way into a user namespace, where there is one, and a network namespace.
+    /// Creates an entry into a user namespace, where there is one, and a network namespace.
     pub fn new(user: Option<BorrowedFd<'a>>, net: BorrowedFd<'a>) -> Entry<'a> {
         Entry { user, net }
     }
 
-    /// The descriptors, for [`namespace::enter`].
+    /// Returns the descriptors, for [`namespace::enter`].
     pub(super) fn raw(&self) -> (Option<RawFd>, RawFd) {
         (self.user.map(|fd| fd.as_raw_fd()), self.net.as_raw_fd())
     }
 
-    /// Has the command run there. The namespaces must be held until it is started.
+    /// Makes the command run in that host. The namespaces must be held until it is started.
     pub fn prepare(&self, command: &mut Command) {
         let (user, net) = self.raw();
         // SAFETY: the closure makes two system calls on integers and touches nothing else.
         unsafe { command.pre_exec(move || namespace::enter(user, net)) };
     }
 
-    /// Has the command run there, and hold the namespaces until then by descriptors of its own.
+    /// Makes the command run in that host, and hold the namespaces until then by descriptors of its own.
     ///
     /// # Errors
-    /// Where this process may have no more descriptors.
+    /// Fails if this process may have no more descriptors.
     pub fn prepare_for_later(&self, command: &mut Command) -> io::Result<()> {
         let user = self.user.map(|fd| fd.try_clone_to_owned()).transpose()?;
         let net = self.net.try_clone_to_owned()?;
@@ -106,23 +106,23 @@ impl<'a> Entry<'a> {
 
 /// Two hosts with their devices.
 pub struct Hosts {
-    /// The namespaces.
+    /// Namespaces of the hosts.
     pub namespaces: Namespaces,
-    /// By link: near and far; none where the kernel moves the packets.
+    /// Ports by link: near and far; none where the kernel moves the packets.
     pub ports: Vec<[Box<dyn Port>; 2]>,
-    /// What the kernel moves them by.
+    /// Middle namespace with netem, where the kernel moves the packets.
     pub kernel: Option<netem::Middle>,
-    /// The addresses of the near host: IPv4 and, where there is IPv6, IPv6, link by link.
+    /// Addresses of the near host: IPv4 and, where there is IPv6, IPv6, link by link.
     pub near: Vec<IpAddr>,
-    /// Those of the far host.
+    /// Addresses of the far host, in the same order.
     pub far: Vec<IpAddr>,
-    /// Their network cards.
+    /// Network cards of both hosts.
     pub cards: Cards,
-    /// What the devices are.
+    /// Kind of the devices.
     pub backend: Backend,
-    /// Why these.
+    /// Reason for this kind.
     pub why: String,
-    /// What could not be set as it should be, in words.
+    /// Notes about settings that could not be made as they should be.
     pub notes: Vec<String>,
 }
 
@@ -205,12 +205,12 @@ fn failed(what: &str) -> impl FnOnce(io::Error) -> Error + '_ {
     move |e| Error::setup(what, e)
 }
 
-/// One host under construction.
+/// A host under construction.
 struct Host {
     namespace: Namespace,
     netlink: Netlink,
     version_6: bool,
-    /// Numbers of its devices, by link.
+    /// Interface indices of its devices, by link.
     devices: Vec<u32>,
     addresses: Vec<IpAddr>,
     /// Network cards, by link.
@@ -218,7 +218,7 @@ struct Host {
 }
 
 impl Host {
-    /// A new namespace, which the calling thread is in then.
+    /// Creates a new namespace, which the calling thread is in then.
     fn new(mtu: u16, notes: &mut Vec<String>) -> Result<Host> {
         let namespace = Namespace::new()?;
         sysctl::quiet();
@@ -248,7 +248,7 @@ impl Host {
         Ok(())
     }
 
-    /// The addresses that it will have on a link.
+    /// Returns the addresses that it will have on a link.
     fn planned(&self, side: Side, link: usize) -> Vec<IpAddr> {
         let all = addresses(side, link).into_iter().map(|(address, _)| address);
         all.filter(|address| address.is_ipv4() || self.version_6).collect()
@@ -280,7 +280,7 @@ impl Host {
     }
 }
 
-/// A link's addresses at one of the hosts, and the bits of their subnets.
+/// Returns a link's addresses at one of the hosts, and the bits of their subnets.
 fn addresses(side: Side, link: usize) -> [(IpAddr, u8); 2] {
     let host = match side {
         Side::Near => 1,
@@ -303,7 +303,7 @@ fn set_up(netlink: &mut Netlink, index: u32, mtu: u16, flags: libc::c_int) -> io
     netlink.set_flags(index, libc::IFF_UP)
 }
 
-/// The devices, not yet set up.
+/// Devices that are made and not yet set up.
 enum Made {
     Tun(Vec<[Box<dyn Port>; 2]>),
     Veth(Middle),
@@ -341,7 +341,7 @@ fn make_devices(network: &Network, near: &Host, far: &Host) -> Result<(Made, Bac
     }
 }
 
-/// The host in between that has the kernel's netem; the calling thread stays in it.
+/// Builds the host in between that has the kernel's netem; the calling thread stays in it.
 fn between(network: &Network, near: &Host, far: &Host) -> Result<netem::Middle> {
     let middle = Namespace::new()?;
     sysctl::quiet();
@@ -384,7 +384,7 @@ impl Middle {
         Ok(Middle { netlink, _namespace: namespace })
     }
 
-    /// The veth pairs of a link, one to each host.
+    /// Connects the veth pairs of a link, one to each host.
     fn connect(
         &mut self,
         link: usize,
@@ -413,9 +413,9 @@ impl Middle {
     }
 }
 
-/// Has multipath TCP (RFC 8684) from the near host use every link, by the kernel's path manager: a
-/// subflow from each of its addresses. The far host announces nothing, since a subflow to an announced
-/// address would be a second one on the same link.
+/// Sets up multipath TCP (RFC 8684) from the near host over every link, by the kernel's path manager: a subflow from
+/// each of its addresses. The far host announces nothing, since a subflow to an announced address would be a second
+/// one on the same link.
 fn announce(near: &Host, far: &Host, links: usize) -> io::Result<()> {
     let limits = |host: &Host| -> io::Result<(Netlink, u16)> {
         let mut netlink = host.namespace.within(Netlink::generic)?;

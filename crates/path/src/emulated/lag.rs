@@ -1,5 +1,5 @@
-//! How long a thread that sleeps takes to wake up. A frame has lain that long in its device when a
-//! sleeping thread reads it, and no device says when it came: this is what is known of its arrival.
+//! Wake-up time of a sleeping thread. A frame has lain that long in its device when a sleeping thread reads it, and
+//! no device says when it came: this is what is known of its arrival.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,24 +10,24 @@ use super::wait::{Bell, Sleeper, go_first};
 use crate::time::{Clock, Monotonic, Nanos};
 use deadheat_base::cpu::{allowed_cpus, pin};
 
-/// Times that it is woken.
+/// Number of wake-ups that are measured.
 const ROUNDS: usize = 64;
 
-/// How long it sleeps before, so that its CPU is as idle as between packets.
+/// Sleep before each wake-up, so that its CPU is as idle as between packets.
 const PAUSE: Duration = Duration::from_micros(700);
 
-/// More than this is no wake-up but a busy machine, and is not made up for.
+/// Longest wake-up time that is made up for; anything more is a busy machine.
 const MOST: Nanos = Nanos::from_micros(50);
 
-/// The least time that a thread on `cpu` takes from the moment another CPU wakes it to its next
-/// instruction, of 64 times; zero where there is no other CPU. The least and not the median, so that
-/// a packet whose arrival is dated back by this much is dated back no further than it has waited.
+/// Measures the least time that a thread on `cpu` takes from the moment another CPU wakes it to its next instruction,
+/// of 64 times; zero where there is no other CPU. The least and not the median, so that a packet whose arrival is
+/// dated back by this much is dated back no further than it has waited.
 pub(super) fn least_wake_up(cpu: usize) -> Nanos {
     let other = allowed_cpus().into_iter().find(|other| *other != cpu);
     other.and_then(|other| measure(cpu, other)).unwrap_or(Nanos::ZERO)
 }
 
-/// `None` where a thread cannot be made or held on its CPU.
+/// Measures on these CPUs; `None` where a thread cannot be made or held on its CPU.
 fn measure(cpu: usize, other: usize) -> Option<Nanos> {
     let bell = Arc::new(Bell::new().ok()?);
     let rung = Arc::new(AtomicU64::new(0));

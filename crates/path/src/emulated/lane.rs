@@ -1,5 +1,5 @@
-//! One direction of one link, without threads: frames come in at a time, and their packets go out to a
-//! port at the times that the channel gives them. Times are nanoseconds since the channel began.
+//! Lane: one direction of one link, without threads. Frames come in at a time, and their packets go out to a port at
+//! the times that the channel gives them. Times are nanoseconds since the channel began.
 
 use std::io::{self, IoSlice};
 
@@ -16,43 +16,43 @@ use deadheat_base::moments::Moments;
 /// Significant decimal digits of a release's lateness, and of the time in a queue.
 const DIGITS: u8 = 3;
 
-/// From the arrival of frames to the departure of runs of their packets.
+/// Lane from the arrival of frames to the departure of runs of their packets.
 pub(super) struct Lane {
     model: Impairments,
     grouping: Grouping,
     channel: Channel<Segment>,
     slab: Slab,
-    /// The run that the next departure may still join.
+    /// Run that the next departure may still join.
     open: Option<Run>,
     head: Head,
-    /// A packet of which a bit is flipped.
+    /// Buffer for a packet of which a bit is flipped.
     alone: Box<[u8]>,
     lateness: Moments,
-    /// Of what came out of the queue, where there is one.
+    /// Times in the queue of packets that left it, where there is a queue.
     queued: Option<Moments>,
     writes: u64,
     drops: u64,
 }
 
-/// One packet of a frame.
+/// A packet of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
     slot: Slot,
     n: u32,
 }
 
-/// Neighbouring packets of a frame that go on together.
+/// Run of neighbouring packets of a frame that go on together.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     slot: Slot,
     from: u32,
     to: u32,
-    /// How many packets the frame has.
+    /// Number of packets in the frame.
     of: u32,
     changes: Changes,
-    /// When its first packet departs.
+    /// Departure time of its first packet.
     first: Nanos,
-    /// When its last one does, and it with all of them.
+    /// Departure time of its last packet, and of all of them with it.
     at: Nanos,
 }
 
@@ -78,10 +78,10 @@ impl Run {
 }
 
 impl Lane {
-    /// A lane at its time 0, with room for the frames of `slab`.
+    /// Creates a lane at its time 0, with room for the frames of `slab`.
     ///
     /// # Errors
-    /// Where a histogram cannot be made.
+    /// Fails if a histogram cannot be made.
     pub(super) fn new(
         model: &Impairments,
         place: Place,
@@ -106,7 +106,7 @@ impl Lane {
     /// Forgets all packets and figures; from here on this is time 0.
     ///
     /// # Errors
-    /// Where a histogram cannot be made.
+    /// Fails if a histogram cannot be made.
     pub(super) fn begin(&mut self, place: Place) -> Result<()> {
         self.lateness = Moments::new(DIGITS)?;
         self.queued = queued(&self.model)?;
@@ -116,14 +116,13 @@ impl Lane {
         Ok(())
     }
 
-    /// Where to read the next frame to.
+    /// Returns the buffer to read the next frame to.
     #[inline]
     pub(super) fn landing(&mut self) -> &mut [u8] {
         self.slab.landing()
     }
 
-    /// The frame of `len` bytes that was read has arrived at `now`, until which everything has been
-    /// released.
+    /// Takes the frame of `len` bytes that was read as arrived at `now`, until which everything has been released.
     pub(super) fn arrive(&mut self, now: Nanos, len: usize) {
         let Some(slot) = self.slab.keep(len) else {
             self.drops += u64::from(Super::parse(self.slab.landed(len)).segments);
@@ -145,7 +144,7 @@ impl Lane {
         self.slab.expect(slot, seen, departures);
     }
 
-    /// When [`Lane::release`] next has something to do, if no frame comes.
+    /// Returns the time at which [`Lane::release`] next has something to do, if no frame comes.
     #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
         match self.open {
@@ -154,11 +153,10 @@ impl Lane {
         }
     }
 
-    /// Writes all that departs until `now`, and answers how many writes that took. `clock` says how
-    /// late each of them is.
+    /// Writes all that departs until `now`, and returns the number of writes. `clock` says how late each of them is.
     ///
     /// # Errors
-    /// What the port says where it is gone. Where it has no room, the packets are lost and counted.
+    /// The error of the port where it is gone. Where it has no room, the packets are lost and counted.
     pub(super) fn release(
         &mut self,
         now: Nanos,
@@ -206,7 +204,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Whether a packet that has not departed yet might still go with this run.
+    /// Returns true if a packet that has not departed yet might still go with this run.
     fn has_neighbours_to_come(&self, run: Run) -> bool {
         self.grouping == Grouping::Aggregate
             && run.to < run.of
@@ -245,7 +243,7 @@ impl Lane {
         }
     }
 
-    /// What happened since the beginning, what the devices lost not included.
+    /// Returns the figures since the beginning, without losses in devices.
     pub(super) fn figures(&self) -> WayFigures {
         WayFigures {
             fates: self.channel.fates(),
@@ -258,18 +256,18 @@ impl Lane {
     }
 }
 
-/// Room for the times in the queue of what has one.
+/// Creates a histogram of queueing times, for a model that has a queue.
 fn queued(model: &Impairments) -> Result<Option<Moments>> {
     (model.rate != Rate::Unlimited).then(|| Moments::new(DIGITS)).transpose()
 }
 
-/// Whether no later write can succeed.
+/// Returns true if no later write can succeed.
 fn is_gone(error: &io::Error) -> bool {
     let gone = [libc::EBADF, libc::EBADFD, libc::ENODEV, libc::ENXIO, libc::EPIPE, libc::ENOTSOCK];
     error.raw_os_error().is_some_and(|code| gone.contains(&code))
 }
 
-/// Whether the device did not take what was written for a packet.
+/// Returns true if the device did not accept the write of a packet.
 fn is_refused(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }

@@ -9,12 +9,12 @@ use crate::error::{Error, Result};
 /// A network namespace.
 #[derive(Debug)]
 pub(super) struct Namespace {
-    /// Holds it.
+    /// Descriptor that holds the namespace.
     pub fd: OwnedFd,
 }
 
 impl Namespace {
-    /// A new one, which the calling thread is in then.
+    /// Creates a new one, which the calling thread is in then.
     ///
     /// # Errors
     /// [`Error::Setup`] saying what forbids it.
@@ -27,15 +27,15 @@ impl Namespace {
     /// Moves the calling thread there.
     ///
     /// # Errors
-    /// What setns(2) says.
+    /// The error of setns(2).
     pub(super) fn join(&self) -> io::Result<()> {
         enter(None, self.fd.as_raw_fd())
     }
 
-    /// Does something there, and comes back.
+    /// Runs `work` in this namespace, and comes back.
     ///
     /// # Errors
-    /// What setns(2) or `work` says.
+    /// The error of setns(2) or `work`.
     pub(super) fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let home = current()?;
         self.join()?;
@@ -45,7 +45,7 @@ impl Namespace {
     }
 }
 
-/// The network namespace of the calling thread.
+/// Returns the network namespace of the calling thread.
 fn current() -> io::Result<Namespace> {
     Ok(Namespace { fd: File::open("/proc/thread-self/ns/net")?.into() })
 }
@@ -54,7 +54,7 @@ fn current() -> io::Result<Namespace> {
 /// system calls on integers, so it may be called between fork and exec.
 ///
 /// # Errors
-/// What setns(2) says.
+/// The error of setns(2).
 pub(crate) fn enter(user: Option<RawFd>, net: RawFd) -> io::Result<()> {
     let join = |fd, kind| {
         // SAFETY: the call takes integers.
@@ -99,8 +99,7 @@ pub(super) fn become_able() -> Result<Option<OwnedFd>> {
     alone().map(Some).map_err(|e| Error::setup_advice(what, e, advice()))
 }
 
-/// Finds out whether [`become_able`] and a network namespace would be allowed, in a child that lives for a
-/// few system calls.
+/// Tests in a child that lives for a few system calls if [`become_able`] and a network namespace would be allowed.
 ///
 /// # Errors
 /// As of [`become_able`].
@@ -133,7 +132,7 @@ pub(crate) fn try_out() -> Result<()> {
     }
 }
 
-/// What to do on this host about a namespace that is refused.
+/// Returns advice for this host about a namespace that is refused.
 fn advice() -> String {
     let setting = |file: &str| {
         std::fs::read_to_string(file).map(|text| text.trim().to_owned()).unwrap_or_default()

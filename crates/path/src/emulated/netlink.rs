@@ -1,5 +1,5 @@
-//! As much of netlink (netlink(7), rtnetlink(7)) as two hosts with a few links need: devices,
-//! addresses, routes and rules, and the endpoints of multipath TCP.
+//! Netlink (netlink(7), rtnetlink(7)) as far as two hosts with a few links need it: devices, addresses, routes and
+//! rules, and the endpoints of multipath TCP.
 //!
 //! A socket belongs to the network namespace in which it was made, wherever its thread goes later.
 
@@ -14,25 +14,25 @@ pub(super) struct Netlink {
     sequence: u32,
 }
 
-/// What a device is, as far as anybody here asks.
+/// Device properties that are needed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Device {
-    /// Its number in its namespace.
+    /// Interface index in its namespace.
     pub index: u32,
-    /// Its hardware address; zero where it has none.
+    /// Hardware address; zero where it has none.
     pub address: [u8; 6],
-    /// Packets that were to leave by it and were dropped there.
+    /// Number of packets that were to leave by it and were dropped there.
     pub tx_dropped: u64,
 }
 
-/// What to set of a device. What is `None` stays.
+/// Settings of a device to change. `None` leaves one as it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Settings {
-    /// The largest IP packet, in bytes.
+    /// Largest IP packet, in bytes.
     pub mtu: Option<u32>,
-    /// How many packets wait for the device.
+    /// Length of the transmit queue, in packets.
     pub queue: Option<u32>,
-    /// Into how many segments at most a super-packet falls; 1 is no segmentation offload.
+    /// Largest number of segments in a super-packet; 1 is no segmentation offload.
     pub gso_segments: Option<u32>,
 }
 
@@ -61,12 +61,12 @@ const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
-/// Where `tx_dropped` stands in `struct rtnl_link_stats64` (linux/if_link.h).
+/// Offset of `tx_dropped` in `struct rtnl_link_stats64` (linux/if_link.h).
 const STATS64_TX_DROPPED: usize = 7 * 8;
 
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
-/// Without duplicate address detection: the address can be used at once.
+/// Address flag that skips duplicate address detection: the address can be used at once.
 const IFA_F_NODAD: u8 = 2;
 
 const RTA_OIF: u16 = 4;
@@ -94,22 +94,22 @@ const MPTCP_PM_ADDR_ATTR_ADDR6: u16 = 4;
 const MPTCP_PM_ADDR_ATTR_FLAGS: u16 = 6;
 const MPTCP_PM_ADDR_FLAG_SUBFLOW: u32 = 2;
 
-/// An attribute that holds attributes.
+/// Flag of an attribute that holds attributes.
 const NESTED: u16 = 0x8000;
 
 impl Netlink {
-    /// A socket for devices, addresses and routes, of the calling thread's namespace.
+    /// Opens a socket for devices, addresses and routes, of the calling thread's namespace.
     ///
     /// # Errors
-    /// What socket(2) says.
+    /// The error of socket(2).
     pub(super) fn route() -> io::Result<Netlink> {
         Netlink::open(libc::NETLINK_ROUTE)
     }
 
-    /// A socket for the families of generic netlink, of the calling thread's namespace.
+    /// Opens a socket for the families of generic netlink, of the calling thread's namespace.
     ///
     /// # Errors
-    /// What socket(2) says.
+    /// The error of socket(2).
     pub(super) fn generic() -> io::Result<Netlink> {
         Netlink::open(libc::NETLINK_GENERIC)
     }
@@ -127,7 +127,7 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0 })
     }
 
-    /// What the device of this name is.
+    /// Returns the properties of the device of this name.
     ///
     /// # Errors
     /// `ENODEV` where there is none.
@@ -175,7 +175,7 @@ impl Netlink {
     /// Changes a device.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn set(&mut self, index: u32, settings: Settings) -> io::Result<()> {
         let mut message = Message::new(RTM_NEWLINK, 0, &link_header(index, 0, 0));
         let values = [
@@ -194,7 +194,7 @@ impl Netlink {
     /// Sets and clears flags of a device: `IFF_UP` and the like (netdevice(7)).
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn set_flags(&mut self, index: u32, flags: libc::c_int) -> io::Result<()> {
         let flags = flags.cast_unsigned();
         let message = Message::new(RTM_NEWLINK, 0, &link_header(index, flags, flags));
@@ -204,7 +204,7 @@ impl Netlink {
     /// Gives a device an address in a subnet of this many bits, to be used at once.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn add_address(&mut self, index: u32, address: IpAddr, bits: u8) -> io::Result<()> {
         let (family, bytes) = address_bytes(&address);
         let mut header = vec![family, bits, IFA_F_NODAD, 0];
@@ -215,11 +215,11 @@ impl Netlink {
         self.ask(message).map(drop)
     }
 
-    /// Sends what is from `source` by the device alone, whatever it is for: a table of its own with
-    /// one route, and a rule that leads there.
+    /// Routes packets from `source` by the device alone, whatever their destination: a table of its own with one
+    /// route, and a rule that leads there.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn route_by_source(
         &mut self,
         source: IpAddr,
@@ -244,7 +244,7 @@ impl Netlink {
         self.ask(rule).map(drop)
     }
 
-    /// The number of a generic family.
+    /// Returns the number of a generic family.
     ///
     /// # Errors
     /// `ENOENT` where the kernel does not have it.
@@ -257,11 +257,11 @@ impl Netlink {
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// How many subflows a multipath TCP connection of this host may have besides its first; it
-    /// accepts none of the addresses that its peer announces.
+    /// Limits the subflows that a multipath TCP connection of this host may have besides its first; it accepts none
+    /// of the addresses that its peer announces.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn mptcp_limits(&mut self, family: u16, subflows: u32) -> io::Result<()> {
         let header = [MPTCP_PM_CMD_SET_LIMITS, MPTCP_PM_VERSION, 0, 0];
         let mut message = Message::new(family, 0, &header);
@@ -270,10 +270,10 @@ impl Netlink {
         self.ask(message).map(drop)
     }
 
-    /// Has every multipath TCP connection from this host open a subflow from this address.
+    /// Makes every multipath TCP connection from this host open a subflow from this address.
     ///
     /// # Errors
-    /// What the kernel says: `EINVAL` after the eighth.
+    /// The error of the kernel: `EINVAL` after the eighth.
     pub(super) fn mptcp_subflow(&mut self, family: u16, address: IpAddr) -> io::Result<()> {
         let (version, bytes) = address_bytes(&address);
         let header = [MPTCP_PM_CMD_ADD_ADDR, MPTCP_PM_VERSION, 0, 0];
@@ -290,8 +290,8 @@ impl Netlink {
         self.ask(message).map(drop)
     }
 
-    /// Sends a request and reads until it is acknowledged; answers what came before that, without its
-    /// header.
+    /// Sends a request and reads until it is acknowledged; returns the message before the acknowledgement, without
+    /// its header.
     pub(super) fn ask(&mut self, mut message: Message) -> io::Result<Option<Vec<u8>>> {
         self.sequence += 1;
         message.finish(self.sequence);
@@ -388,7 +388,7 @@ impl Message {
     }
 }
 
-/// `struct ifinfomsg`.
+/// Encodes a `struct ifinfomsg`.
 fn link_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -397,7 +397,7 @@ fn link_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     header
 }
 
-/// The address family and the bytes of an address.
+/// Returns the address family and the bytes of an address.
 fn address_bytes(address: &IpAddr) -> (u8, Vec<u8>) {
     match address {
         IpAddr::V4(v4) => (libc::AF_INET as u8, v4.octets().to_vec()),
@@ -405,7 +405,7 @@ fn address_bytes(address: &IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-/// The messages of one read: kind, sequence number, body.
+/// Iterates over the messages of one read: kind, sequence number, body.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     std::iter::from_fn(move || {
         let len = u32_at(bytes, 0)? as usize;
@@ -417,12 +417,12 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     })
 }
 
-/// The attribute of this kind in these bytes.
+/// Returns the attribute of this kind in these bytes.
 pub(super) fn nested(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
-/// The attributes in these bytes: kind and value.
+/// Iterates over the attributes in these bytes: kind and value.
 pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));

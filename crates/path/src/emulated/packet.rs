@@ -14,14 +14,14 @@ use super::port::Port;
 use crate::segment::VNET;
 
 const ETHERNET: usize = 14;
-/// The most pieces that a frame is written in.
+/// Largest number of pieces that a frame is written in.
 const PIECES: usize = 8;
-/// What is asked for the socket's buffers, in bytes; a user without privileges gets the host's limit.
+/// Size requested for the socket's buffers, in bytes; a user without privileges gets the host's limit.
 const BUFFER: libc::c_int = 64 << 20;
 
-/// Where the checksum starts, in `struct virtio_net_hdr`.
+/// Offset of the checksum start in `struct virtio_net_hdr`.
 const CSUM_START: usize = 6;
-/// How long the headers are, in `struct virtio_net_hdr`.
+/// Offset of the header length in `struct virtio_net_hdr`.
 const HDR_LEN: usize = 2;
 const NEEDS_CSUM: u8 = 1;
 
@@ -29,9 +29,9 @@ const NEEDS_CSUM: u8 = 1;
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: OwnedFd,
-    /// The hardware address of the host's end.
+    /// Hardware address of the host's end.
     host: [u8; 6],
-    /// What the socket counted as dropped; the kernel forgets it when asked.
+    /// Number of packets that the socket counted as dropped; the kernel resets its counter when read.
     socket_drops: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl Wire {
     /// the host's has this hardware address.
     ///
     /// # Errors
-    /// What socket(2), setsockopt(2) or bind(2) says.
+    /// The error of socket(2), setsockopt(2) or bind(2).
     pub(super) fn open(inner: &Device, host: [u8; 6]) -> io::Result<Wire> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // Protocol 0: nothing arrives before it is bound to the device.
@@ -75,7 +75,7 @@ impl Wire {
         Ok(Wire { socket, host, socket_drops: AtomicU64::new(0) })
     }
 
-    /// What the socket had no room for, since it was made.
+    /// Returns the number of packets that the socket had no room for, since it was made.
     fn dropped_at_socket(&self) -> u64 {
         // struct tpacket_stats: packets, and drops; both start again at zero.
         let mut stats = [0u32; 2];
@@ -95,7 +95,7 @@ impl Wire {
     }
 }
 
-/// linux/if_packet.h, since Linux 4.20.
+/// Socket option of linux/if_packet.h, since Linux 4.20.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 fn set(
@@ -182,7 +182,7 @@ impl Port for Wire {
 const IPV4: u16 = libc::ETH_P_IP as u16;
 const IPV6: u16 = libc::ETH_P_IPV6 as u16;
 
-/// Moves the places that a virtio header names.
+/// Shifts the offsets in a virtio header.
 fn shift(vnet: &mut [u8], to: impl Fn(u16) -> u16) {
     let partial = vnet[0] & NEEDS_CSUM != 0;
     for at in [Some(HDR_LEN), partial.then_some(CSUM_START)].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The seam between the forwarder and the devices: where frames come from and go to.
+//! Interface between the forwarder and the devices that frames come from and go to.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -9,28 +9,27 @@ use std::os::fd::BorrowedFd;
 /// Shared, because one thread reads what the host sends while another writes what it is to receive.
 /// Nothing here blocks.
 pub trait Port: Send + Sync {
-    /// What becomes readable for poll(2) when there is a frame to read.
+    /// Returns the descriptor that becomes readable for poll(2) when there is a frame to read.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// Reads one frame that the host sent into `room`, which takes the longest there is
-    /// ([`LONGEST_FRAME`]), and answers its length; `None` where there is none now.
+    /// Reads one frame that the host sent into `room`, which takes the longest there is ([`LONGEST_FRAME`]), and
+    /// returns its length; `None` where there is none now.
     ///
     /// # Errors
-    /// What the system says, where the device is of no use any more.
+    /// The error of the system, where the device is of no use any more.
     fn read(&self, room: &mut [u8]) -> io::Result<Option<usize>>;
 
     /// Hands one frame to the host, in pieces.
     ///
     /// # Errors
-    /// What the system says: `WouldBlock` or `ENOBUFS` where the device has no room, and the frame is
-    /// lost then.
+    /// The error of the system: `WouldBlock` or `ENOBUFS` where the device has no room, and the frame is lost then.
     fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<()>;
 
-    /// How many frames that the host's device let go were lost before they could be read, since the
-    /// device was made.
+    /// Returns the number of frames from the host's device that were lost before they could be read, since the device
+    /// was made.
     fn drops(&self) -> u64;
 }
 
-/// The longest frame in bytes: the header, and the longest IPv4 or IPv6 packet with a length in it (RFC
-/// 8200, section 3: the length of IPv6 does not count its own header).
+/// Longest frame in bytes: the header, and the longest IPv4 or IPv6 packet with a length in it (RFC 8200, section 3:
+/// the length of IPv6 does not count its own header).
 pub const LONGEST_FRAME: usize = crate::segment::VNET + 40 + 65_535;

@@ -11,18 +11,18 @@ use super::port::LONGEST_FRAME;
 use crate::segment::Super;
 use deadheat_base::memory::Region;
 
-/// Bytes of the slots of each size. A frame is read into one of the largest and, if it is shorter,
-/// copied to one that fits better: a thousand times 64 bytes are not to take 64 MiB.
+/// Slot sizes in bytes. A frame is read into one of the largest and, if it is shorter, copied to one that fits
+/// better: a thousand times 64 bytes are not to take 64 MiB.
 const SIZES: [usize; 4] = [256, 2_048, 16_384, LONGEST_FRAME.next_multiple_of(64)];
 const LARGEST: usize = SIZES.len() - 1;
-/// What each size gets of the budget, in sixteenths.
+/// Share of the budget for each size, in sixteenths.
 const SHARES: [usize; 4] = [1, 5, 5, 5];
 /// Memory of small slots that is in place from the start, in bytes.
 const PLACED: usize = 1 << 20;
 
 const INDEX_BITS: u32 = 30;
 
-/// The name of a slot in use.
+/// Index of a slot in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot(u32);
 
@@ -43,15 +43,15 @@ impl Slot {
 /// Frames under way.
 pub(super) struct Slab {
     sizes: [Size; 4],
-    /// The slot of the largest size that the next frame is read into.
+    /// Slot of the largest size that the next frame is read into.
     landing: u32,
 }
 
-/// All slots of one size.
+/// Slots of one size.
 struct Size {
     memory: Region,
     bytes: usize,
-    /// Of the slots that were used at least once.
+    /// Frames in the slots that were used at least once.
     frames: Vec<Frame>,
     free: Vec<u32>,
     most: usize,
@@ -60,16 +60,16 @@ struct Size {
 #[derive(Clone, Copy)]
 struct Frame {
     len: u32,
-    /// Departures to come.
+    /// Number of departures to come.
     left: u32,
     seen: Option<Super>,
 }
 
 impl Slab {
-    /// Room for `budget` bytes, of which about `expected` are in place.
+    /// Reserves `budget` bytes, of which about `expected` are in place.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub(super) fn new(budget: usize, expected: usize) -> io::Result<Slab> {
         let size = |at: usize| {
             let placed = if at == LARGEST { expected } else { PLACED };
@@ -90,13 +90,13 @@ impl Slab {
         self.landing = self.sizes[LARGEST].take().unwrap_or_default();
     }
 
-    /// Where to read the next frame to, the longest one included.
+    /// Returns the buffer to read the next frame to, with room for the longest one.
     #[inline]
     pub(super) fn landing(&mut self) -> &mut [u8] {
         self.sizes[LARGEST].slot_mut(self.landing)
     }
 
-    /// The first `len` bytes of where the last frame was read to.
+    /// Returns the first `len` bytes of the frame that was read last.
     #[inline]
     pub(super) fn landed(&self, len: usize) -> &[u8] {
         let slot = self.sizes[LARGEST].slot(self.landing);
@@ -124,7 +124,7 @@ impl Slab {
         Some(Slot::new(LARGEST, index))
     }
 
-    /// The bytes of a frame.
+    /// Returns the bytes of a frame.
     #[inline]
     pub(super) fn frame(&self, slot: Slot) -> &[u8] {
         let size = &self.sizes[slot.size()];
@@ -132,14 +132,14 @@ impl Slab {
         &size.slot(slot.index() as u32)[..len]
     }
 
-    /// What a frame was seen as.
+    /// Returns the parse of a frame.
     #[inline]
     pub(super) fn seen(&self, slot: Slot) -> Super {
         let seen = self.sizes[slot.size()].frames[slot.index()].seen;
         seen.unwrap_or_else(|| Super::parse(self.frame(slot)))
     }
 
-    /// Notes what a frame was seen as, and how many departures it will have; it is freed after them.
+    /// Stores the parse of a frame, and the number of its departures; it is freed after them.
     #[inline]
     pub(super) fn expect(&mut self, slot: Slot, seen: Super, departures: u32) {
         let frame = &mut self.sizes[slot.size()].frames[slot.index()];
@@ -150,7 +150,7 @@ impl Slab {
         }
     }
 
-    /// So many of a frame's departures are over.
+    /// Counts this many of a frame's departures as over.
     #[inline]
     pub(super) fn departed(&mut self, slot: Slot, count: u32) {
         let frame = &mut self.sizes[slot.size()].frames[slot.index()];
@@ -167,7 +167,7 @@ impl Slab {
         size.free.push(slot.index() as u32);
     }
 
-    /// How many frames are under way.
+    /// Returns the number of frames under way.
     #[cfg(test)]
     pub(super) fn under_way(&self) -> usize {
         self.sizes.iter().map(|size| size.frames.len() - size.free.len()).sum::<usize>() - 1

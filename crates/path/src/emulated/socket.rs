@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, SockAddr, Type};
 use super::hosts::Entry;
 use super::namespace;
 
-/// The most sockets that are made at once.
+/// Largest number of sockets that are made at once.
 pub const MOST: usize = 16;
 
 /// A socket that is wanted (socket(2), bind(2)).
@@ -26,21 +26,20 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// A socket that is bound to nothing yet.
+    /// Describes a socket that is bound to nothing yet.
     pub fn new(domain: Domain, kind: Type, protocol: Option<Protocol>) -> Wanted {
         Wanted { domain, kind, protocol, at: None }
     }
 
-    /// A datagram or stream socket bound to `address`, with whose port the host's own rights count: one
-    /// below 1024 is allowed. A port of streams may be used again at once (`SO_REUSEADDR`), as a
-    /// `TcpListener`'s.
+    /// Describes a datagram or stream socket bound to `address`, with whose port the host's own rights count: one
+    /// below 1024 is allowed. A port of streams may be used again at once (`SO_REUSEADDR`), as a `TcpListener`'s.
     pub fn at(kind: Type, address: SocketAddr) -> Wanted {
         let domain = Domain::for_address(address);
         Wanted { at: Some(address.into()), ..Wanted::new(domain, kind, None) }
     }
 
-    /// Makes it where the calling thread is. Allocates nothing and takes no lock; the socket is not
-    /// inherited by programs.
+    /// Opens it where the calling thread is. Allocates nothing and takes no lock; the socket is not inherited by
+    /// programs.
     fn open(&self) -> Result<RawFd, i32> {
         let (domain, kind) = (libc::c_int::from(self.domain), libc::c_int::from(self.kind));
         let protocol = self.protocol.map_or(0, libc::c_int::from);
@@ -60,20 +59,20 @@ impl Wanted {
     }
 }
 
-/// The sockets that are wanted, at most [`MOST`], made in this namespace.
+/// Makes the sockets that are wanted, at most [`MOST`], in this namespace.
 ///
 /// # Errors
-/// What socket(2) and bind(2) say.
+/// The error of socket(2) or bind(2).
 pub fn here(wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
     let open = |wanted: &Wanted| wanted.open().map_err(io::Error::from_raw_os_error);
     // SAFETY: the descriptor is fresh and owned by nobody else.
     wanted.iter().map(|wanted| open(wanted).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })).collect()
 }
 
-/// The sockets that are wanted, at most [`MOST`], made at a host.
+/// Makes the sockets that are wanted, at most [`MOST`], at a host.
 ///
 /// # Errors
-/// Where this process may not enter it; what socket(2) and bind(2) say.
+/// The error of socket(2) or bind(2); fails too if this process may not enter the host.
 pub fn behind(host: &Entry<'_>, wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
     if wanted.len() > MOST {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -107,7 +106,7 @@ pub fn behind(host: &Entry<'_>, wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
     if got.len() == wanted.len() { Ok(got) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// What the child does: enters, opens, sends. Answers 0 or the number of the error.
+/// Runs in the child: enters, opens, sends. Returns 0 or the number of the error.
 fn deliver(
     user: Option<RawFd>,
     net: RawFd,
@@ -133,7 +132,7 @@ fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-/// One message with descriptors (`SCM_RIGHTS`, unix(7)).
+/// Message with descriptors (`SCM_RIGHTS`, unix(7)).
 struct Parcel {
     control: [u64; 32],
 }
@@ -143,7 +142,7 @@ impl Parcel {
         Parcel { control: [0; 32] }
     }
 
-    /// One sendmsg(2); allocates nothing.
+    /// Sends with one sendmsg(2); allocates nothing.
     fn send(&mut self, to: i32, fds: &[i32]) -> i32 {
         let mut byte = 0_u8;
         let mut iovec = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
@@ -163,7 +162,7 @@ impl Parcel {
         }
     }
 
-    /// One recvmsg(2), which waits; no descriptor where the other end is gone.
+    /// Receives with one recvmsg(2), which waits; no descriptor where the other end is gone.
     fn receive(&mut self, from: i32) -> io::Result<Vec<OwnedFd>> {
         let mut byte = 0_u8;
         let mut iovec = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };

@@ -5,15 +5,15 @@
 use std::io;
 use std::path::Path;
 
-/// The largest buffer that TCP may grow to, in bytes: what 1 Gbit/s has under way in two seconds. The
-/// kernel's default of 4 to 6 MB holds a connection to 1.3 Gbit/s at 20 ms, whatever the link carries.
+/// Largest buffer that TCP may grow to, in bytes: what 1 Gbit/s has under way in two seconds. The kernel's default of
+/// 4 to 6 MB holds a connection to 1.3 Gbit/s at 20 ms, whatever the link carries.
 const TCP_BUFFER: u64 = 256 << 20;
 
-/// What a host keeps of datagrams whose fragments have not all come, in bytes. They stay for 30 s, so that the
-/// kernel's 4 MiB fill up with what one trial lost and the next one's datagrams are refused.
+/// Memory of a host for incomplete fragmented datagrams, in bytes. They stay for 30 s, so that the kernel's 4 MiB
+/// fill up with what one trial lost and the next one's datagrams are refused.
 const FRAGMENTS: &str = "268435456";
 
-/// What a host needs besides quiet: name, value, and what goes wrong where it cannot be set.
+/// Settings that a host needs besides [`QUIET`]: name, value, and what goes wrong where it cannot be set.
 const HOST: &[(&str, &str, &str)] = &[
     // A link's packets may come by another one than the route back would take.
     ("ipv4/conf/all/rp_filter", "0", "packets of several links may be dropped as martians"),
@@ -30,8 +30,8 @@ const HOST: &[(&str, &str, &str)] = &[
     ("ipv6/ip6frag_high_thresh", FRAGMENTS, ""),
 ];
 
-/// Nothing that a host says by itself: no router solicitations, no duplicate address detection, no
-/// link-local addresses, no answers to routers. Stray packets would be in every count.
+/// Settings that keep a host silent: no router solicitations, no duplicate address detection, no link-local
+/// addresses, no answers to routers. Stray packets would be in every count.
 const QUIET: &[(&str, &str)] = &[
     ("accept_ra", "0"),
     ("autoconf", "0"),
@@ -44,12 +44,12 @@ const QUIET: &[(&str, &str)] = &[
     ("disable_ipv6", "0"),
 ];
 
-/// Whether this kernel has IPv6.
+/// Returns true if this kernel has IPv6.
 pub(super) fn has_ipv6() -> bool {
     Path::new("/proc/sys/net/ipv6/conf").exists()
 }
 
-/// Has devices that come to this namespace keep quiet.
+/// Silences devices that come to this namespace.
 pub(super) fn quiet() {
     for (name, value) in QUIET {
         // What a kernel does not have, it does not do.
@@ -57,12 +57,12 @@ pub(super) fn quiet() {
     }
 }
 
-/// Has devices that come to this namespace take no part in IPv6.
+/// Disables IPv6 for devices that come to this namespace.
 pub(super) fn mute() {
     let _ = set("ipv6/conf/default/disable_ipv6", "1");
 }
 
-/// Prepares this namespace for a host; says in `notes` what could not be set and matters.
+/// Prepares this namespace for a host; adds to `notes` what could not be set and matters.
 pub(super) fn host(notes: &mut Vec<String>) {
     for (name, value, trouble) in HOST {
         if let (Err(e), false) = (set(name, value), trouble.is_empty()) {
@@ -101,12 +101,12 @@ fn raised(text: &str, least: u64) -> Option<String> {
     is_less.then(|| format!("{} {least}", others.trim()))
 }
 
-/// The name as sysctl(8) has it.
+/// Returns the name as sysctl(8) has it.
 fn dotted(name: &str) -> String {
     format!("net.{}", name.replace('/', "."))
 }
 
-/// Whether packet sockets take super-packets of UDP, with their segments' size: Linux 6.2.
+/// Returns true if packet sockets take super-packets of UDP, with their segments' size: Linux 6.2.
 pub(super) fn takes_udp_super_packets() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/osrelease")
         .is_ok_and(|release| at_least(&release, (6, 2)))

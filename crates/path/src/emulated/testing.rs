@@ -10,11 +10,11 @@ use crate::impair::Changes;
 use crate::segment::{Head, Super, VNET};
 use crate::time::{Clock, Manual, Nanos};
 
-/// The headers of IPv4 and UDP.
+/// Bytes of the headers of IPv4 and UDP.
 pub(super) const HEADERS: usize = 28;
 
-/// Datagrams of `size` bytes, the last one of `last`, as one super-packet of UDP over IPv4. Each byte
-/// is its datagram's number.
+/// Builds datagrams of `size` bytes, the last one of `last`, as one super-packet of UDP over IPv4. Each byte is its
+/// datagram's number.
 pub(super) fn datagrams(count: usize, size: u16, last: u16) -> Vec<u8> {
     let payload = (count - 1) * usize::from(size) + usize::from(last);
     let mut frame = vec![0; VNET + HEADERS];
@@ -35,7 +35,7 @@ pub(super) fn datagrams(count: usize, size: u16, last: u16) -> Vec<u8> {
     frame
 }
 
-/// The payload of each packet of a frame.
+/// Returns the payload of each packet of a frame.
 pub(super) fn payloads(frame: &[u8]) -> Vec<Vec<u8>> {
     let seen = Super::parse(frame);
     let mut head = Head::default();
@@ -48,7 +48,7 @@ pub(super) fn payloads(frame: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A port that notes what is written to it, and when in virtual time.
+/// Port that records its writes, with their times in virtual time.
 pub(super) struct Notes {
     clock: Manual,
     file: File,
@@ -62,17 +62,17 @@ impl Notes {
         Notes { clock: clock.clone(), file, written: Mutex::default(), refusal: Mutex::default() }
     }
 
-    /// From here on each write answers this error.
+    /// Makes each write answer this error from here on.
     pub(super) fn refuse(&self, code: i32) {
         *self.refusal.lock().unwrap() = Some(code);
     }
 
-    /// What was written since the last call.
+    /// Returns the writes since the last call.
     pub(super) fn take(&self) -> Vec<(Nanos, Vec<u8>)> {
         std::mem::take(&mut self.written.lock().unwrap())
     }
 
-    /// The numbers of the datagrams in each write, and when.
+    /// Returns the numbers of the datagrams in each write, with its time.
     pub(super) fn numbers(&self) -> Vec<(u64, Vec<u8>)> {
         let first = |payload: Vec<u8>| payload[0];
         let numbers = |frame: &[u8]| payloads(frame).into_iter().map(first).collect();

@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use super::port::Port;
 
-/// Where TUN devices are made.
+/// Path of the file by which TUN devices are made.
 pub(super) const TUN_FILE: &str = "/dev/net/tun";
 
 // linux/if_tun.h.
@@ -31,7 +31,7 @@ impl Tun {
     /// Makes a device in the calling thread's network namespace.
     ///
     /// # Errors
-    /// What open(2) or ioctl(2) says: `EACCES` or `ENOENT` where the user may not have any.
+    /// The error of open(2) or ioctl(2): `EACCES` or `ENOENT` where the user may not have any.
     pub(super) fn make(name: &str) -> io::Result<Tun> {
         let file = OpenOptions::new()
             .read(true)
@@ -54,8 +54,8 @@ impl Tun {
     }
 }
 
-/// Has the host leave checksums and segmentation to whoever reads its packets: of TCP, and of UDP where
-/// the kernel can (Linux 6.2).
+/// Leaves the host's checksums and segmentation to whoever reads its packets: of TCP, and of UDP where the kernel can
+/// (Linux 6.2).
 fn set_offloads(file: &File) -> io::Result<()> {
     let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     for offloads in [tcp | TUN_F_USO4 | TUN_F_USO6, tcp] {
@@ -90,7 +90,7 @@ impl Port for Tun {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// The host's device counts them.
+    /// Returns the drops, which the host's device counts.
     fn drops(&self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! How the forwarder's threads sleep and are woken, and what they ask of the scheduler.
+//! Sleep, wake-up and scheduling of the forwarder's threads.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -7,15 +7,15 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use crate::time::Nanos;
 use deadheat_base::waiting::set_timer_slack;
 
-/// Wakes a thread that sleeps in poll(2) (eventfd(2)).
+/// Bell that wakes a thread that sleeps in poll(2) (eventfd(2)).
 #[derive(Debug)]
 pub(super) struct Bell(File);
 
 impl Bell {
-    /// A silent one.
+    /// Creates a silent bell.
     ///
     /// # Errors
-    /// What eventfd(2) says.
+    /// The error of eventfd(2).
     pub(super) fn new() -> io::Result<Bell> {
         // SAFETY: takes two integers and touches no memory of ours.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -38,20 +38,20 @@ impl Bell {
     }
 }
 
-/// What a thread sleeps on: its bell, and the ports that it reads.
+/// File descriptors that a thread sleeps on: its bell, and the ports that it reads.
 pub(super) struct Sleeper(Vec<libc::pollfd>);
 
-/// Why a sleep ended.
+/// Reason for the end of a sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// There is a frame, or a port has something to say that only a read tells.
+    /// Event at a port: a frame, or something that only a read tells.
     Port,
-    /// The bell rang, a signal came, or the time is up.
+    /// Other reason: the bell rang, a signal came, or the time is up.
     Other,
 }
 
 impl Sleeper {
-    /// One that is woken by `bell` and frames of `ports`, which it does not keep open.
+    /// Creates a sleeper that is woken by `bell` and frames of `ports`, which it does not keep open.
     pub(super) fn new<'a>(bell: &Bell, ports: impl IntoIterator<Item = BorrowedFd<'a>>) -> Sleeper {
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let ports = ports.into_iter().map(|fd| fd.as_raw_fd());
@@ -61,7 +61,7 @@ impl Sleeper {
     /// Sleeps, at most for `span`.
     ///
     /// # Errors
-    /// What ppoll(2) says, save for a signal.
+    /// The error of ppoll(2), save for a signal.
     pub(super) fn sleep(&mut self, bell: &Bell, span: Nanos) -> io::Result<Woken> {
         let timeout = libc::timespec {
             tv_sec: (span.0 / 1_000_000_000) as _,
@@ -84,21 +84,21 @@ impl Sleeper {
         Ok(if port { Woken::Port } else { Woken::Other })
     }
 
-    /// Whether a port had a frame at the end of the last sleep.
+    /// Returns true if a port had a frame at the end of the last sleep.
     pub(super) fn has_frame(&self, port: usize) -> bool {
         self.0.get(port + 1).is_some_and(|entry| entry.revents & libc::POLLIN != 0)
     }
 
-    /// Whether a port reported an error or its end at the last sleep.
+    /// Returns true if a port reported an error or its end at the last sleep.
     pub(super) fn has_failed(&self, port: usize) -> bool {
         let failure = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
         self.0.get(port + 1).is_some_and(|entry| entry.revents & failure != 0)
     }
 }
 
-/// What a forwarder's thread asks of the scheduler: the least timer slack, to go before others, and short
-/// turns, so that it also goes before the ends of a trial, which may be at the same nice level (since
-/// Linux 6.12; before, a turn has the same length for all). A refusal shows in the lateness of its releases.
+/// Sets the scheduling of a forwarder's thread: the least timer slack, to go before others, and short turns, so that
+/// it also goes before the ends of a trial, which may be at the same nice level (since Linux 6.12; before, a turn has
+/// the same length for all). A refusal shows in the lateness of its releases.
 pub(super) fn go_first() {
     set_timer_slack(Nanos(1));
     // SAFETY: an all-zero sched_attr is valid; the call reads as much of it as `size` says, and 0 is the
@@ -115,5 +115,5 @@ pub(super) fn go_first() {
     }
 }
 
-/// The shortest turn that the kernel grants (sched(7): 0.1 ms).
+/// Shortest turn that the kernel grants (sched(7): 0.1 ms).
 const TURN: Nanos = Nanos::from_micros(100);

@@ -1,4 +1,4 @@
-//! How the emulator starts: as this program once more, and before its `main`.
+//! Start of the emulator: as this program once more, and before its `main`.
 //!
 //! An ordinary user makes network namespaces in a user namespace, which only a process with one thread
 //! may enter, and a test has several. A fork(2) of such a process may do next to nothing until exec(2)
@@ -17,19 +17,19 @@ use deadheat_base::process::{Helper, itself};
 
 use crate::error::{Error, Result};
 
-/// Set to [`WORD`] in the emulator's environment.
+/// Environment variable that is set to [`WORD`] in the emulator.
 const VARIABLE: &CStr = c"DEADHEAT_EMULATOR";
 const WORD: &CStr = c"on descriptor 0";
 
-/// What `deadheat serve` and its clients know each other by is none of its business.
+/// Environment variable of the secret that `deadheat serve` shares with its clients; removed for the emulator.
 const SECRET: &str = "DEADHEAT_SECRET";
 
-/// What the program's loader calls before `main`.
+/// Constructor that the program's loader calls before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = before_main;
 
-/// Whether it was called here, so that it will be in the emulator.
+/// True once the constructor has run in this process, so that it will run in the emulator.
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Starts the process.
@@ -70,8 +70,8 @@ extern "C" fn before_main() {
     unsafe { libc::_exit(code) }
 }
 
-/// Whether this process was started to be an emulator: by its environment, and by the socket that it
-/// has for it. A program with more rights than its user (setuid) takes no such orders.
+/// Returns true if this process was started to be an emulator: by its environment, and by the socket that it has for
+/// it. A program with more rights than its user (setuid) takes no such orders.
 fn is_asked_for() -> bool {
     // SAFETY: the calls take integers and NUL-terminated strings, write into live integers, and what
     // getenv(3) answers is NUL-terminated or null; nothing changes the environment meanwhile.
@@ -88,7 +88,7 @@ fn is_asked_for() -> bool {
     }
 }
 
-/// Whether this code is part of the program, which will be executed again, and not of a library that it
+/// Returns true if this code is part of the program, which will be executed again, and not of a library that it
 /// loaded: the first object that is reported is the program (dl_iterate_phdr(3)).
 fn is_in_program() -> bool {
     unsafe extern "C" fn look(

@@ -1,4 +1,4 @@
-//! The emulator's own side: what it does when it is asked.
+//! The emulator's own side: carries out the requests of its parent.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,7 @@ use crate::gate::IdlePing;
 use crate::netem;
 use crate::network::Network;
 
-/// Runs an emulator on its control channel until that ends; answers the process's exit code.
+/// Runs an emulator on its control channel until that ends; returns the process's exit code.
 pub(super) fn run(mut control: UnixStream) -> i32 {
     leave_the_terminal();
     ignore_interrupts();
@@ -35,7 +35,7 @@ pub(super) fn run(mut control: UnixStream) -> i32 {
     0
 }
 
-/// Does what was asked. `None` where the answer was given already.
+/// Carries out a request. `None` where the answer was given already.
 fn answer(
     word: ToEmulator,
     engine: &mut Option<(Engine, Network)>,
@@ -57,17 +57,17 @@ fn answer(
     }
 }
 
-/// What carries the packets, from the hosts' cards on.
+/// Packet carrier, from the hosts' cards on.
 struct Engine {
     cards: Cards,
     mover: Mover,
 }
 
-/// What moves them.
+/// Mover of packets.
 enum Mover {
-    /// This process.
+    /// Threads of this process.
     Forwarder(Forwarder),
-    /// The kernel.
+    /// The kernel's netem.
     Netem(netem::Middle),
 }
 
@@ -119,7 +119,7 @@ fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
     Ok((Engine { cards: hosts.cards, mover }, network))
 }
 
-/// The network that was typed.
+/// Parses the network as typed.
 fn emulated(typed: &str) -> Result<Network> {
     let other = match Path::parse(typed)? {
         Path::Emulated(network) => return Ok(network),
@@ -131,9 +131,9 @@ fn emulated(typed: &str) -> Result<Network> {
     )))
 }
 
-/// What is typed at the terminal is for the parent and the commands it runs: Ctrl-C and Ctrl-Z go to
-/// the process group of the foreground, so the emulator makes one of its own. Signals that the parent
-/// holds back are not held back here.
+/// Moves this process to a process group of its own, and unblocks signals: what is typed at the terminal (Ctrl-C,
+/// Ctrl-Z) is for the foreground group, the parent and the commands it runs. Signals that the parent holds back are
+/// not held back here.
 fn leave_the_terminal() {
     // SAFETY: the calls take integers and a set that is made just before.
     unsafe {

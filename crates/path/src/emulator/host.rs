@@ -11,11 +11,11 @@ use crate::emulated::socket::{self, Wanted};
 use crate::ends::Side;
 use crate::error::{Error, Result};
 
-/// How many connections may wait to be accepted, as with the standard library.
+/// Number of connections that may wait to be accepted, as with the standard library.
 const BACKLOG: i32 = 128;
 
-/// One of the two hosts. Its sockets are ordinary ones, for any thread of this process, and stay on its
-/// network wherever they are used.
+/// A host of the network. Its sockets are ordinary ones, for any thread of this process, and stay on its network
+/// wherever they are used.
 #[derive(Debug, Clone, Copy)]
 pub struct Host<'a> {
     emulator: &'a Emulator,
@@ -27,17 +27,17 @@ impl<'a> Host<'a> {
         Host { emulator, side }
     }
 
-    /// Its IPv4 address on the first link: 198.18.0.1 is near, 198.18.0.2 far.
+    /// Returns its IPv4 address on the first link: 198.18.0.1 is near, 198.18.0.2 far.
     pub fn address(&self) -> IpAddr {
         self.addresses().first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
     }
 
-    /// Its addresses, link by link: IPv4 and, where there is IPv6, IPv6.
+    /// Returns its addresses, link by link: IPv4 and, where there is IPv6, IPv6.
     pub fn addresses(&self) -> &'a [IpAddr] {
         self.emulator.built().of_side(self.side)
     }
 
-    /// A datagram socket bound to a port of [`Host::address`]; 0 is any.
+    /// Opens a datagram socket bound to a port of [`Host::address`]; 0 is any.
     ///
     /// # Errors
     /// [`Error::Setup`] with what socket(2) or bind(2) says.
@@ -45,7 +45,7 @@ impl<'a> Host<'a> {
         self.bound(Type::DGRAM, SocketAddr::new(self.address(), port)).map(UdpSocket::from)
     }
 
-    /// A listener at a port of [`Host::address`]; 0 is any.
+    /// Opens a listener at a port of [`Host::address`]; 0 is any.
     ///
     /// # Errors
     /// As of [`Host::udp`], and with what listen(2) says.
@@ -56,7 +56,7 @@ impl<'a> Host<'a> {
         Ok(socket.into())
     }
 
-    /// A connection from here, once the other end has answered.
+    /// Connects from here, and waits until the other end has answered.
     ///
     /// # Errors
     /// [`Error::Setup`] with what connect(2) says.
@@ -67,7 +67,7 @@ impl<'a> Host<'a> {
         Ok(socket.into())
     }
 
-    /// A socket that is bound to nothing, of any kind, raw ones included.
+    /// Opens an unbound socket of any kind, raw ones included.
     ///
     /// # Errors
     /// [`Error::Setup`] with what socket(2) says.
@@ -75,7 +75,7 @@ impl<'a> Host<'a> {
         self.made(Wanted::new(domain, kind, protocol), || "make a socket".to_owned())
     }
 
-    /// A datagram or stream socket bound to any address of the host.
+    /// Opens a datagram or stream socket bound to any address of the host.
     ///
     /// # Errors
     /// As of [`Host::udp`].
@@ -90,7 +90,7 @@ impl<'a> Host<'a> {
         made.pop().map(Socket::from).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
     }
 
-    /// A command that will run here, as a child of this process. It sees the files and processes of this
+    /// Prepares a command that will run here, as a child of this process. It sees the files and processes of this
     /// machine, and no network but this one.
     ///
     /// # Errors

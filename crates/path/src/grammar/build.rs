@@ -1,4 +1,4 @@
-//! From checked settings to what happens in one direction, and the checks that take several keys.
+//! Builder of the impairments of one direction from checked settings, and the checks that take several keys.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::time::Nanos;
 use crate::trace::{Content, Format, Mode, OPPORTUNITY_OVERHEAD};
 use crate::units::span_text;
 
-/// The longest mean time between two outages, for which a round trip through text is exact.
+/// Longest mean time between two outages, for which a round trip through text is exact.
 const RAREST: f64 = 86_400e9;
 
-/// What one direction does, and the keys that turned out to have no effect in it, each with the
+/// Builds the impairments of one direction, and lists the keys that turned out to have no effect in it, each with the
 /// reason.
 pub(super) fn impairments(
     settings: &Settings,
@@ -91,8 +91,8 @@ fn loss(settings: &Settings, files: &mut Files<'_>) -> Result<Loss> {
     }
 }
 
-/// The chain that loses `share` in bursts of `mean` packets: all of the bad state and none of the good
-/// one, so that 1/r is the mean burst and p/(p+r) the share.
+/// Returns the chain that loses `share` in bursts of `mean` packets: all of the bad state and none of the good one,
+/// so that 1/r is the mean burst and p/(p+r) the share.
 pub(super) fn chain_of(share: f64, mean: f64) -> Result<GilbertElliott> {
     let r = 1.0 / mean;
     let odds = share / (1.0 - share);
@@ -108,7 +108,7 @@ pub(super) fn chain_of(share: f64, mean: f64) -> Result<GilbertElliott> {
     Ok(GilbertElliott { p, r, bad: 1.0, good: 0.0 })
 }
 
-/// Outages of `mean` that take `share` of the time.
+/// Returns outages of `mean` that take `share` of the time.
 pub(super) fn outages_of(share: f64, mean: Nanos) -> Result<Outages> {
     let good = mean.0 as f64 * (1.0 - share) / share;
     if !(1.0..=RAREST).contains(&good) {
@@ -122,7 +122,7 @@ pub(super) fn outages_of(share: f64, mean: Nanos) -> Result<Outages> {
     Ok(Outages { good: Nanos(good.round() as u64), bad: mean })
 }
 
-/// The rate, and the overhead where none is given.
+/// Returns the rate, and the overhead where none is given.
 fn rate(settings: &Settings, files: &mut Files<'_>) -> Result<(Rate, u32)> {
     if let Some(rate) = settings.rate("rate") {
         return Ok((Rate::Fixed(rate), 0));
@@ -140,7 +140,7 @@ fn rate(settings: &Settings, files: &mut Files<'_>) -> Result<(Rate, u32)> {
     Ok((Rate::Trace(trace), overhead))
 }
 
-/// Refuses what would take more than an hour for a packet of `largest` bytes.
+/// Refuses a rate at which a packet of `largest` bytes would take more than an hour.
 fn slow(rate: &Rate, largest: u64) -> Result<()> {
     let bits = largest as f64 * 8.0;
     let (mean, what) = match rate {
@@ -189,7 +189,7 @@ fn queue(settings: &Settings, largest: u64) -> Result<Queue> {
     Ok(Queue { limit, discipline, ecn })
 }
 
-/// The least delay of a trace all of whose steps have one.
+/// Returns the least delay of a trace all of whose steps have one.
 fn recorded_delay(rate: &Rate) -> Option<Nanos> {
     let Rate::Trace(trace) = rate else { return None };
     let Content::Steps(steps) = &trace.content else { return None };

@@ -12,10 +12,10 @@ use crate::units::{
     percent, span_text,
 };
 
-/// Nothing in a path takes longer, in nanoseconds.
+/// Longest time in a path, in nanoseconds.
 pub(super) const HOUR: u64 = 3_600_000_000_000;
 
-/// A share; says what to do where netem's correlation is meant.
+/// Checks a share; says what to do where netem's correlation is meant.
 pub(super) fn share(typed: &str) -> Result<()> {
     let correlated = typed.matches('%').count() > 1
         || typed.trim().contains(|c: char| c == '/' || c.is_whitespace());
@@ -28,10 +28,10 @@ pub(super) fn share(typed: &str) -> Result<()> {
     seen(typed).map(drop)
 }
 
-/// The least share that is not 0.
+/// Least share that is not 0.
 const LEAST_SHARE: f64 = 1e-12;
 
-/// A share that is 0, or large enough to be met with.
+/// Parses a share that is 0, or large enough to occur.
 fn seen(typed: &str) -> Result<f64> {
     match parse_share(typed)? {
         share if share > 0.0 && share < LEAST_SHARE => Err(Error::usage(format!(
@@ -62,7 +62,7 @@ pub(super) fn loss(typed: &str) -> Result<()> {
     )
 }
 
-/// A network card: its rate, or `none`.
+/// Parses a network card: its rate, or `none`.
 pub(super) fn nic(typed: &str) -> Result<Nic> {
     if typed == "none" {
         return Ok(Nic::None);
@@ -77,7 +77,7 @@ pub(super) fn nic(typed: &str) -> Result<Nic> {
     }
 }
 
-/// A mean burst of losses.
+/// Mean length of a burst of losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Burst {
     Packets(f64),
@@ -105,7 +105,7 @@ pub(super) fn burst(typed: &str) -> Result<Burst> {
     Err(Error::usage(format!("a mean burst of {typed}; in time it lies between 1us and 1h")))
 }
 
-/// The shares of a Gilbert-Elliott chain: p, r, 1-h, 1-k.
+/// Parses the shares of a Gilbert-Elliott chain: p, r, 1-h, 1-k.
 pub(super) fn chain(typed: &str) -> Result<[f64; 4]> {
     let parts: Vec<&str> = typed.split('/').collect();
     if !(2..=4).contains(&parts.len()) {
@@ -131,16 +131,16 @@ pub(super) fn chain(typed: &str) -> Result<[f64; 4]> {
     Err(Error::usage(wrong))
 }
 
-/// The most packets that a list may name.
+/// Largest number of packets that a list may name.
 const MOST_PICKED: usize = 1_000_000;
 
-/// Where numbers of packets stand.
+/// Source of a list of packet numbers.
 pub(super) enum Picked<'a> {
     Here(Vec<u64>),
     In(&'a str),
 }
 
-/// A list of packets as typed.
+/// Parses a list of packets as typed.
 pub(super) fn picked(typed: &str) -> Result<Picked<'_>> {
     match typed.strip_prefix('@') {
         Some("") => Err(Error::usage("`@` lacks its file; write drop=@FILE")),
@@ -149,7 +149,7 @@ pub(super) fn picked(typed: &str) -> Result<Picked<'_>> {
     }
 }
 
-/// The packets that a file lists.
+/// Reads the packets that a file lists.
 pub(super) fn picked_in(file: &str, files: &mut Files<'_>) -> Result<Arc<[u64]>> {
     let text = files.text(file)?;
     let lines: Vec<(usize, &str)> = content(&text).collect();
@@ -163,7 +163,7 @@ pub(super) fn picked_in(file: &str, files: &mut Files<'_>) -> Result<Arc<[u64]>>
     Ok(all.into())
 }
 
-/// Numbers and ranges in increasing order; what is wrong, and with which of the parts.
+/// Parses numbers and ranges in increasing order; the error says what is wrong, and with which of the parts.
 fn numbers<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<u64>, (usize, String)> {
     let mut all: Vec<u64> = Vec::new();
     for (nth, part) in parts.enumerate() {
@@ -194,7 +194,7 @@ fn numbers<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<u64>, (usize,
     Ok(all)
 }
 
-/// How much a queue holds.
+/// Parses the capacity of a queue.
 pub(super) fn limit(typed: &str) -> Result<Limit> {
     let digits = typed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(typed.len());
     let (number, unit) = typed.split_at(digits);
@@ -230,7 +230,7 @@ pub(super) fn limit(typed: &str) -> Result<Limit> {
     }
 }
 
-/// A limit as it is typed.
+/// Formats a limit as it is typed.
 pub(super) fn limit_text(limit: Limit) -> String {
     match limit {
         Limit::Bytes(n) => bytes_text(Bytes(n)),
@@ -239,10 +239,10 @@ pub(super) fn limit_text(limit: Limit) -> String {
     }
 }
 
-/// The shapes of jitter that have names.
+/// Names of the shapes of jitter.
 pub(super) const SHAPES: &[&str] = &["uniform", "normal", "pareto"];
 
-/// Whether a shape of jitter is written as numbers: what a table's text is.
+/// Returns true if a shape of jitter is written as numbers, as in the text of a table.
 pub(super) fn is_table(typed: &str) -> bool {
     typed.bytes().all(|b| b.is_ascii_digit() || b".-/".contains(&b))
         && typed.bytes().any(|b| b.is_ascii_digit())
@@ -257,10 +257,10 @@ pub(super) fn shape(typed: &str) -> Result<()> {
     }
 }
 
-/// How far a table's mean may be from 0, in units of its scale.
+/// Largest distance of a table's mean from 0, in units of its scale.
 const OFF_CENTRE: f64 = 0.01;
 
-/// The offsets of a table, sorted; what is wrong, and with which of the parts.
+/// Parses the offsets of a table, sorted; the error says what is wrong, and with which of the parts.
 pub(super) fn offsets<'a>(
     parts: impl Iterator<Item = &'a str>,
 ) -> Result<Arc<[f64]>, (usize, String)> {

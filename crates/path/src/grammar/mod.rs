@@ -26,10 +26,10 @@ use self::words::{Origin, Word, link_words};
 
 pub use keys::{LINK, WHOLE};
 
-/// The longest path that is read at all, in bytes.
+/// Longest path that is read at all, in bytes.
 const LONGEST: usize = 65_536;
 
-/// The most links: as many as the kernel's MPTCP takes addresses (`MPTCP_PM_ADDR_MAX`).
+/// Largest number of links: as many as the kernel's MPTCP takes addresses (`MPTCP_PM_ADDR_MAX`).
 const MOST_LINKS: usize = 8;
 
 /// Keys of which at most one can hold: (key, key).
@@ -66,12 +66,12 @@ const BY_DISCIPLINE: &[(&str, &[&str])] = &[
     ("ecn", &["codel", "fq-codel", "pie"]),
 ];
 
-/// What carries a path out.
+/// Carrier that realises a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
-    /// This host, in real time.
+    /// Emulation: this host, in real time.
     Emulated,
-    /// Nothing but arithmetic.
+    /// Simulation: nothing but arithmetic.
     Simulated,
 }
 
@@ -85,7 +85,7 @@ impl Network {
         Network::parse_with(typed, &mut files::read)
     }
 
-    /// [`Network::parse`] with files that `read` has.
+    /// Parses as [`Network::parse`] does, with files that `read` has.
     ///
     /// # Errors
     /// As of [`Network::parse`], and what `read` answers.
@@ -121,7 +121,8 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
     Ok(network)
 }
 
-/// In a simulation there is nothing but single packets, and no CPU that would hold a sender back.
+/// Refuses keys that make no sense in a simulation: there is nothing but single packets, and no CPU that would hold a
+/// sender back.
 fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -> Result<()> {
     for word in words {
         let wrong = match (word.key.name, word.value) {
@@ -137,7 +138,7 @@ fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -
     Ok(())
 }
 
-/// What holds for the whole path; its links are still to come.
+/// Reads the settings of the whole path; its links are still to come.
 fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
     let mut options: Vec<(String, String)> = Vec::new();
     for word in words {
@@ -177,7 +178,7 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
     })
 }
 
-/// One link of its words.
+/// Builds a link from its words.
 fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
     let mut link = Link::default();
     let mut idle: Vec<Idle> = Vec::new();
@@ -209,13 +210,13 @@ fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
     Ok(link)
 }
 
-/// A word that has no effect in one direction.
+/// Word that has no effect in one direction.
 struct Idle {
     word: usize,
     why: String,
 }
 
-/// Which words hold in a direction, by key; and which do not, and why.
+/// Resolves the words that hold in a direction, by key; and those that do not, with the reason.
 fn resolve<'w, 'a>(
     words: &'w [Word<'a>],
     direction: Direction,
@@ -269,7 +270,7 @@ fn resolve<'w, 'a>(
     Ok((held, idle))
 }
 
-/// Whether a word says that nothing is to happen.
+/// Returns true if a word says that nothing is to happen.
 fn is_zero(word: &Word<'_>) -> bool {
     match word.key.name {
         "loss" | "reorder" => parse_share(word.value).is_ok_and(|share| share == 0.0),
@@ -278,7 +279,7 @@ fn is_zero(word: &Word<'_>) -> bool {
     }
 }
 
-/// Keys that are there and yet have no effect where they are 0.
+/// Keys whose value 0 means no effect.
 const AMOUNTS: &[&str] = &["loss", "jitter", "reorder"];
 
 fn or(names: &[&str]) -> String {

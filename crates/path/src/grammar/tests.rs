@@ -1,4 +1,5 @@
-//! What is read, what is refused and with which words, and that text and network are one.
+//! Tests of the paths that are read, of those that are refused and with which words, and that text and network are
+//! one.
 
 use super::*;
 use crate::network::{
@@ -13,7 +14,7 @@ use crate::{Path, profile};
 
 const MS: u64 = 1_000_000;
 
-/// Files that tests name.
+/// Reads the files that tests name.
 fn shelf(file: &str) -> Result<Vec<u8>> {
     let text = match file {
         "lte.up" => "1\n2\n2\n5\n",
@@ -388,7 +389,7 @@ fn canonical_text_is_short_where_it_can_be() {
     assert_eq!(read("up.delay=5ms,down.delay=5ms").unwrap().to_string(), "delay=5ms");
 }
 
-/// Some value of a key, often a good one.
+/// Draws some value of a key, often a good one.
 fn value(key: &str, rng: &mut SplitMix64) -> String {
     let n = rng.below(2_000_000_000) >> rng.below(30);
     let percent = |n: u64| format!("{}%", n as f64 / 2e7);

@@ -1,4 +1,4 @@
-//! A network as words again: what is the same in both directions once, and no default.
+//! Text of a network: settings that are the same in both directions are written once, and defaults not at all.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::units::{Bytes, bytes_text, percent, rate_text, span_text};
 use crate::waiting::WaitMode;
 
 impl fmt::Display for Network {
-    /// As [`Network::parse`] reads it, to the same network. A list or table that came from a file is
+    /// Writes it as [`Network::parse`] reads it, to the same network. A list or table that came from a file is
     /// written out in full, which may be longer than what is read; a trace is its file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, link) in self.links.iter().enumerate() {
@@ -66,7 +66,7 @@ fn whole_words(network: &Network) -> Vec<String> {
     words
 }
 
-/// What differs from the defaults in one direction.
+/// Returns the keys that differ from the defaults in one direction.
 fn pairs(way: &Impairments) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut put = |key: &'static str, value: String| pairs.push((key, value));
@@ -122,7 +122,7 @@ fn loss_pairs(loss: &Loss) -> Vec<Pair> {
     }
 }
 
-/// As loss and mean burst where that gives the same chain, as its parameters otherwise.
+/// Returns loss and mean burst where that gives the same chain, its parameters otherwise.
 fn chain_pairs(chain: &GilbertElliott) -> Vec<Pair> {
     let (share, mean) = (chain.p / (chain.p + chain.r), 1.0 / chain.r);
     for digits in [4, 8, 12] {
@@ -139,7 +139,7 @@ fn chain_pairs(chain: &GilbertElliott) -> Vec<Pair> {
     vec![("ge", shares.join("/"))]
 }
 
-/// The share of the time that outages take, in as few digits as give the same outages.
+/// Returns the share of the time that outages take, in as few digits as give the same outages.
 fn outage_share(outages: &Outages) -> f64 {
     let share = outages.bad.0 as f64 / (outages.bad.0 as f64 + outages.good.0 as f64);
     let same = |share: &f64| {
@@ -151,12 +151,12 @@ fn outage_share(outages: &Outages) -> f64 {
     (2..=16).map(|digits| rounded(share, digits)).chain(near).find(same).unwrap_or(share)
 }
 
-/// The value with so many significant digits.
+/// Rounds the value to so many significant digits.
 fn rounded(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value)
 }
 
-/// Numbers in increasing order, as ranges where they follow on each other.
+/// Formats numbers in increasing order, as ranges where they follow on each other.
 fn ranges(numbers: &[u64]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b);
     let texts: Vec<String> = runs

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, unknown};
 use crate::profile;
 use crate::spec::{Key, Kind};
 
-/// What people write elsewhere: (there, here).
+/// Names of keys in other tools: (there, here).
 const ELSEWHERE: &[(&str, &str)] = &[
     ("latency", "delay"),
     ("rtt", "delay"),
@@ -29,7 +29,7 @@ pub(super) struct Word<'a> {
     pub(super) origin: Origin,
 }
 
-/// Where a word stands, in the order of precedence.
+/// Origin of a word, in the order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
     Profile,
@@ -45,7 +45,7 @@ impl Word<'_> {
         self.way.is_none_or(|way| way == direction)
     }
 
-    /// The higher takes precedence.
+    /// Returns the rank; the higher takes precedence.
     pub(super) fn rank(&self) -> (Origin, bool) {
         (self.origin, self.way.is_some())
     }
@@ -62,7 +62,7 @@ impl std::fmt::Display for Word<'_> {
     }
 }
 
-/// The words of one link, those of its profile first.
+/// Splits the words of one link, those of its profile first.
 pub(super) fn link_words(text: &str) -> Result<Vec<Word<'_>>> {
     if text.is_empty() {
         return Err(Error::usage(
@@ -116,7 +116,7 @@ fn split_way(name: &str) -> (Option<Direction>, &str) {
     }
 }
 
-/// The words of `key=value,…`, each of its kind and none twice.
+/// Splits the words of `key=value,…`, each of its kind and none twice.
 fn words(text: &str, origin: Origin) -> Result<Vec<Word<'_>>> {
     let mut words: Vec<Word<'_>> = Vec::new();
     for part in text.split(',').map(str::trim) {

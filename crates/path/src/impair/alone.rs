@@ -6,15 +6,15 @@ use crate::network::{Impairments, Network};
 use crate::time::Nanos;
 
 impl Packet {
-    /// A packet of so many bytes, IP header included, of which nothing else is known.
+    /// Creates a packet of so many bytes, IP header included, of which nothing else is known.
     pub fn of_bytes(bytes: u32) -> Packet {
         Packet { bytes, flow: 0, capable: Capable::No }
     }
 }
 
 impl<H: Copy> Channel<H> {
-    /// One direction of the first link of a network, at its time 0. `seed` counts where the network has
-    /// none of its own.
+    /// Creates the channel for a direction of the first link of a network, at its time 0. `seed` counts where the
+    /// network has none of its own.
     pub fn of(network: &Network, direction: Direction, seed: u64) -> Channel<H> {
         let place = Place { seed: network.seed.unwrap_or(seed), link: 0, direction };
         match network.links.first() {
@@ -23,7 +23,7 @@ impl<H: Copy> Channel<H> {
         }
     }
 
-    /// All departures that are still to come, where nothing more arrives.
+    /// Iterates over all departures that are still to come, where nothing more arrives.
     pub fn rest(&mut self) -> impl Iterator<Item = Departure<H>> + '_ {
         let mut now = Nanos::ZERO;
         std::iter::from_fn(move || {

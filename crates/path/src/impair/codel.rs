@@ -10,7 +10,7 @@ use crate::time::Nanos;
 /// (RFC 8289, section 5.6).
 const RECENT: u64 = 16;
 
-/// The parameters.
+/// Parameters of CoDel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Law {
     target: u64,
@@ -23,17 +23,17 @@ impl Law {
         Law { target: target.0, interval: interval.0.max(1), ecn }
     }
 
-    /// When the next packet is to go.
+    /// Returns the time of the next drop.
     fn next(&self, from: u64, count: u32) -> u64 {
         let step = self.interval as f64 / f64::from(count.max(1)).sqrt();
         from.saturating_add(step as u64)
     }
 }
 
-/// The state of one queue.
+/// State of CoDel for one queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Codel {
-    /// When packets will have waited too long for an interval, if they go on so.
+    /// Time at which packets will have waited too long for an interval, if they go on so.
     above_from: Option<u64>,
     phase: Phase,
     drop_next: u64,
@@ -48,7 +48,7 @@ enum Phase {
     Dropping,
 }
 
-/// Whether a packet may be dropped.
+/// Verdict on a packet: it may be dropped, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Fine,
@@ -56,8 +56,8 @@ enum Verdict {
 }
 
 impl Codel {
-    /// The packet to serve at `now`. `pop` takes one from the queue and says how many bytes are left;
-    /// `early` is given what is dropped. With no more than `largest` bytes waiting, nothing is.
+    /// Takes the packet to serve at `now`. `pop` takes one from the queue and says how many bytes are left; `early`
+    /// is given what is dropped. With no more than `largest` bytes waiting, nothing is.
     pub(super) fn take<H: Copy>(
         &mut self,
         law: &Law,
@@ -134,7 +134,7 @@ impl Codel {
     }
 }
 
-/// The packet with its mark set, if it may be marked instead of dropped.
+/// Marks the packet, if it may be marked instead of dropped.
 fn marked<H: Copy>(law: &Law, item: Item<H>) -> Option<Item<H>> {
     (law.ecn == Ecn::Marks && item.capable == Capable::Yes)
         .then_some(Item { mark: Mark::Set, ..item })

@@ -10,38 +10,38 @@ use super::Place;
 use crate::ends::Direction;
 use crate::rng::{STEP, first};
 
-/// Set in the number under which the copy of a duplicated packet draws.
+/// Bit set in the number under which the copy of a duplicated packet draws.
 pub const COPY: u64 = 1 << 63;
 
-/// What a draw is for. The numbers are part of every key, so they never change.
+/// Purpose of a draw. The numbers are part of every key, so they never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Model {
-    /// Whether a packet is lost, given the state of the loss model.
+    /// Loss of a packet, given the state of the loss model.
     Loss = 1,
-    /// Whether a Gilbert–Elliott chain changes its state behind a packet.
+    /// Change of a Gilbert–Elliott chain's state behind a packet.
     Chain = 2,
-    /// The state in which a chain starts.
+    /// State in which a chain starts.
     ChainStart = 3,
-    /// How long the good and bad times of outages last, by their number.
+    /// Lengths of the good and bad times of outages, by their number.
     Outage = 4,
-    /// Whether outages start in a bad time.
+    /// State in which outages start, good or bad.
     OutageStart = 5,
-    /// Whether a packet is lost to the loss that a trace gives.
+    /// Loss of a packet to the loss that a trace gives.
     TraceLoss = 6,
-    /// Whether a packet arrives twice.
+    /// Duplication of a packet.
     Duplicate = 7,
-    /// Whether a bit is flipped.
+    /// Corruption: a bit is flipped.
     Corrupt = 8,
-    /// Which bit.
+    /// Number of the flipped bit.
     Bit = 9,
-    /// The offset of its delay.
+    /// Jitter: the offset of the delay.
     Jitter = 10,
-    /// Whether it is held back.
+    /// Reordering: the packet is held back.
     Reorder = 11,
-    /// Whether PIE drops it.
+    /// Early drop by PIE.
     Early = 12,
-    /// Which queue of FQ-CoDel a flow goes to; the flow takes the place of the packet's number.
+    /// Queue of FQ-CoDel for a flow; the flow takes the place of the packet's number.
     Flow = 13,
 }
 
@@ -50,7 +50,7 @@ pub enum Model {
 pub struct Stream(u64);
 
 impl Stream {
-    /// The stream of `model` at `place`.
+    /// Creates the stream of `model` at `place`.
     pub fn new(place: Place, model: Model) -> Stream {
         let down = u64::from(place.direction == Direction::Down);
         let seeded = first(place.seed);
@@ -58,38 +58,38 @@ impl Stream {
         Stream(first(placed.wrapping_add(model as u64)))
     }
 
-    /// Draw number `index`, uniform over all 64-bit values.
+    /// Returns draw number `index`, uniform over all 64-bit values.
     #[inline]
     pub fn draw(self, index: u64) -> u64 {
         first(self.0.wrapping_add(index.wrapping_mul(STEP)))
     }
 }
 
-/// A running hash of words in order.
+/// Adds a word to a running hash of words in order.
 #[inline]
 pub(super) fn fold(hash: u64, word: u64) -> u64 {
     first(hash ^ word)
 }
 
-/// A probability, as how many of 2^53 equally likely values it takes.
+/// Probability, as how many of 2^53 equally likely values it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chance(u64);
 
 impl Chance {
-    /// To the nearest multiple of 2^-53; outside of 0 to 1 the nearer of the two.
+    /// Rounds to the nearest multiple of 2^-53; outside of 0 to 1 to the nearer of the two.
     pub(super) fn new(probability: f64) -> Chance {
         // Scaling by a power of two is exact, and the cast takes what is no number for 0.
         Chance((probability.clamp(0.0, 1.0) * (1u64 << 53) as f64).round() as u64)
     }
 
-    /// Whether the draw number `index` falls within it. Does not draw where it cannot.
+    /// Returns true if draw number `index` falls within the probability. Does not draw where it cannot.
     #[inline]
     pub(super) fn hits(self, stream: Stream, index: u64) -> bool {
         self.0 > 0 && stream.draw(index) >> 11 < self.0
     }
 }
 
-/// A draw as a number in (0, 1): the middle of one of 2^52 equal parts.
+/// Converts a draw to a number in (0, 1): the middle of one of 2^52 equal parts.
 #[inline]
 pub(super) fn unit(draw: u64) -> f64 {
     ((draw >> 12) as f64 + 0.5) * (1.0 / (1u64 << 52) as f64)

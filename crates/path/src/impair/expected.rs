@@ -1,5 +1,5 @@
-//! What a loss model is expected to do, to hold what it did against: its share of losses, their mean
-//! burst, and the interval in which their number lies.
+//! Expected behaviour of a loss model, to hold its losses against: the share of losses, their mean burst, and the
+//! interval in which their number lies.
 
 use std::f64::consts::PI;
 use std::ops::{Add, Mul, RangeInclusive};
@@ -8,10 +8,10 @@ use super::shape::{normal, offset};
 use crate::network::{GilbertElliott, Impairments, Jitter, Loss, LossPer, Rate, Shape};
 use crate::trace::Content;
 
-/// The most numbers of losses that are told apart; where more are likely, the interval is normal.
+/// Largest number of loss counts that are told apart; where more are likely, the interval is normal.
 const MOST_POINTS: u64 = 1 << 18;
 
-/// The mean share of packets that a model loses, 0 to 1; of time, for outages. `None` for a list.
+/// Returns the mean share of packets that a model loses, 0 to 1; of time, for outages. `None` for a list.
 pub fn share(loss: &Loss) -> Option<f64> {
     match loss {
         Loss::List(_) => None,
@@ -23,7 +23,7 @@ pub fn share(loss: &Loss) -> Option<f64> {
     }
 }
 
-/// The least offset of a delay, in nanoseconds; `None` where it has no bound.
+/// Returns the least offset of a delay, in nanoseconds; `None` where it has no bound.
 pub fn least_offset(jitter: &Jitter) -> Option<i64> {
     match jitter.shape {
         Shape::Normal => None,
@@ -33,16 +33,16 @@ pub fn least_offset(jitter: &Jitter) -> Option<i64> {
     }
 }
 
-/// The mean number of consecutive packets that are lost together: the share of losses over the share
-/// of packets that are lost behind one that is not. `None` where packets do not decide it.
+/// Returns the mean number of consecutive packets that are lost together: the share of losses over the share of
+/// packets that are lost behind one that is not. `None` where packets do not decide it.
 pub fn mean_burst(loss: &Loss) -> Option<f64> {
     let chain = chain(loss)?;
     let begins = chain.share() - chain.both();
     (begins > 0.0).then(|| chain.share() / begins)
 }
 
-/// The interval that holds the number of losses among so many packets with at least this probability,
-/// at most half of the rest on each side. `None` where time decides (outages, losses of a trace).
+/// Returns the interval that holds the number of losses among so many packets with at least this probability, at most
+/// half of the rest on each side. `None` where time decides (outages, losses of a trace).
 ///
 /// The distribution of the number is exact, for Bernoulli and Gilbert–Elliott alike: its generating
 /// function is a power of a 2 × 2 matrix, and a discrete Fourier transform turns it back (good to
@@ -74,11 +74,11 @@ pub fn losses(model: &Impairments, packets: u64, confidence: f64) -> Option<Rang
 /// A loss model as a chain of two states, good and bad.
 #[derive(Debug, Clone, Copy)]
 struct Chain {
-    /// Loss in each state.
+    /// Probability of loss in each state.
     loss: [f64; 2],
-    /// The probability of the other state next.
+    /// Probability of a change to the other state, by state.
     change: [f64; 2],
-    /// The probability of each state at any time.
+    /// Probability of each state at any time.
     found: [f64; 2],
 }
 
@@ -98,15 +98,15 @@ impl Chain {
         self.found[0] * self.loss[0] + self.found[1] * self.loss[1]
     }
 
-    /// The probability that a packet and the next one are lost.
+    /// Returns the probability that a packet and the next one are lost.
     fn both(&self) -> f64 {
         let next =
             |i: usize| (1.0 - self.change[i]) * self.loss[i] + self.change[i] * self.loss[1 - i];
         (0..2).map(|i| self.found[i] * self.loss[i] * next(i)).sum()
     }
 
-    /// Of the number of losses among `n` packets: the covariance of two packets `k` apart is that of
-    /// their states, which falls with the `k`-th power of `1 - p - r`.
+    /// Returns the variance of the number of losses among `n` packets: the covariance of two packets `k` apart is
+    /// that of their states, which falls with the `k`-th power of `1 - p - r`.
     fn variance(&self, n: f64) -> f64 {
         let (share, apart) = (self.share(), self.loss[1] - self.loss[0]);
         let states = self.found[0] * self.found[1] * apart * apart;
@@ -152,7 +152,7 @@ impl Chain {
         low.unwrap_or(base)..=high
     }
 
-    /// The probability of each number of losses, modulo `points`, a power of two.
+    /// Returns the probability of each number of losses, modulo `points`, a power of two.
     fn distribution(&self, packets: u64, points: usize) -> Vec<f64> {
         let mut values = vec![Complex(0.0, 0.0); points];
         for j in 0..=points / 2 {
@@ -164,8 +164,8 @@ impl Chain {
         values.iter().map(|value| (value.0 / points as f64).max(0.0)).collect()
     }
 
-    /// The expectation of `z` to the power of the number of losses: the states found at the start,
-    /// times the n-th power of the matrix of losses and changes, summed up.
+    /// Returns the expectation of `z` to the power of the number of losses: the states found at the start, times the
+    /// n-th power of the matrix of losses and changes, summed up.
     fn generating(&self, packets: u64, z: Complex) -> Complex {
         let factor = |i: usize| Complex(1.0 - self.loss[i], 0.0) + z * Complex(self.loss[i], 0.0);
         let row = |i: usize| {
@@ -196,7 +196,7 @@ fn times(a: &[[Complex; 2]; 2], b: &[[Complex; 2]; 2]) -> [[Complex; 2]; 2] {
 struct Complex(f64, f64);
 
 impl Complex {
-    /// The point on the unit circle after this part of a turn.
+    /// Returns the point on the unit circle after this part of a turn.
     fn unit(turn: f64) -> Complex {
         let (sin, cos) = (2.0 * PI * turn).sin_cos();
         Complex(cos, sin)
@@ -217,7 +217,7 @@ impl Mul for Complex {
     }
 }
 
-/// The discrete Fourier transform in place (Cooley & Tukey 1965), of a power of two.
+/// Computes the discrete Fourier transform in place (Cooley & Tukey 1965), of a power of two.
 fn transform(values: &mut [Complex]) {
     let n = values.len();
     let bits = n.trailing_zeros();
@@ -258,7 +258,7 @@ mod tests {
         GilbertElliott { p, r, bad, good }
     }
 
-    /// Every sequence of states and losses, weighed.
+    /// Enumerates every sequence of states and losses, weighed.
     fn by_enumeration(chain: &Chain, packets: usize) -> Vec<f64> {
         let mut reached = vec![vec![0.0; packets + 1]; 2];
         reached[0][0] = chain.found[0];

@@ -8,17 +8,17 @@ use super::codel::{Codel, Law};
 use super::draw::{Model, Stream};
 use super::queue::Item;
 
-/// Queues (RFC 8290, section 5.2.2).
+/// Number of queues (RFC 8290, section 5.2.2).
 const QUEUES: usize = 1_024;
 /// Bytes that a queue may send in a round: an Ethernet frame of 1500 bytes with its header (RFC 8290,
 /// section 5.2.4).
 const QUANTUM: i64 = 1_514;
-/// The most packets that are given up at a time when there is no more room (RFC 8290, section 4.1).
+/// Largest number of packets that are dropped at a time when there is no more room (RFC 8290, section 4.1).
 const BATCH: usize = 64;
-/// No slot.
+/// Index that stands for no slot.
 const NONE: u32 = u32::MAX;
 
-/// All queues.
+/// Set of all queues.
 #[derive(Debug)]
 pub(super) struct Fair<H> {
     queues: Vec<Sub>,
@@ -30,7 +30,7 @@ pub(super) struct Fair<H> {
     spread: Stream,
 }
 
-/// One queue: a list of slots.
+/// A queue: a list of slots.
 #[derive(Debug, Clone, Copy)]
 struct Sub {
     head: u32,
@@ -41,7 +41,7 @@ struct Sub {
     codel: Codel,
 }
 
-/// Whether a queue is in one of the two lists.
+/// Membership of a queue in the two lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Active {
     No,
@@ -67,7 +67,7 @@ impl<H: Copy> Slots<H> {
         (self.items.len() - 1) as u32
     }
 
-    /// Takes the first of a queue, and answers how many bytes are left there.
+    /// Takes the first packet of a queue, and returns how many bytes are left there.
     fn pop(&mut self, queue: &mut Sub) -> Option<(Item<H>, u64)> {
         let entry = self.items.get_mut(queue.head as usize)?;
         let (item, next) = *entry;
@@ -130,7 +130,7 @@ impl<H: Copy> Fair<H> {
         }
     }
 
-    /// Gives up half of the bytes of the queue that has most, at most 64 packets, from its head.
+    /// Drops half of the bytes of the queue that has most, at most 64 packets, from its head.
     pub(super) fn cut_fattest(&mut self, mut full: impl FnMut(Item<H>)) {
         let fattest = self.queues.iter_mut().max_by_key(|queue| (queue.bytes, queue.head != NONE));
         let Some(queue) = fattest else {
@@ -150,7 +150,7 @@ impl<H: Copy> Fair<H> {
         }
     }
 
-    /// The packet whose turn it is.
+    /// Takes the packet whose turn it is.
     pub(super) fn take(
         &mut self,
         law: &Law,

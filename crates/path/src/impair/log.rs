@@ -1,18 +1,18 @@
-//! Which packets the loss model took, in a form that can be given back to it.
+//! Log of the packets that the loss model took, in a form that can be given back to it.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::network::{Impairments, Loss, Rate};
 
-/// Runs of lost packets that are kept; the memory for them is set aside at the start.
+/// Largest number of runs of lost packets that are kept; the memory for them is set aside at the start.
 const MOST_RUNS: usize = 1 << 16;
 
-/// Runs that are few enough to be written into a trial's account.
+/// Largest number of runs that are written into a trial's account.
 const FEW: usize = 256;
 
-/// The losses of one direction of a link, numbered from 1 in order of arrival. `Display` writes them
-/// as ranges, as `drop=` takes them: `5-6/40`.
+/// Log of the losses of one direction of a link, numbered from 1 in order of arrival. `Display` writes them as
+/// ranges, as `drop=` takes them: `5-6/40`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     runs: Vec<(u64, u64)>,
@@ -20,14 +20,14 @@ pub struct Log {
 }
 
 impl Log {
-    /// An empty log, with room where something can be lost.
+    /// Creates an empty log, with room where something can be lost.
     pub(super) fn new(model: &Impairments) -> Log {
         let lossless = model.loss == Loss::None && !matches!(model.rate, Rate::Trace(_));
         let room = if lossless { 0 } else { MOST_RUNS };
         Log { runs: Vec::with_capacity(room), complete_until: None }
     }
 
-    /// Notes a loss. Numbers rise.
+    /// Adds a loss. Numbers rise.
     pub(super) fn note(&mut self, number: u64, run: Run) {
         if self.complete_until.is_some() {
             return;
@@ -40,23 +40,23 @@ impl Log {
         }
     }
 
-    /// The runs of lost packets, the first and the last of each.
+    /// Returns the runs of lost packets, the first and the last of each.
     pub fn runs(&self) -> &[(u64, u64)] {
         &self.runs
     }
 
-    /// The last packet that the log covers, where there were more runs than it holds (65 536).
+    /// Returns the last packet that the log covers, where there were more runs than it holds (65 536).
     pub fn complete_until(&self) -> Option<u64> {
         self.complete_until
     }
 
-    /// All losses as text, where there were some and no more than 256 runs of them.
+    /// Formats all losses as text, where there were some and no more than 256 runs of them.
     pub fn if_short(&self) -> Option<String> {
         let short = (1..=FEW).contains(&self.runs.len()) && self.complete_until.is_none();
         short.then(|| self.to_string())
     }
 
-    /// The model that loses just these packets.
+    /// Returns the model that loses just these packets.
     pub fn replay(&self) -> Loss {
         let numbers: Arc<[u64]> =
             self.runs.iter().flat_map(|(first, last)| *first..=*last).collect();
@@ -64,12 +64,12 @@ impl Log {
     }
 }
 
-/// Whether a loss follows another without a packet between them.
+/// Run that a loss belongs to: that of the loss before it, or a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
-    /// It does.
+    /// Same run: the loss follows another without a packet between them.
     Same,
-    /// It does not.
+    /// New run.
     New,
 }
 

@@ -1,4 +1,4 @@
-//! Which packets are lost before the queue.
+//! Loss before the queue.
 
 use super::Place;
 use super::draw::{Chance, Model, Stream, unit};
@@ -8,7 +8,7 @@ use crate::network::{GilbertElliott, Impairments, Loss, Outages, Rate};
 use crate::time::Nanos;
 use crate::trace::Content;
 
-/// Good and bad times are no shorter than this.
+/// Shortest good or bad time.
 const SHORTEST: u64 = 1_000;
 
 /// The loss model and its state.
@@ -43,7 +43,7 @@ impl Losses {
         Losses { kind, trace: TraceLoss::new(&model.rate, place) }
     }
 
-    /// Whether the packet with this number, from 0, is lost. Called once for each, in order.
+    /// Returns true if the packet with this number, from 0, is lost. Called once for each, in order.
     #[inline]
     pub(super) fn take(&mut self, index: u64, now: u64) -> bool {
         let lost = match &mut self.kind {
@@ -65,7 +65,7 @@ impl Losses {
 /// time, so that the first packet is like every other.
 #[derive(Debug)]
 struct Chain {
-    /// Loss and change in the good state, then in the bad one.
+    /// Probabilities of loss and change in the good state, then in the bad one.
     states: [(Chance, Chance); 2],
     bad: usize,
     losses: Stream,
@@ -87,7 +87,7 @@ impl Chain {
         }
     }
 
-    /// The packet meets the state that it finds; then the chain takes its step.
+    /// Returns true if the packet is lost in the state that it finds; then the chain takes its step.
     fn take(&mut self, index: u64) -> bool {
         let (loss, change) = self.states[self.bad];
         if change.hits(self.changes, index) {
@@ -119,7 +119,7 @@ impl Turns {
         turns
     }
 
-    /// The length of the time that begins.
+    /// Draws the length of the time that begins.
     fn length(&mut self) -> u64 {
         let length = exponential(unit(self.lengths.draw(self.number)));
         self.number += 1;
@@ -143,7 +143,7 @@ struct TraceLoss {
 }
 
 impl TraceLoss {
-    /// Nothing where no step loses.
+    /// Creates the model; `None` where no step loses.
     fn new(rate: &Rate, place: Place) -> Option<TraceLoss> {
         let Rate::Trace(trace) = rate else {
             return None;

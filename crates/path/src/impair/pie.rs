@@ -10,30 +10,30 @@ use crate::time::Nanos;
 
 /// Time between two updates (RFC 8033, section 4.2).
 const PERIOD: u64 = 15_000_000;
-/// How long a burst may be before packets are dropped (RFC 8033, section 4.4).
+/// Longest burst that is let through before packets are dropped (RFC 8033, section 4.4).
 const BURST: u64 = 150_000_000;
 /// Gains for the distance from the target and for the change, per second (RFC 8033, section 4.2).
 const ALPHA: f64 = 0.125;
 const BETA: f64 = 1.25;
-/// Below each probability, the steps are smaller by this divisor (RFC 8033, section 4.2).
+/// Divisors of the steps below each probability (RFC 8033, section 4.2).
 const TUNING: [(f64, f64); 6] =
     [(1e-6, 2_048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
-/// Above this probability packets are dropped even where they could be marked (RFC 8033, section
-/// 5.1).
+/// Highest probability at which packets are marked; above it they are dropped even where they could be marked (RFC
+/// 8033, section 5.1).
 const MARK_UP_TO: f64 = 0.1;
-/// The largest step from a tenth on (RFC 8033, section 5.5).
+/// Largest step from a probability of a tenth on (RFC 8033, section 5.5).
 const LARGEST_STEP: f64 = 0.02;
-/// Between two drops the probabilities of packets sum up to at least this, and at most that (RFC 8033,
-/// section 5.4).
+/// Limits of the sum of packets' probabilities between two drops: at least this, and at most that (RFC 8033, section
+/// 5.4).
 const SPACING: (f64, f64) = (0.85, 8.5);
 
-/// The controller.
+/// State of the controller.
 #[derive(Debug)]
 pub(super) struct Pie {
     target: u64,
     draws: Stream,
     probability: f64,
-    /// The sum of probabilities since the last drop.
+    /// Sum of probabilities since the last drop.
     gathered: f64,
     delay: u64,
     old_delay: u64,
@@ -55,7 +55,7 @@ impl Pie {
         }
     }
 
-    /// A packet leaves the queue after it waited so long, and leaves so many bytes behind.
+    /// Records a packet that leaves the queue after it waited so long, and leaves so many bytes behind.
     pub(super) fn seen(&mut self, waited: u64, left: u64) {
         self.delay = if left == 0 { 0 } else { waited };
     }
@@ -95,7 +95,7 @@ impl Pie {
         self.old_delay = self.delay;
     }
 
-    /// Whether an arriving packet is to be dropped, with so many bytes before it.
+    /// Returns true if an arriving packet is to be dropped, with so many bytes before it.
     pub(super) fn drops(&mut self, index: u64, waiting: u64, largest: u64) -> bool {
         let calm = self.old_delay < self.target / 2 && self.probability < 0.2;
         if self.burst > 0 || calm || waiting <= 2 * largest {
@@ -115,7 +115,7 @@ impl Pie {
         dropped
     }
 
-    /// Whether a packet that is to be dropped is marked instead.
+    /// Returns true if a packet that is to be dropped is marked instead.
     pub(super) fn may_mark<H>(&self, item: &Item<H>, ecn: Ecn) -> bool {
         ecn == Ecn::Marks && item.capable == Capable::Yes && self.probability <= MARK_UP_TO
     }

@@ -1,4 +1,4 @@
-//! What waits for the rate: one queue or one for each flow, and what keeps it short.
+//! Queue before the rate: one queue or one for each flow, and the discipline that keeps it short.
 
 use std::collections::VecDeque;
 
@@ -13,50 +13,50 @@ use crate::network::{Discipline, Ecn, Limit, Queue as Model};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item<H> {
     pub(super) handle: H,
-    /// When it came in.
+    /// Arrival time.
     pub(super) arrived: u64,
-    /// Its place among packets and copies in order of arrival.
+    /// Sequence number among packets and copies in order of arrival.
     pub(super) seq: u64,
-    /// What its delay differs from the model's by, in nanoseconds.
+    /// Offset of its delay from the model's, in nanoseconds.
     pub(super) offset: i64,
-    /// Its length with link-layer overhead: what the rate and the queue count.
+    /// Length with link-layer overhead: what the rate and the queue count.
     pub(super) wire: u64,
-    /// Its length as an IP packet.
+    /// Length as an IP packet.
     pub(super) bytes: u32,
-    /// The bit of it that is flipped.
+    /// Number of the bit that is flipped.
     pub(super) flip: Option<u32>,
     pub(super) turn: Turn,
     pub(super) capable: Capable,
     pub(super) mark: Mark,
 }
 
-/// Whether a packet is overtaken.
+/// Turn of a packet: kept, or given to later packets that overtake it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Kept,
     Given,
 }
 
-/// Whether a packet has been given a congestion mark.
+/// Congestion mark of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     None,
     Set,
 }
 
-/// How a packet fares that comes to the queue.
+/// Entry of a packet to the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// The server is free: no limit applies.
+    /// Served at once: the server is free and no limit applies.
     Served,
-    /// It would have to wait.
+    /// Has to wait, and so needs room in the queue.
     Waits,
 }
 
-/// Packets that the queue gives up, with the reason.
+/// Packets that the queue drops, with the reason.
 pub(super) type Given<H> = VecDeque<(Item<H>, u64, Cause)>;
 
-/// One queue in order of arrival.
+/// First-in, first-out queue.
 #[derive(Debug)]
 pub(super) struct Fifo<H> {
     items: VecDeque<Item<H>>,
@@ -76,7 +76,7 @@ impl<H: Copy> Fifo<H> {
 pub(super) struct Queue<H> {
     limit: Limit,
     ecn: Ecn,
-    /// The largest packet so far with overhead: the least that CoDel and PIE leave alone.
+    /// Largest packet so far with overhead: the least that CoDel and PIE leave alone.
     largest: u64,
     kind: Kind<H>,
 }
@@ -89,7 +89,7 @@ enum Kind<H> {
     Fair(Box<Fair<H>>, Law),
 }
 
-/// A queue may always hold this much where its limit is a time, so that slow links are not shut.
+/// Least capacity of a queue whose limit is a time, so that slow links are not shut.
 const LEAST_ROOM: u64 = 10 * 1_500;
 
 impl<H: Copy> Queue<H> {
@@ -122,12 +122,12 @@ impl<H: Copy> Queue<H> {
         }
     }
 
-    /// Whether packets may be given up when their turn comes, and not only when they arrive.
+    /// Returns true if packets may be dropped when their turn comes, and not only when they arrive.
     pub(super) fn drops_heads(&self) -> bool {
         matches!(self.kind, Kind::Codel(..) | Kind::Fair(..))
     }
 
-    /// Takes a packet in, or gives it or others up. `index` is what it draws by.
+    /// Takes a packet in, or drops it or others. `index` is what it draws by.
     pub(super) fn offer(
         &mut self,
         mut item: Item<H>,
@@ -171,7 +171,7 @@ impl<H: Copy> Queue<H> {
         }
     }
 
-    /// The packet whose turn it is at `now`, if any is left that is not given up.
+    /// Takes the packet whose turn it is at `now`, if any is left that is not dropped.
     pub(super) fn take(&mut self, now: u64, given: &mut Given<H>) -> Option<Item<H>> {
         let largest = self.largest;
         let early = |item| given.push_back((item, now, Cause::Early));
@@ -189,7 +189,7 @@ impl<H: Copy> Queue<H> {
     }
 }
 
-/// How much may wait.
+/// Limits of the packets that may wait.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     bytes: u64,

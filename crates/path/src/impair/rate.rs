@@ -1,5 +1,5 @@
-//! How fast packets leave: the server behind the queue, in logical time. Nothing is rounded on the
-//! way: what a nanosecond leaves over is carried to the next packet.
+//! Rate at which packets leave: the server behind the queue, in logical time. Nothing is rounded on the way: what a
+//! nanosecond leaves over is carried to the next packet.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use crate::network::Rate;
 use crate::time::Nanos;
 use crate::trace::{Content, Step, Trace};
 
-/// Work is counted in bits times the nanoseconds of a second: `rate * nanoseconds` is work done.
+/// Unit of work: bits times the nanoseconds of a second, so that `rate * nanoseconds` is work done.
 const PER_BIT: u64 = 1_000_000_000;
 
-/// What serves packets one after another.
+/// Server that serves packets one after another.
 #[derive(Debug)]
 pub(super) enum Server {
-    /// At one rate.
+    /// Server at one rate.
     Fixed(Line),
-    /// At the rates of a trace.
+    /// Server at the rates of a trace.
     Steps(Line, Steps),
-    /// At the opportunities of a trace.
+    /// Server at the opportunities of a trace.
     Opportunities(Opportunities),
 }
 
 impl Server {
-    /// `None` where nothing limits the rate.
+    /// Creates the server; `None` where nothing limits the rate.
     pub(super) fn new(rate: &Rate) -> Option<Server> {
         match rate {
             Rate::Unlimited => None,
@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// The first moment from `since` on at which a packet can begin to leave, if it is the next.
+    /// Returns the first moment from `since` on at which a packet can begin to leave, if it is the next.
     pub(super) fn ready(&mut self, since: u64) -> u64 {
         match self {
             Server::Fixed(line) | Server::Steps(line, _) => since.max(line.free()),
@@ -44,7 +44,7 @@ impl Server {
         }
     }
 
-    /// Takes a packet at `start`, which [`Server::ready`] answered, and says when its last bit is
+    /// Takes a packet at `start`, which [`Server::ready`] returned, and returns the time at which its last bit is
     /// out, rounded up to a nanosecond.
     pub(super) fn serve(&mut self, start: u64, bytes: u64) -> u64 {
         match self {
@@ -54,8 +54,8 @@ impl Server {
         }
     }
 
-    /// How many bytes leave in this time from `now` on: at the rate of this moment, or in the
-    /// opportunities that come.
+    /// Returns the bytes that leave in this time from `now` on: at the rate of this moment, or in the opportunities
+    /// that come.
     pub(super) fn bytes_in(&mut self, now: u64, span: Nanos) -> u64 {
         let rate = match self {
             Server::Fixed(line) => line.rate,
@@ -67,7 +67,7 @@ impl Server {
     }
 }
 
-/// The end of what has been served, exactly: `ns + rest / rate` nanoseconds.
+/// End of the last service, exactly: `ns + rest / rate` nanoseconds.
 #[derive(Debug)]
 pub(super) struct Line {
     rate: u64,
@@ -84,7 +84,7 @@ impl Line {
         self.ns.saturating_add(u64::from(self.rest > 0))
     }
 
-    /// A packet that begins where the last one ended goes on from there exactly.
+    /// Begins a packet; where it begins at the end of the last one, it goes on from there exactly.
     fn begin(&mut self, start: u64) {
         if start > self.free() {
             (self.ns, self.rest) = (start, 0);
@@ -116,7 +116,7 @@ impl Line {
         self.free()
     }
 
-    /// The rate may change under way; while it is 0 the packet stands still.
+    /// Serves a packet at a rate that may change under way; while it is 0 the packet stands still.
     fn serve_in_steps(&mut self, start: u64, bytes: u64, steps: &mut Steps) -> u64 {
         self.begin(start);
         let mut work = work(bytes) + u128::from(self.rest);
@@ -152,14 +152,14 @@ fn work(bytes: u64) -> u128 {
     u128::from(bytes) * u128::from(8 * PER_BIT)
 }
 
-/// A place in the steps of a trace, which repeat.
+/// Position in the steps of a trace, which repeat.
 #[derive(Debug)]
 pub(super) struct Steps {
     trace: Arc<Trace>,
     length: u64,
-    /// The work that one round does.
+    /// Work that one round does.
     per_round: u128,
-    /// The step that was asked for last, from when and until when it lasts.
+    /// Step that was asked for last, from when and until when it lasts.
     index: usize,
     from: u64,
     until: u64,
@@ -186,7 +186,7 @@ impl Steps {
         }
     }
 
-    /// How the link is at this time.
+    /// Returns the step of the trace at this time.
     pub(super) fn at(&mut self, now: Nanos) -> Option<&Step> {
         if !(self.from..self.until).contains(&now.0) {
             let (round, phase) = (now.0 / self.length, now.0 % self.length);
@@ -202,16 +202,15 @@ impl Steps {
     }
 }
 
-/// The opportunities of a trace, which repeat. One that no packet uses when it comes is lost; one that
-/// is larger than the packet serves the next packet too, if that is there; a packet that is larger than
-/// one takes several.
+/// Opportunities of a trace, which repeat. One that no packet uses when it comes is lost; one that is larger than the
+/// packet serves the next packet too, if that is there; a packet that is larger than one takes several.
 #[derive(Debug)]
 pub(super) struct Opportunities {
     trace: Arc<Trace>,
     length: u64,
-    /// The number of the first one that is not begun, counted through all rounds.
+    /// Number of the first one that is not begun, counted through all rounds.
     next: u64,
-    /// When the one in use is, and what is left of it.
+    /// Time of the opportunity in use, and the bytes left of it.
     now: u64,
     left: u64,
 }
@@ -229,14 +228,14 @@ impl Opportunities {
         }
     }
 
-    /// When the opportunity with this number is.
+    /// Returns the time of the opportunity with this number.
     fn time(&self, number: u64) -> u64 {
         let (_, at) = self.list();
         let (round, place) = (number / at.len() as u64, number % at.len() as u64);
         round.saturating_mul(self.length).saturating_add(at[place as usize].0)
     }
 
-    /// The number of the first opportunity from `since` on.
+    /// Returns the number of the first opportunity from `since` on.
     fn first_from(&self, since: u64) -> u64 {
         let (_, at) = self.list();
         let (round, phase) = (since / self.length, since % self.length);

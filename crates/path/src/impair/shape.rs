@@ -5,7 +5,7 @@
 use super::draw::unit;
 use crate::network::{Jitter, Shape};
 
-/// The offset of a delay in nanoseconds.
+/// Returns the offset of a delay in nanoseconds.
 pub(super) fn offset(jitter: &Jitter, draw: u64) -> i64 {
     let scale = jitter.scale.0.min(i64::MAX as u64 / 4);
     match &jitter.shape {
@@ -26,19 +26,19 @@ fn scaled(scale: u64, units: f64) -> i64 {
     (scale as f64 * units).round() as i64
 }
 
-/// An exponentially distributed number with mean 1, for `u` in (0, 1).
+/// Returns an exponentially distributed number with mean 1, for `u` in (0, 1).
 pub(super) fn exponential(u: f64) -> f64 {
     -ln(u)
 }
 
-/// Pareto with the exponent 3, moved and scaled to mean 0 and standard deviation 1: with the least
-/// value 1 the mean is 3/2 and the variance 3/4.
+/// Draws from a Pareto distribution with the exponent 3, moved and scaled to mean 0 and standard deviation 1: with
+/// the least value 1 the mean is 3/2 and the variance 3/4.
 fn pareto(u: f64) -> f64 {
     (1.0 / cube_root(u) - 1.5) / 0.75_f64.sqrt()
 }
 
-/// The natural logarithm of a positive normal number, to about 2e-16 of it or absolutely: `x = m 2^e`
-/// with `m` around 1, and `ln m = 2 artanh((m - 1) / (m + 1))` as its series.
+/// Returns the natural logarithm of a positive normal number, to about 2e-16 of it or absolutely: `x = m 2^e` with
+/// `m` around 1, and `ln m = 2 artanh((m - 1) / (m + 1))` as its series.
 fn ln(x: f64) -> f64 {
     const TERMS: u32 = 12;
     let bits = x.to_bits();
@@ -54,15 +54,15 @@ fn ln(x: f64) -> f64 {
     f64::from(exponent) * std::f64::consts::LN_2 + 2.0 * s * series
 }
 
-/// The cube root of a positive normal number by Newton's method, from a third of its exponent.
+/// Returns the cube root of a positive normal number by Newton's method, from a third of its exponent.
 fn cube_root(x: f64) -> f64 {
     // A third of the bits is a third of the exponent, off by what the bias adds: within 6 %.
     let guess = f64::from_bits(x.to_bits() / 3 + (1023_u64 << 52) / 3 * 2);
     (0..4).fold(guess, |y, _| y - (y - x / (y * y)) / 3.0)
 }
 
-/// The standard normal quantile of `u` in (0, 1), to about 1e-16 of it: algorithm AS 241 (Wichura
-/// 1988, Appl. Statist. 37(3)), PPND16.
+/// Returns the standard normal quantile of `u` in (0, 1), to about 1e-16 of it: algorithm AS 241 (Wichura 1988, Appl.
+/// Statist. 37(3)), PPND16.
 pub(super) fn normal(u: f64) -> f64 {
     let q = u - 0.5;
     if q.abs() <= 0.425 {
@@ -79,7 +79,7 @@ pub(super) fn normal(u: f64) -> f64 {
     if q < 0.0 { -x } else { x }
 }
 
-/// Coefficients from the constant one up.
+/// Evaluates a polynomial; coefficients from the constant one up.
 fn polynomial(coefficients: &[f64; 8], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c)
 }
@@ -109,7 +109,7 @@ const CENTRE: ([f64; 8], [f64; 8]) = (
     ],
 );
 
-/// For tails down to about 1e-11.
+/// Numerator and denominator for tails down to about 1e-11.
 #[allow(clippy::excessive_precision, reason = "as published, to be compared")]
 const MIDDLE: ([f64; 8], [f64; 8]) = (
     [
@@ -134,7 +134,7 @@ const MIDDLE: ([f64; 8], [f64; 8]) = (
     ],
 );
 
-/// For tails beyond.
+/// Numerator and denominator for tails beyond.
 #[allow(clippy::excessive_precision, reason = "as published, to be compared")]
 const FAR: ([f64; 8], [f64; 8]) = (
     [

@@ -21,7 +21,7 @@ fn fixed(mbit: u64) -> Rate {
     Rate::Fixed(BitRate(mbit * 1_000_000))
 }
 
-/// Everything that departs until `now`.
+/// Takes everything that departs until `now`.
 fn drain(channel: &mut Channel<u64>, now: u64, all: &mut Vec<Departure<u64>>) {
     while let Some(departure) = channel.depart(Nanos(now)) {
         assert!(departure.at.0 <= now);
@@ -29,7 +29,7 @@ fn drain(channel: &mut Channel<u64>, now: u64, all: &mut Vec<Departure<u64>>) {
     }
 }
 
-/// Packets of 1500 bytes, `gap` nanoseconds apart, and all that becomes of them.
+/// Runs packets of 1500 bytes, `gap` nanoseconds apart, and collects all their departures.
 fn run(model: &Impairments, count: u64, gap: u64) -> (Vec<Departure<u64>>, Channel<u64>) {
     let mut channel = channel(model);
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! The way behind the queue: delay, jitter, and packets that give their turn to others.
+//! Delay stage behind the queue: delay, jitter, and reordering.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,12 +6,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::queue::{Item, Mark, Turn};
 use crate::network::{Impairments, Order};
 
-/// A packet with the time at which it comes out.
+/// Packet with the time at which it comes out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaving<H> {
     pub(super) at: u64,
     pub(super) seq: u64,
-    /// Time that it spent in the queue.
+    /// Time spent in the queue.
     pub(super) queued: u64,
     pub(super) handle: H,
     pub(super) bytes: u32,
@@ -49,23 +49,23 @@ impl<H> Ord for Leaving<H> {
 /// Packets under way, the next one first.
 #[derive(Debug)]
 enum Lane<H> {
-    /// They come out as they go in.
+    /// Ring: packets come out in the order in which they went in.
     Ring(VecDeque<Leaving<H>>),
-    /// They come out as their times say.
+    /// Heap: packets come out in the order of their times.
     Heap(BinaryHeap<Reverse<Leaving<H>>>),
 }
 
-/// All packets behind the queue.
+/// Packets in the delay stage, all of those behind the queue.
 #[derive(Debug)]
 pub(super) struct Way<H> {
     lane: Lane<H>,
-    /// The latest time of a packet that went in.
+    /// Latest time of a packet that went in.
     latest: u64,
     depth: u64,
     patience: u64,
-    /// Packets whose turn has come and that let others pass, with how many had passed by then.
+    /// Packets whose turn has come and that are held back, with how many had passed by then.
     held: VecDeque<(Leaving<H>, u64)>,
-    /// Packets that have come out in their turn, and the time of the last of them.
+    /// Number of packets that have come out in their turn, and the time of the last of them.
     passed: u64,
     passed_at: u64,
 }
@@ -98,7 +98,7 @@ impl<H: Copy> Way<H> {
         under_way + self.held.len()
     }
 
-    /// Whether a packet that goes in later may come out before those that are here.
+    /// Returns true if a packet that goes in later may come out before those that are here.
     pub(super) fn may_be_overtaken(&self) -> bool {
         match &self.lane {
             Lane::Ring(ring) => ring.is_empty(),
@@ -144,15 +144,15 @@ impl<H: Copy> Way<H> {
         }
     }
 
-    /// When the first of those that let others pass goes: behind the last that it waits for, or when
-    /// its patience is over.
+    /// Returns the time at which the first held packet goes: behind the last that it waits for, or when its patience
+    /// is over.
     fn held_until(&self) -> Option<u64> {
         let (leaving, passed) = self.held.front()?;
         let enough = self.passed - passed >= self.depth;
         Some(if enough { self.passed_at } else { leaving.at.saturating_add(self.patience) })
     }
 
-    /// The next moment at which [`Way::peek`] may find something.
+    /// Returns the next moment at which [`Way::peek`] may find something.
     #[inline]
     pub(super) fn next(&self) -> Option<u64> {
         let first = self.first().map(|leaving| leaving.at);
@@ -162,7 +162,7 @@ impl<H: Copy> Way<H> {
         }
     }
 
-    /// The time and place of the next packet that comes out until `now`.
+    /// Returns the time and place of the next packet that comes out until `now`.
     #[inline]
     pub(super) fn peek(&mut self, now: u64) -> Option<(u64, u64)> {
         loop {
@@ -186,7 +186,7 @@ impl<H: Copy> Way<H> {
         }
     }
 
-    /// Takes out what [`Way::peek`] has found.
+    /// Takes out the packet that [`Way::peek`] has found.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Leaving<H>> {
         let held = self.held_until();

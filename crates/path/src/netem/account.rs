@@ -1,4 +1,4 @@
-//! What tc and the devices counted, as the figures of one direction.
+//! Counters of tc and the devices, as the figures of one direction.
 
 use serde_json::Value;
 
@@ -6,35 +6,35 @@ use crate::error::{Error, Result};
 use crate::figures::{Fates, WayFigures};
 use crate::network::Impairments;
 
-/// The file of devices' counters, of the calling thread's namespace.
+/// File of the devices' counters, of the calling thread's namespace.
 const DEVICES: &str = "/proc/thread-self/net/dev";
 
-/// What a frame is longer than its IP packet.
+/// Bytes by which a frame is longer than its IP packet.
 const ETHERNET: u64 = 14;
 
-/// What a device counted.
+/// Counters of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counters {
-    /// Frames that came in.
+    /// Number of frames that came in.
     pub packets: u64,
-    /// Their bytes, with Ethernet headers.
+    /// Bytes of those frames, with Ethernet headers.
     pub bytes: u64,
-    /// Frames lost on the way in and out, and errors.
+    /// Number of frames lost on the way in and out, and errors.
     pub drops: u64,
 }
 
 impl Counters {
-    /// Of every device of the calling thread's namespace.
+    /// Reads the counters of every device of the calling thread's namespace.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// Fails if the file cannot be read.
     pub(super) fn all() -> Result<Vec<(String, Counters)>> {
         let text = std::fs::read_to_string(DEVICES)
             .map_err(|e| Error::setup(format!("read {DEVICES}"), e))?;
         Ok(text.lines().filter_map(Counters::line).collect())
     }
 
-    /// `name: bytes packets errs drop fifo frame compressed multicast` and the same of what left.
+    /// Parses a line: `name: bytes packets errs drop fifo frame compressed multicast` and the same of what left.
     fn line(line: &str) -> Option<(String, Counters)> {
         let (name, rest) = line.split_once(':')?;
         let fields: Vec<u64> = rest.split_whitespace().map_while(|f| f.parse().ok()).collect();
@@ -52,10 +52,10 @@ impl Counters {
     }
 }
 
-/// One qdisc as `tc -s -j qdisc show` has it.
+/// Qdiscs as `tc -s -j qdisc show` has them.
 pub(super) type Qdiscs = Vec<Value>;
 
-/// Reads what tc shows.
+/// Parses the output of tc.
 ///
 /// # Errors
 /// [`Error::Data`] where it is no list in JSON.
@@ -64,8 +64,8 @@ pub(super) fn parse(shown: &str) -> Result<Qdiscs> {
         .map_err(|e| Error::data("tc -s -j qdisc show", format!("is not what tc shows: {e}")))
 }
 
-/// The figures of the direction that leaves by `device`, of packets that came in at another, which
-/// counted `came`; devices lost `drops` besides.
+/// Returns the figures of the direction that leaves by `device`, of packets that came in at another, which counted
+/// `came`; devices lost `drops` besides.
 pub(super) fn way(
     qdiscs: &Qdiscs,
     device: &str,
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(later.since(&counters), Counters { packets: 11, bytes: 44, drops: 1 });
     }
 
-    /// As iproute2 6.1 showed it, shortened to what is read.
+    /// Output of iproute2 6.1, shortened to what is read.
     const SHOWN: &str = r#"[
       {"kind":"netem","handle":"1:","dev":"f0","root":true,"options":{"limit":200000},
        "bytes":90000,"packets":900,"drops":75,"overlimits":0,"requeues":0,"backlog":300,"qlen":3},

@@ -9,13 +9,13 @@ use std::thread;
 use crate::emulated::namespace::enter;
 use crate::error::{Error, Result};
 
-/// The number under which a program finds the first of the descriptors that it is given.
+/// Number under which a program finds the first of the descriptors that it is given.
 pub(super) const FIRST: i32 = 10;
 
-/// Does something in a namespace, on a thread of its own, which ends with it.
+/// Runs `work` in a namespace, on a thread of its own, which ends with it.
 ///
 /// # Errors
-/// Where this process may not enter it.
+/// Fails if this process may not enter it.
 pub(super) fn within<T: Send>(space: &OwnedFd, work: impl FnOnce() -> T + Send) -> Result<T> {
     let done = thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -30,7 +30,7 @@ pub(super) fn within<T: Send>(space: &OwnedFd, work: impl FnOnce() -> T + Send) 
     })
 }
 
-/// Has `ip` or `tc` carry out the lines of a batch in a namespace.
+/// Runs the lines of a batch by `ip` or `tc` in a namespace.
 ///
 /// # Errors
 /// As of [`input`].
@@ -38,8 +38,8 @@ pub(super) fn batch(program: &str, space: &OwnedFd, lines: &str, fds: &[&OwnedFd
     input(program, space, &["-batch", "-"], lines, fds).map(drop)
 }
 
-/// Runs a program of iproute2 in a namespace with these words and this input; answers its output.
-/// Descriptors are passed on under the numbers from [`FIRST`] on.
+/// Runs a program of iproute2 in a namespace with these words and this input; returns its output. Descriptors are
+/// passed on under the numbers from [`FIRST`] on.
 ///
 /// # Errors
 /// [`Error::Unsupported`] where the program is not there; [`Error::Setup`] with the program's words,

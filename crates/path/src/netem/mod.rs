@@ -35,38 +35,38 @@ use inside::{input, within};
 /// Queueing disciplines that a kernel may be without; each has a module `sch_NAME`.
 const MODULES: [&str; 5] = ["netem", "tbf", "codel", "fq_codel", "pie"];
 
-/// The three network namespaces, by descriptors.
+/// Network namespaces of the near host, the middle and the far host, by descriptors.
 #[derive(Debug, Clone, Copy)]
 pub struct Spaces<'a> {
-    /// Of the near host.
+    /// Namespace of the near host.
     pub near: BorrowedFd<'a>,
-    /// Of what lies between.
+    /// Namespace between the hosts.
     pub middle: BorrowedFd<'a>,
-    /// Of the far host.
+    /// Namespace of the far host.
     pub far: BorrowedFd<'a>,
 }
 
-/// What the two hosts call a link.
+/// Names and addresses of a link at the two hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The name of its device at both hosts; made here, and left without an address.
+    /// Name of its device at both hosts; made here, and left without an address.
     pub device: String,
-    /// The addresses that the near host will have there.
+    /// Addresses that the near host will have there.
     pub near: Vec<IpAddr>,
-    /// Those of the far host.
+    /// Addresses that the far host will have there.
     pub far: Vec<IpAddr>,
 }
 
-/// Whether netem's draws follow the seed.
+/// Dependence of netem's draws on the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seeded {
-    /// Its losses, copies and delays do; which bit of a packet it flips does not.
+    /// Seeded: its losses, copies and delays follow the seed; which bit of a packet it flips does not.
     Yes,
-    /// Not at all: kernel and tc must both be 6.6 or later.
+    /// Not seeded: kernel and tc must both be 6.6 or later for that.
     No,
 }
 
-/// The host in the middle. Its devices end with its namespace.
+/// Host in the middle. Its devices end with its namespace.
 #[derive(Debug)]
 pub struct Middle {
     spaces: [OwnedFd; 3],
@@ -102,7 +102,7 @@ impl Middle {
         Ok(middle)
     }
 
-    /// Whether the next trial's draws will follow its seed.
+    /// Tells if the next trial's draws will follow its seed.
     pub fn seeded(&self) -> Seeded {
         self.seeded
     }
@@ -111,7 +111,7 @@ impl Middle {
     /// kernel knows one.
     ///
     /// # Errors
-    /// What tc says.
+    /// The error of tc.
     pub fn begin(&mut self, seed: u64) -> Result<()> {
         let mut batch = String::new();
         let mut seeds = SplitMix64::new(seed);
@@ -136,11 +136,11 @@ impl Middle {
         Ok(())
     }
 
-    /// What became of the packets since [`Middle::begin`]. netem does not tell when its drops were,
-    /// how late its releases are, or how many packets it damaged.
+    /// Returns the fates of the packets since [`Middle::begin`]. netem does not tell when its drops were, how late
+    /// its releases are, or how many packets it damaged.
     ///
     /// # Errors
-    /// Where tc cannot be read.
+    /// Fails if tc cannot be read.
     pub fn end(&mut self) -> Result<PathFigures> {
         let Some(before) = &self.began else {
             return Ok(PathFigures::default());
@@ -217,7 +217,7 @@ impl Middle {
         Ok(())
     }
 
-    /// Of the middle's devices, link by link, the near side first.
+    /// Reads the counters of the middle's devices, link by link, the near side first.
     fn counters(&self) -> Result<Vec<Counters>> {
         let all = within(&self.spaces[1], Counters::all)??;
         let of = |device: String| {
@@ -229,7 +229,7 @@ impl Middle {
     }
 }
 
-/// The middle's device by which packets of this direction leave.
+/// Returns the middle's device by which packets of this direction leave.
 fn way_out(index: usize, direction: Direction) -> String {
     match direction {
         Direction::Up => format!("f{index}"),
@@ -237,12 +237,12 @@ fn way_out(index: usize, direction: Direction) -> String {
     }
 }
 
-/// Whether a network asks for netem.
+/// Returns true if a network asks for netem.
 pub fn is_asked(network: &Network) -> bool {
     network.backend == Some(Backend::Netem)
 }
 
-/// What tc said of a batch; a kernel without one of its queueing disciplines is said to lack them.
+/// Converts an error of tc from a batch: a kernel without one of its queueing disciplines is said to lack them.
 fn lacking(error: Error, batch: &str) -> Error {
     match error {
         Error::Setup { source, .. } if source.to_string().contains("qdisc kind is unknown") => {
@@ -255,7 +255,7 @@ fn lacking(error: Error, batch: &str) -> Error {
     }
 }
 
-/// What a kernel is told that has not what this backend takes.
+/// Returns the error for a kernel that lacks what this backend needs.
 fn without(what: &str, load: &str, source: &std::io::Error) -> Error {
     Error::unsupported(
         "backend=netem",
@@ -266,7 +266,7 @@ fn without(what: &str, load: &str, source: &std::io::Error) -> Error {
     )
 }
 
-/// Whether there is a netem, and one with a seed.
+/// Tests if there is a netem, and one with a seed.
 fn probe(middle: &OwnedFd) -> Result<Seeded> {
     let lo = ["dev", "lo", "root"];
     let add = |more: &[&str]| {

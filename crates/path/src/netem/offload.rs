@@ -8,17 +8,17 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
-/// The names of features among the sets of strings.
+/// Set of strings that holds the names of features.
 const ETH_SS_FEATURES: u32 = 4;
-/// The room for each name.
+/// Bytes for each name.
 const NAME: usize = 32;
-/// No kernel has as many.
+/// Largest number of features; no kernel has as many.
 const MOST: usize = 256;
 
-/// A socket to name devices by, of the calling thread's network namespace.
+/// Opens a socket to name devices by, of the calling thread's network namespace.
 ///
 /// # Errors
-/// What socket(2) says.
+/// The error of socket(2).
 pub fn control() -> io::Result<OwnedFd> {
     // SAFETY: the call takes integers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -47,7 +47,7 @@ pub fn switch_off(socket: BorrowedFd<'_>, device: &str) -> io::Result<()> {
     ask(socket, device, &mut words)
 }
 
-/// The device that has this address, in the socket's network namespace (`SIOCGIFCONF`, netdevice(7)).
+/// Returns the device that has this address, in the socket's network namespace (`SIOCGIFCONF`, netdevice(7)).
 ///
 /// # Errors
 /// `NotFound` where none has.
@@ -78,7 +78,7 @@ pub fn device_of(socket: BorrowedFd<'_>, address: Ipv4Addr) -> io::Result<String
     Err(io::Error::new(io::ErrorKind::NotFound, format!("no device has {}", IpAddr::V4(address))))
 }
 
-/// Whether a feature is one that makes packets larger than the MTU or takes them.
+/// Returns true if a feature makes packets larger than the MTU or takes them.
 fn joins(name: &str) -> bool {
     name.contains("segmentation")
         || name.starts_with("tx-gso")
@@ -87,7 +87,7 @@ fn joins(name: &str) -> bool {
         || name.starts_with("rx-udp-gro")
 }
 
-/// The names of all features, by their bits.
+/// Returns the names of all features, by their bits.
 fn names(socket: BorrowedFd<'_>, device: &str) -> io::Result<Vec<String>> {
     // struct ethtool_sset_info: command, reserved, the mask in two words, then the count.
     let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
@@ -105,7 +105,7 @@ fn names(socket: BorrowedFd<'_>, device: &str) -> io::Result<Vec<String>> {
     Ok(bytes.chunks_exact(NAME).map(name).collect())
 }
 
-/// ioctl(SIOCETHTOOL) with a structure of 32-bit words, which the kernel reads and may write.
+/// Calls ioctl(SIOCETHTOOL) with a structure of 32-bit words, which the kernel reads and may write.
 fn ask(socket: BorrowedFd<'_>, device: &str, words: &mut [u32]) -> io::Result<()> {
     // SAFETY: an all-zero ifreq is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! One direction of a link in the words of tc(8): pure, and refuses by name what netem cannot do.
+//! Translation of one direction of a link to the words of tc(8): pure, and refuses by name what netem cannot do.
 //!
 //! A netem at the root loses, copies, damages and delays. What it lets through enters, one level
 //! down, what limits the rate: a second netem where the queue is a number of packets (it serialises
@@ -14,34 +14,33 @@ use crate::network::{
 use crate::time::Nanos;
 use crate::waiting::WaitMode;
 
-/// What a frame is longer than its IP packet, in bytes, and what a qdisc therefore counts too much.
+/// Bytes by which a frame is longer than its IP packet, and which a qdisc therefore counts too much.
 const ETHERNET: i64 = 14;
 
-/// The rate that makes netem keep the order of packets, in bits per second: it delays a packet by
-/// less than 0.1 µs, and with any rate netem never lets one overtake another.
+/// Rate that makes netem keep the order of packets, in bits per second: it delays a packet by less than 0.1 µs, and
+/// with any rate netem never lets one overtake another.
 const KEEPS_ORDER: u64 = 1_000_000_000_000;
 
-/// The longest jitter that netem computes with, in nanoseconds: twice of it has 32 bits.
+/// Longest jitter that netem computes with, in nanoseconds: twice of it has 32 bits.
 const LONGEST_JITTER: Nanos = Nanos(2_147_483_647);
 
-/// Packets per second that the delay must have room for. netem drops what exceeds its limit and
-/// counts it as lost; the default of 1000 packets is reached at 40 000 packets a second through 25 ms.
+/// Packet rate per second that the delay must have room for. netem drops what exceeds its limit and counts it as
+/// lost; the default of 1000 packets is reached at 40 000 packets a second through 25 ms.
 const PACKETS_PER_SECOND: u64 = 2_000_000;
 
-/// The least room for delayed packets.
+/// Least room for delayed packets.
 const LEAST_ROOM: u64 = 100_000;
 
-/// What a token bucket may send at once besides one packet, as a time at its rate: a timer that is
-/// late by less costs no rate.
+/// Burst of a token bucket besides one packet, as a time at its rate: a timer that is late by less costs no rate.
 const TOKENS: Nanos = Nanos::from_micros(250);
 
-/// The least bytes that a queue given as a time has room for: ten packets of 1500 bytes.
+/// Least capacity in bytes of a queue given as a time: ten packets of 1500 bytes.
 const TEN_PACKETS: u64 = 15_000;
 
-/// What `tc qdisc add dev DEVICE` is told, one qdisc after another from the root down.
+/// Arguments of `tc qdisc add dev DEVICE`, one qdisc after another from the root down.
 pub type Qdiscs = Vec<String>;
 
-/// Whether netem can do what a network says.
+/// Checks that netem can do all that a network asks for.
 ///
 /// # Errors
 /// [`Error::Usage`] naming the first thing that it cannot do, why, and what can.
@@ -63,7 +62,7 @@ pub fn check(network: &Network) -> Result<()> {
     Ok(())
 }
 
-/// The qdiscs of one direction, with netem's seed where the kernel and tc know one (Linux 6.6).
+/// Returns the qdiscs of one direction, with netem's seed where the kernel and tc know one (Linux 6.6).
 ///
 /// # Errors
 /// As of [`check`].
@@ -103,7 +102,7 @@ pub fn qdiscs(model: &Impairments, mtu: u16, seed: Option<u64>) -> Result<Qdiscs
     Ok(all)
 }
 
-/// How many packets may be under way at once.
+/// Returns the number of packets that may be under way at once.
 fn room(model: &Impairments) -> u64 {
     let jitter = model.jitter.as_ref().map_or(0, |jitter| jitter.scale.0.saturating_mul(4));
     let span = model.delay.0.saturating_add(jitter).saturating_add(100_000_000);
@@ -170,7 +169,7 @@ fn loss(loss: &Loss) -> Result<String> {
     })
 }
 
-/// What limits the rate, if anything does.
+/// Returns the qdisc that limits the rate, if any does.
 fn queue(model: &Impairments, mtu: u16) -> Result<Vec<String>> {
     let rate = match &model.rate {
         Rate::Unlimited => return Ok(Vec::new()),
@@ -229,14 +228,14 @@ fn queue(model: &Impairments, mtu: u16) -> Result<Vec<String>> {
     ])
 }
 
-/// netem's limit of 32 bits is finer than this rounds.
+/// Formats a share in percent; netem's limit of 32 bits is finer than this rounds.
 fn percent(share: f64) -> String {
     let digits = format!("{:.8}", 100.0 * share);
     let digits = digits.trim_end_matches('0').trim_end_matches('.');
     format!("{digits}%")
 }
 
-/// Microseconds, as no version of tc that knows netem misreads them, to the nanosecond.
+/// Formats microseconds, as no version of tc that knows netem misreads them, to the nanosecond.
 fn micros(span: Nanos) -> String {
     match (span.0 / 1_000, span.0 % 1_000) {
         (whole, 0) => format!("{whole}us"),
@@ -244,7 +243,7 @@ fn micros(span: Nanos) -> String {
     }
 }
 
-/// Microseconds, for qdiscs that know nothing finer; at least one, since zero switches them off.
+/// Formats microseconds, for qdiscs that know nothing finer; at least one, since zero switches them off.
 fn whole_micros(span: Nanos) -> String {
     format!("{}us", (span.0 / 1_000).max(1))
 }

@@ -1,4 +1,4 @@
-//! What an emulated network was and did, in lines for people.
+//! Description and figures of an emulated network, in lines for people.
 
 use crate::emulator::{Built, Rights};
 use crate::ends::Side;
@@ -6,7 +6,7 @@ use crate::figures::{PathFigures, Quantile, WayFigures};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// What was built: one line, and one more for each thing that could not be.
+/// Describes the network that was built: one line, and one more for each thing that could not be.
 pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| addresses.join(" and ");
     let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());
@@ -39,14 +39,14 @@ pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
     lines
 }
 
-/// The rates of a link's network cards.
+/// Describes the rates of a link's network cards.
 fn cards(rates: [Option<BitRate>; 2]) -> String {
     let text = |rate: Option<BitRate>| rate.map_or("none".to_owned(), |rate| rate.to_string());
     let [near, far] = rates.map(text);
     if near == far { near } else { format!("{near} (near), {far} (far)") }
 }
 
-/// The account of each direction of each link.
+/// Describes the account of each direction of each link.
 pub(super) fn account(figures: &PathFigures) -> Vec<String> {
     let many = figures.links.len() > 1;
     let mut lines = Vec::new();
@@ -93,7 +93,7 @@ fn way(way: &WayFigures) -> String {
     parts.join("; ")
 }
 
-/// A share in percent, with three digits at most: `1 %`, `0.125 %`.
+/// Formats a share in percent, with three digits at most: `1 %`, `0.125 %`.
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     let digits = match percent {

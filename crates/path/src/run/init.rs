@@ -13,19 +13,19 @@ use super::keeper::{Task, VARIABLE};
 use super::signals::{self, Taken};
 use crate::emulated::namespace;
 
-/// How long the far command is waited for where it was not said that it listens.
+/// Longest wait for a far command of which it was not said that it listens.
 const UNTIL_LISTENING: Duration = Duration::from_secs(1);
-/// How long where it was.
+/// Longest wait for a far command of which it was said that it listens.
 const UNTIL_READY: Duration = Duration::from_secs(10);
-/// Between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long the far command may take to end once it was told to (SIGTERM).
+/// Time that the far command has to end after SIGTERM.
 const UNTIL_ENDED: Duration = Duration::from_secs(2);
-/// What shells answer for a command that is not there, and one that cannot be run.
+/// Exit codes of shells for a command that is not there, and one that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// Runs the commands; the near one's exit code, or why it did not run.
+/// Runs the commands; returns the near one's exit code, or the code for why it did not run.
 pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
     if has_own_mounts() {
         show_own_processes();
@@ -43,7 +43,7 @@ pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
     }
 }
 
-/// Makes sure that what is mounted from here on is seen by the commands alone.
+/// Makes mounts from here on visible to the commands alone; returns true if that worked.
 fn has_own_mounts() -> bool {
     let (none, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
     // SAFETY: the string is NUL-terminated, and the rest are integers and null.
@@ -59,8 +59,8 @@ fn show_own_processes() {
     unsafe { libc::mount(kind, at, kind, flags, std::ptr::null()) };
 }
 
-/// Puts these lines in front of what /etc/hosts says, for this mount namespace alone: over it goes a
-/// file of a filesystem in memory that is nowhere else to be seen.
+/// Puts these lines in front of the content of /etc/hosts, for this mount namespace alone: over it goes a file of a
+/// filesystem in memory that is nowhere else to be seen.
 fn name_hosts(lines: &str) -> io::Result<()> {
     let text = std::fs::read("/etc/hosts")?;
     let (none, nowhere) = (std::ptr::null::<libc::c_char>(), c"/tmp".as_ptr());
@@ -80,8 +80,7 @@ fn name_hosts(lines: &str) -> io::Result<()> {
     done(unsafe { libc::umount2(nowhere, libc::MNT_DETACH) }).and(bound)
 }
 
-/// Starts the far command and waits until it listens, or has had the time to. `None` where it has
-/// ended well.
+/// Starts the far command and waits until it listens, or has had the time to. `None` where it has ended well.
 fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(far).env_remove(VARIABLE).stdin(Stdio::null()).process_group(0);
@@ -129,7 +128,7 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
     Ok(Some(child))
 }
 
-/// Whether something listens in this network namespace, the far one: at this port, or at any.
+/// Returns true if something listens in this network namespace, the far one: at this port, or at any.
 fn is_ready(port: Option<u16>) -> bool {
     // With the state that the socket must have: of TCP 0A, listening; of the others any.
     let tables = [
@@ -150,7 +149,7 @@ fn is_ready(port: Option<u16>) -> bool {
     })
 }
 
-/// Whether one of the table's sockets is at this local port.
+/// Returns true if one of the table's sockets is at this local port.
 fn listens(table: &str, port: u16, state: Option<&str>) -> bool {
     table.lines().skip(1).any(|line| {
         let local = line.split_whitespace().nth(1).and_then(|local| local.rsplit_once(':'));
@@ -179,7 +178,7 @@ fn start_near(command: &[OsString], near: RawFd) -> Result<i32, u8> {
     })
 }
 
-/// Waits for the near command, and then ends the far one; the near one's exit code.
+/// Waits for the near command, and then ends the far one; returns the near one's exit code.
 fn wait(near: i32, far: Option<i32>, talk: Talk) -> u8 {
     let mut far_lives = far;
     let code = loop {

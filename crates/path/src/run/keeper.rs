@@ -24,34 +24,34 @@ use crate::emulated::hosts::Namespaces;
 use crate::emulated::namespace::enter as enter_hosts;
 use crate::error::{Error, Result};
 
-/// Set in a keeper's environment: its [`Task`] in JSON.
+/// Environment variable of a keeper: its [`Task`] in JSON.
 pub(super) const VARIABLE: &str = "DEADHEAT_KEEPER";
 
-/// What a keeper is to do.
+/// Task of a keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Task {
-    /// The process that started it.
+    /// Id of the process that started it.
     pub parent: u32,
-    /// Descriptors of the namespaces.
+    /// Descriptor of the user namespace, where there is one.
     pub user: Option<RawFd>,
-    /// Of the near host.
+    /// Descriptor of the near host's network namespace.
     pub near: RawFd,
-    /// Of the far host.
+    /// Descriptor of the far host's network namespace.
     pub far: RawFd,
-    /// What runs on the far host, for a shell.
+    /// Command on the far host, for a shell.
     pub far_command: Option<String>,
-    /// The port at which it must listen before the near command starts.
+    /// Port at which it must listen before the near command starts.
     pub far_ready: Option<u16>,
-    /// Lines for /etc/hosts: what the commands may call the hosts.
+    /// Lines for /etc/hosts: names by which the commands may call the hosts.
     pub names: String,
-    /// Whether the end of the far command is told.
+    /// Amount of messages, among them the end of the far command.
     pub talk: Talk,
 }
 
 /// Starts a keeper for these commands.
 ///
 /// # Errors
-/// Where the process cannot be started.
+/// Fails if the process cannot be started.
 pub(super) fn start(
     mut task: Task,
     namespaces: &Namespaces,
@@ -81,7 +81,7 @@ pub(super) fn start(
     keeper.spawn().map_err(failed)
 }
 
-/// Becomes the keeper of the commands if this process was started as one, and answers its exit code then.
+/// Becomes the keeper of the commands if this process was started as one, and returns its exit code then.
 pub fn enter() -> Option<ExitCode> {
     let task = std::env::var(VARIABLE).ok()?;
     let command: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -95,7 +95,7 @@ pub fn enter() -> Option<ExitCode> {
     })))
 }
 
-/// The commands do not inherit the namespaces' descriptors.
+/// Holds the namespaces' descriptors until exec: the commands do not inherit them.
 fn hold_until_exec(task: &Task) -> io::Result<()> {
     for fd in [task.user, Some(task.near), Some(task.far)].into_iter().flatten() {
         // SAFETY: the call takes integers.
@@ -106,7 +106,7 @@ fn hold_until_exec(task: &Task) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the commands to their end; the near one's exit code.
+/// Runs the commands to their end; returns the near one's exit code.
 fn keep(task: &Task, command: &[OsString]) -> io::Result<u8> {
     signals::hold();
     enter_hosts(task.user, task.far)?;
@@ -136,14 +136,14 @@ fn keep(task: &Task, command: &[OsString]) -> io::Result<u8> {
     }
 }
 
-/// Whether the keeper ended before it could be tied to.
+/// Returns true if the keeper ended before this process could be tied to it.
 fn is_orphan(parent_lives: &PipeReader) -> bool {
     let mut poll = libc::pollfd { fd: parent_lives.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: one pollfd, which lives through the call.
     unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
 }
 
-/// Passes signals on to a child until it ends; its exit code.
+/// Passes signals on to a child until it ends; returns its exit code.
 pub(super) fn relay(child: i32) -> u8 {
     loop {
         match signals::take(None) {

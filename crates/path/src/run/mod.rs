@@ -26,36 +26,36 @@ mod signals;
 
 pub use keeper::enter;
 
-/// What is to run, and where.
+/// Request: the commands to run, and the network to run them on.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The network as typed: `delay=20ms,loss=1%,rate=20mbit`.
+    /// Network as typed: `delay=20ms,loss=1%,rate=20mbit`.
     pub path: String,
-    /// What runs on the far host, in a shell, started first and ended with the command.
+    /// Command on the far host, in a shell, started first and ended with the command.
     pub far: Option<String>,
-    /// The port at which something on the far host must listen before the command starts; where none is
-    /// given it starts once anything listens, or after a second.
+    /// Port at which something on the far host must listen before the command starts; where none is given it starts
+    /// once anything listens, or after a second.
     pub far_ready: Option<u16>,
-    /// How much is said.
+    /// Amount of messages.
     pub talk: Talk,
-    /// What runs on the near host. `$DEADHEAT_FAR` and the like are replaced in it.
+    /// Command on the near host. `$DEADHEAT_FAR` and the like are replaced in it.
     pub command: Vec<OsString>,
 }
 
-/// How much is said about the network on standard error.
+/// Amount of messages about the network on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Talk {
-    /// Errors.
+    /// Errors only.
     Errors,
-    /// What was built, and what it did.
+    /// All messages: what was built, and what it did.
     All,
 }
 
-/// Builds the network, runs the commands, and takes it down; the exit status of the near one as a shell
-/// has it.
+/// Builds the network, runs the commands, and takes it down; returns the exit status of the near one as a shell has
+/// it.
 ///
 /// # Errors
-/// Where the path makes no sense or cannot be built here, and where the commands cannot be started.
+/// Fails if the path makes no sense or cannot be built here, and if the commands cannot be started.
 pub fn run(request: Request) -> Result<u8> {
     signals::hold();
     let talk = request.talk;
@@ -95,7 +95,7 @@ fn say(talk: Talk, lines: Vec<String>) {
     }
 }
 
-/// Waits until the commands have ended; their exit code.
+/// Waits until the commands have ended; returns their exit code.
 fn wait(mut keeper: Child, emulator: &Emulator) -> Result<u8> {
     let id = keeper.id().cast_signed();
     loop {
@@ -120,7 +120,7 @@ fn wait(mut keeper: Child, emulator: &Emulator) -> Result<u8> {
     }
 }
 
-/// Lines for /etc/hosts: `near` and `far` at the addresses of the first link.
+/// Returns lines for /etc/hosts: `near` and `far` at the addresses of the first link.
 fn names(built: &Built) -> String {
     let line = |side, name| {
         let addresses = built.of_link(side, 0).iter();
@@ -129,7 +129,7 @@ fn names(built: &Built) -> String {
     line(Side::Near, "near") + &line(Side::Far, "far")
 }
 
-/// What the commands find in their environment.
+/// Returns the variables that the commands find in their environment.
 fn variables(built: &Built) -> Vec<(String, String)> {
     let mut variables = Vec::new();
     for (side, name) in [(Side::Near, "NEAR"), (Side::Far, "FAR")] {
@@ -143,8 +143,8 @@ fn variables(built: &Built) -> Vec<(String, String)> {
     variables
 }
 
-/// The argument with the variables' values in their places, `$NAME` and `${NAME}`: the shell that
-/// could have done it did not know them yet.
+/// Replaces `$NAME` and `${NAME}` in the argument by the variables' values: the shell that could have done it did not
+/// know them yet.
 fn expand(argument: OsString, variables: &[(String, String)]) -> OsString {
     let Some(text) = argument
         .to_str()
@@ -181,7 +181,7 @@ fn expand(argument: OsString, variables: &[(String, String)]) -> OsString {
     out.into()
 }
 
-/// The terminal's foreground, to be had back from a shell that took it and ended.
+/// Foreground of the terminal, to be had back from a shell that took it and ended.
 struct Terminal {
     group: Option<i32>,
 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-/// What is taken: the end of a child, and what people send to a command to end it or to tell it
+/// Signals that are taken: the end of a child, and those that people send to a command to end it or to tell it
 /// something.
 const TAKEN: &[libc::c_int] = &[
     libc::SIGCHLD,
@@ -19,13 +19,13 @@ const TAKEN: &[libc::c_int] = &[
 /// A signal that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// Some child has ended.
+    /// End of some child.
     Child,
-    /// To be passed on: somebody sent it with kill(2), or the terminal is gone.
+    /// Signal to be passed on: somebody sent it with kill(2), or the terminal is gone.
     Sent(libc::c_int),
-    /// A key sent it to the whole process group of the foreground, the command included.
+    /// Signal of a key, sent to the whole process group of the foreground, the command included.
     FromTerminal,
-    /// None, until the time was over.
+    /// No signal, until the time was over.
     Nothing,
 }
 
@@ -41,7 +41,7 @@ fn set() -> libc::sigset_t {
     }
 }
 
-/// Holds the signals back from now on, in this thread and those it starts, for [`take`].
+/// Blocks the signals from now on, in this thread and those it starts, for [`take`].
 pub(super) fn hold() {
     let set = set();
     // SAFETY: the set is live; SIGCHLD's default is no handler, and children then wait to be asked for
@@ -52,7 +52,7 @@ pub(super) fn hold() {
     }
 }
 
-/// Lets them through again; may be called between fork and exec.
+/// Unblocks the signals again; may be called between fork and exec.
 pub(super) fn let_through() -> io::Result<()> {
     let set = set();
     // SAFETY: the set is live.
@@ -86,7 +86,7 @@ pub(super) fn send(process: i32, signal: libc::c_int) {
     unsafe { libc::kill(process, signal) };
 }
 
-/// A child that has ended, and its status as a shell has it: its exit code, or 128 and the number of
+/// Reaps a child that has ended, and returns its status as a shell has it: its exit code, or 128 and the number of
 /// the signal that ended it.
 pub(super) fn reap() -> Option<(i32, u8)> {
     let mut status = 0;

@@ -48,7 +48,7 @@ impl Bench {
         }
     }
 
-    /// A frame whose packets the test gives fates to.
+    /// Keeps a frame whose packets the test gives fates to.
     fn hold(&mut self, frame: &[u8]) -> Slot {
         self.lane.landing()[..frame.len()].copy_from_slice(frame);
         let slot = self.lane.slab.keep(frame.len()).unwrap();

@@ -96,7 +96,7 @@ fn model(rng: &mut SplitMix64) -> Impairments {
     }
 }
 
-/// What the fates say of packets in the channel and what their owner knows agree at every moment.
+/// Checks that the fates of packets in the channel and what their owner knows agree at every moment.
 fn check(channel: &Channel<u64>, promised: u64, seen: &[Departure<u64>], arrived: u64) {
     let fates = channel.fates();
     assert_eq!(fates.arrived, arrived);

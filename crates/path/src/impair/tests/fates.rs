@@ -1,4 +1,4 @@
-//! What is drawn at the entrance.
+//! Draws at the entrance.
 
 use super::*;
 use crate::impair::expected;
@@ -15,7 +15,7 @@ fn gilbert(share: f64, burst: f64) -> GilbertElliott {
     GilbertElliott { p: r * share / (1.0 - share), r, bad: 1.0, good: 0.0 }
 }
 
-/// What the model takes of a million packets.
+/// Returns the fates of a million packets under the model.
 fn million(loss: &Loss, seed: u64) -> Fates {
     let place = Place { seed, ..PLACE };
     let mut channel: Channel<()> = Channel::new(&loses(loss.clone()), place);
@@ -61,7 +61,7 @@ fn mean_bursts_are_the_chains_within_three_percent() {
     }
 }
 
-/// Everything at the entrance at once.
+/// Returns a model with everything at the entrance at once.
 fn mixed() -> Impairments {
     Impairments {
         loss: Loss::GilbertElliott(gilbert(0.1, 3.0)),

@@ -1,4 +1,4 @@
-//! Queues against what their RFCs promise, in virtual time.
+//! Tests of queues against the promises of their RFCs, in virtual time.
 
 use super::*;
 use crate::network::{Discipline, Ecn, Limit, Queue as QueueModel};
@@ -9,7 +9,7 @@ const FQ: Discipline =
     Discipline::FqCodel { target: Nanos::from_millis(5), interval: Nanos::from_millis(100) };
 const PIE: Discipline = Discipline::Pie { target: Nanos::from_millis(15) };
 
-/// 12 Mbit/s: a packet of 1500 bytes lasts a millisecond.
+/// Returns a link of 12 Mbit/s: a packet of 1500 bytes lasts a millisecond.
 fn link(limit: Limit, discipline: Discipline, ecn: Ecn) -> Impairments {
     let queue = QueueModel { limit, discipline, ecn };
     Impairments { rate: fixed(12), queue, ..Impairments::default() }
@@ -20,7 +20,7 @@ fn median(mut values: Vec<u64>) -> u64 {
     values[values.len() / 2]
 }
 
-/// Of packets delivered from `from` on, their times in the queue.
+/// Returns the queueing times of packets delivered from `from` on.
 fn queued(all: &[Departure<u64>], from: Nanos) -> Vec<u64> {
     let kept = |d: &&Departure<u64>| matches!(d.end, End::Delivered(_)) && d.at >= from;
     all.iter().filter(kept).map(|d| d.queued.0).collect()
@@ -60,8 +60,8 @@ fn overhead_counts_in_the_queue() {
     assert_eq!(channel.fates().delivered_bytes, 10 * 1_500);
 }
 
-/// A sender that answers to drops and marks as Reno does: it halves its window once per round trip of
-/// 40 ms, and grows by a packet in each. Returns everything that left, for `time`.
+/// Simulates a sender that answers to drops and marks as Reno does: it halves its window once per round trip of 40
+/// ms, and grows by a packet in each. Returns everything that left, for `time`.
 fn reno(model: &Impairments, capable: Capable, time: Nanos) -> (Vec<Departure<u64>>, Fates) {
     const WAY: u64 = 20_000_000;
     let mut channel = channel(model);
