@@ -58,9 +58,9 @@ const ENDLESS: Nanos = Nanos::from_secs(86_400);
 pub struct Load {
     /// The contender as it would be typed on its own: `tcp:cc=bbr`.
     pub contender: String,
-    /// What it does, as typed: bulk data for longer than any work.
+    /// Workload of the load, as typed: bulk data for longer than any work.
     pub workload: String,
-    /// How long it runs before the work begins.
+    /// Time that it runs before the work begins.
     pub lead: Nanos,
 }
 
@@ -109,10 +109,10 @@ pub(super) fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> 
     Ok(Some(Terms { load, options, value: value.to_owned(), flows }))
 }
 
-/// What the keys of load say.
+/// Settings of the load, from its keys.
 pub(super) struct Terms {
     load: Option<Load>,
-    /// The same as options, defaults included.
+    /// The settings as options, defaults included.
     options: Vec<(String, String)>,
     value: String,
     flows: u64,

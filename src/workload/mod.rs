@@ -1,5 +1,6 @@
-//! What is asked of a transport. One file per workload, both halves in it; no socket and no clock
-//! inside: time is an argument. [`ALL`] is the list; adding a workload is one file and one line here.
+//! Workloads: the work that is asked of a transport. One file per workload, both halves in it; no socket
+//! and no clock inside: time is an argument. [`ALL`] is the list; adding a workload is one file and one
+//! line here.
 
 use std::collections::BTreeMap;
 
@@ -53,14 +54,14 @@ pub const ALL: &[&dyn Workload] = &[
     &rpc::Rpc,
 ];
 
-/// What a workload says of itself.
+/// Description of a workload.
 #[derive(Debug)]
 pub struct Info {
     /// The name on the command line and in results.
     pub id: &'static str,
     /// The name for people.
     pub label: &'static str,
-    /// One line for lists.
+    /// Summary in one line, for lists.
     pub summary: &'static str,
     /// Its keys.
     pub keys: &'static [Key],
@@ -68,7 +69,7 @@ pub struct Info {
 
 /// A kind of work.
 pub trait Workload: Sync {
-    /// What it is.
+    /// Returns its description.
     fn info(&self) -> &'static Info;
 
     /// The work with its settings; what is not given follows from where it is done.
@@ -83,7 +84,7 @@ pub trait Task: Send + Sync {
     /// The work in a few words: `64-byte ping, 1000/s`.
     fn headline(&self) -> String;
 
-    /// How long a trial has to be; `None` where the settings say how long it is.
+    /// Returns the length that a trial has to have; `None` if the settings fix it.
     fn lengths(&self) -> Option<Lengths>;
 
     /// The figures that contenders are compared by.
@@ -95,8 +96,8 @@ pub trait Task: Send + Sync {
         vec![promised.service]
     }
 
-    /// Why a transport cannot carry this work, as a sentence; `None` where it can. Lanes and the length
-    /// of messages are [`misfit`]'s to check.
+    /// Returns the reason why a transport cannot carry this work, as a sentence; `None` if it can. Lanes
+    /// and the length of messages are [`misfit`]'s to check.
     fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String>;
 
     /// The connections it needs, one entry each: which way bulk data goes, or `None` for both.
@@ -105,14 +106,14 @@ pub trait Task: Send + Sync {
     /// The largest message in bytes.
     fn largest_message(&self) -> usize;
 
-    /// How long a trial lasts at most, waiting for the last answer included. After this it is given
-    /// up.
+    /// Returns the longest time that a trial lasts, waiting for the last answer included. After this it is
+    /// given up.
     fn longest(&self) -> Nanos;
 
-    /// How long the work is meant to last, where the workload says so and not the path.
+    /// Returns the planned duration of the work, if the workload sets it and not the path.
     fn planned(&self) -> Option<Nanos>;
 
-    /// After how long a sample counts as lost.
+    /// Returns the time after which a sample counts as lost.
     fn timeout(&self) -> Nanos {
         Nanos::ZERO
     }
@@ -122,7 +123,7 @@ pub trait Task: Send + Sync {
         None
     }
 
-    /// Whether connections are opened while it runs, one after the other.
+    /// Returns true if connections are opened while it runs, one after the other.
     fn reconnects(&self) -> bool {
         false
     }
@@ -146,16 +147,16 @@ pub trait Task: Send + Sync {
         0
     }
 
-    /// Whether the schedule must be kept to the microsecond, so that waiting may spin.
+    /// Returns true if the schedule must be kept to the microsecond, so that waiting may spin.
     fn is_paced(&self) -> bool;
 
-    /// How a message tells its number, which it keeps on the way there and back; `None` where its
-    /// messages have none.
+    /// Returns the function that reads the number of a message, which it keeps on the way there and back;
+    /// `None` if its messages have none.
     fn numbering(&self) -> Option<Numbering> {
         None
     }
 
-    /// One half of one flow.
+    /// Creates one half of one flow.
     fn half(&self, part: Part) -> Box<dyn Half>;
 
     /// Turns what both ends report into the trial's figures.
@@ -175,22 +176,22 @@ pub const ELSEWHERE: &str = "-";
 pub struct NamedFile {
     /// The end that reads or writes it.
     pub side: Side,
-    /// What for.
+    /// Purpose of the file.
     pub purpose: Purpose,
     /// Its path as typed, or [`ELSEWHERE`].
     pub path: String,
 }
 
-/// What a file is for.
+/// Purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Its content is sent.
     Read,
-    /// What arrives is kept in it.
+    /// Data that arrives is kept in it.
     Write,
 }
 
-/// Which half of which flow to make.
+/// Half of a flow to create, and its parameters.
 pub struct Part {
     /// The end.
     pub side: Side,
@@ -200,20 +201,20 @@ pub struct Part {
     pub tag: u32,
     /// The trial's seed.
     pub seed: u64,
-    /// How long the path may hold on to a message that is not waiting behind others, where that is
-    /// known: word that the peer has finished does not travel on it, and comes at once.
+    /// Longest time that the path may hold a message that is not waiting behind others, if known: word that
+    /// the peer has finished does not travel on it, and comes at once.
     pub transit: Nanos,
-    /// What the transport promises.
+    /// Guarantees of the transport.
     pub guarantees: Guarantees,
-    /// Where times are recorded, if this half measures any.
+    /// Recorder of times, if this half measures any.
     pub recorder: Box<dyn Recorder>,
     /// The file that this end reads or writes, if [`Task::files`] names one.
     pub store: Option<Box<dyn Store>>,
 }
 
-/// One half of one flow: says what to do next and takes what arrives.
+/// Half of a flow: decides the next action and takes what arrives.
 pub trait Half: Send {
-    /// What to do at `now`. A message to send is written into `out`.
+    /// Returns the action to take at `now`. A message to send is written into `out`.
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action;
 
     /// The next connection is open, at `now`, after a handshake that took `set_up`: after [`Action::Open`] at
@@ -230,12 +231,12 @@ pub trait Half: Send {
     /// A message arrived.
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]);
 
-    /// Where bulk data comes from; asked for after [`Action::Pump`].
+    /// Returns the source of bulk data; asked for after [`Action::Pump`].
     fn source(&mut self) -> Option<&mut dyn Source> {
         None
     }
 
-    /// Where bulk data goes; asked for after [`Action::Drain`].
+    /// Returns the sink of bulk data; asked for after [`Action::Drain`].
     fn sink(&mut self) -> Option<&mut dyn Sink> {
         None
     }
@@ -243,7 +244,7 @@ pub trait Half: Send {
     /// Bulk bytes arrived at `now`; called after `take` for each receiving call that brought some.
     fn on_drained(&mut self, _now: Nanos) {}
 
-    /// What went wrong where it could not be returned; asked for after [`Action::Fail`].
+    /// Returns the error that could not be returned when it occurred; asked for after [`Action::Fail`].
     fn failure(&mut self) -> Option<Error> {
         None
     }
@@ -255,27 +256,27 @@ pub trait Half: Send {
     /// and bytes.
     fn on_peer_finished(&mut self, now: Nanos, sent: Tally);
 
-    /// Whether it will send no more, as far as it can know.
+    /// Returns true if it will send no more, as far as it can know.
     fn has_sent_all(&self) -> bool;
 
-    /// How far it is, for a look in the middle of a trial: quick, and without an allocation.
+    /// Returns its progress, for a look in the middle of a trial: quick, and without an allocation.
     fn standing(&mut self, now: Nanos) -> Standing;
 
-    /// The round trips since this was last asked, by halves that measure them.
+    /// Returns the round trips since the last call, in halves that measure them.
     fn take_round_trips(&mut self) -> RoundTrips {
         RoundTrips::default()
     }
 
-    /// What this half has to say.
+    /// Returns the report of this half.
     fn report(&mut self, now: Nanos) -> HalfReport;
 }
 
-/// How far a half is.
+/// Progress of a half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// What it handed to the transport.
+    /// Data handed to the transport.
     pub sent: Tally,
-    /// What it received, each message once.
+    /// Data received, each message once.
     pub received: Tally,
     /// Messages that it misses by now: past their timeout, or overtaken by later ones (which may be
     /// taken back when they come after all). `None` where it cannot know.
@@ -284,12 +285,12 @@ pub struct Standing {
     pub awaited: u64,
 }
 
-/// What one half of one flow has to say at the end.
+/// Report of one half of one flow, at the end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HalfReport {
-    /// What it handed to the transport.
+    /// Data handed to the transport.
     pub sent: Tally,
-    /// What it received, each message once.
+    /// Data received, each message once.
     pub received: Tally,
     /// One-way data only: from the first receive to the last, on this end's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -310,19 +311,19 @@ pub struct HalfReport {
     /// Round-trip times, if it measured any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Distribution>,
-    /// How late the generator was, if it has a schedule.
+    /// Lateness of the generator, if it has a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
     /// Share of sends that were late by more than the longer of interval and path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_send_share: Option<f64>,
-    /// What late sends did to the claimed figure, as the logarithm of a ratio.
+    /// Effect of late sends on the claimed figure, as the logarithm of a ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_effect: Option<f64>,
     /// RFC 3550 jitter of the round trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_rfc3550_ns: Option<u64>,
-    /// What became of its schedule, if it is to be kept to the microsecond; at the end only.
+    /// Outcome of its schedule, if it is to be kept to the microsecond; at the end only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
     /// One-way delays above the least of them, if it measured any; at the end only.
@@ -336,12 +337,12 @@ pub struct HalfReport {
     pub figures: BTreeMap<String, f64>,
 }
 
-/// What a receiving half knows of one flow's content.
+/// Report of a receiving half on the content of one flow.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ContentReport {
     /// Content bytes that arrived, each once; headers of messages do not count.
     pub arrived: u64,
-    /// Those of them that were held against what was sent, or went into `sha256`.
+    /// Bytes of them that were compared with what was sent, or went into `sha256`.
     pub checked: u64,
     /// The first byte of the whole content that is not what was sent; absent where none was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -369,7 +370,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What both ends of a trial report, by flow.
+/// Reports of both ends of a trial, by flow.
 pub struct Reports<'a> {
     /// The near end's halves.
     pub near: &'a [HalfReport],
@@ -379,7 +380,7 @@ pub struct Reports<'a> {
     pub near_conns: &'a [ConnStats],
     /// The far end's connections.
     pub far_conns: &'a [ConnStats],
-    /// What the transport promises.
+    /// Guarantees of the transport.
     pub guarantees: &'a Guarantees,
 }
 
@@ -402,37 +403,37 @@ pub struct Findings {
     pub censored: Vec<String>,
     /// Round-trip times.
     pub rtt_ns: Option<Distribution>,
-    /// How late the generator was.
+    /// Lateness of the generator.
     pub send_lateness_ns: Option<Distribution>,
-    /// What the generator's lateness did to the claimed figure at most, as the logarithm of a ratio; 0
-    /// where it was never late, and `None` where there is no schedule, or the figure is censored.
+    /// Largest effect of the generator's lateness on the claimed figure, as the logarithm of a ratio; 0 if
+    /// it was never late, and `None` if there is no schedule, or the figure is censored.
     pub late_effect: Option<f64>,
     /// The claimed figure of consecutive parts of the trial, where they are known.
     pub segments: Vec<f64>,
     /// The messages that warmed it up.
     pub warmup: Option<WarmUp>,
-    /// What became of the schedule of each paced flow.
+    /// Outcome of the schedule of each paced flow.
     pub paced: Vec<PacedFlow>,
     /// The far clock against the near one.
     pub clock: Option<ClockEstimate>,
-    /// What became of each message.
+    /// Fate of each message.
     pub ledger: Ledger,
-    /// What is known of the content, if it was kept, checked, or read from a file.
+    /// Report on the content, if it was kept, checked, or read from a file.
     pub content: Option<Content>,
-    /// Why the trial fails its gate, if it does. Says nothing about how good the result is.
+    /// Reason why the trial fails its gate, if it does. Says nothing about how good the result is.
     pub why_invalid: Option<String>,
 }
 
 /// A transfer's content as both halves of each flow know it. Whoever has the files knows more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// Where it came from.
+    /// Origin of the content.
     pub origin: Origin,
     /// Its parts, one per flow.
     pub pieces: Vec<Piece>,
 }
 
-/// Where content comes from.
+/// Origin of a transfer's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// Each flow carries [`crate::datapath::buffer::pattern`] from its start, again and again.
@@ -448,14 +449,14 @@ pub struct Piece {
     pub start: u64,
     /// Its length in bytes, as sent.
     pub bytes: u64,
-    /// What the receiver knows of it.
+    /// Report of the receiver.
     pub report: ContentReport,
 }
 
 /// The largest share of sends that may be late in a trial that counts.
 const MOST_LATE: f64 = 0.25;
 
-/// Why a transport cannot carry `task`, as a sentence; `None` where it can.
+/// Returns the reason why a transport cannot carry `task`, as a sentence; `None` if it can.
 pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerKind) -> Option<String> {
     task.misfit(promised, peer)
         .or_else(|| promised.misfit(&task.lanes(promised), task.largest_message() as u64))
@@ -464,7 +465,7 @@ pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerKind) -> Option<
 /// Reads a workload such as `ping:size=64,interval=1ms`, as on loopback.
 ///
 /// # Errors
-/// As of [`parse_on`].
+/// Fails under the same conditions as [`parse_on`].
 pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
     parse_on(typed, &Setting::LOOPBACK)
 }
