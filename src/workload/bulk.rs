@@ -1,5 +1,5 @@
-//! As many bytes as the transport moves. Goodput is what the receiver had, over the receiver's own
-//! span, with its end confirmed; what the sender handed over stands beside it.
+//! Bulk transfer: as many bytes as the transport moves. Goodput is what the receiver had, over the
+//! receiver's own span, with its end confirmed; what the sender handed over stands beside it.
 //!
 //! A transport that keeps message boundaries carries messages of `size` bytes, each numbered, so
 //! that what arrived is counted and nothing is pretended about the rest. A byte stream carries
@@ -58,7 +58,7 @@ impl Workload for Bulk {
     }
 }
 
-/// When a sender stops.
+/// Condition for a sender to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// After so many bytes on this flow.
@@ -72,7 +72,7 @@ pub(super) enum Stop {
 struct BulkTask {
     settings: Settings,
     terms: Terms,
-    /// How long a trial has to be, where the settings leave it open.
+    /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn gather(
     way::gather(reports, flows, direction, Connect::Apart)
 }
 
-/// How long a transfer of given bytes may take before its trial is given up.
+/// Longest time that a transfer of given bytes may take before its trial is given up.
 const LONGEST_FOR_BYTES: Nanos = Nanos::from_secs(600);
 
 /// The most messages of one flow whose content is kept: each has a bit in memory.
@@ -116,7 +116,7 @@ impl BulkTask {
         Ok(BulkTask { settings, terms, lengths })
     }
 
-    /// How long to send, the warm-up included; `None` where bytes decide.
+    /// Returns the time to send for, the warm-up included; `None` if bytes decide.
     fn sending_time(&self) -> Option<Nanos> {
         match self.terms.extent {
             Extent::Time(time) => Some(self.terms.warmup + time),
@@ -164,7 +164,7 @@ impl BulkTask {
         Stop::After { bytes: whole }
     }
 
-    /// Why messages cannot carry the content; `None` where they can.
+    /// Returns the reason why messages cannot carry the content; `None` if they can.
     fn content_misfit(&self) -> Option<String> {
         let cargo = &self.terms.cargo;
         if cargo.memory == Memory::Fresh {
@@ -202,7 +202,7 @@ impl BulkTask {
         })
     }
 
-    /// What becomes of the content at the receiving end; `None` where it is only counted.
+    /// Creates the keeper of the content at the receiving end; `None` if it is only counted.
     fn keeper(&self, part: Part) -> Option<Keeper> {
         let cargo = &self.terms.cargo;
         let is_fresh = cargo.memory == Memory::Fresh;
@@ -227,7 +227,7 @@ impl BulkTask {
         })
     }
 
-    /// What is known of the content of all flows.
+    /// Returns the report on the content of all flows.
     fn content(&self, reports: &Reports<'_>) -> Option<Content> {
         if !self.terms.cargo.is_content() {
             return None;

@@ -8,7 +8,7 @@
 
 use crate::figures::ClockEstimate;
 
-/// One echo's four times, in nanoseconds on two clocks.
+/// Times of one echo, four in nanoseconds on two clocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Echo {
     pub(super) near_sent: u64,

@@ -7,18 +7,18 @@ use crate::time::Nanos;
 
 use super::paced::Period;
 
-/// How arrivals are spread.
+/// Key for the spread of arrivals.
 pub(super) const fn arrivals_key(doc: &'static str) -> Key {
     Key { name: "arrivals", kind: Kind::Choice(&["poisson", "constant"]), default: "poisson", doc }
 }
 
-/// How arrivals are spread over a time, of which each has one period on average.
+/// Spread of arrivals over a time, of which each has one period on average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
-    /// As those of many people who do not know of each other: a Poisson process of which exactly so many fall
-    /// into the time.
+    /// Poisson process, as of many independent people, of which exactly the given number fall into the
+    /// time.
     Poisson,
-    /// All equally far apart.
+    /// Arrivals all equally far apart.
     Constant,
 }
 

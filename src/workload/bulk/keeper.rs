@@ -1,5 +1,5 @@
-//! What the receiving half does with content: keeps it in a file or in memory, checks it, and knows
-//! how much of it is there.
+//! Keeper of content at the receiving half: keeps it in a file or in memory, checks it, and counts how much
+//! of it is there.
 
 use sha2::{Digest, Sha256};
 
@@ -18,7 +18,7 @@ pub(super) struct Keeper {
     bytes: u64,
     into: Into,
     check: Check,
-    /// Where content comes in messages.
+    /// Messages of the content, if it comes in messages.
     messages: Option<Messages>,
     arrived: u64,
     checked: u64,
@@ -26,9 +26,9 @@ pub(super) struct Keeper {
     failure: Option<Error>,
 }
 
-/// Where content goes.
+/// Destination of content.
 enum Into {
-    /// Nowhere: it is looked at and forgotten.
+    /// None: content is looked at and forgotten.
     Nothing,
     /// A file, each byte at its place in the whole.
     Store(Box<dyn Store>),
@@ -36,7 +36,7 @@ enum Into {
     Memory { early: Vec<u8>, room: Option<Box<[u8]>> },
 }
 
-/// What content is held against.
+/// Reference that content is checked against.
 enum Check {
     Nothing,
     /// The made-up content.
@@ -45,7 +45,7 @@ enum Check {
     Hash(Box<Sha256>),
 }
 
-/// Which messages are there.
+/// Messages that are there.
 struct Messages {
     /// Content bytes in each but the last.
     payload: u64,
@@ -53,12 +53,12 @@ struct Messages {
     there: Vec<u64>,
 }
 
-/// Whether a message is part of the content.
+/// Relation of a message to the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// It is.
+    /// Part of the content.
     Part,
-    /// Its number lies beyond the end.
+    /// Beyond the end, by its number.
     Beyond,
 }
 
@@ -114,7 +114,8 @@ impl Keeper {
         self.arrived += bytes.len() as u64;
     }
 
-    /// What followed the header of message `seq`; each message is given once, copies may be.
+    /// Takes the bytes that followed the header of message `seq`; each message is given once, copies may
+    /// be.
     pub(super) fn message(&mut self, seq: u64, body: &[u8]) -> Fit {
         let Some(messages) = &mut self.messages else { return Fit::Beyond };
         let Some(at) = seq.checked_mul(messages.payload).filter(|at| *at < self.bytes) else {
@@ -203,7 +204,7 @@ impl Keeper {
         }
     }
 
-    /// Where the next byte of a byte stream goes, if that is a file.
+    /// Returns the place in a file for the next byte of a byte stream, if it goes to a file.
     pub(super) fn file(&self) -> Option<FileAt<'_>> {
         match (&self.into, &self.messages) {
             (Into::Store(store), None) => Some(store.at(self.start + self.arrived)),

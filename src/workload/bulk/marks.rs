@@ -1,16 +1,16 @@
-//! How far a receiver was at the ends of a flow's warm-up and of the parts of its measured time.
+//! Progress of a receiver at the ends of a flow's warm-up and of the parts of its measured time.
 
 use crate::figures::SEGMENTS;
 use crate::time::Nanos;
 
 use super::super::ReceiveSpan;
 
-/// What is left out at the start of a flow, and how long its measured time is.
+/// Warm-up of a flow, which is left out, and its measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::workload) struct Timing {
-    /// Left out, from the first receive on.
+    /// Time left out, from the first receive on.
     pub(in crate::workload) warmup: Nanos,
-    /// What is sent in after that; nothing where bytes decide and not time.
+    /// Time measured after that; 0 if bytes decide and not time.
     pub(in crate::workload) measured: Nanos,
 }
 
@@ -55,17 +55,17 @@ impl Marks {
         }
     }
 
-    /// Whether nothing has arrived so far.
+    /// Returns true if nothing has arrived so far.
     pub(in crate::workload) fn is_empty(&self) -> bool {
         self.heard.is_none()
     }
 
-    /// Whether the warm-up is over.
+    /// Returns true if the warm-up is over.
     pub(in crate::workload) fn measures(&self) -> bool {
         self.span.is_some()
     }
 
-    /// When something arrived last.
+    /// Returns the time at which something arrived last.
     pub(in crate::workload) fn last(&self) -> Option<Nanos> {
         self.heard.map(|(_, last)| last)
     }

@@ -103,7 +103,7 @@ impl Sender {
         }
     }
 
-    /// What went out, in bytes and messages.
+    /// Returns the bytes and messages that went out.
     fn sent(&self) -> Tally {
         let mut sent = self.sent;
         // A byte stream stamps nothing, so it has sent no messages.

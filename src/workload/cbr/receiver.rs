@@ -1,4 +1,4 @@
-//! What a constant rate makes of arrivals: its goodput, and how delays differ from the least one.
+//! Measurement of a constant rate at its receiver: goodput, and how delays differ from the least one.
 
 use crate::figures::{Recorder, Tally};
 use crate::time::Nanos;

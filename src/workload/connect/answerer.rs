@@ -45,7 +45,7 @@ impl Half for Answerer {
         }
     }
 
-    /// What was asked on the connection before has been answered there.
+    /// Forgets the question of the connection before, which has been answered there.
     fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {
         self.asked = None;
     }

@@ -34,7 +34,8 @@ pub(super) const STAMPED_LEN: usize = header::LEN + 8;
 /// Each message of a [`Paced`] workload is remembered until the end, with its times.
 pub(super) const MOST_MESSAGES: u64 = 10_000_000;
 
-/// How many messages a [`Paced`] workload sends; `doc` says what decides where it is not given.
+/// Key for the number of messages that a [`Paced`] workload sends; `doc` says what decides if it is not
+/// given.
 pub(super) const fn count_key(doc: &'static str) -> Key {
     Key { name: "count", kind: Kind::Count(20, MOST_MESSAGES), default: "", doc }
 }
@@ -44,12 +45,12 @@ pub(super) const fn size_key(default: &'static str, doc: &'static str) -> Key {
     Key { name: "size", kind: Kind::Size(STAMPED_LEN as u64, 65_507), default, doc }
 }
 
-/// Which way the messages of a [`Paced`] workload go.
+/// Key for the direction of the messages of a [`Paced`] workload.
 pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> Key {
     Key { name: "direction", kind: Kind::Choice(&["up", "down"]), default, doc }
 }
 
-/// How long what is under way may take after the last send: a reliable transport sends its queue
+/// Longest time that messages under way may take after the last send: a reliable transport sends its queue
 /// however slow the path is.
 pub(super) const DRAIN: Nanos = Nanos::from_secs(30);
 

@@ -8,7 +8,7 @@ use super::super::{Half, HalfReport, Standing};
 use super::intake::Intake;
 use super::read_stamp;
 
-/// What a workload makes of arrivals.
+/// Measurement that a workload takes of arrivals.
 pub(in crate::workload) trait Measure: Send {
     /// Bytes of memory for each message.
     const BYTES_EACH: u64 = 0;
@@ -22,7 +22,7 @@ pub(in crate::workload) trait Measure: Send {
         None
     }
 
-    /// Whether messages that will arrive are still missing, where others may be lost.
+    /// Returns true if messages that will arrive are still missing, while others may be lost.
     fn is_waiting(&self) -> bool {
         false
     }

@@ -7,7 +7,7 @@ use crate::time::Nanos;
 pub(in crate::workload) struct Tooth {
     /// The age at its start, in nanoseconds.
     pub(in crate::workload) from: u64,
-    /// How long it lasted.
+    /// Duration of the stretch, in nanoseconds.
     pub(in crate::workload) lasted: u64,
 }
 

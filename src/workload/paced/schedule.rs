@@ -1,9 +1,9 @@
-//! When each message is due: on a grid that is fixed at the start, in whole numbers, so that no
+//! Schedule of messages: a grid of due times that is fixed at the start, in whole numbers, so that no
 //! rounding adds up.
 
 use crate::time::Nanos;
 
-/// How far two messages are apart: a fraction of nanoseconds.
+/// Interval between two messages: a fraction of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workload) struct Period {
     /// Nanoseconds, times [`Period::over`].
@@ -23,8 +23,8 @@ impl Period {
         Period { ns: 1_000_000_000, over: pps }
     }
 
-    /// When slot `index` is due after the start, and what is left of a nanosecond in units of
-    /// `1 / over`.
+    /// Returns the due time of slot `index` after the start, and the rest of a nanosecond in units of `1 /
+    /// over`.
     fn at(self, index: u64) -> (Nanos, u64) {
         let exact = u128::from(self.ns) * u128::from(index);
         let over = u128::from(self.over);
@@ -32,12 +32,12 @@ impl Period {
         (Nanos(whole), (exact % over) as u64)
     }
 
-    /// How long `slots` of it take.
+    /// Returns the duration of `slots` of it.
     pub(in crate::workload) fn times(self, slots: u64) -> Nanos {
         self.at(slots).0
     }
 
-    /// How many slots begin within `span`.
+    /// Returns the number of slots that begin within `span`.
     pub(in crate::workload) fn within(self, span: Nanos) -> u64 {
         let slots = (u128::from(span.0) * u128::from(self.over)).div_ceil(u128::from(self.ns));
         u64::try_from(slots).unwrap_or(u64::MAX)
@@ -66,7 +66,7 @@ impl Schedule {
         Schedule { period, step, step_rest, due, rest, left: slots, slots, total }
     }
 
-    /// When the next slot is due, from the start; `None` after the last.
+    /// Returns the due time of the next slot, from the start; `None` after the last.
     pub(in crate::workload) fn due(&self) -> Option<Nanos> {
         (self.left > 0).then_some(self.due)
     }
@@ -82,7 +82,7 @@ impl Schedule {
         }
     }
 
-    /// Between two slots of this flow.
+    /// Interval between two slots of this flow.
     pub(in crate::workload) fn step(&self) -> Nanos {
         self.step
     }
@@ -92,7 +92,7 @@ impl Schedule {
         self.slots
     }
 
-    /// How long the grid of all flows lasts, from its first slot to the end of its last.
+    /// Returns the duration of the grid of all flows, from its first slot to the end of its last.
     pub(in crate::workload) fn span(&self) -> Nanos {
         self.period.times(self.total)
     }
