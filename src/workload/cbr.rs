@@ -223,7 +223,7 @@ impl CbrTask {
     }
 }
 
-/// Between two messages of a direction; `None` without a pace.
+/// Returns the interval between two messages of a direction; `None` without a pace.
 fn period(rate: OfferedRate, size: usize) -> Option<Period> {
     match rate {
         OfferedRate::Bits(rate) => Some(Period::of_bits(size as u64 * 8, rate.0)),

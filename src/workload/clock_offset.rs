@@ -8,7 +8,7 @@
 
 use crate::figures::ClockEstimate;
 
-/// Times of one echo, four in nanoseconds on two clocks.
+/// Four times of one echo, in nanoseconds on two clocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Echo {
     pub(super) near_sent: u64,

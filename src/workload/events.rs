@@ -103,7 +103,7 @@ impl Workload for Events {
 /// Events beside a state, with their settings.
 #[derive(Debug, Clone)]
 struct Beside {
-    /// On average between two events, and between two updates of the state.
+    /// Average interval between two events, and between two updates of the state.
     events: Period,
     state: Period,
     event_size: usize,
@@ -111,7 +111,7 @@ struct Beside {
     spread: Spread,
     count: u64,
     event_service: Service,
-    /// Whether the state asks for a lane whose messages may be lost.
+    /// True if the state asks for a lane whose messages may be lost.
     may_lose_state: bool,
     claimed: String,
 }
@@ -147,7 +147,7 @@ fn task(settings: Settings) -> Result<Paced<Beside>> {
     Ok(Paced { pace, work })
 }
 
-/// What is sent: updates of the state and events, by the times at which they are due.
+/// Messages that are sent: updates of the state and events, by the times at which they are due.
 struct Both {
     state: Period,
     states: u64,
@@ -157,7 +157,7 @@ struct Both {
     events: std::iter::Peekable<Arrivals>,
 }
 
-/// One message of both kinds.
+/// Message of either kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Due {
     at: Nanos,

@@ -114,7 +114,7 @@ struct Lockstep {
     /// The service that is asked for; `None` for the transport's own.
     service: Option<Service>,
     claimed: &'static str,
-    /// How long a trial has to be, where the settings leave it open.
+    /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
 }
 

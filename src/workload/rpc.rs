@@ -155,7 +155,7 @@ struct Calls {
     lanes: u16,
     count: u64,
     claimed: String,
-    /// How long a trial has to be, where the settings leave it open.
+    /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
 }
 
@@ -191,14 +191,14 @@ impl Calls {
         if least == most { least } else { (most - least) / (most / least).ln() }
     }
 
-    /// When requests are due, and how large their responses are.
+    /// Returns the requests: the time at which each is due, and the size of its response.
     fn requests(&self, seed: u64) -> impl Iterator<Item = (Nanos, u64)> + use<> {
         let arrivals = Arrivals::new(self.spread, self.period(), self.count, seed);
         let (mut sizes, (least, most)) = (Sizes::new(0.0, seed), self.response);
         arrivals.map(move |due| (due, sizes.between(least, most)))
     }
 
-    /// What a message carries of a response.
+    /// Returns the bytes of a response that one message carries.
     fn room(&self) -> u64 {
         (self.mtu - STAMPED_LEN) as u64
     }

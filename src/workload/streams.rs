@@ -89,7 +89,7 @@ impl Workload for Streams {
     }
 }
 
-/// What carries the streams.
+/// Carrier of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
     Lanes,

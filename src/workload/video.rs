@@ -130,7 +130,7 @@ struct Moving {
     claimed: &'static str,
 }
 
-/// How large frames are, and into what they are cut.
+/// Sizes of frames, and of the messages into which they are cut.
 #[derive(Debug, Clone, Copy)]
 struct Frames {
     period: Period,
@@ -186,7 +186,7 @@ impl Frames {
         })
     }
 
-    /// What a message carries of a frame.
+    /// Returns the bytes of a frame that one message carries.
     fn room(self) -> u64 {
         (self.mtu - STAMPED_LEN) as u64
     }

@@ -122,7 +122,7 @@ pub(super) enum Check {
 pub(super) enum Memory {
     /// Buffers that are there before, used again and again.
     Ready,
-    /// Into memory for all of it, allocated once the first bytes are there.
+    /// Memory for all of it, allocated once the first bytes are there.
     Fresh,
 }
 

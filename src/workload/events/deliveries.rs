@@ -1,4 +1,4 @@
-//! When events came, what they waited for, and how old the state beside them was.
+//! Deliveries of events: their times, what they waited for, and the age of the state beside them.
 
 use crate::figures::Tally;
 use crate::time::Nanos;
@@ -9,7 +9,7 @@ use super::super::paced::{Arrived, Measure, Quantiles, held, saw};
 #[derive(Debug, Clone, Copy)]
 struct Message {
     is_event: bool,
-    /// When it was due, and when it came.
+    /// Times at which it was due, and at which it came.
     arrival: Option<(Nanos, Nanos)>,
 }
 

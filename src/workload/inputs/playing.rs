@@ -1,4 +1,4 @@
-//! When inputs came, and when the game stood still for want of them.
+//! Playing of a game: the times at which inputs came, and its stalls for want of them.
 
 use std::ops::RangeInclusive;
 
@@ -10,14 +10,14 @@ use super::super::paced::Period;
 pub(super) struct Playing {
     period: Period,
     playout: Nanos,
-    /// When the first was due.
+    /// Time at which the first was due.
     begin: Option<Nanos>,
     came: Vec<Option<Nanos>>,
-    /// How many are here without a gap.
+    /// Number of inputs that are here without a gap.
     have: u64,
 }
 
-/// What a game with a playout delay does.
+/// Stalls of a game with a playout delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Stalls {
     /// Time in which it stood still, in sum and at the most, and how often.
@@ -45,17 +45,18 @@ impl Playing {
         }
     }
 
-    /// How many inputs are here without a gap.
+    /// Returns the number of inputs that are here without a gap.
     pub(super) fn have(&self) -> u64 {
         self.have
     }
 
-    /// Whether all are here.
+    /// Returns true if all are here.
     pub(super) fn is_whole(&self) -> bool {
         self.have == self.came.len() as u64
     }
 
-    /// How long after it was due each can be played, as all before it are there, too.
+    /// Returns the time after which each can be played, from when it was due, as all before it are there,
+    /// too.
     fn delays(&self) -> Option<Vec<u64>> {
         let begin = self.begin?;
         let mut ready = Nanos::ZERO;
@@ -68,8 +69,8 @@ impl Playing {
         (!delays.is_empty()).then_some(delays)
     }
 
-    /// What the game does where each input is played `delay` after it was due, or as soon as it is there: it has then
-    /// caught up at once.
+    /// Returns the stalls if each input is played `delay` after it was due, or as soon as it is there: it
+    /// has then caught up at once.
     fn stalls(&self, delays: &[u64], delay: u64) -> Stalls {
         let (mut stalls, mut running, mut until) = (Stalls::default(), 0, 0);
         for (input, ready) in (0..).zip(delays) {

@@ -1,4 +1,4 @@
-//! What is asked for and refused, and two players in virtual time.
+//! Settings that are accepted and refused, and two players in virtual time.
 
 use super::*;
 use crate::contract::{Action, Lane};

@@ -12,8 +12,8 @@ use super::{CLAIMS, Claim, Pace, PingTask};
 const MOST_LATE_EFFECT: f64 = 1.25;
 
 impl PingTask {
-    /// How late a send may be before it counts as late: as long as the interval, because messages
-    /// then meet that are to be apart, or as the path, on which less is nothing that anybody feels.
+    /// Returns the lateness from which a send counts as late: the interval, because messages then meet that
+    /// are to be apart, or the time on the path, beside which less does not matter.
     pub(super) fn late_from(&self, transit: Nanos) -> Nanos {
         match self.pace {
             Pace::Open { interval } => interval.max(Nanos(transit.0.saturating_mul(2))),

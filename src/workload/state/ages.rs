@@ -11,7 +11,7 @@ use super::super::paced::Measure;
 use super::super::paced::saw::{self, Tooth};
 use super::motion::{Display, Motion};
 
-/// What is shown, of what.
+/// Motion of a state, and its display.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Showing {
     pub(super) motion: Motion,
@@ -23,7 +23,7 @@ pub(super) struct Showing {
 /// Arrivals in their order.
 pub(super) struct Ages {
     showing: Showing,
-    /// When each was due, and when it came.
+    /// Times at which each was due, and at which it came.
     arrivals: Vec<(Nanos, Nanos)>,
     /// Updates that were or will be sent.
     count: u64,
@@ -99,7 +99,7 @@ impl Ages {
         vec![("error_mean_share", errors.iter().sum::<f64>() / n as f64), ("error_p99_share", p99)]
     }
 
-    /// What is shown at `now`; `None` where nothing is known yet.
+    /// Returns the position shown at `now`; `None` if nothing is known yet.
     fn shown(&self, known: &[Nanos], now: Nanos) -> Option<f64> {
         let motion = self.showing.motion;
         let newest = *known.last()?;

@@ -11,7 +11,7 @@ struct Frame {
     /// Messages that have not come.
     missing: u64,
     due: Nanos,
-    /// When its last message so far came.
+    /// Time at which its last message so far came.
     came: Nanos,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Pictures {
 /// Stands for the frame of a message that has come.
 const HERE: u32 = u32::MAX;
 
-/// What is seen of frames that are shown a fixed time after they were due.
+/// Quality of a video whose frames are shown a fixed time after they were due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Seen {
     late: u64,

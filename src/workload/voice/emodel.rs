@@ -3,7 +3,7 @@
 
 use crate::time::Nanos;
 
-/// How much a codec impairs, and how it bears lost frames (ITU-T G.113, appendix I).
+/// Impairment by a codec, and its robustness to lost frames (ITU-T G.113, appendix I).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Codec {
     /// The equipment impairment factor at no loss, Ie.
@@ -35,10 +35,10 @@ impl Codec {
     }
 }
 
-/// What is left where nothing but the default values impairs: Ro − Is.
+/// Rating if nothing but the default values impairs: Ro − Is.
 const BASE: f64 = 93.2;
 
-/// Idd (7.4.2): what a delay from mouth to ear impairs by itself.
+/// Idd (7.4.2): impairment by a delay from mouth to ear alone.
 fn delayed(delay: Nanos) -> f64 {
     let ms = delay.0 as f64 / 1e6;
     if ms <= 100.0 {

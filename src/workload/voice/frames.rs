@@ -17,7 +17,7 @@ pub(super) struct Frames {
     seen: usize,
 }
 
-/// What a listener hears with a playout delay.
+/// Quality that a listener hears with a playout delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Heard {
     rating: f64,
@@ -38,7 +38,7 @@ impl Frames {
         &self.delays[..self.seen]
     }
 
-    /// What is heard where each frame is played `playout` after it was due.
+    /// Returns the quality if each frame is played `playout` after it was due.
     fn heard(&self, playout: Nanos) -> Heard {
         let is_gap = |delay: &Option<Nanos>| delay.is_none_or(|delay| delay > playout);
         let (mut gaps, mut bursts, mut in_gap) = (0usize, 0usize, false);
