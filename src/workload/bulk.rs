@@ -61,9 +61,9 @@ impl Workload for Bulk {
 /// Condition for a sender to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// After so many bytes on this flow.
+    /// Stop after this many bytes on this flow.
     After { bytes: u64 },
-    /// After so much time.
+    /// Stop after this time.
     At { time: Nanos },
 }
 
@@ -76,12 +76,12 @@ struct BulkTask {
     lengths: Option<Lengths>,
 }
 
-/// A half that sends as fast as the transport takes it.
+/// Creates a half that sends as fast as the transport takes it.
 pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn Half> {
     Box::new(sender::Sender::new(stop, size, call, tag))
 }
 
-/// A half that receives what [`sender`] sends over a path that may hold on to it for `transit`.
+/// Creates a half that receives what [`sender`] sends over a path that may hold on to it for `transit`.
 pub(super) fn receiver(
     promised: &Guarantees,
     tag: u32,
@@ -91,7 +91,7 @@ pub(super) fn receiver(
     Box::new(receiver::Receiver::new(promised, tag, None).over(transit).timed(timing))
 }
 
-/// All flows of one direction, summed up; connecting is apart.
+/// Sums up all flows of one direction; connecting is apart.
 pub(super) fn gather(
     reports: &Reports<'_>,
     flows: &[Option<Direction>],
@@ -132,8 +132,8 @@ impl BulkTask {
         Timing { warmup: self.terms.warmup, measured }
     }
 
-    /// Start and length of what one flow carries, in the whole of its direction; without an end
-    /// where time decides.
+    /// Returns start and length of what one flow carries, in the whole of its direction; without an end if
+    /// time decides.
     fn piece(&self, flow: u16) -> (u64, u64) {
         let streams = u128::from(self.terms.streams);
         let stream = u128::from(flow) % streams;
@@ -142,12 +142,12 @@ impl BulkTask {
         (cut(stream), cut(stream + 1) - cut(stream))
     }
 
-    /// Content bytes in each message.
+    /// Returns the content bytes in each message.
     fn payload(&self) -> u64 {
         self.terms.size.saturating_sub(header::LEN) as u64
     }
 
-    /// The bytes of one flow: whole messages where the transport keeps boundaries.
+    /// Returns the bytes of one flow: whole messages if the transport keeps boundaries.
     fn stop(&self, flow: u16, framing: Framing) -> Stop {
         let bytes = match (self.terms.extent, self.piece(flow)) {
             (Extent::Time(time), _) => return Stop::At { time: self.terms.warmup + time },
@@ -438,7 +438,7 @@ impl Task for BulkTask {
     }
 }
 
-/// Bulk data for `time` behind a warm-up, as it would be typed.
+/// Returns the workload of bulk data for `time` behind a warm-up, as it would be typed.
 pub(super) fn of(time: Nanos, warmup: Nanos, flows: u64, direction: &str) -> String {
     let (time, warmup) = (typed(time), typed(warmup));
     format!("{}:direction={direction},streams={flows},time={time},warmup={warmup}", INFO.id)

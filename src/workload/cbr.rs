@@ -196,7 +196,7 @@ impl CbrTask {
         }
     }
 
-    /// Application bits per second that one direction asks for.
+    /// Returns the application bits per second that one direction asks for.
     fn offered_bps(&self) -> Option<f64> {
         match self.rate {
             OfferedRate::Bits(rate) => Some(rate.0 as f64),

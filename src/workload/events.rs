@@ -198,7 +198,7 @@ impl Beside {
         Both { state: self.state, states: self.states(), state_index: 0, index: 0, events }
     }
 
-    /// Application bits per second of both kinds.
+    /// Returns the application bits per second of both kinds.
     fn offered_bps(&self) -> f64 {
         let bps = |period: Period, size: usize| {
             size as f64 * 8e9 * period.over as f64 / period.ns.max(1) as f64
@@ -228,7 +228,7 @@ impl Work for Beside {
         self.claimed.clone()
     }
 
-    /// The lane of the state first, where it has its own.
+    /// Returns the lane of the state first, if it has its own.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         match (self.may_lose_state, promised.lanes) {
             (true, _) => vec![Service::BEST_EFFORT, self.event_service],

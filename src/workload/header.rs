@@ -82,9 +82,9 @@ pub(super) enum Arrival {
     InOrder,
     /// The first of its number, after a higher one (RFC 4737, type-P-reordered).
     Reordered,
-    /// Its number has been here.
+    /// Copy: its number has been here.
     Duplicate,
-    /// So far behind that nobody remembers; counted as reordered.
+    /// Too far behind to be remembered; counted as reordered.
     Ancient,
 }
 
@@ -175,7 +175,7 @@ pub(super) fn count(tally: &mut Tally, arrival: Arrival, bytes: usize) {
     tally.bytes += bytes as u64;
 }
 
-/// The account of one direction in messages: what one end sent, the other received, and the
+/// Returns the account of one direction in messages: what one end sent, the other received, and the
 /// receiver's socket had no room for.
 pub(super) fn account(sent: Tally, received: Tally, socket_drops: Option<u64>) -> Account {
     let missing = sent.messages.saturating_sub(received.messages);

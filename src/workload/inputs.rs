@@ -219,7 +219,7 @@ impl Task for Lockstep {
         Some(self.period().times(self.count))
     }
 
-    /// A full message each tick, until the last input is acknowledged.
+    /// Returns the bytes of a full message each tick, until the last input is acknowledged.
     fn most_bytes(&self) -> Option<u64> {
         let ticks = self.period().within(self.longest());
         Some(ticks.saturating_mul(self.mtu as u64))

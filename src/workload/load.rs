@@ -68,7 +68,7 @@ fn check_contender(value: &str) -> Result<()> {
     Spec::parse(&contender(value)).map(drop)
 }
 
-/// The contender in the value of the key.
+/// Returns the contender in the value of the key.
 fn contender(value: &str) -> String {
     value.replace('+', ",")
 }
@@ -119,7 +119,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// `task` beside the load.
+    /// Puts `task` beside the load.
     pub(super) fn beside(self, task: Box<dyn Task>) -> Box<dyn Task> {
         Box::new(Loaded { task, terms: self })
     }

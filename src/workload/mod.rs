@@ -72,22 +72,22 @@ pub trait Workload: Sync {
     /// Returns its description.
     fn info(&self) -> &'static Info;
 
-    /// The work with its settings; what is not given follows from where it is done.
+    /// Creates the work with its settings; those not given follow from `setting`.
     ///
     /// # Errors
-    /// [`crate::Error::Usage`] naming what is wrong and what would be right.
+    /// Fails with [`crate::Error::Usage`], naming what is wrong and what would be right.
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>>;
 }
 
 /// A workload with its settings: what one trial does.
 pub trait Task: Send + Sync {
-    /// The work in a few words: `64-byte ping, 1000/s`.
+    /// Returns the work in a few words: `64-byte ping, 1000/s`.
     fn headline(&self) -> String;
 
     /// Returns the length that a trial has to have; `None` if the settings fix it.
     fn lengths(&self) -> Option<Lengths>;
 
-    /// The figures that contenders are compared by.
+    /// Returns the figures that contenders are compared by.
     fn metrics(&self) -> Vec<Metric>;
 
     /// Services of the lanes of each connection, first to last. What is sent without a word about lanes
@@ -100,10 +100,10 @@ pub trait Task: Send + Sync {
     /// and the length of messages are [`misfit`]'s to check.
     fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String>;
 
-    /// The connections it needs, one entry each: which way bulk data goes, or `None` for both.
+    /// Returns the connections it needs, one entry each: the direction of bulk data, or `None` for both.
     fn flows(&self) -> Vec<Option<Direction>>;
 
-    /// The largest message in bytes.
+    /// Returns the largest message in bytes.
     fn largest_message(&self) -> usize;
 
     /// Returns the longest time that a trial lasts, waiting for the last answer included. After this it is
@@ -118,7 +118,7 @@ pub trait Task: Send + Sync {
         Nanos::ZERO
     }
 
-    /// The load that shares the path with it, where one was asked for.
+    /// Returns the load that shares the path with it, if one was asked for.
     fn load(&self) -> Option<&Load> {
         None
     }
@@ -128,15 +128,16 @@ pub trait Task: Send + Sync {
         false
     }
 
-    /// The most application bytes one direction may carry; `None` for as many as fit in the time.
+    /// Returns the maximum of application bytes that one direction may carry; `None` for as many as fit in
+    /// the time.
     fn most_bytes(&self) -> Option<u64>;
 
-    /// The files that it reads and writes, with their ends.
+    /// Returns the files that it reads and writes, with their ends.
     fn files(&self) -> Vec<NamedFile> {
         Vec::new()
     }
 
-    /// The settings as one end is told them: with [`ELSEWHERE`] for the other end's files, and with
+    /// Returns the settings as one end is told them: with [`ELSEWHERE`] for the other end's files, and with
     /// the length of the file that is read, in bytes, where one is.
     fn told(&self, _side: Side, _source_bytes: Option<u64>) -> Spec {
         self.spec()
@@ -162,13 +163,13 @@ pub trait Task: Send + Sync {
     /// Turns what both ends report into the trial's figures.
     fn conclude(&self, reports: &Reports<'_>) -> Findings;
 
-    /// The settings as JSON results show them, defaults included.
+    /// Returns the settings as JSON results show them, defaults included.
     fn spec(&self) -> Spec;
 }
 
 /// The number of a message that may be anything.
 pub type Numbering = fn(&[u8]) -> Option<u64>;
-/// Stands for the path of a file that is the other end's: no end learns more of it.
+/// Placeholder for the path of a file that is the other end's: no end learns more of it.
 pub const ELSEWHERE: &str = "-";
 
 /// A file that a workload names.
@@ -185,9 +186,9 @@ pub struct NamedFile {
 /// Purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Its content is sent.
+    /// File whose content is sent.
     Read,
-    /// Data that arrives is kept in it.
+    /// File that keeps the data that arrives.
     Write,
 }
 
@@ -217,18 +218,19 @@ pub trait Half: Send {
     /// Returns the action to take at `now`. A message to send is written into `out`.
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action;
 
-    /// The next connection is open, at `now`, after a handshake that took `set_up`: after [`Action::Open`] at
-    /// the end that dials, and whenever one comes in at the other. The first is not announced.
+    /// Notes that the next connection is open, at `now`, after a handshake that took `set_up`: after
+    /// [`Action::Open`] at the end that dials, and whenever one comes in at the other. The first is not
+    /// announced.
     fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {}
 
-    /// The transport took the message of the last `poll`, at `now`.
+    /// Notes that the transport took the message of the last `poll`, at `now`.
     fn on_sent(&mut self, now: Nanos);
 
-    /// The transport had no room for the message of the last `poll`, at `now`; the next `poll` may
-    /// ask for the same one again.
+    /// Notes that the transport had no room for the message of the last `poll`, at `now`; the next `poll`
+    /// may ask for the same one again.
     fn on_no_room(&mut self, _now: Nanos) {}
 
-    /// A message arrived.
+    /// Takes a message that arrived.
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]);
 
     /// Returns the source of bulk data; asked for after [`Action::Pump`].
@@ -241,7 +243,8 @@ pub trait Half: Send {
         None
     }
 
-    /// Bulk bytes arrived at `now`; called after `take` for each receiving call that brought some.
+    /// Notes that bulk bytes arrived at `now`; called after `take` for each receiving call that brought
+    /// some.
     fn on_drained(&mut self, _now: Nanos) {}
 
     /// Returns the error that could not be returned when it occurred; asked for after [`Action::Fail`].
@@ -249,11 +252,11 @@ pub trait Half: Send {
         None
     }
 
-    /// The peer ended its direction of the connection.
+    /// Notes that the peer ended its direction of the connection.
     fn on_closed(&mut self, now: Nanos);
 
-    /// Control says that the other end has sent all it will: `sent` messages (0 for byte streams)
-    /// and bytes.
+    /// Notes word from control that the other end has sent all it will: `sent` messages (0 for byte
+    /// streams) and bytes.
     fn on_peer_finished(&mut self, now: Nanos, sent: Tally);
 
     /// Returns true if it will send no more, as far as it can know.
@@ -352,7 +355,7 @@ pub struct ContentReport {
     pub sha256: Option<String>,
 }
 
-/// From the first receive of a flow to its last.
+/// Span from the first receive of a flow to its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveSpan {
     /// The first receive, in nanoseconds on the receiver's monotonic clock.
@@ -385,7 +388,7 @@ pub struct Reports<'a> {
 }
 
 impl<'a> Reports<'a> {
-    /// The senders and the receivers of a direction, and the receivers' connections.
+    /// Returns the senders and the receivers of a direction, and the receivers' connections.
     fn of(&self, direction: Direction) -> (&'a [HalfReport], &'a [HalfReport], &'a [ConnStats]) {
         match direction {
             Direction::Up => (self.near, self.far, self.far_conns),
@@ -397,7 +400,7 @@ impl<'a> Reports<'a> {
 /// The figures of a trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Findings {
-    /// By metric name.
+    /// Figures by metric name.
     pub metrics: Metrics,
     /// Metrics whose value is censored at the timeout, by name.
     pub censored: Vec<String>,
@@ -436,16 +439,17 @@ pub struct Content {
 /// Origin of a transfer's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Each flow carries [`crate::datapath::buffer::pattern`] from its start, again and again.
+    /// Made-up content: each flow carries [`crate::datapath::buffer::pattern`] from its start, again and
+    /// again.
     MadeUp,
-    /// Each flow carries its part of one file.
+    /// Content of one file, of which each flow carries its part.
     File,
 }
 
 /// The content of one flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Its first byte in the whole content.
+    /// Offset of its first byte in the whole content.
     pub start: u64,
     /// Its length in bytes, as sent.
     pub bytes: u64,
@@ -474,7 +478,7 @@ pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
 /// [`Task::spec`] then says stands for the same work anywhere.
 ///
 /// # Errors
-/// [`crate::Error::Usage`] naming what is wrong and what would be right.
+/// Fails with [`crate::Error::Usage`], naming what is wrong and what would be right.
 pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
     let mut spec = Spec::parse(typed)?;
     let load = load::take(&mut spec, setting)?;
@@ -485,8 +489,8 @@ pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
     })
 }
 
-/// A workload as a result carries it, with all defaults. One that knows of no warm-up is of a version
-/// that had none, and means the same with `warmup=0`. What cannot be read is left as it is.
+/// Returns a workload as a result carries it, with all defaults. One that knows of no warm-up is of a
+/// version that had none, and means the same with `warmup=0`. What cannot be read is left as it is.
 pub fn saved(typed: &str) -> String {
     let Ok(mut spec) = Spec::parse(typed) else { return typed.to_owned() };
     let Ok(keys) = find(&spec.name).map(|workload| workload.info().keys) else {
@@ -501,10 +505,10 @@ pub fn saved(typed: &str) -> String {
     spec.to_string()
 }
 
-/// The keys of the workload with this name: its own, then those that every one has.
+/// Returns the keys of the workload with this name: its own, then those that every one has.
 ///
 /// # Errors
-/// [`crate::Error::Usage`] where there is none.
+/// Fails with [`crate::Error::Usage`] if there is none.
 pub fn keys(name: &str) -> Result<Vec<&'static Key>> {
     Ok(find(name)?.info().keys.iter().chain(load::KEYS).collect())
 }

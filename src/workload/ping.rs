@@ -1,4 +1,4 @@
-//! Round trips. Open loop on an absolute schedule by default, so that a slow answer does not delay
+//! Ping: round trips. Open loop on an absolute schedule by default, so that a slow answer does not delay
 //! the next question and the latency counts from the *intended* send time; closed loop by name
 //! (`window=N`).
 //!

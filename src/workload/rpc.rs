@@ -110,7 +110,7 @@ fn check_rate(value: &str) -> Result<()> {
     per_second(value).map(drop)
 }
 
-/// The least and the greatest size of a response, as typed.
+/// Parses the least and the greatest size of a response.
 fn range(value: &str) -> Result<(u64, u64)> {
     let (least, most) = value.split_once("..").unwrap_or((value, value));
     let (least, most) = (parse_bytes(least, Bare::Allowed)?.0, parse_bytes(most, Bare::Allowed)?.0);
@@ -185,7 +185,7 @@ impl Calls {
         Period::of_packets(self.rate)
     }
 
-    /// The mean of the range with a uniform logarithm, in bytes.
+    /// Returns the mean of the range with a uniform logarithm, in bytes.
     fn mean_response(&self) -> f64 {
         let (least, most) = (self.response.0 as f64, self.response.1 as f64);
         if least == most { least } else { (most - least) / (most / least).ln() }

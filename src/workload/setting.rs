@@ -71,7 +71,7 @@ impl Setting {
         }
     }
 
-    /// The round trip, or what a long way on Earth takes where it is not known.
+    /// Returns the round trip, or that of a long way on Earth if it is not known.
     pub(super) fn rtt_or_long(&self) -> Nanos {
         self.rtt.unwrap_or(Nanos::from_millis(50))
     }
@@ -84,8 +84,8 @@ impl Setting {
         Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_START_UP, MOST_START_UP)
     }
 
-    /// The shortest steady time that has a rate worth the name: as long as the start-up. Seven blocks of
-    /// two contenders and the control then fit a minute.
+    /// Returns the shortest steady time that has a rate worth the name: as long as the start-up. Seven
+    /// blocks of two contenders and the control then fit a minute.
     pub(super) fn steady(&self) -> Nanos {
         Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_STEADY, MOST_STEADY)
     }
@@ -96,7 +96,7 @@ const LEAST_START_UP: Nanos = Nanos::from_millis(50);
 const MOST_START_UP: Nanos = Nanos::from_millis(1_300);
 /// A steady time at least: a few ticks of the scheduler (4 to 10 ms), many times over.
 const LEAST_STEADY: Nanos = Nanos::from_millis(300);
-/// With the longest start-up a trial takes less than 3 s.
+/// Longest steady time: with the longest start-up a trial takes less than 3 s.
 const MOST_STEADY: Nanos = Nanos::from_millis(1_300);
 
 /// Length that a trial has to have, if its settings leave it open.
@@ -111,7 +111,7 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// Of work that lasts for a time.
+    /// Returns the lengths of work that lasts for a time.
     pub(super) fn steady(setting: &Setting) -> Lengths {
         Lengths { fewest: setting.steady().0 / 1_000_000, unit_ns: 1_000_000, key: "time" }
     }
@@ -132,7 +132,7 @@ impl Lengths {
     }
 }
 
-/// A duration as it is said: `20 ms`.
+/// Formats a duration as it is said: `20 ms`.
 pub(super) fn spoken(span: Nanos) -> String {
     match span.0 {
         ns if ns % 1_000_000_000 == 0 => format!("{} s", ns / 1_000_000_000),
@@ -170,7 +170,7 @@ pub(super) fn fits_rate(
     }
 }
 
-/// The directions of work as they are said.
+/// Formats the directions of work as they are said.
 pub(super) fn ways(directions: &[Direction]) -> &'static str {
     match directions {
         [Direction::Up] => "up",
@@ -179,7 +179,7 @@ pub(super) fn ways(directions: &[Direction]) -> &'static str {
     }
 }
 
-/// A duration as it would be typed.
+/// Formats a duration as it would be typed.
 pub(super) fn typed(span: Nanos) -> String {
     match span.0 {
         ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),

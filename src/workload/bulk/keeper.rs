@@ -12,9 +12,9 @@ use super::super::ContentReport;
 
 /// The content of one flow at the receiving end.
 pub(super) struct Keeper {
-    /// Its first byte in the whole content.
+    /// Offset of its first byte in the whole content.
     start: u64,
-    /// Its length; `u64::MAX` where time decides.
+    /// Length in bytes; `u64::MAX` if time decides.
     bytes: u64,
     into: Into,
     check: Check,
@@ -80,7 +80,7 @@ impl Keeper {
         }
     }
 
-    /// Content comes in messages, `payload` bytes in each.
+    /// Sets that content comes in messages, `payload` bytes in each.
     pub(super) fn in_messages(self, payload: u64) -> Keeper {
         let payload = payload.max(1);
         let count = if self.bytes == u64::MAX { 0 } else { self.bytes.div_ceil(payload) };
@@ -104,7 +104,7 @@ impl Keeper {
         Keeper { check: Check::Hash(Box::new(Sha256::new())), ..self }
     }
 
-    /// The next bytes of a byte stream.
+    /// Takes the next bytes of a byte stream.
     pub(super) fn stream(&mut self, bytes: &[u8]) {
         let left = self.bytes - self.arrived;
         let bytes = &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
@@ -137,7 +137,7 @@ impl Keeper {
         Fit::Part
     }
 
-    /// `bytes` of a byte stream arrived without being shown.
+    /// Notes that `bytes` of a byte stream arrived without being shown.
     pub(super) fn passed(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes - self.arrived);
         let at = self.arrived;
@@ -194,7 +194,7 @@ impl Keeper {
         }
     }
 
-    /// Memory for the next bytes of a byte stream, where there is some.
+    /// Returns memory for the next bytes of a byte stream, if there is some.
     pub(super) fn room(&mut self) -> Option<&mut [u8]> {
         match &mut self.into {
             Into::Memory { room: Some(room), .. } => {
@@ -237,7 +237,7 @@ impl Keeper {
     }
 }
 
-/// Memory of `bytes` zeros, each page of it touched: no page fault is left for later, and no
+/// Allocates memory of `bytes` zeros, each page of it touched: no page fault is left for later, and no
 /// compiler or C library may promise zeros instead of writing them.
 fn zeroed(bytes: u64) -> Result<Box<[u8]>, Error> {
     let cannot = || {
@@ -263,7 +263,7 @@ mod tests {
     use crate::contract::shelf::Shelf;
     use crate::datapath::buffer::PERIOD;
 
-    /// `len` bytes of made-up content from `at`.
+    /// Returns `len` bytes of made-up content from `at`.
     fn made_up(at: u64, len: usize) -> Vec<u8> {
         let pattern = pattern();
         (0..len).map(|i| pattern[(at as usize + i) % PERIOD]).collect()

@@ -31,7 +31,7 @@ impl Marks {
         Marks { timing, ..Marks::default() }
     }
 
-    /// Something arrived, with which `bytes` have in all.
+    /// Notes an arrival, with which `bytes` have arrived in all.
     #[inline]
     pub(in crate::workload) fn note(&mut self, now: Nanos, bytes: u64) {
         let (first, last) = self.heard.get_or_insert((now, now));
@@ -70,12 +70,13 @@ impl Marks {
         self.heard.map(|(_, last)| last)
     }
 
-    /// From the first receive that counts to the last.
+    /// Returns the span from the first receive that counts to the last.
     pub(in crate::workload) fn span(&self) -> Option<ReceiveSpan> {
         self.span
     }
 
-    /// The goodput of each part in bits per second, with `bytes` in all; empty where there are none.
+    /// Returns the goodput of each part in bits per second, with `bytes` in all; empty if there are no
+    /// parts.
     pub(in crate::workload) fn segments(&self, bytes: u64) -> Vec<f64> {
         let Some(span) = self.span.filter(|_| self.passed == self.ends.len()) else {
             return Vec::new();
@@ -102,7 +103,7 @@ impl Marks {
 mod tests {
     use super::*;
 
-    /// A byte each microsecond for `time_us` after 100 µs, noted every 10 µs.
+    /// Receives a byte each microsecond for `time_us` after 100 µs, noted every 10 µs.
     fn run(warmup_us: u64, measured_us: u64, time_us: u64) -> Marks {
         let us = Nanos::from_micros;
         let mut marks = Marks::new(Timing { warmup: us(warmup_us), measured: us(measured_us) });

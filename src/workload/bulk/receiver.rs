@@ -49,7 +49,7 @@ impl Receiver {
         }
     }
 
-    /// The path may hold on to a message for this long.
+    /// Sets the time for which the path may hold a message.
     pub(super) fn over(self, transit: Nanos) -> Receiver {
         Receiver { quiet: QUIET + transit, ..self }
     }

@@ -91,11 +91,11 @@ const MOST_MEMORY: u64 = 16 << 30;
 /// Extent of a transfer, all streams of a direction together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// To the end of a file whose length is not known here.
+    /// Whole of a file whose length is not known here.
     WholeFile,
-    /// For so much time.
+    /// Time to send for.
     Time(Nanos),
 }
 
@@ -283,7 +283,7 @@ impl Terms {
         }
     }
 
-    /// The end that sends, where one alone does.
+    /// Returns the end that sends, if one alone does.
     fn sender(&self) -> Side {
         match self.directions.first() {
             Some(Direction::Down) => Side::Far,
@@ -308,7 +308,7 @@ impl Terms {
         .collect()
     }
 
-    /// `spec` as the end `side` is told it.
+    /// Returns `spec` as the end `side` is told it.
     pub(super) fn told(&self, side: Side, source_bytes: Option<u64>, mut spec: Spec) -> Spec {
         let reads = (Purpose::Read, "file");
         for (purpose, key) in [reads, (Purpose::Write, "sink")] {

@@ -1,4 +1,4 @@
-//! The figures of a paced trial, and whether it counts.
+//! Figures of a paced trial, and the gate that decides if it counts.
 
 use crate::contract::Direction;
 use crate::figures::{ConnStats, Distribution, PacedFlow, Pacing, Quantile};
@@ -17,7 +17,7 @@ impl CbrTask {
         Timing { warmup: self.warmup, measured }
     }
 
-    /// Both ends of each flow of a direction, and the sender's connection.
+    /// Returns both ends of each flow of a direction, and the sender's connection.
     pub(super) fn ends<'a>(
         &self,
         reports: &Reports<'a>,

@@ -56,7 +56,7 @@ impl Half for Answerer {
         self.sent.bytes += self.answer as u64;
     }
 
-    /// A request that comes again is answered again: its answer may have been lost.
+    /// Answers a request, also one that comes again: its answer may have been lost.
     fn on_message(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) {
         match Header::read(bytes) {
             Some(Header { tag, seq }) if tag == self.tag => {

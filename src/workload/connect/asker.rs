@@ -39,7 +39,7 @@ pub(super) struct Asker {
     opened: Nanos,
     /// Requests beyond the first of a connection.
     repeats: u64,
-    /// By connection: set-up and exchange, in nanoseconds.
+    /// Times of set-up and exchange of each connection, in nanoseconds.
     times: Vec<(u64, u64)>,
     seen: SeqWindow,
     sent: Tally,

@@ -27,7 +27,7 @@ const STATE: usize = 0;
 const EVENTS: usize = 1;
 
 impl Deliveries {
-    /// For messages that are events where `kinds` says so, and updates of the state where not.
+    /// Creates deliveries of messages that are events if `kinds` says so, and updates of the state if not.
     pub(super) fn new(kinds: Vec<bool>, event_size: usize, state_size: usize) -> Deliveries {
         let missing = kinds.iter().filter(|is_event| **is_event).count() as u64;
         let message = |is_event| Message { is_event, arrival: None };
@@ -42,7 +42,7 @@ impl Deliveries {
         })
     }
 
-    /// The mean age of the state, over time.
+    /// Returns the mean age of the state, over time.
     fn age(&self) -> Option<f64> {
         let state = self.arrived().filter(|message| message.stream == STATE);
         let mut arrivals: Vec<(Nanos, Nanos)> =

@@ -31,7 +31,7 @@ pub(super) struct Peer {
     seq: u64,
     polled: Option<usize>,
     tail: Tail,
-    /// Nothing more will be sent.
+    /// True if nothing more will be sent.
     is_settled: bool,
 }
 

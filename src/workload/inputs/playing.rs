@@ -31,7 +31,8 @@ impl Playing {
         Playing { period, playout, begin: None, came: vec![None; count as usize], have: 0 }
     }
 
-    /// A message came at `now` with the inputs from `first` to before `next`, the last of which was due at `due`.
+    /// Notes a message that came at `now` with the inputs from `first` to before `next`, the last of which
+    /// was due at `due`.
     #[inline]
     pub(super) fn note(&mut self, now: Nanos, due: Nanos, first: u64, next: u64) {
         let Some(last) = next.checked_sub(1) else { return };
@@ -90,7 +91,7 @@ impl Playing {
         stalls
     }
 
-    /// The figures of this end; `None` where no input came.
+    /// Returns the figures of this end; `None` if no input came.
     pub(super) fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         let mut delays = self.delays()?;
         let least = *delays.iter().min()?;
@@ -115,7 +116,7 @@ impl Playing {
         Some(figures)
     }
 
-    /// The least of these delays with which the game stands still for `most` altogether.
+    /// Returns the least of these delays with which the game stands still for `most` altogether.
     fn delay_for(&self, delays: &[u64], most: u64, among: RangeInclusive<u64>) -> u64 {
         let (mut low, mut high) = among.into_inner();
         while low < high {

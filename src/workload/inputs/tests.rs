@@ -54,7 +54,8 @@ fn what_it_says_of_itself_is_the_same_work_again() {
 /// A message on its way: when it arrives, to whom, and what it is.
 type Flight = (Nanos, usize, Vec<u8>);
 
-/// Two players over a path of 50 ms, which loses what `loses` says of the sender and the number of its message.
+/// Runs two players over a path of 50 ms, which loses what `loses` says of the sender and the number of its
+/// message.
 fn play(
     typed: &str,
     guarantees: Guarantees,

@@ -21,7 +21,7 @@ pub(super) const FRONT: usize = STAMPED_LEN + 8;
 pub(super) struct Tick {
     /// Time at which its newest input was due, or the newest of all if it has none.
     pub(super) due: Nanos,
-    /// Its inputs: from the first to before this.
+    /// Range of its inputs: from `first` to before `next`.
     pub(super) first: u64,
     pub(super) next: u64,
     pub(super) acknowledged: u64,

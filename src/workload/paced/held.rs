@@ -7,7 +7,7 @@
 
 use crate::time::Nanos;
 
-/// Waiting below this is the receiver's own: it takes messages one after the other.
+/// Threshold below which waiting is the receiver's own: it takes messages one after the other.
 pub(in crate::workload) const LEAST_HELD: Nanos = Nanos::from_micros(50);
 
 /// A message that arrived.

@@ -23,7 +23,8 @@ pub(in crate::workload) struct Intake {
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Intake {
-    /// For messages with this tag, which the path may hold for `transit`, and lanes that deliver them so.
+    /// Creates an intake of messages with this tag, which the path may hold for `transit`, and lanes that
+    /// deliver them so.
     pub(in crate::workload) fn new(tag: u32, transit: Nanos, delivery: Delivery) -> Intake {
         Intake {
             tag,
@@ -56,7 +57,7 @@ impl Intake {
         Some(seq)
     }
 
-    /// The message that was taken last is damaged.
+    /// Notes that the message that was taken last is damaged.
     pub(in crate::workload) fn damaged(&mut self) {
         self.received.corrupted += 1;
     }
@@ -65,12 +66,12 @@ impl Intake {
         &self.received
     }
 
-    /// The peer ended its direction.
+    /// Notes that the peer ended its direction.
     pub(in crate::workload) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// The peer has sent all that it will.
+    /// Notes that the peer has sent all that it will.
     pub(in crate::workload) fn peer_finished(&mut self, now: Nanos, sent: Tally) {
         self.peer_finished = Some((sent, now));
     }

@@ -40,7 +40,7 @@ pub(in crate::workload) struct Plan<I> {
     pub(in crate::workload) count: u64,
     /// Interval between two of them, for the tolerance of lateness.
     pub(in crate::workload) step: Nanos,
-    /// From the first to the end of the last.
+    /// Time from the first to the end of the last.
     pub(in crate::workload) span: Nanos,
     /// True if all are a step apart.
     pub(in crate::workload) is_even: bool,
@@ -71,9 +71,9 @@ pub(in crate::workload) struct Pacer<I> {
     late: u64,
     late_from: Nanos,
     last: Option<Nanos>,
-    /// The transport had no room for the message that is due.
+    /// True if the transport had no room for the message that is due.
     waits_for_room: bool,
-    /// Until here the transport had no room; slots before are not this sender's to miss.
+    /// Time until which the transport had no room; slots before are not this sender's to miss.
     had_no_room_until: Nanos,
 }
 
@@ -88,7 +88,7 @@ const PHASE: Nanos = Nanos::from_millis(4);
 const LATE: Nanos = Nanos::from_micros(50);
 
 impl<I: Iterator<Item = Slot>> Pacer<I> {
-    /// For what `plan` says, with the seed and the recorder of `part`.
+    /// Creates a pacer of `plan`, with the seed and the recorder of `part`.
     pub(in crate::workload) fn new(mut plan: Plan<I>, part: Part) -> Pacer<I> {
         Pacer {
             next: plan.slots.next(),
@@ -160,7 +160,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         self.next = self.plan.slots.next();
     }
 
-    /// The message that was due left at `now`, with so many bytes.
+    /// Notes that the message that was due left at `now`, with this many bytes.
     #[inline]
     pub(in crate::workload) fn sent(&mut self, now: Nanos, bytes: usize) {
         let (Some(start), Some(slot)) = (self.start, self.next) else { return };
@@ -188,12 +188,12 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         self.advance();
     }
 
-    /// The transport had no room for the message that was due.
+    /// Notes that the transport had no room for the message that was due.
     pub(in crate::workload) fn no_room(&mut self) {
         self.waits_for_room = true;
     }
 
-    /// The peer takes no more: what is left finds no room.
+    /// Gives up the rest: the peer takes no more, so what is left finds no room.
     pub(in crate::workload) fn give_up(&mut self) {
         self.missed_no_room += std::mem::take(&mut self.left);
         self.next = None;
@@ -270,7 +270,7 @@ pub(in crate::workload) mod tests {
         }
     }
 
-    /// A part of a trial with tag 7, for tests that drive halves.
+    /// Returns a part of a trial with tag 7, for tests that drive halves.
     pub(in crate::workload) fn part(side: Side, guarantees: Guarantees) -> Part {
         let recorder = Box::new(Deaf);
         let transit = Nanos::ZERO;
@@ -279,7 +279,7 @@ pub(in crate::workload) mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A message due every 10 ms, each of which is skipped, kept, or kept for 15 ms.
+    /// Returns a pacer of a message every 10 ms, each of which is skipped, kept, or kept for 15 ms.
     fn pacer(otherwise: Otherwise) -> Pacer<impl Iterator<Item = Slot>> {
         let slots = (0..5).map(move |n| Slot {
             due: Nanos(10 * n * MS),

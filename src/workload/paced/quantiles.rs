@@ -4,7 +4,7 @@
 pub(in crate::workload) struct Quantiles(Vec<u64>);
 
 impl Quantiles {
-    /// Of these times; `None` where there are none.
+    /// Creates the quantiles of these times; `None` if there are none.
     pub(in crate::workload) fn of(mut times: Vec<u64>) -> Option<Quantiles> {
         times.sort_unstable();
         (!times.is_empty()).then_some(Quantiles(times))

@@ -13,18 +13,17 @@ pub(in crate::workload) struct Period {
 }
 
 impl Period {
-    /// So many messages of `bits` bits as make `bps` bits per second.
+    /// Returns the period of messages of `bits` bits at `bps` bits per second.
     pub(in crate::workload) fn of_bits(bits: u64, bps: u64) -> Period {
         Period { ns: bits * 1_000_000_000, over: bps }
     }
 
-    /// So many messages per second.
+    /// Returns the period of `pps` messages per second.
     pub(in crate::workload) fn of_packets(pps: u64) -> Period {
         Period { ns: 1_000_000_000, over: pps }
     }
 
-    /// Returns the due time of slot `index` after the start, and the rest of a nanosecond in units of `1 /
-    /// over`.
+    /// Returns the due time of slot `index` after the start, and the rest in units of `1 / over` ns.
     fn at(self, index: u64) -> (Nanos, u64) {
         let exact = u128::from(self.ns) * u128::from(index);
         let over = u128::from(self.over);
@@ -58,7 +57,7 @@ pub(in crate::workload) struct Schedule {
 }
 
 impl Schedule {
-    /// The slots of flow `flow` of `flows`, of `total` that all flows of the direction have.
+    /// Creates the slots of flow `flow` of `flows`, of `total` that all flows of the direction have.
     pub(in crate::workload) fn new(period: Period, total: u64, flow: u64, flows: u64) -> Schedule {
         let slots = total.saturating_sub(flow).div_ceil(flows);
         let (step, step_rest) = period.at(flows);
@@ -82,12 +81,12 @@ impl Schedule {
         }
     }
 
-    /// Interval between two slots of this flow.
+    /// Returns the interval between two slots of this flow.
     pub(in crate::workload) fn step(&self) -> Nanos {
         self.step
     }
 
-    /// All slots of this flow.
+    /// Returns the number of all slots of this flow.
     pub(in crate::workload) fn slots(&self) -> u64 {
         self.slots
     }

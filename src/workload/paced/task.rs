@@ -1,4 +1,5 @@
-//! A task of messages one way, at times that are fixed at the start: everything of it but what the receiver makes of arrivals.
+//! Task of messages one way, at times that are fixed at the start: everything of it but the measurement of
+//! arrivals.
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::figures::{Better, Metric, Role, Unit};
@@ -14,16 +15,16 @@ pub(in crate::workload) trait Work: Send + Sync {
     /// Measurement taken of arrivals.
     type Measure: Measure + 'static;
 
-    /// The workload's name.
+    /// Returns the name of the workload.
     fn id(&self) -> &'static str;
 
-    /// The work in a few words.
+    /// Returns the work in a few words.
     fn headline(&self, pace: &Pace) -> String;
 
-    /// Its figures: name, label, unit and the better end.
+    /// Returns its figures: name, label, unit and the better end.
     fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)];
 
-    /// The name of the figure that verdicts are given for.
+    /// Returns the name of the figure that verdicts are given for.
     fn claimed(&self) -> String;
 
     /// Returns the services of the lanes, as [`Task::lanes`] does.
@@ -90,7 +91,7 @@ impl Pace {
         8e9 * self.size as f64 * over as f64 / ns as f64
     }
 
-    /// A setting as typed, or its default.
+    /// Returns a setting as typed, or its default.
     pub(in crate::workload) fn text(&self, key: &str) -> &str {
         self.settings.text(key).unwrap_or_default()
     }

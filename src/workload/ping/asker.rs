@@ -42,7 +42,7 @@ pub(super) struct Asker {
     tag: u32,
     dither: SplitMix64,
     recorder: Box<dyn Recorder>,
-    /// By sequence number modulo its length, a power of two.
+    /// Questions by sequence number modulo the length of the ring, a power of two.
     ring: Vec<Question>,
     /// The first question that is not yet recorded.
     oldest: u64,

@@ -86,7 +86,7 @@ impl Client {
         if self.is_settled { Action::Done } else { Action::Wait(Some(at)) }
     }
 
-    /// The figures; `None` where nothing was answered.
+    /// Returns the figures; `None` if nothing was answered.
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         let asked = self.requests.len();
         let whole = self.requests.iter().filter(|request| request.here == request.size);

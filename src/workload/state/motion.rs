@@ -8,7 +8,7 @@ use crate::time::Nanos;
 /// A motion that repeats every second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Motion {
-    /// From one end to the other and back, as a pendulum.
+    /// Swing from one end to the other and back, as a pendulum.
     Sine,
     /// Jump from one end to the other, every half second, and still in between.
     Step,
@@ -17,7 +17,7 @@ pub(super) enum Motion {
 }
 
 impl Motion {
-    /// The motion of this name; the first for none of them.
+    /// Returns the motion of this name; the first if there is none.
     pub(super) fn named(name: &str) -> Motion {
         match name {
             "step" => Motion::Step,

@@ -1,4 +1,4 @@
-//! Frames as they came, and what is seen of them.
+//! Frames of a video as they came, and the quality as seen.
 
 use crate::figures::Tally;
 use crate::time::Nanos;
@@ -25,10 +25,10 @@ pub(super) struct Pictures {
     period: Period,
 }
 
-/// Stands for the frame of a message that has come.
+/// Placeholder for the frame of a message that has come.
 const HERE: u32 = u32::MAX;
 
-/// Quality of a video whose frames are shown a fixed time after they were due.
+/// Counts of frames late, lost and frozen if each is shown a fixed time after it was due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Seen {
     late: u64,
@@ -39,7 +39,7 @@ struct Seen {
 }
 
 impl Pictures {
-    /// For frames of so many messages each, which have these frames and lengths.
+    /// Creates pictures whose frames have `parts` messages each, with the frame and length of each message.
     pub(super) fn new(
         parts: Vec<u64>,
         messages: Vec<(u32, u32)>,

@@ -1,4 +1,4 @@
-//! Frames as they came, and what a listener hears of them.
+//! Frames of a voice as they came, and the quality as heard.
 
 use crate::figures::Tally;
 use crate::time::Nanos;
