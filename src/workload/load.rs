@@ -47,7 +47,7 @@ const LOAD: &str = "load";
 const LEAD: &str = "load-lead";
 const NONE: &str = "none";
 
-/// The figure of the load: what arrived of it, in bits per second, from the end of its lead on.
+/// Figure of the load: its goodput in bits per second, from the end of its lead on.
 pub const GOODPUT: &str = "load_goodput_bps";
 
 /// A day: the load is stopped when the work is over.
@@ -207,7 +207,7 @@ impl Task for Loaded {
         self.task.files()
     }
 
-    /// An end of the work is told of the work alone.
+    /// Returns the settings of the work alone, as an end is told no more.
     fn told(&self, side: Side, source_bytes: Option<u64>) -> Spec {
         self.task.told(side, source_bytes)
     }

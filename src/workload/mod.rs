@@ -79,7 +79,7 @@ pub trait Workload: Sync {
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>>;
 }
 
-/// A workload with its settings: what one trial does.
+/// Workload with its settings: the work of one trial.
 pub trait Task: Send + Sync {
     /// Returns the work in a few words: `64-byte ping, 1000/s`.
     fn headline(&self) -> String;

@@ -219,7 +219,7 @@ impl PingTask {
         self.check_claim()
     }
 
-    /// A percentile has no figure where too few messages lie beyond it.
+    /// Fails if too few messages lie beyond the claimed percentile, which then has no figure.
     fn check_claim(&self) -> Result<()> {
         let Claim { name, fewest, .. } = self.claim();
         let messages = match (self.stop, self.pace) {

@@ -181,7 +181,8 @@ impl Keeper {
         }
     }
 
-    /// The clock runs from the first bytes on, which have been given: now memory is due.
+    /// Allocates memory, if content goes to it: the clock runs from the first bytes on, which have been
+    /// given.
     pub(super) fn begun(&mut self) {
         let Into::Memory { early, room: room @ None } = &mut self.into else { return };
         let early = std::mem::take(early);

@@ -68,7 +68,7 @@ impl Half for Answerer {
         }
     }
 
-    /// The near end closes each connection; the trial goes on with the next.
+    /// Does nothing: the near end closes each connection, and the trial goes on with the next.
     fn on_closed(&mut self, _now: Nanos) {}
 
     fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {

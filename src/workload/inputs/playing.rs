@@ -137,8 +137,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Inputs every 10 ms, played 20 ms after the fastest would be there. Each came so many ms after it was due; of
-    /// 0, never.
+    /// Returns inputs every 10 ms, played 20 ms after the fastest would be there. Each came `delays` ms
+    /// after it was due; of 0, never.
     fn playing(delays: &[u64]) -> Playing {
         let (period, playout) = (Period::of_packets(100), Nanos(20 * MS));
         let mut playing = Playing::new(delays.len() as u64, period, playout);

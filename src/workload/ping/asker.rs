@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    /// An asker without a warm-up, unless that is asked for.
+    /// Returns an asker without a warm-up, unless that is asked for.
     fn asker(typed: &str) -> (Box<dyn Half>, Kept) {
         asker_over(typed, Nanos::ZERO)
     }

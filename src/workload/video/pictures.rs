@@ -119,8 +119,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Frames of two messages every 20 ms, a keyframe each four, shown 50 ms later. Each is whole so many ms after
-    /// it was due; of 0, one message is lost.
+    /// Returns frames of two messages every 20 ms, a keyframe each four, shown 50 ms later. Each is whole
+    /// `delays` ms after it was due; of 0, one message is lost.
     fn pictures(delays: &[u64]) -> Pictures {
         let n = delays.len();
         let messages = (0..2 * n as u32).map(|message| (message / 2, 1_000)).collect();

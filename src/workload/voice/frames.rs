@@ -93,7 +93,7 @@ impl Measure for Frames {
 mod tests {
     use super::*;
 
-    /// Frames every 20 ms that take so many milliseconds; 0 for one that never comes.
+    /// Returns frames every 20 ms that take `delays` ms; 0 for one that never comes.
     fn frames(delays: &[u64]) -> Frames {
         let ms = Nanos::from_millis;
         let codec = Codec::named("g711-plc");
