@@ -1,5 +1,5 @@
-//! As many bytes as the transport moves. Goodput is what the receiver had, over the receiver's own
-//! span, with its end confirmed; what the sender handed over stands beside it.
+//! Bulk transfer: as many bytes as the transport moves. Goodput is what the receiver had, over the
+//! receiver's own span, with its end confirmed; what the sender handed over stands beside it.
 //!
 //! A transport that keeps message boundaries carries messages of `size` bytes, each numbered, so
 //! that what arrived is counted and nothing is pretended about the rest. A byte stream carries
@@ -58,12 +58,12 @@ impl Workload for Bulk {
     }
 }
 
-/// When a sender stops.
+/// Condition for a sender to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// After so many bytes on this flow.
+    /// Stop after this many bytes on this flow.
     After { bytes: u64 },
-    /// After so much time.
+    /// Stop after this time.
     At { time: Nanos },
 }
 
@@ -72,16 +72,16 @@ pub(super) enum Stop {
 struct BulkTask {
     settings: Settings,
     terms: Terms,
-    /// How long a trial has to be, where the settings leave it open.
+    /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
 }
 
-/// A half that sends as fast as the transport takes it.
+/// Creates a half that sends as fast as the transport takes it.
 pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn Half> {
     Box::new(sender::Sender::new(stop, size, call, tag))
 }
 
-/// A half that receives what [`sender`] sends over a path that may hold on to it for `transit`.
+/// Creates a half that receives what [`sender`] sends over a path that may hold on to it for `transit`.
 pub(super) fn receiver(
     promised: &Guarantees,
     tag: u32,
@@ -91,7 +91,7 @@ pub(super) fn receiver(
     Box::new(receiver::Receiver::new(promised, tag, None).over(transit).timed(timing))
 }
 
-/// All flows of one direction, summed up; connecting is apart.
+/// Sums up all flows of one direction; connecting is apart.
 pub(super) fn gather(
     reports: &Reports<'_>,
     flows: &[Option<Direction>],
@@ -100,7 +100,7 @@ pub(super) fn gather(
     way::gather(reports, flows, direction, Connect::Apart)
 }
 
-/// How long a transfer of given bytes may take before its trial is given up.
+/// Longest time that a transfer of given bytes may take before its trial is given up.
 const LONGEST_FOR_BYTES: Nanos = Nanos::from_secs(600);
 
 /// The most messages of one flow whose content is kept: each has a bit in memory.
@@ -116,7 +116,7 @@ impl BulkTask {
         Ok(BulkTask { settings, terms, lengths })
     }
 
-    /// How long to send, the warm-up included; `None` where bytes decide.
+    /// Returns the time to send for, the warm-up included; `None` if bytes decide.
     fn sending_time(&self) -> Option<Nanos> {
         match self.terms.extent {
             Extent::Time(time) => Some(self.terms.warmup + time),
@@ -132,8 +132,8 @@ impl BulkTask {
         Timing { warmup: self.terms.warmup, measured }
     }
 
-    /// Start and length of what one flow carries, in the whole of its direction; without an end
-    /// where time decides.
+    /// Returns start and length of what one flow carries, in the whole of its direction; without an end if
+    /// time decides.
     fn piece(&self, flow: u16) -> (u64, u64) {
         let streams = u128::from(self.terms.streams);
         let stream = u128::from(flow) % streams;
@@ -142,12 +142,12 @@ impl BulkTask {
         (cut(stream), cut(stream + 1) - cut(stream))
     }
 
-    /// Content bytes in each message.
+    /// Returns the content bytes in each message.
     fn payload(&self) -> u64 {
         self.terms.size.saturating_sub(header::LEN) as u64
     }
 
-    /// The bytes of one flow: whole messages where the transport keeps boundaries.
+    /// Returns the bytes of one flow: whole messages if the transport keeps boundaries.
     fn stop(&self, flow: u16, framing: Framing) -> Stop {
         let bytes = match (self.terms.extent, self.piece(flow)) {
             (Extent::Time(time), _) => return Stop::At { time: self.terms.warmup + time },
@@ -164,7 +164,7 @@ impl BulkTask {
         Stop::After { bytes: whole }
     }
 
-    /// Why messages cannot carry the content; `None` where they can.
+    /// Returns the reason why messages cannot carry the content; `None` if they can.
     fn content_misfit(&self) -> Option<String> {
         let cargo = &self.terms.cargo;
         if cargo.memory == Memory::Fresh {
@@ -202,7 +202,7 @@ impl BulkTask {
         })
     }
 
-    /// What becomes of the content at the receiving end; `None` where it is only counted.
+    /// Creates the keeper of the content at the receiving end; `None` if it is only counted.
     fn keeper(&self, part: Part) -> Option<Keeper> {
         let cargo = &self.terms.cargo;
         let is_fresh = cargo.memory == Memory::Fresh;
@@ -227,7 +227,7 @@ impl BulkTask {
         })
     }
 
-    /// What is known of the content of all flows.
+    /// Returns the report on the content of all flows.
     fn content(&self, reports: &Reports<'_>) -> Option<Content> {
         if !self.terms.cargo.is_content() {
             return None;
@@ -438,7 +438,7 @@ impl Task for BulkTask {
     }
 }
 
-/// Bulk data for `time` behind a warm-up, as it would be typed.
+/// Returns the workload of bulk data for `time` behind a warm-up, as it would be typed.
 pub(super) fn of(time: Nanos, warmup: Nanos, flows: u64, direction: &str) -> String {
     let (time, warmup) = (typed(time), typed(warmup));
     format!("{}:direction={direction},streams={flows},time={time},warmup={warmup}", INFO.id)

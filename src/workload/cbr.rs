@@ -87,7 +87,7 @@ impl Workload for Cbr {
     }
 }
 
-/// When to stop.
+/// Condition for the end of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     After { count: u64 },
@@ -105,14 +105,14 @@ struct CbrTask {
     warmup: Nanos,
     directions: Vec<Direction>,
     flows: u64,
-    /// How long a trial has to be, where the settings leave it open.
+    /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
 }
 
 /// The bytes that one call hands over where there is no pace.
 const CALL: usize = 128 << 10;
 
-/// How long a blast of a given number of messages may take before its trial is given up.
+/// Longest time that a blast of a given number of messages may take before its trial is given up.
 const LONGEST_FOR_COUNT: Nanos = Nanos::from_secs(600);
 
 /// The fewest messages of a flow: a rate from less is known no better than to a tenth.
@@ -181,12 +181,13 @@ impl CbrTask {
         )))
     }
 
-    /// Between two messages of a direction, all its flows together; `None` without a pace.
+    /// Returns the interval between two messages of a direction, all its flows together; `None` without a
+    /// pace.
     fn period(&self) -> Option<Period> {
         period(self.rate, self.size)
     }
 
-    /// How many messages a direction offers, where the settings say so.
+    /// Returns the number of messages that a direction offers, if the settings say so.
     fn slots(&self) -> Option<u64> {
         match (self.stop, self.period()) {
             (Stop::After { count }, _) => Some(count),
@@ -195,7 +196,7 @@ impl CbrTask {
         }
     }
 
-    /// Application bits per second that one direction asks for.
+    /// Returns the application bits per second that one direction asks for.
     fn offered_bps(&self) -> Option<f64> {
         match self.rate {
             OfferedRate::Bits(rate) => Some(rate.0 as f64),
@@ -222,7 +223,7 @@ impl CbrTask {
     }
 }
 
-/// Between two messages of a direction; `None` without a pace.
+/// Returns the interval between two messages of a direction; `None` without a pace.
 fn period(rate: OfferedRate, size: usize) -> Option<Period> {
     match rate {
         OfferedRate::Bits(rate) => Some(Period::of_bits(size as u64 * 8, rate.0)),

@@ -1,4 +1,4 @@
-//! The far clock against the near clock, from echoes that carry the far end's two stamps.
+//! Offset of the far clock from the near clock, estimated from echoes that carry the far end's two stamps.
 //!
 //! With t1 near send, t2 far receive, t3 far send, t4 near receive, the offset is
 //! ((t2 - t1) + (t3 - t4)) / 2 (RFC 5905, section 8), wrong by at most half the round trip without
@@ -8,7 +8,7 @@
 
 use crate::figures::ClockEstimate;
 
-/// One echo's four times, in nanoseconds on two clocks.
+/// Four times of one echo, in nanoseconds on two clocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Echo {
     pub(super) near_sent: u64,
@@ -70,7 +70,7 @@ impl ClockOffset {
         }
     }
 
-    /// The estimate; `None` where no echo carried stamps.
+    /// Returns the estimate; `None` if no echo carried stamps.
     pub(super) fn estimate(&self) -> Option<ClockEstimate> {
         let kept: Vec<Best> = self.stretches.iter().flatten().copied().collect();
         let best = kept.iter().min_by_key(|best| best.round_trip)?;

@@ -77,10 +77,10 @@ static INFO: Info = Info {
 
 /// Connections that have a median, with ten beyond it.
 const ENOUGH: u64 = 20;
-/// Those that have a p99.
+/// Connections that have a p99.
 const ENOUGH_FOR_P99: u64 = 1_000;
 
-/// How long one may take, handshake and answer.
+/// Longest time that one may take, handshake and answer.
 const LONGEST: Nanos = Nanos::from_secs(30);
 
 impl Workload for Connect {

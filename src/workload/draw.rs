@@ -7,23 +7,23 @@ use crate::time::Nanos;
 
 use super::paced::Period;
 
-/// How arrivals are spread.
+/// Key for the spread of arrivals.
 pub(super) const fn arrivals_key(doc: &'static str) -> Key {
     Key { name: "arrivals", kind: Kind::Choice(&["poisson", "constant"]), default: "poisson", doc }
 }
 
-/// How arrivals are spread over a time, of which each has one period on average.
+/// Spread of arrivals over a time, of which each has one period on average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
-    /// As those of many people who do not know of each other: a Poisson process of which exactly so many fall
-    /// into the time.
+    /// Poisson process, as of many independent people, of which exactly the given number fall into the
+    /// time.
     Poisson,
-    /// All equally far apart.
+    /// Arrivals all equally far apart.
     Constant,
 }
 
 impl Spread {
-    /// The spread of this name; the first for none of them.
+    /// Returns the spread of this name; the first if there is none.
     pub(super) fn named(name: Option<&str>) -> Spread {
         match name {
             Some("constant") => Spread::Constant,
@@ -46,7 +46,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// `count` of them in as many periods.
+    /// Creates `count` arrivals in as many periods.
     pub(super) fn new(spread: Spread, period: Period, count: u64, seed: u64) -> Arrivals {
         let draws = SplitMix64::new(seed ^ ARRIVALS);
         let scale = match spread {
@@ -84,7 +84,7 @@ impl Iterator for Arrivals {
 const ARRIVALS: u64 = 0x6172_7269_7661_6c73;
 const SIZES: u64 = 0x7369_7a65_7320_6f66;
 
-/// A draw from the exponential distribution with mean 1.
+/// Draws from the exponential distribution with mean 1.
 fn exponential(draws: &mut SplitMix64) -> f64 {
     -(1.0 - draws.unit()).ln()
 }
@@ -101,18 +101,18 @@ pub(super) struct Sizes {
 pub(super) const MOST_OVER_MEAN: f64 = 4.0;
 
 impl Sizes {
-    /// With a standard deviation of `cv` means.
+    /// Creates sizes with a standard deviation of `cv` means.
     pub(super) fn new(cv: f64, seed: u64) -> Sizes {
         Sizes { draws: SplitMix64::new(seed ^ SIZES), sigma: (1.0 + cv * cv).ln().sqrt() }
     }
 
-    /// The next size over its mean, at most [`MOST_OVER_MEAN`].
+    /// Draws the next size over its mean, at most [`MOST_OVER_MEAN`].
     pub(super) fn factor(&mut self) -> f64 {
         let log = self.sigma * self.draws.normal() - self.sigma * self.sigma / 2.0;
         log.exp().min(MOST_OVER_MEAN)
     }
 
-    /// A size from `least` to `most` whose logarithm is uniform.
+    /// Draws a size from `least` to `most` whose logarithm is uniform.
     pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
         let (low, high) = ((least.max(1) as f64).ln(), (most.max(1) as f64).ln());
         let drawn = (low + (high - low) * self.draws.unit()).exp().round() as u64;

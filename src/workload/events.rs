@@ -103,7 +103,7 @@ impl Workload for Events {
 /// Events beside a state, with their settings.
 #[derive(Debug, Clone)]
 struct Beside {
-    /// On average between two events, and between two updates of the state.
+    /// Average interval between two events, and between two updates of the state.
     events: Period,
     state: Period,
     event_size: usize,
@@ -111,7 +111,7 @@ struct Beside {
     spread: Spread,
     count: u64,
     event_service: Service,
-    /// Whether the state asks for a lane whose messages may be lost.
+    /// True if the state asks for a lane whose messages may be lost.
     may_lose_state: bool,
     claimed: String,
 }
@@ -147,7 +147,7 @@ fn task(settings: Settings) -> Result<Paced<Beside>> {
     Ok(Paced { pace, work })
 }
 
-/// What is sent: updates of the state and events, by the times at which they are due.
+/// Messages that are sent: updates of the state and events, by the times at which they are due.
 struct Both {
     state: Period,
     states: u64,
@@ -157,7 +157,7 @@ struct Both {
     events: std::iter::Peekable<Arrivals>,
 }
 
-/// One message of both kinds.
+/// Message of either kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Due {
     at: Nanos,
@@ -198,7 +198,7 @@ impl Beside {
         Both { state: self.state, states: self.states(), state_index: 0, index: 0, events }
     }
 
-    /// Application bits per second of both kinds.
+    /// Returns the application bits per second of both kinds.
     fn offered_bps(&self) -> f64 {
         let bps = |period: Period, size: usize| {
             size as f64 * 8e9 * period.over as f64 / period.ns.max(1) as f64
@@ -228,7 +228,7 @@ impl Work for Beside {
         self.claimed.clone()
     }
 
-    /// The lane of the state first, where it has its own.
+    /// Returns the lane of the state first, if it has its own.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         match (self.may_lose_state, promised.lanes) {
             (true, _) => vec![Service::BEST_EFFORT, self.event_service],

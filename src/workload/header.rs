@@ -44,7 +44,7 @@ impl Header {
     }
 }
 
-/// When the far end received and sent, on its own clock.
+/// Times at which the far end received and sent, on its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FarStamps {
     /// Received, in nanoseconds.
@@ -75,16 +75,16 @@ impl FarStamps {
     }
 }
 
-/// What a message that arrived is to those before it.
+/// Order of a message that arrived, relative to those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// The first of its number, after all lower ones or with gaps before it.
     InOrder,
     /// The first of its number, after a higher one (RFC 4737, type-P-reordered).
     Reordered,
-    /// Its number has been here.
+    /// Copy: its number has been here.
     Duplicate,
-    /// So far behind that nobody remembers; counted as reordered.
+    /// Too far behind to be remembered; counted as reordered.
     Ancient,
 }
 
@@ -103,7 +103,7 @@ impl SeqWindow {
         SeqWindow { seen: Box::new([0; Self::WORDS]), next: 0 }
     }
 
-    /// How many numbers there are up to the highest that came.
+    /// Returns the number of sequence numbers up to the highest that came.
     pub(super) fn expected(&self) -> u64 {
         self.next
     }
@@ -175,7 +175,7 @@ pub(super) fn count(tally: &mut Tally, arrival: Arrival, bytes: usize) {
     tally.bytes += bytes as u64;
 }
 
-/// The account of one direction in messages: what one end sent, the other received, and the
+/// Returns the account of one direction in messages: what one end sent, the other received, and the
 /// receiver's socket had no room for.
 pub(super) fn account(sent: Tally, received: Tally, socket_drops: Option<u64>) -> Account {
     let missing = sent.messages.saturating_sub(received.messages);
@@ -196,7 +196,7 @@ pub(super) fn account(sent: Tally, received: Tally, socket_drops: Option<u64>) -
     }
 }
 
-/// The same of several flows together.
+/// Returns the account of several flows together.
 pub(super) fn account_of(
     senders: &[HalfReport],
     receivers: &[HalfReport],

@@ -114,7 +114,7 @@ struct Lockstep {
     /// The service that is asked for; `None` for the transport's own.
     service: Option<Service>,
     claimed: &'static str,
-    /// How long a trial has to be, where the settings leave it open.
+    /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
 }
 
@@ -219,7 +219,7 @@ impl Task for Lockstep {
         Some(self.period().times(self.count))
     }
 
-    /// A full message each tick, until the last input is acknowledged.
+    /// Returns the bytes of a full message each tick, until the last input is acknowledged.
     fn most_bytes(&self) -> Option<u64> {
         let ticks = self.period().within(self.longest());
         Some(ticks.saturating_mul(self.mtu as u64))

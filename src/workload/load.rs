@@ -47,7 +47,7 @@ const LOAD: &str = "load";
 const LEAD: &str = "load-lead";
 const NONE: &str = "none";
 
-/// The figure of the load: what arrived of it, in bits per second, from the end of its lead on.
+/// Figure of the load: its goodput in bits per second, from the end of its lead on.
 pub const GOODPUT: &str = "load_goodput_bps";
 
 /// A day: the load is stopped when the work is over.
@@ -58,9 +58,9 @@ const ENDLESS: Nanos = Nanos::from_secs(86_400);
 pub struct Load {
     /// The contender as it would be typed on its own: `tcp:cc=bbr`.
     pub contender: String,
-    /// What it does, as typed: bulk data for longer than any work.
+    /// Workload of the load, as typed: bulk data for longer than any work.
     pub workload: String,
-    /// How long it runs before the work begins.
+    /// Time that it runs before the work begins.
     pub lead: Nanos,
 }
 
@@ -68,7 +68,7 @@ fn check_contender(value: &str) -> Result<()> {
     Spec::parse(&contender(value)).map(drop)
 }
 
-/// The contender in the value of the key.
+/// Returns the contender in the value of the key.
 fn contender(value: &str) -> String {
     value.replace('+', ",")
 }
@@ -109,17 +109,17 @@ pub(super) fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> 
     Ok(Some(Terms { load, options, value: value.to_owned(), flows }))
 }
 
-/// What the keys of load say.
+/// Settings of the load, from its keys.
 pub(super) struct Terms {
     load: Option<Load>,
-    /// The same as options, defaults included.
+    /// The settings as options, defaults included.
     options: Vec<(String, String)>,
     value: String,
     flows: u64,
 }
 
 impl Terms {
-    /// `task` beside the load.
+    /// Puts `task` beside the load.
     pub(super) fn beside(self, task: Box<dyn Task>) -> Box<dyn Task> {
         Box::new(Loaded { task, terms: self })
     }
@@ -207,7 +207,7 @@ impl Task for Loaded {
         self.task.files()
     }
 
-    /// An end of the work is told of the work alone.
+    /// Returns the settings of the work alone, as an end is told no more.
     fn told(&self, side: Side, source_bytes: Option<u64>) -> Spec {
         self.task.told(side, source_bytes)
     }

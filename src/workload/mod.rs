@@ -1,5 +1,6 @@
-//! What is asked of a transport. One file per workload, both halves in it; no socket and no clock
-//! inside: time is an argument. [`ALL`] is the list; adding a workload is one file and one line here.
+//! Workloads: the work that is asked of a transport. One file per workload, both halves in it; no socket
+//! and no clock inside: time is an argument. [`ALL`] is the list; adding a workload is one file and one
+//! line here.
 
 use std::collections::BTreeMap;
 
@@ -53,14 +54,14 @@ pub const ALL: &[&dyn Workload] = &[
     &rpc::Rpc,
 ];
 
-/// What a workload says of itself.
+/// Description of a workload.
 #[derive(Debug)]
 pub struct Info {
     /// The name on the command line and in results.
     pub id: &'static str,
     /// The name for people.
     pub label: &'static str,
-    /// One line for lists.
+    /// Summary in one line, for lists.
     pub summary: &'static str,
     /// Its keys.
     pub keys: &'static [Key],
@@ -68,25 +69,25 @@ pub struct Info {
 
 /// A kind of work.
 pub trait Workload: Sync {
-    /// What it is.
+    /// Returns its description.
     fn info(&self) -> &'static Info;
 
-    /// The work with its settings; what is not given follows from where it is done.
+    /// Creates the work with its settings; those not given follow from `setting`.
     ///
     /// # Errors
-    /// [`crate::Error::Usage`] naming what is wrong and what would be right.
+    /// Fails with [`crate::Error::Usage`], naming what is wrong and what would be right.
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>>;
 }
 
-/// A workload with its settings: what one trial does.
+/// Workload with its settings: the work of one trial.
 pub trait Task: Send + Sync {
-    /// The work in a few words: `64-byte ping, 1000/s`.
+    /// Returns the work in a few words: `64-byte ping, 1000/s`.
     fn headline(&self) -> String;
 
-    /// How long a trial has to be; `None` where the settings say how long it is.
+    /// Returns the length that a trial has to have; `None` if the settings fix it.
     fn lengths(&self) -> Option<Lengths>;
 
-    /// The figures that contenders are compared by.
+    /// Returns the figures that contenders are compared by.
     fn metrics(&self) -> Vec<Metric>;
 
     /// Services of the lanes of each connection, first to last. What is sent without a word about lanes
@@ -95,47 +96,48 @@ pub trait Task: Send + Sync {
         vec![promised.service]
     }
 
-    /// Why a transport cannot carry this work, as a sentence; `None` where it can. Lanes and the length
-    /// of messages are [`misfit`]'s to check.
+    /// Returns the reason why a transport cannot carry this work, as a sentence; `None` if it can. Lanes
+    /// and the length of messages are [`misfit`]'s to check.
     fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String>;
 
-    /// The connections it needs, one entry each: which way bulk data goes, or `None` for both.
+    /// Returns the connections it needs, one entry each: the direction of bulk data, or `None` for both.
     fn flows(&self) -> Vec<Option<Direction>>;
 
-    /// The largest message in bytes.
+    /// Returns the largest message in bytes.
     fn largest_message(&self) -> usize;
 
-    /// How long a trial lasts at most, waiting for the last answer included. After this it is given
-    /// up.
+    /// Returns the longest time that a trial lasts, waiting for the last answer included. After this it is
+    /// given up.
     fn longest(&self) -> Nanos;
 
-    /// How long the work is meant to last, where the workload says so and not the path.
+    /// Returns the planned duration of the work, if the workload sets it and not the path.
     fn planned(&self) -> Option<Nanos>;
 
-    /// After how long a sample counts as lost.
+    /// Returns the time after which a sample counts as lost.
     fn timeout(&self) -> Nanos {
         Nanos::ZERO
     }
 
-    /// The load that shares the path with it, where one was asked for.
+    /// Returns the load that shares the path with it, if one was asked for.
     fn load(&self) -> Option<&Load> {
         None
     }
 
-    /// Whether connections are opened while it runs, one after the other.
+    /// Returns true if connections are opened while it runs, one after the other.
     fn reconnects(&self) -> bool {
         false
     }
 
-    /// The most application bytes one direction may carry; `None` for as many as fit in the time.
+    /// Returns the maximum of application bytes that one direction may carry; `None` for as many as fit in
+    /// the time.
     fn most_bytes(&self) -> Option<u64>;
 
-    /// The files that it reads and writes, with their ends.
+    /// Returns the files that it reads and writes, with their ends.
     fn files(&self) -> Vec<NamedFile> {
         Vec::new()
     }
 
-    /// The settings as one end is told them: with [`ELSEWHERE`] for the other end's files, and with
+    /// Returns the settings as one end is told them: with [`ELSEWHERE`] for the other end's files, and with
     /// the length of the file that is read, in bytes, where one is.
     fn told(&self, _side: Side, _source_bytes: Option<u64>) -> Spec {
         self.spec()
@@ -146,28 +148,28 @@ pub trait Task: Send + Sync {
         0
     }
 
-    /// Whether the schedule must be kept to the microsecond, so that waiting may spin.
+    /// Returns true if the schedule must be kept to the microsecond, so that waiting may spin.
     fn is_paced(&self) -> bool;
 
-    /// How a message tells its number, which it keeps on the way there and back; `None` where its
-    /// messages have none.
+    /// Returns the function that reads the number of a message, which it keeps on the way there and back;
+    /// `None` if its messages have none.
     fn numbering(&self) -> Option<Numbering> {
         None
     }
 
-    /// One half of one flow.
+    /// Creates one half of one flow.
     fn half(&self, part: Part) -> Box<dyn Half>;
 
     /// Turns what both ends report into the trial's figures.
     fn conclude(&self, reports: &Reports<'_>) -> Findings;
 
-    /// The settings as JSON results show them, defaults included.
+    /// Returns the settings as JSON results show them, defaults included.
     fn spec(&self) -> Spec;
 }
 
 /// The number of a message that may be anything.
 pub type Numbering = fn(&[u8]) -> Option<u64>;
-/// Stands for the path of a file that is the other end's: no end learns more of it.
+/// Placeholder for the path of a file that is the other end's: no end learns more of it.
 pub const ELSEWHERE: &str = "-";
 
 /// A file that a workload names.
@@ -175,22 +177,22 @@ pub const ELSEWHERE: &str = "-";
 pub struct NamedFile {
     /// The end that reads or writes it.
     pub side: Side,
-    /// What for.
+    /// Purpose of the file.
     pub purpose: Purpose,
     /// Its path as typed, or [`ELSEWHERE`].
     pub path: String,
 }
 
-/// What a file is for.
+/// Purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Its content is sent.
+    /// File whose content is sent.
     Read,
-    /// What arrives is kept in it.
+    /// File that keeps the data that arrives.
     Write,
 }
 
-/// Which half of which flow to make.
+/// Half of a flow to create, and its parameters.
 pub struct Part {
     /// The end.
     pub side: Side,
@@ -200,82 +202,84 @@ pub struct Part {
     pub tag: u32,
     /// The trial's seed.
     pub seed: u64,
-    /// How long the path may hold on to a message that is not waiting behind others, where that is
-    /// known: word that the peer has finished does not travel on it, and comes at once.
+    /// Longest time that the path may hold a message that is not waiting behind others, if known: word that
+    /// the peer has finished does not travel on it, and comes at once.
     pub transit: Nanos,
-    /// What the transport promises.
+    /// Guarantees of the transport.
     pub guarantees: Guarantees,
-    /// Where times are recorded, if this half measures any.
+    /// Recorder of times, if this half measures any.
     pub recorder: Box<dyn Recorder>,
     /// The file that this end reads or writes, if [`Task::files`] names one.
     pub store: Option<Box<dyn Store>>,
 }
 
-/// One half of one flow: says what to do next and takes what arrives.
+/// Half of a flow: decides the next action and takes what arrives.
 pub trait Half: Send {
-    /// What to do at `now`. A message to send is written into `out`.
+    /// Returns the action to take at `now`. A message to send is written into `out`.
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action;
 
-    /// The next connection is open, at `now`, after a handshake that took `set_up`: after [`Action::Open`] at
-    /// the end that dials, and whenever one comes in at the other. The first is not announced.
+    /// Notes that the next connection is open, at `now`, after a handshake that took `set_up`: after
+    /// [`Action::Open`] at the end that dials, and whenever one comes in at the other. The first is not
+    /// announced.
     fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {}
 
-    /// The transport took the message of the last `poll`, at `now`.
+    /// Notes that the transport took the message of the last `poll`, at `now`.
     fn on_sent(&mut self, now: Nanos);
 
-    /// The transport had no room for the message of the last `poll`, at `now`; the next `poll` may
-    /// ask for the same one again.
+    /// Notes that the transport had no room for the message of the last `poll`, at `now`; the next `poll`
+    /// may ask for the same one again.
     fn on_no_room(&mut self, _now: Nanos) {}
 
-    /// A message arrived.
+    /// Takes a message that arrived.
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]);
 
-    /// Where bulk data comes from; asked for after [`Action::Pump`].
+    /// Returns the source of bulk data; asked for after [`Action::Pump`].
     fn source(&mut self) -> Option<&mut dyn Source> {
         None
     }
 
-    /// Where bulk data goes; asked for after [`Action::Drain`].
+    /// Returns the sink of bulk data; asked for after [`Action::Drain`].
     fn sink(&mut self) -> Option<&mut dyn Sink> {
         None
     }
 
-    /// Bulk bytes arrived at `now`; called after `take` for each receiving call that brought some.
+    /// Notes that bulk bytes arrived at `now`; called after `take` for each receiving call that brought
+    /// some.
     fn on_drained(&mut self, _now: Nanos) {}
 
-    /// What went wrong where it could not be returned; asked for after [`Action::Fail`].
+    /// Returns the error that could not be returned when it occurred; asked for after [`Action::Fail`].
     fn failure(&mut self) -> Option<Error> {
         None
     }
 
-    /// The peer ended its direction of the connection.
+    /// Notes that the peer ended its direction of the connection.
     fn on_closed(&mut self, now: Nanos);
 
-    /// Control says that the other end has sent all it will: `sent` messages (0 for byte streams)
-    /// and bytes.
+    /// Notes word from control that the other end has sent all it will: `sent` messages (0 for byte
+    /// streams) and bytes.
     fn on_peer_finished(&mut self, now: Nanos, sent: Tally);
 
-    /// Whether it will send no more, as far as it can know.
+    /// Returns true if it will send no more, as far as it can know.
     fn has_sent_all(&self) -> bool;
 
-    /// How far it is, for a look in the middle of a trial: quick, and without an allocation.
+    /// Returns its progress, for a look in the middle of a trial: quick, and without an allocation.
     fn standing(&mut self, now: Nanos) -> Standing;
 
-    /// The round trips since this was last asked, by halves that measure them.
+    /// Returns the round trips since the last call, in halves that measure them.
     fn take_round_trips(&mut self) -> RoundTrips {
         RoundTrips::default()
     }
 
-    /// What this half has to say.
+    /// Returns the report of this half.
     fn report(&mut self, now: Nanos) -> HalfReport;
 }
 
-/// How far a half is.
+/// Progress of a half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// What it handed to the transport.
+    /// Data handed to the transport.
     pub sent: Tally,
-    /// What it received, each message once.
+    /// Data received, each message once.
     pub received: Tally,
     /// Messages that it misses by now: past their timeout, or overtaken by later ones (which may be
     /// taken back when they come after all). `None` where it cannot know.
@@ -284,12 +288,12 @@ pub struct Standing {
     pub awaited: u64,
 }
 
-/// What one half of one flow has to say at the end.
+/// Report of one half of one flow, at the end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HalfReport {
-    /// What it handed to the transport.
+    /// Data handed to the transport.
     pub sent: Tally,
-    /// What it received, each message once.
+    /// Data received, each message once.
     pub received: Tally,
     /// One-way data only: from the first receive to the last, on this end's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -310,19 +314,19 @@ pub struct HalfReport {
     /// Round-trip times, if it measured any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Distribution>,
-    /// How late the generator was, if it has a schedule.
+    /// Lateness of the generator, if it has a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
     /// Share of sends that were late by more than the longer of interval and path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_send_share: Option<f64>,
-    /// What late sends did to the claimed figure, as the logarithm of a ratio.
+    /// Effect of late sends on the claimed figure, as the logarithm of a ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_effect: Option<f64>,
     /// RFC 3550 jitter of the round trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_rfc3550_ns: Option<u64>,
-    /// What became of its schedule, if it is to be kept to the microsecond; at the end only.
+    /// Outcome of its schedule, if it is to be kept to the microsecond; at the end only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
     /// One-way delays above the least of them, if it measured any; at the end only.
@@ -336,12 +340,12 @@ pub struct HalfReport {
     pub figures: BTreeMap<String, f64>,
 }
 
-/// What a receiving half knows of one flow's content.
+/// Report of a receiving half on the content of one flow.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ContentReport {
     /// Content bytes that arrived, each once; headers of messages do not count.
     pub arrived: u64,
-    /// Those of them that were held against what was sent, or went into `sha256`.
+    /// Bytes of them that were compared with what was sent, or went into `sha256`.
     pub checked: u64,
     /// The first byte of the whole content that is not what was sent; absent where none was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -351,7 +355,7 @@ pub struct ContentReport {
     pub sha256: Option<String>,
 }
 
-/// From the first receive of a flow to its last.
+/// Span from the first receive of a flow to its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveSpan {
     /// The first receive, in nanoseconds on the receiver's monotonic clock.
@@ -369,7 +373,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What both ends of a trial report, by flow.
+/// Reports of both ends of a trial, by flow.
 pub struct Reports<'a> {
     /// The near end's halves.
     pub near: &'a [HalfReport],
@@ -379,12 +383,12 @@ pub struct Reports<'a> {
     pub near_conns: &'a [ConnStats],
     /// The far end's connections.
     pub far_conns: &'a [ConnStats],
-    /// What the transport promises.
+    /// Guarantees of the transport.
     pub guarantees: &'a Guarantees,
 }
 
 impl<'a> Reports<'a> {
-    /// The senders and the receivers of a direction, and the receivers' connections.
+    /// Returns the senders and the receivers of a direction, and the receivers' connections.
     fn of(&self, direction: Direction) -> (&'a [HalfReport], &'a [HalfReport], &'a [ConnStats]) {
         match direction {
             Direction::Up => (self.near, self.far, self.far_conns),
@@ -396,66 +400,67 @@ impl<'a> Reports<'a> {
 /// The figures of a trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Findings {
-    /// By metric name.
+    /// Figures by metric name.
     pub metrics: Metrics,
     /// Metrics whose value is censored at the timeout, by name.
     pub censored: Vec<String>,
     /// Round-trip times.
     pub rtt_ns: Option<Distribution>,
-    /// How late the generator was.
+    /// Lateness of the generator.
     pub send_lateness_ns: Option<Distribution>,
-    /// What the generator's lateness did to the claimed figure at most, as the logarithm of a ratio; 0
-    /// where it was never late, and `None` where there is no schedule, or the figure is censored.
+    /// Largest effect of the generator's lateness on the claimed figure, as the logarithm of a ratio; 0 if
+    /// it was never late, and `None` if there is no schedule, or the figure is censored.
     pub late_effect: Option<f64>,
     /// The claimed figure of consecutive parts of the trial, where they are known.
     pub segments: Vec<f64>,
     /// The messages that warmed it up.
     pub warmup: Option<WarmUp>,
-    /// What became of the schedule of each paced flow.
+    /// Outcome of the schedule of each paced flow.
     pub paced: Vec<PacedFlow>,
     /// The far clock against the near one.
     pub clock: Option<ClockEstimate>,
-    /// What became of each message.
+    /// Fate of each message.
     pub ledger: Ledger,
-    /// What is known of the content, if it was kept, checked, or read from a file.
+    /// Report on the content, if it was kept, checked, or read from a file.
     pub content: Option<Content>,
-    /// Why the trial fails its gate, if it does. Says nothing about how good the result is.
+    /// Reason why the trial fails its gate, if it does. Says nothing about how good the result is.
     pub why_invalid: Option<String>,
 }
 
 /// A transfer's content as both halves of each flow know it. Whoever has the files knows more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// Where it came from.
+    /// Origin of the content.
     pub origin: Origin,
     /// Its parts, one per flow.
     pub pieces: Vec<Piece>,
 }
 
-/// Where content comes from.
+/// Origin of a transfer's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Each flow carries [`crate::datapath::buffer::pattern`] from its start, again and again.
+    /// Made-up content: each flow carries [`crate::datapath::buffer::pattern`] from its start, again and
+    /// again.
     MadeUp,
-    /// Each flow carries its part of one file.
+    /// Content of one file, of which each flow carries its part.
     File,
 }
 
 /// The content of one flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Its first byte in the whole content.
+    /// Offset of its first byte in the whole content.
     pub start: u64,
     /// Its length in bytes, as sent.
     pub bytes: u64,
-    /// What the receiver knows of it.
+    /// Report of the receiver.
     pub report: ContentReport,
 }
 
 /// The largest share of sends that may be late in a trial that counts.
 const MOST_LATE: f64 = 0.25;
 
-/// Why a transport cannot carry `task`, as a sentence; `None` where it can.
+/// Returns the reason why a transport cannot carry `task`, as a sentence; `None` if it can.
 pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerKind) -> Option<String> {
     task.misfit(promised, peer)
         .or_else(|| promised.misfit(&task.lanes(promised), task.largest_message() as u64))
@@ -464,7 +469,7 @@ pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerKind) -> Option<
 /// Reads a workload such as `ping:size=64,interval=1ms`, as on loopback.
 ///
 /// # Errors
-/// As of [`parse_on`].
+/// Fails under the same conditions as [`parse_on`].
 pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
     parse_on(typed, &Setting::LOOPBACK)
 }
@@ -473,7 +478,7 @@ pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
 /// [`Task::spec`] then says stands for the same work anywhere.
 ///
 /// # Errors
-/// [`crate::Error::Usage`] naming what is wrong and what would be right.
+/// Fails with [`crate::Error::Usage`], naming what is wrong and what would be right.
 pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
     let mut spec = Spec::parse(typed)?;
     let load = load::take(&mut spec, setting)?;
@@ -484,8 +489,8 @@ pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
     })
 }
 
-/// A workload as a result carries it, with all defaults. One that knows of no warm-up is of a version
-/// that had none, and means the same with `warmup=0`. What cannot be read is left as it is.
+/// Returns a workload as a result carries it, with all defaults. One that knows of no warm-up is of a
+/// version that had none, and means the same with `warmup=0`. What cannot be read is left as it is.
 pub fn saved(typed: &str) -> String {
     let Ok(mut spec) = Spec::parse(typed) else { return typed.to_owned() };
     let Ok(keys) = find(&spec.name).map(|workload| workload.info().keys) else {
@@ -500,10 +505,10 @@ pub fn saved(typed: &str) -> String {
     spec.to_string()
 }
 
-/// The keys of the workload with this name: its own, then those that every one has.
+/// Returns the keys of the workload with this name: its own, then those that every one has.
 ///
 /// # Errors
-/// [`crate::Error::Usage`] where there is none.
+/// Fails with [`crate::Error::Usage`] if there is none.
 pub fn keys(name: &str) -> Result<Vec<&'static Key>> {
     Ok(find(name)?.info().keys.iter().chain(load::KEYS).collect())
 }

@@ -1,4 +1,4 @@
-//! Round trips. Open loop on an absolute schedule by default, so that a slow answer does not delay
+//! Ping: round trips. Open loop on an absolute schedule by default, so that a slow answer does not delay
 //! the next question and the latency counts from the *intended* send time; closed loop by name
 //! (`window=N`).
 //!
@@ -103,16 +103,16 @@ impl Workload for Ping {
     }
 }
 
-/// When to send.
+/// Pace of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// Every so many nanoseconds, whatever comes back.
+    /// Open loop: one question every `interval`, whatever comes back.
     Open { interval: Nanos },
-    /// As long as fewer than this many are open.
+    /// Closed loop: sends while fewer than `window` are open.
     Closed { window: u64 },
 }
 
-/// When to stop sending.
+/// Condition for the end of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     After { count: u64 },
@@ -130,7 +130,7 @@ struct PingTask {
     warmup: u64,
     think: Nanos,
     timeout: Nanos,
-    /// How long a trial has to be, where the settings leave it open.
+    /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
 }
 
@@ -142,7 +142,7 @@ const MOST_OPEN: u64 = 1 << 20;
 /// back.
 const WARMUP: u64 = 20;
 
-/// The same of a closed loop on loopback, which is through with them within a few milliseconds.
+/// Questions that warm up a closed loop on loopback, which is through with them within a few milliseconds.
 const WARMUP_CLOSED: u64 = 100;
 
 /// Questions of a closed loop on loopback by default: about as long as a trial's processes take to
@@ -219,7 +219,7 @@ impl PingTask {
         self.check_claim()
     }
 
-    /// A percentile has no figure where too few messages lie beyond it.
+    /// Fails if too few messages lie beyond the claimed percentile, which then has no figure.
     fn check_claim(&self) -> Result<()> {
         let Claim { name, fewest, .. } = self.claim();
         let messages = match (self.stop, self.pace) {
@@ -239,7 +239,8 @@ impl PingTask {
         )))
     }
 
-    /// How many questions can be open at once: those of one timeout, at the shortest dithered gap.
+    /// Returns the maximum number of questions open at once: those of one timeout, at the shortest dithered
+    /// gap.
     fn most_open(&self) -> u64 {
         match self.pace {
             Pace::Open { interval } => self.timeout.0 / (interval.0 - interval.0 / 5).max(1) + 4,
@@ -247,7 +248,7 @@ impl PingTask {
         }
     }
 
-    /// How long so many questions take at most.
+    /// Returns the longest time that `count` questions take.
     fn time_of(&self, count: u64) -> Nanos {
         match self.pace {
             Pace::Open { interval } => Nanos(count.saturating_mul(interval.0)),
@@ -276,7 +277,7 @@ struct Claim {
     per_mille: u64,
     /// The fewest messages of which ten lie beyond it.
     fewest: u64,
-    /// As many as are sent where nothing else is said.
+    /// Number of messages sent by default.
     enough: u64,
 }
 
@@ -444,14 +445,14 @@ impl Task for PingTask {
     }
 }
 
-/// What fills a message behind its header: byte i is i modulo 251, so that a shifted copy differs.
+/// Fills a message behind its header: byte i is i modulo 251, so that a shifted copy differs.
 fn fill(message: &mut [u8]) {
     for (i, byte) in message.iter_mut().enumerate() {
         *byte = (i % 251) as u8;
     }
 }
 
-/// Where the fill of a message of this size begins.
+/// Returns the offset at which the fill of a message of this size begins.
 fn fill_from(size: usize) -> usize {
     if size >= header::STAMPED_LEN { header::STAMPED_LEN } else { header::LEN }
 }

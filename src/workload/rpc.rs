@@ -110,7 +110,7 @@ fn check_rate(value: &str) -> Result<()> {
     per_second(value).map(drop)
 }
 
-/// The least and the greatest size of a response, as typed.
+/// Parses the least and the greatest size of a response.
 fn range(value: &str) -> Result<(u64, u64)> {
     let (least, most) = value.split_once("..").unwrap_or((value, value));
     let (least, most) = (parse_bytes(least, Bare::Allowed)?.0, parse_bytes(most, Bare::Allowed)?.0);
@@ -155,7 +155,7 @@ struct Calls {
     lanes: u16,
     count: u64,
     claimed: String,
-    /// How long a trial has to be, where the settings leave it open.
+    /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
 }
 
@@ -185,20 +185,20 @@ impl Calls {
         Period::of_packets(self.rate)
     }
 
-    /// The mean of the range with a uniform logarithm, in bytes.
+    /// Returns the mean of the range with a uniform logarithm, in bytes.
     fn mean_response(&self) -> f64 {
         let (least, most) = (self.response.0 as f64, self.response.1 as f64);
         if least == most { least } else { (most - least) / (most / least).ln() }
     }
 
-    /// When requests are due, and how large their responses are.
+    /// Returns the requests: the time at which each is due, and the size of its response.
     fn requests(&self, seed: u64) -> impl Iterator<Item = (Nanos, u64)> + use<> {
         let arrivals = Arrivals::new(self.spread, self.period(), self.count, seed);
         let (mut sizes, (least, most)) = (Sizes::new(0.0, seed), self.response);
         arrivals.map(move |due| (due, sizes.between(least, most)))
     }
 
-    /// What a message carries of a response.
+    /// Returns the bytes of a response that one message carries.
     fn room(&self) -> u64 {
         (self.mtu - STAMPED_LEN) as u64
     }

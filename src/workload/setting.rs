@@ -1,4 +1,4 @@
-//! What defaults depend on: where a race runs, and how long a trial has to be there.
+//! Setting that defaults depend on: the place of a race, and the length that a trial has to have there.
 
 use crate::contract::Direction;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::spec::Spec;
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// What lies between the two ends, as far as a workload's defaults depend on it. The same for every
+/// Path between the two ends, as far as a workload's defaults depend on it. It is the same for every
 /// contender of a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
@@ -16,23 +16,23 @@ pub struct Setting {
     pub rtt: Option<Nanos>,
     /// The lowest rate on the way; `None` where nothing limits it, or nobody has said.
     pub rate: Option<BitRate>,
-    /// What bounds the way from near to far.
+    /// Bounds of the direction from near to far.
     pub up: Bounds,
-    /// What bounds the way back.
+    /// Bounds of the direction from far to near.
     pub down: Bounds,
 }
 
-/// What bounds a direction, where that is known of all ways that it may take.
+/// Bounds of a direction, if known for all routes that it may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// The least time on the way.
     pub delay: Option<Nanos>,
-    /// What it carries; `None` where nothing limits it.
+    /// Bandwidth; `None` if nothing limits it.
     pub rate: Option<BitRate>,
 }
 
 impl Bounds {
-    /// Nobody has said.
+    /// Unknown bounds.
     pub const UNKNOWN: Bounds = Bounds { delay: None, rate: None };
 }
 
@@ -63,7 +63,7 @@ impl Setting {
         down: Bounds::UNKNOWN,
     };
 
-    /// What bounds this direction.
+    /// Returns the bounds of this direction.
     pub(super) fn bounds(&self, direction: Direction) -> Bounds {
         match direction {
             Direction::Up => self.up,
@@ -71,21 +71,21 @@ impl Setting {
         }
     }
 
-    /// The round trip, or what a long way on Earth takes where it is not known.
+    /// Returns the round trip, or that of a long way on Earth if it is not known.
     pub(super) fn rtt_or_long(&self) -> Nanos {
         self.rtt.unwrap_or(Nanos::from_millis(50))
     }
 
-    /// How long a connection takes to reach its steady state: twenty round trips. Slow start doubles
-    /// the window from ten segments with each round trip, so that seven fill a path of 1 Gbit/s and
+    /// Returns the time that a connection takes to reach its steady state: twenty round trips. Slow start
+    /// doubles the window from ten segments with each round trip, so that seven fill a path of 1 Gbit/s and
     /// 10 ms; then comes the first loss or the end of slow start, its recovery, and what CUBIC takes to
     /// come back to where it was.
     pub(super) fn start_up(&self) -> Nanos {
         Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_START_UP, MOST_START_UP)
     }
 
-    /// The shortest steady time that has a rate worth the name: as long as the start-up. Seven blocks of
-    /// two contenders and the control then fit a minute.
+    /// Returns the shortest steady time that has a rate worth the name: as long as the start-up. Seven
+    /// blocks of two contenders and the control then fit a minute.
     pub(super) fn steady(&self) -> Nanos {
         Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_STEADY, MOST_STEADY)
     }
@@ -96,33 +96,33 @@ const LEAST_START_UP: Nanos = Nanos::from_millis(50);
 const MOST_START_UP: Nanos = Nanos::from_millis(1_300);
 /// A steady time at least: a few ticks of the scheduler (4 to 10 ms), many times over.
 const LEAST_STEADY: Nanos = Nanos::from_millis(300);
-/// With the longest start-up a trial takes less than 3 s.
+/// Longest steady time: with the longest start-up a trial takes less than 3 s.
 const MOST_STEADY: Nanos = Nanos::from_millis(1_300);
 
-/// How long a trial has to be, where its settings leave that open.
+/// Length that a trial has to have, if its settings leave it open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lengths {
     /// The fewest units with which the claimed figure can be had.
     pub fewest: u64,
-    /// How long one takes, in nanoseconds; for a closed loop an estimate.
+    /// Duration of one unit, in nanoseconds; for a closed loop an estimate.
     pub unit_ns: u64,
-    /// The key of the workload that says how many.
+    /// Key of the workload that sets the number of units.
     pub key: &'static str,
 }
 
 impl Lengths {
-    /// Of work that lasts for a time.
+    /// Returns the lengths of work that lasts for a time.
     pub(super) fn steady(setting: &Setting) -> Lengths {
         Lengths { fewest: setting.steady().0 / 1_000_000, unit_ns: 1_000_000, key: "time" }
     }
 
-    /// The same, with room for what takes `span` altogether, up to the longest steady time.
+    /// Extends the length to cover `span` altogether, up to the longest steady time.
     pub(super) fn at_least(self, span: Nanos) -> Lengths {
         let units = span.min(MOST_STEADY).0.div_ceil(self.unit_ns);
         Lengths { fewest: self.fewest.max(units), ..self }
     }
 
-    /// The same work, so many units long.
+    /// Returns the same work with a length of `units`.
     pub fn apply(&self, mut spec: Spec, units: u64) -> Spec {
         let value = if self.key == "time" { format!("{units}ms") } else { units.to_string() };
         spec.options.retain(|(key, _)| key != self.key);
@@ -132,7 +132,7 @@ impl Lengths {
     }
 }
 
-/// A duration as it is said: `20 ms`.
+/// Formats a duration as it is said: `20 ms`.
 pub(super) fn spoken(span: Nanos) -> String {
     match span.0 {
         ns if ns % 1_000_000_000 == 0 => format!("{} s", ns / 1_000_000_000),
@@ -170,7 +170,7 @@ pub(super) fn fits_rate(
     }
 }
 
-/// The directions of work as they are said.
+/// Formats the directions of work as they are said.
 pub(super) fn ways(directions: &[Direction]) -> &'static str {
     match directions {
         [Direction::Up] => "up",
@@ -179,7 +179,7 @@ pub(super) fn ways(directions: &[Direction]) -> &'static str {
     }
 }
 
-/// A duration as it would be typed.
+/// Formats a duration as it would be typed.
 pub(super) fn typed(span: Nanos) -> String {
     match span.0 {
         ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),

@@ -89,7 +89,7 @@ impl Workload for Streams {
     }
 }
 
-/// What carries the streams.
+/// Means by which streams are carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
     Lanes,

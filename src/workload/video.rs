@@ -1,6 +1,6 @@
-//! A picture that moves, one way and live: frames of different sizes at a fixed rate, each cut into messages, and
-//! each shown a fixed time after it was due. A frame that is not whole by then is not seen, and those that
-//! refer to it are not either.
+//! Live video, one way: frames of different sizes at a fixed rate, each cut into messages, and each shown a
+//! fixed time after it was due. A frame that is not whole by then is not seen, and those that refer to it
+//! are not either.
 //!
 //! ```text
 //! frames      I────  P─  P─  P─  P─  I────  P─      I refers to none, P to the one before
@@ -130,7 +130,7 @@ struct Moving {
     claimed: &'static str,
 }
 
-/// How large frames are, and into what they are cut.
+/// Sizes of frames, and of the messages into which they are cut.
 #[derive(Debug, Clone, Copy)]
 struct Frames {
     period: Period,
@@ -177,7 +177,8 @@ fn task(settings: Settings) -> Paced<Moving> {
 }
 
 impl Frames {
-    /// The size of each frame in bytes, of which there is one at least. The same at both ends.
+    /// Returns the size of each frame in bytes, of which there is one at least. The sizes are the same at
+    /// both ends.
     fn sizes(self, seed: u64) -> impl Iterator<Item = u64> {
         let mut factors = Sizes::new(self.spread, seed);
         (0..self.count).map(move |frame| {
@@ -186,22 +187,22 @@ impl Frames {
         })
     }
 
-    /// What a message carries of a frame.
+    /// Returns the bytes of a frame that one message carries.
     fn room(self) -> u64 {
         (self.mtu - STAMPED_LEN) as u64
     }
 
-    /// Into how many messages a frame of this size is cut.
+    /// Returns the number of messages into which a frame of this size is cut.
     fn parts(self, size: u64) -> u64 {
         size.div_ceil(self.room())
     }
 
-    /// The length of part `part` of a frame of this size.
+    /// Returns the length of part `part` of a frame of this size.
     fn length(self, size: u64, part: u64) -> usize {
         STAMPED_LEN + (size - part * self.room()).min(self.room()) as usize
     }
 
-    /// All messages: the frame of each, and its length.
+    /// Returns all messages: the frame of each, and its length.
     fn messages(self, seed: u64) -> impl Iterator<Item = (u64, usize)> {
         (0..).zip(self.sizes(seed)).flat_map(move |(frame, size)| {
             (0..self.parts(size)).map(move |part| (frame, self.length(size, part)))

@@ -1,5 +1,5 @@
-//! What the receiving half does with content: keeps it in a file or in memory, checks it, and knows
-//! how much of it is there.
+//! Keeper of content at the receiving half: keeps it in a file or in memory, checks it, and counts how much
+//! of it is there.
 
 use sha2::{Digest, Sha256};
 
@@ -12,13 +12,13 @@ use super::super::ContentReport;
 
 /// The content of one flow at the receiving end.
 pub(super) struct Keeper {
-    /// Its first byte in the whole content.
+    /// Offset of its first byte in the whole content.
     start: u64,
-    /// Its length; `u64::MAX` where time decides.
+    /// Length in bytes; `u64::MAX` if time decides.
     bytes: u64,
     into: Into,
     check: Check,
-    /// Where content comes in messages.
+    /// Messages of the content, if it comes in messages.
     messages: Option<Messages>,
     arrived: u64,
     checked: u64,
@@ -26,9 +26,9 @@ pub(super) struct Keeper {
     failure: Option<Error>,
 }
 
-/// Where content goes.
+/// Destination of content.
 enum Into {
-    /// Nowhere: it is looked at and forgotten.
+    /// None: content is looked at and forgotten.
     Nothing,
     /// A file, each byte at its place in the whole.
     Store(Box<dyn Store>),
@@ -36,7 +36,7 @@ enum Into {
     Memory { early: Vec<u8>, room: Option<Box<[u8]>> },
 }
 
-/// What content is held against.
+/// Reference that content is checked against.
 enum Check {
     Nothing,
     /// The made-up content.
@@ -45,7 +45,7 @@ enum Check {
     Hash(Box<Sha256>),
 }
 
-/// Which messages are there.
+/// Messages that are there.
 struct Messages {
     /// Content bytes in each but the last.
     payload: u64,
@@ -53,12 +53,12 @@ struct Messages {
     there: Vec<u64>,
 }
 
-/// Whether a message is part of the content.
+/// Relation of a message to the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// It is.
+    /// Part of the content.
     Part,
-    /// Its number lies beyond the end.
+    /// Beyond the end, by its number.
     Beyond,
 }
 
@@ -80,7 +80,7 @@ impl Keeper {
         }
     }
 
-    /// Content comes in messages, `payload` bytes in each.
+    /// Sets that content comes in messages, `payload` bytes in each.
     pub(super) fn in_messages(self, payload: u64) -> Keeper {
         let payload = payload.max(1);
         let count = if self.bytes == u64::MAX { 0 } else { self.bytes.div_ceil(payload) };
@@ -104,7 +104,7 @@ impl Keeper {
         Keeper { check: Check::Hash(Box::new(Sha256::new())), ..self }
     }
 
-    /// The next bytes of a byte stream.
+    /// Takes the next bytes of a byte stream.
     pub(super) fn stream(&mut self, bytes: &[u8]) {
         let left = self.bytes - self.arrived;
         let bytes = &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
@@ -114,7 +114,8 @@ impl Keeper {
         self.arrived += bytes.len() as u64;
     }
 
-    /// What followed the header of message `seq`; each message is given once, copies may be.
+    /// Takes the bytes that followed the header of message `seq`; each message is given once, copies may
+    /// be.
     pub(super) fn message(&mut self, seq: u64, body: &[u8]) -> Fit {
         let Some(messages) = &mut self.messages else { return Fit::Beyond };
         let Some(at) = seq.checked_mul(messages.payload).filter(|at| *at < self.bytes) else {
@@ -136,7 +137,7 @@ impl Keeper {
         Fit::Part
     }
 
-    /// `bytes` of a byte stream arrived without being shown.
+    /// Notes that `bytes` of a byte stream arrived without being shown.
     pub(super) fn passed(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes - self.arrived);
         let at = self.arrived;
@@ -180,7 +181,8 @@ impl Keeper {
         }
     }
 
-    /// The clock runs from the first bytes on, which have been given: now memory is due.
+    /// Allocates memory, if content goes to it: the clock runs from the first bytes on, which have been
+    /// given.
     pub(super) fn begun(&mut self) {
         let Into::Memory { early, room: room @ None } = &mut self.into else { return };
         let early = std::mem::take(early);
@@ -193,7 +195,7 @@ impl Keeper {
         }
     }
 
-    /// Memory for the next bytes of a byte stream, where there is some.
+    /// Returns memory for the next bytes of a byte stream, if there is some.
     pub(super) fn room(&mut self) -> Option<&mut [u8]> {
         match &mut self.into {
             Into::Memory { room: Some(room), .. } => {
@@ -203,7 +205,7 @@ impl Keeper {
         }
     }
 
-    /// Where the next byte of a byte stream goes, if that is a file.
+    /// Returns the place in a file for the next byte of a byte stream, if it goes to a file.
     pub(super) fn file(&self) -> Option<FileAt<'_>> {
         match (&self.into, &self.messages) {
             (Into::Store(store), None) => Some(store.at(self.start + self.arrived)),
@@ -236,7 +238,7 @@ impl Keeper {
     }
 }
 
-/// Memory of `bytes` zeros, each page of it touched: no page fault is left for later, and no
+/// Allocates memory of `bytes` zeros, each page of it touched: no page fault is left for later, and no
 /// compiler or C library may promise zeros instead of writing them.
 fn zeroed(bytes: u64) -> Result<Box<[u8]>, Error> {
     let cannot = || {
@@ -262,7 +264,7 @@ mod tests {
     use crate::contract::shelf::Shelf;
     use crate::datapath::buffer::PERIOD;
 
-    /// `len` bytes of made-up content from `at`.
+    /// Returns `len` bytes of made-up content from `at`.
     fn made_up(at: u64, len: usize) -> Vec<u8> {
         let pattern = pattern();
         (0..len).map(|i| pattern[(at as usize + i) % PERIOD]).collect()

@@ -1,16 +1,16 @@
-//! How far a receiver was at the ends of a flow's warm-up and of the parts of its measured time.
+//! Progress of a receiver at the ends of a flow's warm-up and of the parts of its measured time.
 
 use crate::figures::SEGMENTS;
 use crate::time::Nanos;
 
 use super::super::ReceiveSpan;
 
-/// What is left out at the start of a flow, and how long its measured time is.
+/// Warm-up of a flow, which is left out, and its measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::workload) struct Timing {
-    /// Left out, from the first receive on.
+    /// Time left out, from the first receive on.
     pub(in crate::workload) warmup: Nanos,
-    /// What is sent in after that; nothing where bytes decide and not time.
+    /// Time measured after that; 0 if bytes decide and not time.
     pub(in crate::workload) measured: Nanos,
 }
 
@@ -31,7 +31,7 @@ impl Marks {
         Marks { timing, ..Marks::default() }
     }
 
-    /// Something arrived, with which `bytes` have in all.
+    /// Notes an arrival, with which `bytes` have arrived in all.
     #[inline]
     pub(in crate::workload) fn note(&mut self, now: Nanos, bytes: u64) {
         let (first, last) = self.heard.get_or_insert((now, now));
@@ -55,27 +55,28 @@ impl Marks {
         }
     }
 
-    /// Whether nothing has arrived so far.
+    /// Returns true if nothing has arrived so far.
     pub(in crate::workload) fn is_empty(&self) -> bool {
         self.heard.is_none()
     }
 
-    /// Whether the warm-up is over.
+    /// Returns true if the warm-up is over.
     pub(in crate::workload) fn measures(&self) -> bool {
         self.span.is_some()
     }
 
-    /// When something arrived last.
+    /// Returns the time at which something arrived last.
     pub(in crate::workload) fn last(&self) -> Option<Nanos> {
         self.heard.map(|(_, last)| last)
     }
 
-    /// From the first receive that counts to the last.
+    /// Returns the span from the first receive that counts to the last.
     pub(in crate::workload) fn span(&self) -> Option<ReceiveSpan> {
         self.span
     }
 
-    /// The goodput of each part in bits per second, with `bytes` in all; empty where there are none.
+    /// Returns the goodput of each part in bits per second, with `bytes` in all; empty if there are no
+    /// parts.
     pub(in crate::workload) fn segments(&self, bytes: u64) -> Vec<f64> {
         let Some(span) = self.span.filter(|_| self.passed == self.ends.len()) else {
             return Vec::new();
@@ -102,7 +103,7 @@ impl Marks {
 mod tests {
     use super::*;
 
-    /// A byte each microsecond for `time_us` after 100 µs, noted every 10 µs.
+    /// Receives a byte each microsecond for `time_us` after 100 µs, noted every 10 µs.
     fn run(warmup_us: u64, measured_us: u64, time_us: u64) -> Marks {
         let us = Nanos::from_micros;
         let mut marks = Marks::new(Timing { warmup: us(warmup_us), measured: us(measured_us) });

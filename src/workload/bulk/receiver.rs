@@ -22,15 +22,15 @@ pub(super) struct Receiver {
     received: Tally,
     marks: Marks,
     closed: bool,
-    /// What the sender sent, and when this end learned it.
+    /// Tally of what the sender sent, and the time at which this end learned it.
     peer_finished: Option<(Tally, Nanos)>,
-    /// Where content is kept or checked.
+    /// Keeper of the content, if it is kept or checked.
     keeper: Option<Box<Keeper>>,
-    /// After the sender has ended, this long without an arrival means that the rest is lost.
+    /// Time without an arrival, once the sender has ended, after which the rest is lost.
     quiet: Nanos,
 }
 
-/// How long that is, besides the time that a message may be on its way.
+/// Time in `quiet`, besides the time that a message may be on its way.
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Receiver {
@@ -49,12 +49,12 @@ impl Receiver {
         }
     }
 
-    /// The path may hold on to a message for this long.
+    /// Sets the time for which the path may hold a message.
     pub(super) fn over(self, transit: Nanos) -> Receiver {
         Receiver { quiet: QUIET + transit, ..self }
     }
 
-    /// What is left out at the start, and how long the rest is.
+    /// Sets the time that is left out at the start, and the length of the rest.
     pub(super) fn timed(self, timing: Timing) -> Receiver {
         Receiver { marks: Marks::new(timing), ..self }
     }

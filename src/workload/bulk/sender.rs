@@ -28,7 +28,7 @@ pub(super) struct Sender {
 /// Content that this half gives its messages, or its byte stream where it comes from a file.
 pub(super) struct Freight {
     from: From,
-    /// Its first byte in the whole content.
+    /// Offset of its first byte in the whole content.
     start: u64,
     bytes: u64,
 }
@@ -39,12 +39,12 @@ enum From {
 }
 
 impl Freight {
-    /// `bytes` of a file from `start` on.
+    /// Creates freight of `bytes` of a file from `start` on.
     pub(super) fn from_file(store: Box<dyn Store>, start: u64, bytes: u64) -> Freight {
         Freight { from: From::Store(store), start, bytes }
     }
 
-    /// `bytes` of made-up content.
+    /// Creates freight of `bytes` of made-up content.
     pub(super) fn made_up(bytes: u64) -> Freight {
         Freight { from: From::Pattern(pattern()), start: 0, bytes }
     }
@@ -90,7 +90,7 @@ impl Sender {
         }
     }
 
-    /// With this content.
+    /// Sets the content.
     pub(super) fn carry(self, freight: Freight) -> Sender {
         Sender { freight: Some(freight), ..self }
     }
@@ -103,7 +103,7 @@ impl Sender {
         }
     }
 
-    /// What went out, in bytes and messages.
+    /// Returns the bytes and messages that went out.
     fn sent(&self) -> Tally {
         let mut sent = self.sent;
         // A byte stream stamps nothing, so it has sent no messages.
@@ -113,7 +113,7 @@ impl Sender {
         sent
     }
 
-    /// Longer visits on a fast path, shorter ones on a slow path.
+    /// Adapts the length of visits: longer on a fast path, shorter on a slow path.
     fn adapt(&mut self, visit: Nanos) {
         if visit < SHORT_VISIT {
             self.stretch = (self.stretch * 2).min(LONGEST_STRETCH);
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::contract::shelf::Shelf;
 
-    /// A transport that takes everything, `per_visit` nanoseconds a visit; returns the sender.
+    /// Runs a transport that takes everything, `per_visit` nanoseconds a visit; returns the sender.
     fn run(stop: Stop, per_visit: u64) -> Sender {
         let mut sender = Sender::new(stop, 1000, 4000, 7);
         let mut now = Nanos(50);

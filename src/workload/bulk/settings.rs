@@ -88,18 +88,18 @@ pub(super) const KEYS: &[Key] = &[
 /// host has less than twice as much as it needs refuses, too.
 const MOST_MEMORY: u64 = 16 << 30;
 
-/// How far a transfer goes, all streams of a direction together.
+/// Extent of a transfer, all streams of a direction together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// To the end of a file whose length is not known here.
+    /// Whole of a file whose length is not known here.
     WholeFile,
-    /// For so much time.
+    /// Time to send for.
     Time(Nanos),
 }
 
-/// What is carried, and what becomes of it.
+/// Content that is carried, and its use at the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cargo {
     /// The file that is sent; made-up content where there is none.
@@ -110,23 +110,23 @@ pub(super) struct Cargo {
     pub(super) memory: Memory,
 }
 
-/// Whether the receiver looks at what arrives.
+/// Check of what arrives, at the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Off,
     WhileReceiving,
 }
 
-/// Where the receiver puts what arrives.
+/// Memory in which the receiver puts what arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// Into buffers that are there before, again and again.
+    /// Buffers that are there before, used again and again.
     Ready,
-    /// Into memory for all of it, allocated once the first bytes are there.
+    /// Memory for all of it, allocated once the first bytes are there.
     Fresh,
 }
 
-/// Whether setting up the connections is part of the span that rates are taken over.
+/// Place of connection set-up: apart from the span that rates are taken over, or part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Connect {
     Apart,
@@ -150,14 +150,14 @@ impl Cargo {
         }
     }
 
-    /// Whether content is content: bytes of a file, or bytes that are kept or checked. Messages then
-    /// carry it behind their header, and the headers do not count as bytes of the transfer.
+    /// Returns true if content counts as such: bytes of a file, or bytes that are kept or checked. Messages
+    /// then carry it behind their header, and the headers do not count as bytes of the transfer.
     pub(super) fn is_content(&self) -> bool {
         self.source.is_some() || self.sink.is_some() || self.check == Check::WhileReceiving
     }
 }
 
-/// What the keys come to.
+/// Settings that the keys come to.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
     pub(super) directions: Vec<Direction>,
@@ -252,7 +252,7 @@ impl Terms {
         }
     }
 
-    /// What would have no rate is refused here, and not after it has run.
+    /// Refuses a transfer that would have no rate, before it runs.
     fn check_span(&self) -> Result<()> {
         let refuse = |why: String| Err(Error::usage(format!("bulk: {why}")));
         let is_warm = self.warmup > Nanos::ZERO;
@@ -283,7 +283,7 @@ impl Terms {
         }
     }
 
-    /// The end that sends, where one alone does.
+    /// Returns the end that sends, if one alone does.
     fn sender(&self) -> Side {
         match self.directions.first() {
             Some(Direction::Down) => Side::Far,
@@ -308,7 +308,7 @@ impl Terms {
         .collect()
     }
 
-    /// `spec` as the end `side` is told it.
+    /// Returns `spec` as the end `side` is told it.
     pub(super) fn told(&self, side: Side, source_bytes: Option<u64>, mut spec: Spec) -> Spec {
         let reads = (Purpose::Read, "file");
         for (purpose, key) in [reads, (Purpose::Write, "sink")] {

@@ -57,7 +57,7 @@ pub(super) fn gather(
     sum
 }
 
-/// The goodput of all flows together in each part of the trial; empty where one of them has none.
+/// Returns the goodput of all flows together in each part of the trial; empty if one of them has none.
 pub(in crate::workload) fn segments(
     reports: &Reports<'_>,
     flows: &[Option<Direction>],
@@ -104,8 +104,8 @@ impl OneWay {
         }
     }
 
-    /// From the first receive to the last, and the connection set-up before it where that counts;
-    /// `None` where no time passed.
+    /// Returns the time from the first receive to the last, with the connection set-up before it if that
+    /// counts; `None` if no time passed.
     pub(in crate::workload) fn span_ns(&self) -> Option<u64> {
         let received = self.last_ns.checked_sub(self.first_ns?)?;
         Some(received.saturating_add(self.connect_ns)).filter(|span| *span > 0)

@@ -1,4 +1,4 @@
-//! The figures of a paced trial, and whether it counts.
+//! Figures of a paced trial, and the gate that decides if it counts.
 
 use crate::contract::Direction;
 use crate::figures::{ConnStats, Distribution, PacedFlow, Pacing, Quantile};
@@ -17,7 +17,7 @@ impl CbrTask {
         Timing { warmup: self.warmup, measured }
     }
 
-    /// Both ends of each flow of a direction, and the sender's connection.
+    /// Returns both ends of each flow of a direction, and the sender's connection.
     pub(super) fn ends<'a>(
         &self,
         reports: &Reports<'a>,
@@ -33,7 +33,7 @@ impl CbrTask {
             .collect()
     }
 
-    /// What was sent with its headers, over what was sent; `None` where there are no headers.
+    /// Returns the ratio of bytes sent with headers to bytes sent without; `None` if there are no headers.
     pub(super) fn around(
         &self,
         reports: &Reports<'_>,
@@ -49,8 +49,8 @@ impl CbrTask {
         (data > 0).then(|| 1.0 + around as f64 / data as f64)
     }
 
-    /// What became of the schedules. Of several flows the one with the greatest figure stands for
-    /// the trial.
+    /// Adds the outcome of the schedules to `findings`. Of several flows the one with the greatest figure
+    /// stands for the trial.
     pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Findings) {
         let flows = self.flows();
         for direction in &self.directions {

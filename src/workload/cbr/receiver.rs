@@ -1,4 +1,4 @@
-//! What a constant rate makes of arrivals: its goodput, and how delays differ from the least one.
+//! Measurement of a constant rate at its receiver: goodput, and how delays differ from the least one.
 
 use crate::figures::{Recorder, Tally};
 use crate::time::Nanos;
@@ -30,7 +30,7 @@ impl Measure for Arrivals {
         }
     }
 
-    /// The delays are summed up at the end only, as that takes time.
+    /// Adds the figures; the delays are summed up at the end only, as that takes time.
     fn report(&mut self, ended: bool, report: &mut HalfReport) {
         report.receive_span = self.marks.span();
         report.segments = self.marks.segments(self.received_bytes);

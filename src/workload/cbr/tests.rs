@@ -64,7 +64,7 @@ fn half(task: &dyn Task, side: Side, flow: u16, guarantees: Guarantees) -> (Box<
     )
 }
 
-/// What a sender did: the times at which messages went, and its report.
+/// Run of a sender: the times at which messages went, and its report.
 struct Run {
     sends: Vec<Nanos>,
     messages: Vec<Vec<u8>>,

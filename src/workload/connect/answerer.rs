@@ -45,7 +45,7 @@ impl Half for Answerer {
         }
     }
 
-    /// What was asked on the connection before has been answered there.
+    /// Forgets the question of the connection before, which has been answered there.
     fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {
         self.asked = None;
     }
@@ -56,7 +56,7 @@ impl Half for Answerer {
         self.sent.bytes += self.answer as u64;
     }
 
-    /// A request that comes again is answered again: its answer may have been lost.
+    /// Answers a request, also one that comes again: its answer may have been lost.
     fn on_message(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) {
         match Header::read(bytes) {
             Some(Header { tag, seq }) if tag == self.tag => {
@@ -68,7 +68,7 @@ impl Half for Answerer {
         }
     }
 
-    /// The near end closes each connection; the trial goes on with the next.
+    /// Does nothing: the near end closes each connection, and the trial goes on with the next.
     fn on_closed(&mut self, _now: Nanos) {}
 
     fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {

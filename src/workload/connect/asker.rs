@@ -13,14 +13,14 @@ use super::ConnectTask;
 /// Samples that lie beyond each quantile that is told.
 const BEYOND: usize = 10;
 
-/// Where it is with its connection.
+/// Phase of its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The next is opened at this time.
+    /// Time at which the next is opened.
     Pause(Nanos),
-    /// It is open, and nothing was asked yet, or not answered in time.
+    /// Open, and nothing was asked yet, or not answered in time.
     Ask,
-    /// It was asked, and is asked again at this time.
+    /// Asked, and asked again at this time.
     Await(Nanos),
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Asker {
     opened: Nanos,
     /// Requests beyond the first of a connection.
     repeats: u64,
-    /// By connection: set-up and exchange, in nanoseconds.
+    /// Times of set-up and exchange of each connection, in nanoseconds.
     times: Vec<(u64, u64)>,
     seen: SeqWindow,
     sent: Tally,

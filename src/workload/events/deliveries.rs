@@ -1,4 +1,4 @@
-//! When events came, what they waited for, and how old the state beside them was.
+//! Deliveries of events: their times, what they waited for, and the age of the state beside them.
 
 use crate::figures::Tally;
 use crate::time::Nanos;
@@ -9,7 +9,7 @@ use super::super::paced::{Arrived, Measure, Quantiles, held, saw};
 #[derive(Debug, Clone, Copy)]
 struct Message {
     is_event: bool,
-    /// When it was due, and when it came.
+    /// Times at which it was due, and at which it came.
     arrival: Option<(Nanos, Nanos)>,
 }
 
@@ -27,7 +27,7 @@ const STATE: usize = 0;
 const EVENTS: usize = 1;
 
 impl Deliveries {
-    /// For messages that are events where `kinds` says so, and updates of the state where not.
+    /// Creates deliveries of messages that are events if `kinds` says so, and updates of the state if not.
     pub(super) fn new(kinds: Vec<bool>, event_size: usize, state_size: usize) -> Deliveries {
         let missing = kinds.iter().filter(|is_event| **is_event).count() as u64;
         let message = |is_event| Message { is_event, arrival: None };
@@ -42,7 +42,7 @@ impl Deliveries {
         })
     }
 
-    /// The mean age of the state, over time.
+    /// Returns the mean age of the state, over time.
     fn age(&self) -> Option<f64> {
         let state = self.arrived().filter(|message| message.stream == STATE);
         let mut arrivals: Vec<(Nanos, Nanos)> =

@@ -1,11 +1,11 @@
-//! What is asked for, and what is refused.
+//! Settings that are accepted, and those that are refused.
 
 use super::*;
 use crate::contract::{Offer, PeerKind};
 use crate::units::BitRate;
 use crate::workload::{self, Bounds, PathKind};
 
-/// A path of which these rates are known, up and down.
+/// Returns a path of which these rates are known, up and down.
 fn rates(up: Option<u64>, down: Option<u64>) -> Setting {
     let bounds = |rate: Option<u64>| Bounds { delay: None, rate: rate.map(BitRate) };
     Setting { up: bounds(up), down: bounds(down), ..Setting::LOOPBACK }

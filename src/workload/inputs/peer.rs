@@ -1,4 +1,4 @@
-//! One player: sends its inputs, and takes the other's.
+//! Player: sends its inputs, and takes the other's.
 
 use crate::contract::{Action, Delivery, Lane};
 use crate::figures::Tally;
@@ -18,37 +18,38 @@ pub(super) struct Peer {
     most: u64,
     count: u64,
     period: Period,
-    /// Whether each message carries all that is not acknowledged.
+    /// True if each message carries all that is not acknowledged.
     repeats: bool,
     pacer: Pacer<Box<dyn Iterator<Item = Slot> + Send>>,
     intake: Intake,
     playing: Playing,
-    /// When the first input was due.
+    /// Time at which the first input was due.
     begin: Nanos,
-    /// How many of its inputs the other has without a gap.
+    /// Number of its inputs that the other has without a gap.
     acknowledged: u64,
     /// The number of the next message, and the length of the one that was polled.
     seq: u64,
     polled: Option<usize>,
     tail: Tail,
-    /// Nothing more will be sent.
+    /// True if nothing more will be sent.
     is_settled: bool,
 }
 
-/// What is sent after the last input was due, until both players have all.
+/// Messages after the last input was due, until both players have all.
 #[derive(Default)]
 struct Tail {
-    /// When the next message of it is due.
+    /// Time at which the next of them is due.
     at: Option<Nanos>,
     sent: Tally,
     /// Messages since there is nothing more to say: the last acknowledgement may be lost, too.
     farewells: u32,
 }
 
-/// So many messages in a row are not lost where anything arrives at all: of a loss of one in two, one in a million.
+/// Number of messages in a row that are not all lost if anything arrives at all: at a loss of one in two,
+/// one in a million.
 const FAREWELLS: u32 = 20;
 
-/// How long a player that has given up waits for word of the other.
+/// Time that a player that has given up waits for word of the other.
 const GRACE: Nanos = Nanos::from_secs(15);
 
 impl Peer {
@@ -184,7 +185,8 @@ impl Half for Peer {
         }
     }
 
-    /// Where a message was on offer, the peer takes no more; else it has ended its own direction.
+    /// Settles the game if a message was on offer, as the peer takes no more; else the peer has ended its
+    /// own direction.
     fn on_closed(&mut self, _now: Nanos) {
         if self.polled.take().is_some() {
             self.pacer.give_up();

@@ -1,4 +1,4 @@
-//! When inputs came, and when the game stood still for want of them.
+//! Playing of a game: the times at which inputs came, and its stalls for want of them.
 
 use std::ops::RangeInclusive;
 
@@ -10,14 +10,14 @@ use super::super::paced::Period;
 pub(super) struct Playing {
     period: Period,
     playout: Nanos,
-    /// When the first was due.
+    /// Time at which the first was due.
     begin: Option<Nanos>,
     came: Vec<Option<Nanos>>,
-    /// How many are here without a gap.
+    /// Number of inputs that are here without a gap.
     have: u64,
 }
 
-/// What a game with a playout delay does.
+/// Stalls of a game with a playout delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Stalls {
     /// Time in which it stood still, in sum and at the most, and how often.
@@ -31,7 +31,8 @@ impl Playing {
         Playing { period, playout, begin: None, came: vec![None; count as usize], have: 0 }
     }
 
-    /// A message came at `now` with the inputs from `first` to before `next`, the last of which was due at `due`.
+    /// Notes a message that came at `now` with the inputs from `first` to before `next`, the last of which
+    /// was due at `due`.
     #[inline]
     pub(super) fn note(&mut self, now: Nanos, due: Nanos, first: u64, next: u64) {
         let Some(last) = next.checked_sub(1) else { return };
@@ -45,17 +46,18 @@ impl Playing {
         }
     }
 
-    /// How many inputs are here without a gap.
+    /// Returns the number of inputs that are here without a gap.
     pub(super) fn have(&self) -> u64 {
         self.have
     }
 
-    /// Whether all are here.
+    /// Returns true if all are here.
     pub(super) fn is_whole(&self) -> bool {
         self.have == self.came.len() as u64
     }
 
-    /// How long after it was due each can be played, as all before it are there, too.
+    /// Returns the time after which each can be played, from when it was due, as all before it are there,
+    /// too.
     fn delays(&self) -> Option<Vec<u64>> {
         let begin = self.begin?;
         let mut ready = Nanos::ZERO;
@@ -68,8 +70,8 @@ impl Playing {
         (!delays.is_empty()).then_some(delays)
     }
 
-    /// What the game does where each input is played `delay` after it was due, or as soon as it is there: it has then
-    /// caught up at once.
+    /// Returns the stalls if each input is played `delay` after it was due, or as soon as it is there: it
+    /// has then caught up at once.
     fn stalls(&self, delays: &[u64], delay: u64) -> Stalls {
         let (mut stalls, mut running, mut until) = (Stalls::default(), 0, 0);
         for (input, ready) in (0..).zip(delays) {
@@ -89,7 +91,7 @@ impl Playing {
         stalls
     }
 
-    /// The figures of this end; `None` where no input came.
+    /// Returns the figures of this end; `None` if no input came.
     pub(super) fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         let mut delays = self.delays()?;
         let least = *delays.iter().min()?;
@@ -114,7 +116,7 @@ impl Playing {
         Some(figures)
     }
 
-    /// The least of these delays with which the game stands still for `most` altogether.
+    /// Returns the least of these delays with which the game stands still for `most` altogether.
     fn delay_for(&self, delays: &[u64], most: u64, among: RangeInclusive<u64>) -> u64 {
         let (mut low, mut high) = among.into_inner();
         while low < high {
@@ -135,8 +137,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Inputs every 10 ms, played 20 ms after the fastest would be there. Each came so many ms after it was due; of
-    /// 0, never.
+    /// Returns inputs every 10 ms, played 20 ms after the fastest would be there. Each came `delays` ms
+    /// after it was due; of 0, never.
     fn playing(delays: &[u64]) -> Playing {
         let (period, playout) = (Period::of_packets(100), Nanos(20 * MS));
         let mut playing = Playing::new(delays.len() as u64, period, playout);

@@ -1,4 +1,4 @@
-//! What is asked for and refused, and two players in virtual time.
+//! Settings that are accepted and refused, and two players in virtual time.
 
 use super::*;
 use crate::contract::{Action, Lane};
@@ -51,10 +51,11 @@ fn what_it_says_of_itself_is_the_same_work_again() {
     assert_eq!(task("inputs:count=50,hz=50").planned(), Some(Nanos::from_secs(1)));
 }
 
-/// A message on its way: when it arrives, to whom, and what it is.
+/// Message on its way: its time of arrival, its receiver and its bytes.
 type Flight = (Nanos, usize, Vec<u8>);
 
-/// Two players over a path of 50 ms, which loses what `loses` says of the sender and the number of its message.
+/// Runs two players over a path of 50 ms, which loses what `loses` says of the sender and the number of its
+/// message.
 fn play(
     typed: &str,
     guarantees: Guarantees,

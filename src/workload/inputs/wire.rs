@@ -16,18 +16,18 @@ use super::super::paced::{STAMPED_LEN, read_stamp, write_stamp};
 /// Bytes before the inputs.
 pub(super) const FRONT: usize = STAMPED_LEN + 8;
 
-/// What a message says.
+/// Content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tick {
-    /// When its newest input was due, or the newest of all where it has none.
+    /// Time at which its newest input was due, or the newest of all if it has none.
     pub(super) due: Nanos,
-    /// Its inputs: from the first to before this.
+    /// Range of its inputs: from `first` to before `next`.
     pub(super) first: u64,
     pub(super) next: u64,
     pub(super) acknowledged: u64,
 }
 
-/// What an input is, in each of its bytes.
+/// Returns the value of each byte of an input.
 fn content(input: u64) -> u8 {
     (input % 251) as u8
 }

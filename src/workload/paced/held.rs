@@ -7,7 +7,7 @@
 
 use crate::time::Nanos;
 
-/// Waiting below this is the receiver's own: it takes messages one after the other.
+/// Threshold below which waiting is the receiver's own: it takes messages one after the other.
 pub(in crate::workload) const LEAST_HELD: Nanos = Nanos::from_micros(50);
 
 /// A message that arrived.
@@ -28,8 +28,8 @@ pub(in crate::workload) struct Held {
     pub(in crate::workload) messages: u64,
 }
 
-/// How long the messages of each of `streams` streams waited for those before them, where the path takes
-/// `least`. They are told in the order in which they were sent.
+/// Returns the time that the messages of each of `streams` streams waited for those before them, if the
+/// path takes `least`. `arrivals` are in the order in which they were sent.
 pub(in crate::workload) fn held(
     arrivals: impl Iterator<Item = Arrived>,
     streams: usize,

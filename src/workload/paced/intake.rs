@@ -1,4 +1,4 @@
-//! What one end receives: each message once, and whether more will come.
+//! Messages that one end receives, each once, and the decision whether more will come.
 
 use crate::contract::Delivery;
 use crate::figures::Tally;
@@ -13,17 +13,18 @@ pub(in crate::workload) struct Intake {
     received: Tally,
     last: Option<Nanos>,
     closed: bool,
-    /// What the sender sent, and when this end learned it.
+    /// Tally of what the sender sent, and the time at which this end learned it.
     peer_finished: Option<(Tally, Nanos)>,
-    /// After the sender has ended, this long without an arrival means that the rest is lost.
+    /// Time without an arrival, once the sender has ended, after which the rest is lost.
     quiet: Nanos,
 }
 
-/// How long that is, besides the time that a message may be on its way.
+/// Time in `quiet`, besides the time that a message may be on its way.
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Intake {
-    /// For messages with this tag, which the path may hold for `transit`, and lanes that deliver them so.
+    /// Creates an intake of messages with this tag, which the path may hold for `transit`, and lanes that
+    /// deliver them so.
     pub(in crate::workload) fn new(tag: u32, transit: Nanos, delivery: Delivery) -> Intake {
         Intake {
             tag,
@@ -56,7 +57,7 @@ impl Intake {
         Some(seq)
     }
 
-    /// The message that was taken last is damaged.
+    /// Notes that the message that was taken last is damaged.
     pub(in crate::workload) fn damaged(&mut self) {
         self.received.corrupted += 1;
     }
@@ -65,29 +66,30 @@ impl Intake {
         &self.received
     }
 
-    /// The peer ended its direction.
+    /// Notes that the peer ended its direction.
     pub(in crate::workload) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// The peer has sent all that it will.
+    /// Notes that the peer has sent all that it will.
     pub(in crate::workload) fn peer_finished(&mut self, now: Nanos, sent: Tally) {
         self.peer_finished = Some((sent, now));
     }
 
-    /// Whether the peer will send no more, as far as is known here.
+    /// Returns true if the peer will send no more, as far as is known here.
     pub(in crate::workload) fn has_ended(&self) -> bool {
         self.closed || self.peer_finished.is_some()
     }
 
-    /// Whether no more will come; what is lost never does, what is sent again does in the end.
+    /// Returns true if no more will come; what is lost never does, what is sent again does in the end.
     pub(in crate::workload) fn is_over(&self) -> bool {
         let all_here =
             self.peer_finished.is_some_and(|(sent, _)| self.received.messages >= sent.messages);
         self.closed || all_here
     }
 
-    /// When to give up on what has not come; `None` as long as it may, as where what `is_waiting` is still to come.
+    /// Returns the time to give up on what has not come; `None` as long as it may come, and while
+    /// `is_waiting`.
     pub(in crate::workload) fn give_up_at(&self, is_waiting: bool) -> Option<Nanos> {
         let may_be_lost = self.delivery != Delivery::Reliable && !is_waiting;
         let (_, told) = self.peer_finished.filter(|_| may_be_lost)?;

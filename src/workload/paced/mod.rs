@@ -1,6 +1,6 @@
-//! Messages at times that are fixed at the start: what all workloads but `ping` and `bulk` have in common. A workload
-//! brings a [`Measure`], which says what it makes of each arrival, and a [`Plan`] where its messages are not all
-//! alike and equally far apart.
+//! Messages at times that are fixed at the start: the common part of all workloads but `ping` and `bulk`. A
+//! workload brings a [`Measure`], which says what it makes of each arrival, and a [`Plan`] where its
+//! messages are not all alike and equally far apart.
 
 use crate::contract::Direction;
 use crate::figures::{Metric, Metrics, PacedFlow};
@@ -31,25 +31,27 @@ pub(super) use task::{LOST, Pace, Paced, Planned, Work};
 /// Bytes that a message with the time of sending has at least: the header and 64 bits.
 pub(super) const STAMPED_LEN: usize = header::LEN + 8;
 
-/// Each message of a [`Paced`] workload is remembered until the end, with its times.
+/// Maximum number of messages: each message of a [`Paced`] workload is remembered until the end, with its
+/// times.
 pub(super) const MOST_MESSAGES: u64 = 10_000_000;
 
-/// How many messages a [`Paced`] workload sends; `doc` says what decides where it is not given.
+/// Key for the number of messages that a [`Paced`] workload sends; `doc` says what decides if it is not
+/// given.
 pub(super) const fn count_key(doc: &'static str) -> Key {
     Key { name: "count", kind: Kind::Count(20, MOST_MESSAGES), default: "", doc }
 }
 
-/// The size of a message of a [`Paced`] workload.
+/// Key for the size of a message of a [`Paced`] workload.
 pub(super) const fn size_key(default: &'static str, doc: &'static str) -> Key {
     Key { name: "size", kind: Kind::Size(STAMPED_LEN as u64, 65_507), default, doc }
 }
 
-/// Which way the messages of a [`Paced`] workload go.
+/// Key for the direction of the messages of a [`Paced`] workload.
 pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> Key {
     Key { name: "direction", kind: Kind::Choice(&["up", "down"]), default, doc }
 }
 
-/// How long what is under way may take after the last send: a reliable transport sends its queue
+/// Longest time that messages under way may take after the last send: a reliable transport sends its queue
 /// however slow the path is.
 pub(super) const DRAIN: Nanos = Nanos::from_secs(30);
 
@@ -69,7 +71,8 @@ pub(super) fn read_stamp(message: &[u8]) -> Option<Nanos> {
 /// The largest share of messages that may be missed for want of CPU time in a trial that counts.
 const MOST_MISSED: f64 = 0.09;
 
-/// The figures of all receivers as those of the trial: of several flows, their mean by the messages of each.
+/// Returns the figures of all receivers as those of the trial: of several flows, their mean by the messages
+/// of each.
 fn joined<'a>(receivers: &[HalfReport], metrics: impl Iterator<Item = &'a Metric>) -> Metrics {
     let mean = |name: &str| {
         let known = receivers

@@ -1,5 +1,5 @@
-//! When messages leave: each when it is due, and what becomes of those that cannot. Knows nothing of what is in
-//! them.
+//! Pacer of messages: sends each when it is due, and decides the fate of those that cannot leave on time.
+//! Knows nothing of their content.
 
 use crate::contract::Lane;
 use crate::figures::{Pacing, Recorder, Tally};
@@ -8,52 +8,52 @@ use crate::time::Nanos;
 
 use super::super::{HalfReport, Part};
 
-/// One message that is to leave.
+/// Message that is to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workload) struct Slot {
-    /// When it is due, from the start.
+    /// Time at which it is due, from the start.
     pub(in crate::workload) due: Nanos,
     /// Its number and its lane; `None` for the number after that of the message that left before, and for the lane
     /// whose turn it is.
     pub(in crate::workload) place: Option<(u64, Lane)>,
     /// Its length in bytes.
     pub(in crate::workload) len: usize,
-    /// What becomes of it where it cannot leave on time.
+    /// Fate of the message if it cannot leave on time.
     pub(in crate::workload) otherwise: Otherwise,
 }
 
-/// What becomes of a message that cannot leave on time.
+/// Fate of a message that cannot leave on time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workload) enum Otherwise {
-    /// It is skipped once a message before it has waited for room past its time, or a step after it was due.
+    /// Skipped once a message before it has waited for room past its time, or a step after it was due.
     Skipped,
-    /// It leaves as soon as it can.
+    /// Sent as soon as it can be.
     Kept,
-    /// It leaves as soon as it can within this time after it was due.
+    /// Sent as soon as it can be within this time after it was due.
     KeptFor(Nanos),
 }
 
 /// All messages that are to leave, in their order.
 pub(in crate::workload) struct Plan<I> {
     pub(in crate::workload) slots: I,
-    /// How many there are.
+    /// Number of messages.
     pub(in crate::workload) count: u64,
-    /// Between two of them, for the tolerance of lateness.
+    /// Interval between two of them, for the tolerance of lateness.
     pub(in crate::workload) step: Nanos,
-    /// From the first to the end of the last.
+    /// Time from the first to the end of the last.
     pub(in crate::workload) span: Nanos,
-    /// Whether all are a step apart.
+    /// True if all are a step apart.
     pub(in crate::workload) is_even: bool,
 }
 
-/// What a pacer has to say at a time.
+/// Decision of a pacer at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workload) enum Turn {
-    /// This message leaves now; it was due at the time beside it.
+    /// Message that leaves now, and the time at which it was due.
     Now(Slot, Nanos),
-    /// Nothing is due before this time.
+    /// Time before which nothing is due.
     At(Nanos),
-    /// All have left, or will not.
+    /// End of the plan: all have left, or will not.
     Over,
 }
 
@@ -71,14 +71,14 @@ pub(in crate::workload) struct Pacer<I> {
     late: u64,
     late_from: Nanos,
     last: Option<Nanos>,
-    /// The transport had no room for the message that is due.
+    /// True if the transport had no room for the message that is due.
     waits_for_room: bool,
-    /// Until here the transport had no room; slots before are not this sender's to miss.
+    /// Time until which the transport had no room; slots before are not this sender's to miss.
     had_no_room_until: Nanos,
 }
 
-/// How long after the start the first message may be due, so that its phase against the kernel's
-/// tick (1 to 10 ms) is random.
+/// Longest time from the start until the first message is due, so that its phase against the kernel's tick
+/// (1 to 10 ms) is random.
 const PHASE: Nanos = Nanos::from_millis(4);
 
 /// A message is late if it goes later than a tenth of the step after its time, or than a hundredth
@@ -88,7 +88,7 @@ const PHASE: Nanos = Nanos::from_millis(4);
 const LATE: Nanos = Nanos::from_micros(50);
 
 impl<I: Iterator<Item = Slot>> Pacer<I> {
-    /// For what `plan` says, with the seed and the recorder of `part`.
+    /// Creates a pacer of `plan`, with the seed and the recorder of `part`.
     pub(in crate::workload) fn new(mut plan: Plan<I>, part: Part) -> Pacer<I> {
         Pacer {
             next: plan.slots.next(),
@@ -108,7 +108,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         }
     }
 
-    /// Whether the first turn has been.
+    /// Returns true if the first turn has been.
     pub(in crate::workload) fn has_begun(&self) -> bool {
         self.start.is_some()
     }
@@ -119,7 +119,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         *self.start.insert(now + Nanos(self.phase.below(within.0.max(1))))
     }
 
-    /// What is due at `now`.
+    /// Returns the message that is due at `now`, or the time to wait for.
     #[inline]
     pub(in crate::workload) fn turn(&mut self, now: Nanos) -> Turn {
         let start = match self.start {
@@ -160,7 +160,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         self.next = self.plan.slots.next();
     }
 
-    /// The message that was due left at `now`, with so many bytes.
+    /// Notes that the message that was due left at `now`, with this many bytes.
     #[inline]
     pub(in crate::workload) fn sent(&mut self, now: Nanos, bytes: usize) {
         let (Some(start), Some(slot)) = (self.start, self.next) else { return };
@@ -188,28 +188,28 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         self.advance();
     }
 
-    /// The transport had no room for the message that was due.
+    /// Notes that the transport had no room for the message that was due.
     pub(in crate::workload) fn no_room(&mut self) {
         self.waits_for_room = true;
     }
 
-    /// The peer takes no more: what is left finds no room.
+    /// Gives up the rest: the peer takes no more, so what is left finds no room.
     pub(in crate::workload) fn give_up(&mut self) {
         self.missed_no_room += std::mem::take(&mut self.left);
         self.next = None;
     }
 
-    /// Whether no more will leave.
+    /// Returns true if no more will leave.
     pub(in crate::workload) fn is_over(&self) -> bool {
         self.start.is_some() && self.next.is_none()
     }
 
-    /// What has left so far.
+    /// Returns the tally of what has left so far.
     pub(in crate::workload) fn tally(&self) -> Tally {
         self.sent
     }
 
-    /// As long as the plan, or until a step after the last message where that went later.
+    /// Returns the length of the plan, or the time until a step after the last message if that went later.
     fn span_ns(&self) -> Option<u64> {
         let start = self.start?;
         let last = self.last.map_or(Nanos::ZERO, |last| last + self.plan.step - start);
@@ -228,8 +228,8 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         }
     }
 
-    /// What a sender has to say of its sending. The distributions are added at the end only: summing them up
-    /// takes time, and the schedule does not wait.
+    /// Returns the report of the sender. The distributions are added at the end only: summing them up takes
+    /// time, and the schedule does not wait.
     pub(in crate::workload) fn report(&self) -> HalfReport {
         HalfReport {
             sent: self.sent,
@@ -270,7 +270,7 @@ pub(in crate::workload) mod tests {
         }
     }
 
-    /// A part of a trial with tag 7, for tests that drive halves.
+    /// Returns a part of a trial with tag 7, for tests that drive halves.
     pub(in crate::workload) fn part(side: Side, guarantees: Guarantees) -> Part {
         let recorder = Box::new(Deaf);
         let transit = Nanos::ZERO;
@@ -279,7 +279,7 @@ pub(in crate::workload) mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A message due every 10 ms, each of which is skipped, kept, or kept for 15 ms.
+    /// Returns a pacer of a message every 10 ms, each of which is skipped, kept, or kept for 15 ms.
     fn pacer(otherwise: Otherwise) -> Pacer<impl Iterator<Item = Slot>> {
         let slots = (0..5).map(move |n| Slot {
             due: Nanos(10 * n * MS),
@@ -292,8 +292,8 @@ pub(in crate::workload) mod tests {
         Pacer::new(plan, part(Side::Near, Guarantees::DATAGRAMS))
     }
 
-    /// What left with which number and how long after its time, in ms, where nothing could leave from 15 to 38 ms:
-    /// for want of room, or as the sender did not run.
+    /// Returns the number and the lateness in ms of each message that left, if nothing could leave from 15
+    /// to 38 ms: for want of room, or as the sender did not run.
     fn left(otherwise: Otherwise, for_want_of_room: bool) -> (Vec<(u64, u64)>, Pacing) {
         let mut pacer = pacer(otherwise);
         let (mut now, mut left) = (Nanos(0), Vec::new());

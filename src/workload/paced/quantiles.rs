@@ -4,7 +4,7 @@
 pub(in crate::workload) struct Quantiles(Vec<u64>);
 
 impl Quantiles {
-    /// Of these times; `None` where there are none.
+    /// Creates the quantiles of these times; `None` if there are none.
     pub(in crate::workload) fn of(mut times: Vec<u64>) -> Option<Quantiles> {
         times.sort_unstable();
         (!times.is_empty()).then_some(Quantiles(times))
@@ -30,13 +30,13 @@ impl Quantiles {
         self.0.last().copied().unwrap_or(0)
     }
 
-    /// The time that the share `q` of them does not pass.
+    /// Returns the quantile `q`: the time that this share of them does not pass.
     pub(in crate::workload) fn at(&self, q: f64) -> f64 {
         self.among(q, self.0.len()).unwrap_or(0) as f64
     }
 
-    /// The same where there should be `expected` of them, and what is missing would have been the longest;
-    /// `None` where the quantile falls among those.
+    /// Returns the quantile if there should be `expected` of them, and the missing ones would have been the
+    /// longest; `None` if the quantile falls among those.
     pub(in crate::workload) fn among(&self, q: f64, expected: usize) -> Option<u64> {
         let rank = (q * expected as f64).ceil() as usize;
         self.0.get(rank.max(1) - 1).copied()

@@ -8,26 +8,26 @@ use super::super::{Half, HalfReport, Standing};
 use super::intake::Intake;
 use super::read_stamp;
 
-/// What a workload makes of arrivals.
+/// Measurement that a workload takes of arrivals.
 pub(in crate::workload) trait Measure: Send {
     /// Bytes of memory for each message.
     const BYTES_EACH: u64 = 0;
 
-    /// Message `seq` arrived at `now`, for the first time. It was due at `due` on its sender's clock, where
-    /// it says so. `received` counts it already.
+    /// Notes that message `seq` arrived at `now`, for the first time. It was due at `due` on its sender's
+    /// clock, where it says so. `received` counts it already.
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally);
 
-    /// The length of message `seq`, where not all have the same.
+    /// Returns the length of message `seq`, if not all have the same.
     fn length(&self, _seq: u64) -> Option<usize> {
         None
     }
 
-    /// Whether messages that will arrive are still missing, where others may be lost.
+    /// Returns true if messages that will arrive are still missing, while others may be lost.
     fn is_waiting(&self) -> bool {
         false
     }
 
-    /// Its figures by name; `None` where too little arrived to have any.
+    /// Returns its figures by name; `None` if too little arrived to have any.
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         None
     }
@@ -48,8 +48,8 @@ pub(in crate::workload) struct Receiver<M> {
 }
 
 impl<M: Measure> Receiver<M> {
-    /// For messages of `size` bytes with this tag, which the path may hold for `transit`, and lanes that
-    /// deliver them so.
+    /// Creates a receiver of messages of `size` bytes with this tag, which the path may hold for `transit`,
+    /// and lanes that deliver them so.
     pub(in crate::workload) fn new(
         size: usize,
         tag: u32,

@@ -1,4 +1,5 @@
-//! An age over time: it grows with time and falls with what is newer, so that it has the shape of a saw.
+//! Age of information over time: it grows with time and falls with each newer arrival, so that it has the
+//! shape of a saw.
 
 use crate::time::Nanos;
 
@@ -7,11 +8,12 @@ use crate::time::Nanos;
 pub(in crate::workload) struct Tooth {
     /// The age at its start, in nanoseconds.
     pub(in crate::workload) from: u64,
-    /// How long it lasted.
+    /// Duration of the stretch, in nanoseconds.
     pub(in crate::workload) lasted: u64,
 }
 
-/// The saw of arrivals in their order, each with when it was due and when it came, from the first to the last.
+/// Returns the age over time as stretches, from arrivals in their order, each with the time it was due and
+/// the time it came, from the first to the last.
 pub(in crate::workload) fn teeth(
     arrivals: impl Iterator<Item = (Nanos, Nanos)> + Clone,
 ) -> Vec<Tooth> {
@@ -23,7 +25,7 @@ pub(in crate::workload) fn teeth(
     pairs.collect()
 }
 
-/// The mean age over time; `None` where no time passed.
+/// Returns the mean age over time; `None` if no time passed.
 pub(in crate::workload) fn mean(teeth: &[Tooth]) -> Option<f64> {
     let total: f64 = teeth.iter().map(|tooth| tooth.lasted as f64).sum();
     let area = teeth
@@ -32,7 +34,7 @@ pub(in crate::workload) fn mean(teeth: &[Tooth]) -> Option<f64> {
     (total > 0.0).then(|| area.sum::<f64>() / total)
 }
 
-/// The age that is not passed in the share `q` of the time.
+/// Returns the age that is not passed in the share `q` of the time.
 pub(in crate::workload) fn quantile(teeth: &[Tooth], q: f64) -> f64 {
     let total: u128 = teeth.iter().map(|tooth| u128::from(tooth.lasted)).sum();
     let below = |age: u64| -> u128 {

@@ -1,9 +1,9 @@
-//! When each message is due: on a grid that is fixed at the start, in whole numbers, so that no
+//! Schedule of messages: a grid of due times that is fixed at the start, in whole numbers, so that no
 //! rounding adds up.
 
 use crate::time::Nanos;
 
-/// How far two messages are apart: a fraction of nanoseconds.
+/// Interval between two messages: a fraction of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workload) struct Period {
     /// Nanoseconds, times [`Period::over`].
@@ -13,18 +13,17 @@ pub(in crate::workload) struct Period {
 }
 
 impl Period {
-    /// So many messages of `bits` bits as make `bps` bits per second.
+    /// Returns the period of messages of `bits` bits at `bps` bits per second.
     pub(in crate::workload) fn of_bits(bits: u64, bps: u64) -> Period {
         Period { ns: bits * 1_000_000_000, over: bps }
     }
 
-    /// So many messages per second.
+    /// Returns the period of `pps` messages per second.
     pub(in crate::workload) fn of_packets(pps: u64) -> Period {
         Period { ns: 1_000_000_000, over: pps }
     }
 
-    /// When slot `index` is due after the start, and what is left of a nanosecond in units of
-    /// `1 / over`.
+    /// Returns the due time of slot `index` after the start, and the rest in units of `1 / over` ns.
     fn at(self, index: u64) -> (Nanos, u64) {
         let exact = u128::from(self.ns) * u128::from(index);
         let over = u128::from(self.over);
@@ -32,12 +31,12 @@ impl Period {
         (Nanos(whole), (exact % over) as u64)
     }
 
-    /// How long `slots` of it take.
+    /// Returns the duration of `slots` of it.
     pub(in crate::workload) fn times(self, slots: u64) -> Nanos {
         self.at(slots).0
     }
 
-    /// How many slots begin within `span`.
+    /// Returns the number of slots that begin within `span`.
     pub(in crate::workload) fn within(self, span: Nanos) -> u64 {
         let slots = (u128::from(span.0) * u128::from(self.over)).div_ceil(u128::from(self.ns));
         u64::try_from(slots).unwrap_or(u64::MAX)
@@ -58,7 +57,7 @@ pub(in crate::workload) struct Schedule {
 }
 
 impl Schedule {
-    /// The slots of flow `flow` of `flows`, of `total` that all flows of the direction have.
+    /// Creates the slots of flow `flow` of `flows`, of `total` that all flows of the direction have.
     pub(in crate::workload) fn new(period: Period, total: u64, flow: u64, flows: u64) -> Schedule {
         let slots = total.saturating_sub(flow).div_ceil(flows);
         let (step, step_rest) = period.at(flows);
@@ -66,7 +65,7 @@ impl Schedule {
         Schedule { period, step, step_rest, due, rest, left: slots, slots, total }
     }
 
-    /// When the next slot is due, from the start; `None` after the last.
+    /// Returns the due time of the next slot, from the start; `None` after the last.
     pub(in crate::workload) fn due(&self) -> Option<Nanos> {
         (self.left > 0).then_some(self.due)
     }
@@ -82,17 +81,17 @@ impl Schedule {
         }
     }
 
-    /// Between two slots of this flow.
+    /// Returns the interval between two slots of this flow.
     pub(in crate::workload) fn step(&self) -> Nanos {
         self.step
     }
 
-    /// All slots of this flow.
+    /// Returns the number of all slots of this flow.
     pub(in crate::workload) fn slots(&self) -> u64 {
         self.slots
     }
 
-    /// How long the grid of all flows lasts, from its first slot to the end of its last.
+    /// Returns the duration of the grid of all flows, from its first slot to the end of its last.
     pub(in crate::workload) fn span(&self) -> Nanos {
         self.period.times(self.total)
     }

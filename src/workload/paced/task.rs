@@ -1,4 +1,5 @@
-//! A task of messages one way, at times that are fixed at the start: everything of it but what the receiver makes of arrivals.
+//! Task of messages one way, at times that are fixed at the start: everything of it but the measurement of
+//! arrivals.
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::figures::{Better, Metric, Role, Unit};
@@ -9,47 +10,47 @@ use super::super::header::account_of;
 use super::super::{Findings, Half, Lengths, Part, Reports, Task};
 use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
 
-/// What a workload brings of its own.
+/// Part of a paced workload that is its own.
 pub(in crate::workload) trait Work: Send + Sync {
-    /// What it makes of arrivals.
+    /// Measurement taken of arrivals.
     type Measure: Measure + 'static;
 
-    /// The workload's name.
+    /// Returns the name of the workload.
     fn id(&self) -> &'static str;
 
-    /// The work in a few words.
+    /// Returns the work in a few words.
     fn headline(&self, pace: &Pace) -> String;
 
-    /// Its figures: name, label, unit and the better end.
+    /// Returns its figures: name, label, unit and the better end.
     fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)];
 
-    /// The name of the figure that verdicts are given for.
+    /// Returns the name of the figure that verdicts are given for.
     fn claimed(&self) -> String;
 
-    /// As of [`Task::lanes`].
+    /// Returns the services of the lanes, as [`Task::lanes`] does.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         vec![promised.service]
     }
 
-    /// What is sent on these lanes, and when; `None` for a message of the same size in each slot of the pace, on the
-    /// lanes in turns. Both ends have the same seed.
+    /// Returns the plan of the messages on these lanes; `None` for a message of the same size in each slot
+    /// of the pace, on the lanes in turns. Both ends have the same seed.
     fn plan(&self, _pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
         None
     }
 
-    /// How many messages there are at most.
+    /// Returns the maximum number of messages.
     fn messages(&self, pace: &Pace) -> u64 {
         pace.count
     }
 
-    /// What takes the arrivals of a flow with so many slots of the pace.
+    /// Returns the measurement for a flow with this many slots of the pace.
     fn measure(&self, slots: u64, seed: u64) -> Self::Measure;
 }
 
 /// The plan of a work's own.
 pub(in crate::workload) type Planned = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
 
-/// When messages go, how many and which way.
+/// Pace of messages: their times, number and direction.
 #[derive(Debug, Clone)]
 pub(in crate::workload) struct Pace {
     settings: Settings,
@@ -58,15 +59,15 @@ pub(in crate::workload) struct Pace {
     pub(in crate::workload) direction: Direction,
     /// Connections, which take turns.
     pub(in crate::workload) flows: u16,
-    /// How many slots there are, all connections together.
+    /// Number of slots, all connections together.
     pub(in crate::workload) count: u64,
-    /// How long a trial has to be, where the settings leave it open.
+    /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
 }
 
 impl Pace {
-    /// As the keys `size`, `count` and `direction` say, which all such workloads have; `fewest` messages where
-    /// no count is given.
+    /// Creates a pace from the keys `size`, `count` and `direction`, which all such workloads have;
+    /// `fewest` messages if no count is given.
     pub(in crate::workload) fn of(settings: Settings, period: Period, fewest: u64) -> Pace {
         let asked = settings.count("count");
         let lengths = Lengths { fewest, unit_ns: period.times(1).0.max(1), key: "count" };
@@ -90,7 +91,7 @@ impl Pace {
         8e9 * self.size as f64 * over as f64 / ns as f64
     }
 
-    /// A setting as typed, or its default.
+    /// Returns a setting as typed, or its default.
     pub(in crate::workload) fn text(&self, key: &str) -> &str {
         self.settings.text(key).unwrap_or_default()
     }

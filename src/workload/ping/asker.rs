@@ -12,7 +12,7 @@ use super::super::header::{Arrival, FarStamps, Header, SeqWindow, count};
 use super::super::{Half, HalfReport, Part, Standing};
 use super::{Pace, PingTask, Stop, fill, fill_from};
 
-/// What became of a question.
+/// Fate of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Open,
@@ -42,15 +42,15 @@ pub(super) struct Asker {
     tag: u32,
     dither: SplitMix64,
     recorder: Box<dyn Recorder>,
-    /// By sequence number modulo its length, a power of two.
+    /// Questions by sequence number modulo the length of the ring, a power of two.
     ring: Vec<Question>,
     /// The first question that is not yet recorded.
     oldest: u64,
     next: u64,
     start: Option<Nanos>,
-    /// When the first question after the warm-up was due.
+    /// Time at which the first question after the warm-up was due.
     measures_from: Nanos,
-    /// When the next question is due: its slot on the grid, and with dither.
+    /// Time at which the next question is due: its slot on the grid, and with dither.
     slot: Nanos,
     due: Nanos,
     pattern: Vec<u8>,
@@ -65,8 +65,8 @@ pub(super) struct Asker {
     clock: ClockOffset,
 }
 
-/// How long after the start the first question may be due, so that its phase against the kernel's
-/// tick (1 to 10 ms) is random.
+/// Longest time from the start until the first question is due, so that its phase against the kernel's tick
+/// (1 to 10 ms) is random.
 const PHASE: Nanos = Nanos::from_millis(4);
 
 impl Asker {
@@ -125,7 +125,7 @@ impl Asker {
         seq as usize & (self.ring.len() - 1)
     }
 
-    /// Whether another question is to be asked at all.
+    /// Returns true if another question is to be asked at all.
     fn goes_on(&self, now: Nanos) -> bool {
         if self.next < self.warmup {
             return true;
@@ -165,7 +165,7 @@ impl Asker {
         }
     }
 
-    /// When the oldest open question will be given up.
+    /// Returns the time at which the oldest open question will be given up.
     fn give_up_at(&self) -> Option<Nanos> {
         (self.oldest < self.next)
             .then(|| self.ring[self.place(self.oldest)].intended + self.timeout)
@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    /// An asker without a warm-up, unless that is asked for.
+    /// Returns an asker without a warm-up, unless that is asked for.
     fn asker(typed: &str) -> (Box<dyn Half>, Kept) {
         asker_over(typed, Nanos::ZERO)
     }

@@ -1,4 +1,4 @@
-//! The figures of a trial, and whether it counts.
+//! Figures of a trial, and the gate that decides if it counts.
 
 use crate::figures::{Distribution, Quantile};
 use crate::time::Nanos;
@@ -12,8 +12,8 @@ use super::{CLAIMS, Claim, Pace, PingTask};
 const MOST_LATE_EFFECT: f64 = 1.25;
 
 impl PingTask {
-    /// How late a send may be before it counts as late: as long as the interval, because messages
-    /// then meet that are to be apart, or as the path, on which less is nothing that anybody feels.
+    /// Returns the lateness from which a send counts as late: the longer of the interval, because messages
+    /// then meet that are to be apart, and the round trip of the path, beside which less does not matter.
     pub(super) fn late_from(&self, transit: Nanos) -> Nanos {
         match self.pace {
             Pace::Open { interval } => interval.max(Nanos(transit.0.saturating_mul(2))),
@@ -21,9 +21,10 @@ impl PingTask {
         }
     }
 
-    /// The gate: whether the questions were asked. It cannot favour: a late send is in the round trip,
-    /// which runs from the intended time, and what it does to the figure is known. Only a trial that is
-    /// made of the generator's lateness does not count.
+    /// Returns the reason why the trial fails its gate, if the questions were not asked in time. The gate
+    /// cannot favour anybody: a late send is in the round trip, which runs from the intended time, and what
+    /// it does to the figure is known. Only a trial that is made of the generator's lateness does not
+    /// count.
     pub(super) fn why_invalid(&self, near: &HalfReport) -> Option<String> {
         if let Some(effect) = near.late_effect.filter(|effect| effect.exp() > MOST_LATE_EFFECT) {
             return Some(format!(

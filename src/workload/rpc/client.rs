@@ -22,7 +22,7 @@ struct Request {
     size: u64,
     here: u64,
     due: Nanos,
-    /// When the first of its messages came, and when the last.
+    /// Times at which the first of its messages came, and the last.
     first: Nanos,
     last: Nanos,
 }
@@ -36,7 +36,7 @@ pub(super) struct Client {
     answered: u64,
     /// The request of the last `poll`, until it is sent.
     polled: Option<u64>,
-    /// When it gives up on responses that have not come.
+    /// Time at which it gives up on responses that have not come.
     gives_up_at: Option<Nanos>,
     is_settled: bool,
 }
@@ -86,7 +86,7 @@ impl Client {
         if self.is_settled { Action::Done } else { Action::Wait(Some(at)) }
     }
 
-    /// The figures; `None` where nothing was answered.
+    /// Returns the figures; `None` if nothing was answered.
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         let asked = self.requests.len();
         let whole = self.requests.iter().filter(|request| request.here == request.size);

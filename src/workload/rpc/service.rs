@@ -25,7 +25,7 @@ pub(super) struct Server {
     tag: u32,
     request: usize,
     largest: u64,
-    /// What a message carries.
+    /// Bytes of a response that one message carries.
     room: u64,
     takes_turns: bool,
     queue: VecDeque<Response>,
@@ -54,7 +54,7 @@ impl Server {
         }
     }
 
-    /// What the next message carries of the response in front.
+    /// Returns the bytes that the next message carries of the response in front.
     fn part(&self, response: &Response) -> u64 {
         response.left.min(self.room)
     }

@@ -1,4 +1,4 @@
-//! What is asked for and refused, and calls in virtual time.
+//! Settings that are accepted and refused, and calls in virtual time.
 
 use super::*;
 use crate::contract::{Action, Lane};
@@ -64,7 +64,7 @@ fn what_it_says_of_itself_is_the_same_work_again() {
     assert!(sizes().eq(sizes()));
 }
 
-/// A message on its way: when it arrives, on which lane, and what it is.
+/// Message on its way: its time of arrival, its lane and its bytes.
 type Flight = (Nanos, Lane, Vec<u8>);
 
 /// Both halves with 10 ms between them, each way; the far one sends a message each millisecond.

@@ -11,19 +11,19 @@ use super::super::paced::Measure;
 use super::super::paced::saw::{self, Tooth};
 use super::motion::{Display, Motion};
 
-/// What is shown, of what.
+/// Motion of a state, and its display.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Showing {
     pub(super) motion: Motion,
     pub(super) display: Display,
-    /// Between two updates.
+    /// Interval between two updates.
     pub(super) period: Nanos,
 }
 
 /// Arrivals in their order.
 pub(super) struct Ages {
     showing: Showing,
-    /// When each was due, and when it came.
+    /// Times at which each was due, and at which it came.
     arrivals: Vec<(Nanos, Nanos)>,
     /// Updates that were or will be sent.
     count: u64,
@@ -37,13 +37,13 @@ impl Ages {
         Ages { showing, arrivals: Vec::with_capacity(count as usize), count }
     }
 
-    /// The saw of the age, from the first arrival to the last.
+    /// Returns the age over time, from the first arrival to the last.
     fn teeth(&self) -> Vec<Tooth> {
         saw::teeth(self.arrivals.iter().copied())
     }
 
-    /// For how long the newest state was older than two periods and the least delay, in sum and at the most: one
-    /// update may be missing, and two must not.
+    /// Returns the time for which the newest state was older than two periods and the least delay, in sum
+    /// and at the most: one update may be missing, and two must not.
     fn stalls(&self, teeth: &[Tooth]) -> (u64, u64) {
         let delays = self.arrivals.iter().map(|(due, came)| (*came - *due).0);
         let bound = delays.min().unwrap_or(0) + 2 * self.showing.period.0;
@@ -58,8 +58,8 @@ impl Ages {
         (sum, longest)
     }
 
-    /// The delay behind which at most one update in a hundred is late, lost ones included; `None` where more are
-    /// lost.
+    /// Returns the delay behind which at most one update in a hundred is late, lost ones included; `None`
+    /// if more are lost.
     fn playout(&self) -> Option<u64> {
         let mut delays: Vec<u64> =
             self.arrivals.iter().map(|(due, came)| (*came - *due).0).collect();
@@ -68,7 +68,7 @@ impl Ages {
         delays.get(rank.max(1) - 1).copied()
     }
 
-    /// Mean and 99th percentile of the error of what is shown, over frames.
+    /// Returns mean and 99th percentile of the error of what is shown, over frames.
     fn errors(&self) -> Vec<(&'static str, f64)> {
         let (Some(first), Some(last)) = (self.arrivals.first(), self.arrivals.last()) else {
             return Vec::new();
@@ -99,7 +99,7 @@ impl Ages {
         vec![("error_mean_share", errors.iter().sum::<f64>() / n as f64), ("error_p99_share", p99)]
     }
 
-    /// What is shown at `now`; `None` where nothing is known yet.
+    /// Returns the position shown at `now`; `None` if nothing is known yet.
     fn shown(&self, known: &[Nanos], now: Nanos) -> Option<f64> {
         let motion = self.showing.motion;
         let newest = *known.last()?;

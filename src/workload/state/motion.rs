@@ -1,4 +1,4 @@
-//! What a state does over time, and what is shown of it. Positions are in parts of the range that the motion
+//! Motion of a state over time, and its display. Positions are in parts of the range that the motion
 //! covers, from 0 to 1.
 
 use std::f64::consts::TAU;
@@ -8,16 +8,16 @@ use crate::time::Nanos;
 /// A motion that repeats every second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Motion {
-    /// From one end to the other and back, as a pendulum.
+    /// Swing from one end to the other and back, as a pendulum.
     Sine,
-    /// From one end to the other at once, every half second, and still in between.
+    /// Jump from one end to the other, every half second, and still in between.
     Step,
     /// Thrown up, falling under gravity, and thrown up again where it lands.
     Bounce,
 }
 
 impl Motion {
-    /// The motion of this name; the first for none of them.
+    /// Returns the motion of this name; the first if there is none.
     pub(super) fn named(name: &str) -> Motion {
         match name {
             "step" => Motion::Step,
@@ -26,7 +26,7 @@ impl Motion {
         }
     }
 
-    /// Where it is, and how fast it moves in ranges per second.
+    /// Returns its position, and its speed in ranges per second.
     pub(super) fn at(self, time: Nanos) -> (f64, f64) {
         let phase = (time.0 % 1_000_000_000) as f64 / 1e9;
         match self {
@@ -39,14 +39,14 @@ impl Motion {
     }
 }
 
-/// What is shown between updates.
+/// Display between updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Display {
-    /// The newest update.
+    /// Position of the newest update.
     Hold,
-    /// Where the newest update would be by now if its speed had stayed (dead reckoning).
+    /// Position of the newest update, moved on by now at its speed (dead reckoning).
     Extrapolate,
-    /// Between the two updates around the time so far back.
+    /// Position between the two updates around the time this far back.
     Interpolate(Nanos),
 }
 

@@ -1,4 +1,4 @@
-//! What is asked for, and what is refused.
+//! Settings that are accepted, and those that are refused.
 
 use super::*;
 use crate::contract::PeerKind;

@@ -8,7 +8,7 @@ use super::super::paced::{Arrived, Held, Measure, Quantiles, held};
 /// Arrivals by number.
 pub(super) struct Delays {
     streams: u16,
-    /// When each message was due, and when it came.
+    /// Times at which each message was due, and at which it came.
     arrivals: Vec<Option<(Nanos, Nanos)>>,
 }
 
@@ -17,7 +17,7 @@ impl Delays {
         Delays { streams, arrivals: vec![None; messages as usize] }
     }
 
-    /// How long messages waited for those before them, where the path takes `least`.
+    /// Returns the time that messages waited for those before them, if the path takes `least`.
     fn held(&self, least: Nanos) -> Held {
         let streams = usize::from(self.streams.max(1));
         let all = self.arrivals.iter().enumerate();

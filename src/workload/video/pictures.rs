@@ -1,4 +1,4 @@
-//! Frames as they came, and what is seen of them.
+//! Frames of a video as they came, and the quality as seen.
 
 use crate::figures::Tally;
 use crate::time::Nanos;
@@ -11,7 +11,7 @@ struct Frame {
     /// Messages that have not come.
     missing: u64,
     due: Nanos,
-    /// When its last message so far came.
+    /// Time at which its last message so far came.
     came: Nanos,
 }
 
@@ -25,10 +25,10 @@ pub(super) struct Pictures {
     period: Period,
 }
 
-/// Stands for the frame of a message that has come.
+/// Placeholder for the frame of a message that has come.
 const HERE: u32 = u32::MAX;
 
-/// What is seen of frames that are shown a fixed time after they were due.
+/// Counts of frames late, lost and frozen if each is shown a fixed time after it was due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Seen {
     late: u64,
@@ -39,7 +39,7 @@ struct Seen {
 }
 
 impl Pictures {
-    /// For frames of so many messages each, which have these frames and lengths.
+    /// Creates pictures whose frames have `parts` messages each, with the frame and length of each message.
     pub(super) fn new(
         parts: Vec<u64>,
         messages: Vec<(u32, u32)>,
@@ -119,8 +119,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Frames of two messages every 20 ms, a keyframe each four, shown 50 ms later. Each is whole so many ms after
-    /// it was due; of 0, one message is lost.
+    /// Returns frames of two messages every 20 ms, a keyframe each four, shown 50 ms later. Each is whole
+    /// `delays` ms after it was due; of 0, one message is lost.
     fn pictures(delays: &[u64]) -> Pictures {
         let n = delays.len();
         let messages = (0..2 * n as u32).map(|message| (message / 2, 1_000)).collect();

@@ -3,7 +3,7 @@
 
 use crate::time::Nanos;
 
-/// How much a codec impairs, and how it bears lost frames (ITU-T G.113, appendix I).
+/// Impairment by a codec, and its robustness to lost frames (ITU-T G.113, appendix I).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Codec {
     /// The equipment impairment factor at no loss, Ie.
@@ -13,7 +13,7 @@ pub(super) struct Codec {
 }
 
 impl Codec {
-    /// The codec of this name; G.711 with concealment for none of them.
+    /// Returns the codec of this name; G.711 with concealment if there is none.
     pub(super) fn named(name: &str) -> Codec {
         let (impairment, robustness) = match name {
             "g711" => (0.0, 4.3),
@@ -23,8 +23,8 @@ impl Codec {
         Codec { impairment, robustness }
     }
 
-    /// Ie,eff (7.4.3): what the codec and lost frames impair, for a share of them and how much longer their
-    /// bursts are than those of random loss.
+    /// Ie,eff (7.4.3): impairment by the codec and lost frames, for their share and the ratio of the length
+    /// of their bursts to that under random loss.
     fn impaired(self, lost: f64, burst_ratio: f64) -> f64 {
         let percent = 100.0 * lost;
         if percent <= 0.0 {
@@ -35,10 +35,10 @@ impl Codec {
     }
 }
 
-/// What is left where nothing but the default values impairs: Ro − Is.
+/// Rating if nothing but the default values impairs: Ro − Is.
 const BASE: f64 = 93.2;
 
-/// Idd (7.4.2): what a delay from mouth to ear impairs by itself.
+/// Idd (7.4.2): impairment by a delay from mouth to ear alone.
 fn delayed(delay: Nanos) -> f64 {
     let ms = delay.0 as f64 / 1e6;
     if ms <= 100.0 {
@@ -49,7 +49,7 @@ fn delayed(delay: Nanos) -> f64 {
     25.0 * (root(x) - 3.0 * root(x / 3.0) + 2.0)
 }
 
-/// The rating R, from 0 to 100.
+/// Returns the rating R, from 0 to 100.
 pub(super) fn rating(codec: Codec, delay: Nanos, lost: f64, burst_ratio: f64) -> f64 {
     (BASE - delayed(delay) - codec.impaired(lost, burst_ratio)).clamp(0.0, 100.0)
 }

@@ -1,4 +1,4 @@
-//! Frames as they came, and what a listener hears of them.
+//! Frames of a voice as they came, and the quality as heard.
 
 use crate::figures::Tally;
 use crate::time::Nanos;
@@ -17,7 +17,7 @@ pub(super) struct Frames {
     seen: usize,
 }
 
-/// What a listener hears with a playout delay.
+/// Quality that a listener hears with a playout delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Heard {
     rating: f64,
@@ -38,7 +38,7 @@ impl Frames {
         &self.delays[..self.seen]
     }
 
-    /// What is heard where each frame is played `playout` after it was due.
+    /// Returns the quality if each frame is played `playout` after it was due.
     fn heard(&self, playout: Nanos) -> Heard {
         let is_gap = |delay: &Option<Nanos>| delay.is_none_or(|delay| delay > playout);
         let (mut gaps, mut bursts, mut in_gap) = (0usize, 0usize, false);
@@ -93,7 +93,7 @@ impl Measure for Frames {
 mod tests {
     use super::*;
 
-    /// Frames every 20 ms that take so many milliseconds; 0 for one that never comes.
+    /// Returns frames every 20 ms that take `delays` ms; 0 for one that never comes.
     fn frames(delays: &[u64]) -> Frames {
         let ms = Nanos::from_millis;
         let codec = Codec::named("g711-plc");
