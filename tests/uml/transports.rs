@@ -3,6 +3,8 @@
 //! too.
 
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -90,31 +92,36 @@ fn open(hosts: &Hosts, typed: &str, lanes: &[Service]) -> [Box<dyn Conn>; 2] {
     })
 }
 
-/// Sends so many messages on each lane in turn, and receives until none has come for so long.
+/// Sends so many messages on each lane in turn, and receives until none has come for so long after the last.
 fn exchange(ends: [Box<dyn Conn>; 2], lanes: u16, count: u32, silence: Duration) -> Kept {
     let [mut near, mut far] = ends;
-    let receiver = thread::spawn(move || {
-        let (mut kept, mut last) = (Kept::default(), Instant::now());
-        while last.elapsed() < silence {
-            if far.receive(Patience::Block, &mut kept).unwrap() == Progress::Moved {
-                last = Instant::now();
+    let has_sent_all = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let (mut kept, mut last) = (Kept::default(), Instant::now());
+            while !has_sent_all.load(Acquire) || last.elapsed() < silence {
+                let progress = far.receive(Patience::Block, &mut kept).unwrap();
+                if progress == Progress::Moved || !has_sent_all.load(Acquire) {
+                    last = Instant::now();
+                }
+            }
+            kept
+        });
+        for number in 0..count {
+            for lane in 0..lanes {
+                let mut message = [number as u8; SIZE];
+                message[..4].copy_from_slice(&number.to_le_bytes());
+                while near.send(Lane(lane), &message).unwrap() == Progress::Idle {
+                    thread::sleep(Duration::from_millis(5));
+                }
             }
         }
+        has_sent_all.store(true, Release);
+        println!("{:?}\n{:?}", near.effective(), near.stats());
+        let kept = receiver.join().unwrap();
+        assert!(near.stats().send_calls >= u64::from(count));
         kept
-    });
-    for number in 0..count {
-        for lane in 0..lanes {
-            let mut message = [number as u8; SIZE];
-            message[..4].copy_from_slice(&number.to_le_bytes());
-            while near.send(Lane(lane), &message).unwrap() == Progress::Idle {
-                thread::sleep(Duration::from_millis(5));
-            }
-        }
-    }
-    println!("{:?}\n{:?}", near.effective(), near.stats());
-    let kept = receiver.join().unwrap();
-    assert!(near.stats().send_calls >= u64::from(count));
-    kept
+    })
 }
 
 /// A path that loses one packet in ten, each way.

@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(flights.datagram(cut[0]), ((3, 0), &b"x"[..]));
         // The first slot is free again, the second is not.
         assert_eq!(flights.free, [0]);
-        assert!(flights.launch(0, |_| None::<()>).is_none());
+        assert!(flights.launch((0, 0), |_| None::<()>).is_none());
         assert_eq!(flights.free, [0]);
     }
 
