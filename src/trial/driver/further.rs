@@ -17,7 +17,7 @@ pub enum Further<C: ?Sized> {
     None,
     /// This end dials, when the half asks for one.
     Dial(Box<dyn FnMut() -> Result<Box<C>> + Send>),
-    /// Connections come in, and each ends the one before. The flow's [`Signal`] says when.
+    /// Connections come in, and each ends the one before. The flow's [`Signal`](super::Signal) says when.
     Accept(Receiver<Box<C>>),
 }
 

@@ -198,7 +198,9 @@ impl End {
         let progress = self.flow.conn.poll_transmit(room);
         self.deadline = self.flow.conn.next_deadline();
         self.may_transmit = progress == Progress::Moved;
-        if self.may_transmit && self.waits_for == WaitsFor::Room {
+        let has_room = self.may_transmit && self.waits_for == WaitsFor::Room;
+        // A protocol may see the end of its handshake only when it is asked what to send.
+        if has_room || self.phase == Phase::Opens {
             self.wake = Some(now);
         }
         progress
