@@ -26,7 +26,6 @@ use super::plan;
 use super::run::{blocks_done, network};
 use super::save::{LARGEST, explained};
 use crate::error::{Error, Result};
-use crate::path::network::Network;
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::quiet::ProbePoint;
@@ -191,8 +190,8 @@ pub(super) fn read(result: &Path) -> Result<Vec<u8>> {
 /// [`Error::Data`] where a whole line of the journal means nothing.
 pub(super) fn recover(result: &Path, text: &[u8], mut outcome: Outcome) -> Result<Outcome> {
     let bad = |what: String| Error::data(beside(result).display().to_string(), what);
-    let mut reader =
-        Reader { outcome: &mut outcome, contenders: None, network: None, block: Vec::new() };
+    let saved = blocks_done(&outcome);
+    let mut reader = Reader { outcome: &mut outcome, block: Vec::new() };
     // What has no end was being written when the race was killed.
     for (at, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let Some(line) = line.strip_suffix(b"\n") else { break };
@@ -203,15 +202,15 @@ pub(super) fn recover(result: &Path, text: &[u8], mut outcome: Outcome) -> Resul
             break;
         }
     }
+    if blocks_done(&outcome) > saved {
+        derive(&mut outcome).map_err(|error| bad(error.to_string()))?;
+    }
     Ok(outcome)
 }
 
 /// A journal on its way into an outcome.
 struct Reader<'a> {
     outcome: &'a mut Outcome,
-    /// The contenders and the path, once a block asks for them.
-    contenders: Option<Vec<Contender>>,
-    network: Option<Network>,
     /// Trials of the block that has not ended.
     block: Vec<Trial>,
 }
@@ -250,18 +249,19 @@ impl Reader<'_> {
             entrant.ok_or_else(|| format!("no contender has the id {id}"))?.blocked =
                 Some(evidence);
         }
-        if self.contenders.is_none() {
-            let parsed = outcome.contenders.iter().map(|entrant| Contender::parse(&entrant.spec));
-            self.contenders =
-                Some(parsed.collect::<Result<_>>().map_err(|error| error.to_string())?);
-            self.network = network(outcome);
-        }
-        let looks = plan::looks(&outcome.plan, outcome.asked.confidence);
-        let stand = derived::stand(&looks, done + 1);
-        let contenders = self.contenders.as_deref().unwrap_or_default();
-        derived::refresh(outcome, contenders, self.network.as_ref(), stand);
         Ok(())
     }
+}
+
+/// Derives from all blocks of a recovered outcome what the race would have derived from them. The result is saved
+/// whole at each look, so nothing was decided in between.
+fn derive(outcome: &mut Outcome) -> Result<()> {
+    let parsed = outcome.contenders.iter().map(|entrant| Contender::parse(&entrant.spec));
+    let contenders: Vec<Contender> = parsed.collect::<Result<_>>()?;
+    let looks = plan::looks(&outcome.plan, outcome.asked.confidence);
+    let (stand, network) = (derived::stand(&looks, blocks_done(outcome)), network(outcome));
+    derived::refresh(outcome, &contenders, network.as_ref(), stand);
+    Ok(())
 }
 
 #[cfg(test)]
