@@ -198,7 +198,7 @@ fn state_table() -> String {
     out
 }
 
-/// What callers would say of a voice.
+/// Ratings of a voice by the E-model.
 fn voice_table() -> String {
     let mut out = String::from(
         "voice:count=2000, delay=40ms,jitter=8ms, seed 7\n  loss contender     | rating  gaps %  mouth to ear ms | with the best buffer: rating  ms\n",
@@ -224,7 +224,7 @@ fn voice_table() -> String {
     out
 }
 
-/// How soon events are there beside a state, and what they wait for.
+/// Delivery times of events beside a state, and their reasons to wait.
 fn events_table() -> String {
     let mut out = String::from(
         "events:count=1000, delay=25ms, seed 7\n  loss contender service | delivery: mean ms      p99 | wait for events ms  for state ms | mean age of the state ms\n",
@@ -310,7 +310,7 @@ fn inputs_table() -> String {
     out
 }
 
-/// How long responses take over one connection.
+/// Response times over one connection.
 fn rpc_table() -> String {
     let mut out = String::from(
         "rpc:count=1000, delay=25ms,rate=20mbit,queue=100ms, seed 7\n  loss contender | response: mean ms      p50      p99 | first bytes: mean ms      p99\n",
@@ -338,7 +338,7 @@ fn rpc_table() -> String {
     out
 }
 
-/// How long until the first byte of an answer, connection after connection.
+/// Time until the first byte of an answer, connection after connection.
 fn connect_table() -> String {
     let mut out = String::from(
         "connect:count=200, delay=25ms, seed 7\n  loss contender        | first byte: mean ms      p50      max | set-up p50 ms  asked again\n",

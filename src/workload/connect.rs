@@ -12,12 +12,12 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::figures::{Better, Metric, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::{self, account_of};
-use super::setting::PathKind;
+use super::setting::{PathKind, claiming, with_count};
 use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
 
 mod answerer;
@@ -147,16 +147,7 @@ impl Task for ConnectTask {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let metric = |(name, label, unit): &(&str, &str, Unit)| Metric {
-            name: (*name).to_owned(),
-            label: (*label).to_owned(),
-            unit: *unit,
-            better: Better::Lower,
-            role: if *name == self.claimed { Role::Claim } else { Role::Descriptive },
-        };
-        let mut metrics: Vec<Metric> = FIGURES.iter().map(metric).collect();
-        metrics.sort_by_key(|metric| metric.role != Role::Claim);
-        metrics
+        claiming(FIGURES, &self.claimed)
     }
 
     fn reconnects(&self) -> bool {
@@ -216,26 +207,19 @@ impl Task for ConnectTask {
     }
 
     fn spec(&self) -> Spec {
-        let given = self.settings.iter();
-        let mut options: Vec<(String, String)> =
-            given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        if !self.settings.given("count") {
-            options.push(("count".to_owned(), self.count.to_string()));
-        }
-        options.sort();
-        Spec { name: INFO.id.to_owned(), options }
+        with_count(INFO.id, &self.settings, self.count)
     }
 }
 
 /// Its figures: name, label and unit. Of each less is better.
-const FIGURES: &[(&str, &str, Unit)] = &[
-    ("first_byte_p50_ns", "first byte p50", Unit::Nanos),
-    ("first_byte_mean_ns", "first byte mean", Unit::Nanos),
-    ("first_byte_p99_ns", "first byte p99", Unit::Nanos),
-    ("first_byte_max_ns", "first byte at the latest", Unit::Nanos),
-    ("set_up_p50_ns", "set-up p50", Unit::Nanos),
-    ("exchange_p50_ns", "exchange p50", Unit::Nanos),
-    ("asked_again_share", "asked again", Unit::Share),
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("first_byte_p50_ns", "first byte p50", Unit::Nanos, Better::Lower),
+    ("first_byte_mean_ns", "first byte mean", Unit::Nanos, Better::Lower),
+    ("first_byte_p99_ns", "first byte p99", Unit::Nanos, Better::Lower),
+    ("first_byte_max_ns", "first byte at the latest", Unit::Nanos, Better::Lower),
+    ("set_up_p50_ns", "set-up p50", Unit::Nanos, Better::Lower),
+    ("exchange_p50_ns", "exchange p50", Unit::Nanos, Better::Lower),
+    ("asked_again_share", "asked again", Unit::Share, Better::Lower),
 ];
 
 #[cfg(test)]

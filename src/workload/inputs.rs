@@ -11,13 +11,13 @@
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::figures::{Better, Metric, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::account_of;
 use super::paced::{DRAIN, Period, conclude_both};
-use super::setting::{fits_rate, one_clock};
+use super::setting::{claiming, fits_rate, one_clock, with_count};
 use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
 
 mod peer;
@@ -180,16 +180,7 @@ impl Task for Lockstep {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let metric = |(name, label, unit, better): &(&str, &str, Unit, Better)| Metric {
-            name: (*name).to_owned(),
-            label: (*label).to_owned(),
-            unit: *unit,
-            better: *better,
-            role: if *name == self.claimed { Role::Claim } else { Role::Descriptive },
-        };
-        let mut metrics: Vec<Metric> = FIGURES.iter().map(metric).collect();
-        metrics.sort_by_key(|metric| metric.role != Role::Claim);
-        metrics
+        claiming(FIGURES, self.claimed)
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
@@ -253,14 +244,7 @@ impl Task for Lockstep {
     }
 
     fn spec(&self) -> Spec {
-        let given = self.settings.iter();
-        let mut options: Vec<(String, String)> =
-            given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        if !self.settings.given("count") {
-            options.push(("count".to_owned(), self.count.to_string()));
-        }
-        options.sort();
-        Spec { name: INFO.id.to_owned(), options }
+        with_count(INFO.id, &self.settings, self.count)
     }
 }
 

@@ -11,7 +11,7 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::figures::{Better, Metric, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
@@ -19,7 +19,7 @@ use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use super::header::account_of;
 use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
-use super::setting::fits_rate;
+use super::setting::{claiming, fits_rate, with_count};
 use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
 
 mod client;
@@ -216,16 +216,7 @@ impl Task for Calls {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let metric = |(name, label, unit): &(&str, &str, Unit)| Metric {
-            name: (*name).to_owned(),
-            label: (*label).to_owned(),
-            unit: *unit,
-            better: Better::Lower,
-            role: if *name == self.claimed { Role::Claim } else { Role::Descriptive },
-        };
-        let mut metrics: Vec<Metric> = FIGURES.iter().map(metric).collect();
-        metrics.sort_by_key(|metric| metric.role != Role::Claim);
-        metrics
+        claiming(FIGURES, &self.claimed)
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
@@ -295,26 +286,19 @@ impl Task for Calls {
     }
 
     fn spec(&self) -> Spec {
-        let given = self.settings.iter();
-        let mut options: Vec<(String, String)> =
-            given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        if !self.settings.given("count") {
-            options.push(("count".to_owned(), self.count.to_string()));
-        }
-        options.sort();
-        Spec { name: INFO.id.to_owned(), options }
+        with_count(INFO.id, &self.settings, self.count)
     }
 }
 
 /// Its figures: name, label and unit. All are better the lower they are.
-const FIGURES: &[(&str, &str, Unit)] = &[
-    ("response_mean_ns", "mean response time", Unit::Nanos),
-    ("response_p50_ns", "response time p50", Unit::Nanos),
-    ("response_p99_ns", "response time p99", Unit::Nanos),
-    ("response_max_ns", "slowest response", Unit::Nanos),
-    ("first_byte_mean_ns", "mean time to the first bytes", Unit::Nanos),
-    ("first_byte_p99_ns", "time to the first bytes p99", Unit::Nanos),
-    ("unanswered_share", "requests not answered", Unit::Share),
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("response_mean_ns", "mean response time", Unit::Nanos, Better::Lower),
+    ("response_p50_ns", "response time p50", Unit::Nanos, Better::Lower),
+    ("response_p99_ns", "response time p99", Unit::Nanos, Better::Lower),
+    ("response_max_ns", "slowest response", Unit::Nanos, Better::Lower),
+    ("first_byte_mean_ns", "mean time to the first bytes", Unit::Nanos, Better::Lower),
+    ("first_byte_p99_ns", "time to the first bytes p99", Unit::Nanos, Better::Lower),
+    ("unanswered_share", "requests not answered", Unit::Share, Better::Lower),
 ];
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use crate::contract::Direction;
 use crate::error::{Error, Result};
-use crate::spec::Spec;
+use crate::figures::{Better, Metric, Role, Unit};
+use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
@@ -177,6 +178,31 @@ pub(super) fn ways(directions: &[Direction]) -> &'static str {
         [Direction::Down] => "down",
         _ => "both ways",
     }
+}
+
+/// Returns the metrics of a workload from name, label, unit and the better end of each; the claimed one comes first.
+pub(super) fn claiming(figures: &[(&str, &str, Unit, Better)], claimed: &str) -> Vec<Metric> {
+    let metric = |(name, label, unit, better): &(&str, &str, Unit, Better)| Metric {
+        name: (*name).to_owned(),
+        label: (*label).to_owned(),
+        unit: *unit,
+        better: *better,
+        role: if *name == claimed { Role::Claim } else { Role::Descriptive },
+    };
+    let mut metrics: Vec<Metric> = figures.iter().map(metric).collect();
+    metrics.sort_by_key(|metric| metric.role != Role::Claim);
+    metrics
+}
+
+/// Returns the settings as results show them: defaults included, and the count, which may follow from others.
+pub(super) fn with_count(id: &str, settings: &Settings, count: u64) -> Spec {
+    let mut options: Vec<(String, String)> =
+        settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    if !settings.given("count") {
+        options.push(("count".to_owned(), count.to_string()));
+    }
+    options.sort();
+    Spec { name: id.to_owned(), options }
 }
 
 /// Formats a duration as it would be typed.

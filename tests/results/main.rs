@@ -1,4 +1,4 @@
-//! What is made of results: their file and its schema, reports, comparisons, gates, histories, imports.
+//! Results and what is made of them: their file and its schema, reports, comparisons, gates, histories, imports.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 

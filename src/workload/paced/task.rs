@@ -2,11 +2,12 @@
 //! arrivals.
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::figures::{Better, Metric, Unit};
 use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 
 use super::super::header::account_of;
+use super::super::setting::{claiming, with_count};
 use super::super::{Findings, Half, Lengths, Part, Reports, Task};
 use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
 
@@ -121,17 +122,7 @@ impl<W: Work> Task for Paced<W> {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let claimed = self.work.claimed();
-        let metric = |(name, label, unit, better): &(&str, &str, Unit, Better)| Metric {
-            name: (*name).to_owned(),
-            label: (*label).to_owned(),
-            unit: *unit,
-            better: *better,
-            role: if *name == claimed { Role::Claim } else { Role::Descriptive },
-        };
-        let mut metrics: Vec<Metric> = self.work.figures().iter().map(metric).collect();
-        metrics.sort_by_key(|metric| metric.role != Role::Claim);
-        metrics
+        claiming(self.work.figures(), &self.work.claimed())
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
@@ -210,14 +201,7 @@ impl<W: Work> Task for Paced<W> {
     }
 
     fn spec(&self) -> Spec {
-        let given = self.pace.settings.iter();
-        let mut options: Vec<(String, String)> =
-            given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        if !self.pace.settings.given("count") {
-            options.push(("count".to_owned(), self.pace.count.to_string()));
-        }
-        options.sort();
-        Spec { name: self.work.id().to_owned(), options }
+        with_count(self.work.id(), &self.pace.settings, self.pace.count)
     }
 }
 
