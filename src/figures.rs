@@ -431,6 +431,21 @@ impl Cost {
     pub fn working_ns(&self) -> u64 {
         self.cpu_ns.saturating_sub(self.waiting_ns.unwrap_or(0))
     }
+
+    /// Returns the cost of two processes.
+    pub fn plus(&self, other: &Cost) -> Cost {
+        let sum = u64::saturating_add;
+        let waiting = self.waiting_ns.unwrap_or(0).saturating_add(other.waiting_ns.unwrap_or(0));
+        Cost {
+            cpu_ns: sum(self.cpu_ns, other.cpu_ns),
+            user_ns: sum(self.user_ns, other.user_ns),
+            system_ns: sum(self.system_ns, other.system_ns),
+            waiting_ns: self.waiting_ns.or(other.waiting_ns).map(|_| waiting),
+            syscalls: sum(self.syscalls, other.syscalls),
+            voluntary_switches: sum(self.voluntary_switches, other.voluntary_switches),
+            involuntary_switches: sum(self.involuntary_switches, other.involuntary_switches),
+        }
+    }
 }
 
 /// An estimate of the far clock against the near clock, from echoes that carry far timestamps.

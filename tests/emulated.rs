@@ -97,6 +97,55 @@ fn a_load_runs_on_loopback_too() {
     }
 }
 
+/// One sender and four receivers, each a node of its own; all that each was to get has arrived.
+#[test]
+fn one_sender_feeds_several_receivers() {
+    let paths = ["loopback", "delay=5ms,rate=50mbit,queue=100ms"];
+    for path in if can() { &paths[..] } else { &paths[..1] } {
+        let outcome = race(&["tcp", "kcp"], path, "fanout:receivers=4,bytes=500kB");
+        for trial in trials(&outcome) {
+            let account = &trial["ledger"]["up"];
+            assert_eq!(account["sent"], account["delivered"], "{account}");
+            let rate = |name: &str| trial["metrics"][name].as_f64().unwrap();
+            let (slowest, all) = (rate("slowest_goodput_bps"), rate("goodput_bps"));
+            assert!(slowest <= rate("fastest_goodput_bps"), "{trial}");
+            assert_eq!(trial["far_intervals"].as_array().unwrap().len(), 4, "{trial}");
+            if path.contains("rate") {
+                assert!(slowest < 20e6 && all < 50e6, "{slowest} {all}");
+                let arrived = count(&fates(trial, "up")["arrived_bytes"]);
+                assert!(arrived >= 4 * 500_000, "{arrived}");
+            }
+        }
+    }
+}
+
+/// A relay stands before the far end, at its host: every packet crosses the path, and what comes out is whole.
+#[test]
+fn a_relay_stands_between_two_ends() {
+    let paths = ["loopback", "delay=5ms"];
+    let contenders = ["tcp:via=relay", "udp:via=relay", "quic:via=relay", "tcp"];
+    for path in if can() { &paths[..] } else { &paths[..1] } {
+        let outcome = race(&contenders, path, "bulk:bytes=300kB,verify=on");
+        for trial in trials(&outcome) {
+            let verified = &trial["verified"];
+            assert_eq!(count(&verified["bytes"]), 300_000, "{verified}");
+            let contender = contenders[count(&trial["contender"]) as usize];
+            // Datagrams that are sent as fast as they can be may find no room at the relay.
+            let lossy = contender.starts_with("udp") && verified["state"] == "partial";
+            assert!(lossy || verified["state"] == "verified", "{contender}: {verified}");
+        }
+        let outcome = race(&contenders, path, "ping:count=50,interval=4ms");
+        let differences = outcome["differences"].as_array().unwrap();
+        let relay = differences.iter().find(|difference| difference["what"] == "relay");
+        assert_eq!(relay.unwrap()["values"]["tcp:via=relay"], "through a relay", "{relay:?}");
+        for trial in trials(&outcome) {
+            let least = if path.contains("delay") { 10_000_000 } else { 1_000 };
+            assert!(count(&trial["rtt_ns"]["min"]) >= least, "{}", trial["rtt_ns"]);
+            assert_eq!(count(&trial["rtt_ns"]["n"]), 50, "{}", trial["rtt_ns"]);
+        }
+    }
+}
+
 /// Without losses, the first byte comes after as many round trips as the handshake has, and one.
 #[test]
 fn the_first_byte_comes_after_the_round_trips_of_the_handshake() {

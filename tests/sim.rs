@@ -383,6 +383,28 @@ fn load_table() -> String {
     out
 }
 
+/// Several receivers behind one link.
+fn fanout_table() -> String {
+    let mut out = String::from(
+        "fanout:bytes=500kB, delay=10ms,rate=50mbit,queue=50ms, seed 7\n  receivers  contender | Mbit/s: slowest  fastest      all | last complete ms\n",
+    );
+    for receivers in [1, 2, 4, 8] {
+        for contender in ["quic", "kcp", "arq"] {
+            let workload = format!("fanout:receivers={receivers},bytes=500kB");
+            let record = trial("delay=10ms,rate=50mbit,queue=50ms", contender, &workload);
+            let mbit = |name: &str| format!("{:.3}", record.metrics[name] / 1e6);
+            let (slowest, fastest) = (mbit("slowest_goodput_bps"), mbit("fastest_goodput_bps"));
+            let (all, ms) = (mbit("goodput_bps"), record.metrics["transfer_ns"] / 1e6);
+            writeln!(
+                out,
+                "{receivers:>11} {contender:>10} |         {slowest:>8} {fastest:>8} {all:>8} |         {ms:>8.3}"
+            )
+            .unwrap();
+        }
+    }
+    out
+}
+
 fn fates(record: &Record) -> &LinkFigures {
     let path: &PathFigures = record.path.as_ref().unwrap();
     &path.links[0]
@@ -402,6 +424,7 @@ fn tables_are_as_the_golden_file_says() {
         inputs_table(),
         rpc_table(),
         connect_table(),
+        fanout_table(),
         load_table(),
     ];
     let text = tables.join("\n");

@@ -14,6 +14,7 @@ use crate::study::outcome::Setting;
 use crate::time::Nanos;
 use crate::transport;
 use crate::transport::Transport;
+use crate::transport::via;
 use crate::workload::{self, load};
 
 use super::{print, stdout_style};
@@ -95,6 +96,11 @@ fn transports(wanted: &Wanted<'_>) -> String {
         put(&mut out, 2, (info.id, 12), &format!("{}; {works}", info.summary), width);
         put_keys(&mut out, info.keys, width, &|key| works_here(*transport, key));
     }
+    if wanted.has(BETWEEN) || wanted.has_key(via::KEYS) {
+        let what = "with any transport over IP that a process answers: what stands in between";
+        put(&mut out, 2, (BETWEEN, 12), what, width);
+        put_keys(&mut out, via::KEYS, width, &|_| None);
+    }
     out
 }
 
@@ -129,6 +135,9 @@ fn workloads(wanted: &Wanted<'_>) -> String {
 
 /// The entry for the keys that every workload has.
 const BESIDE: &str = "…:load=";
+
+/// The entry for the key that contenders have beside their knobs.
+const BETWEEN: &str = "…:via=";
 
 /// Kinds of paths, in one line each.
 const PATHS: [(&str, &str); 4] = [

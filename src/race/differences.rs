@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::outcome::{Difference, Entrant};
 use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
 use crate::transport::Contender;
+use crate::transport::via::Via;
 
 /// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the
 /// same, parsed; contenders that dropped out do not count. In a race over conditions, those under the
@@ -94,6 +95,14 @@ const PROMISES: &[Promise] = &[
         },
         matters: "encryption costs CPU time per byte and round trips at the start; an application \
                   that needs it must add it to the plain ones",
+    },
+    Promise {
+        what: "relay",
+        value: |contender| match contender.via {
+            Via::Direct => "none in between".into(),
+            Via::Relay => "through a relay".into(),
+        },
+        matters: "a relay takes in and forwards each packet once more, and ends TCP's connections",
     },
     Promise {
         what: "far end",

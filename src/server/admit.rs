@@ -77,6 +77,8 @@ pub(super) fn admit(
         live: plan.live,
         pass: plan.pass,
         endpoint: Endpoint::Ip(here),
+        further: Vec::new(),
+        share: None,
         samples: None,
         limits: Some(*limits),
         emulated: None,

@@ -166,7 +166,7 @@ impl Relay<'_> {
             }
             Ok(ToAgent::Start | ToAgent::PeerFinished { .. } | ToAgent::Stop) => {}
             Ok(ToAgent::CallOff) => return Err(End::CalledOff),
-            Ok(ToAgent::Open(_)) => {
+            Ok(ToAgent::Open(_) | ToAgent::Relay(_)) => {
                 return Err(End::Nonsense("a new trial before the last one ended".into()));
             }
             Err(e) => return Err(End::Nonsense(e.to_string())),

@@ -84,7 +84,8 @@ impl Session<'_> {
             match control::parse::<ToAgent>(&frame) {
                 Ok(ToAgent::Open(plan)) => return self.open(*plan),
                 Ok(
-                    ToAgent::Start
+                    ToAgent::Relay(_)
+                    | ToAgent::Start
                     | ToAgent::PeerFinished { .. }
                     | ToAgent::Stop
                     | ToAgent::CallOff,

@@ -46,6 +46,7 @@ mod udplite;
 mod unix;
 mod unixgram;
 pub mod userspace;
+pub mod via;
 mod ws;
 
 use door::Door;
@@ -54,6 +55,7 @@ pub use identity::Tickets;
 use options::Meaning;
 use udp::not_ip;
 use userspace::Userspace;
+use via::Via;
 
 /// Every transport, in the order in which lists show them.
 pub const ALL: &[&dyn Transport] = &[
@@ -371,6 +373,8 @@ pub struct Contender {
     pub transport: &'static dyn Transport,
     /// Knobs, defaults included.
     pub knobs: Settings,
+    /// What it goes through on its way to the far end.
+    pub via: Via,
     /// Specification as typed.
     pub spec: Spec,
 }
@@ -387,8 +391,10 @@ impl Contender {
             let ids: Vec<&str> = ALL.iter().map(|transport| transport.info().id).collect();
             return Err(unknown("contender", &spec.name, &ids));
         };
-        let knobs = Settings::check(&spec, transport.info().keys)?;
-        Ok(Contender { transport: *transport, knobs, spec })
+        let mut own = spec.clone();
+        let via = Via::take(&mut own, transport.info())?;
+        let knobs = Settings::check(&own, transport.info().keys)?;
+        Ok(Contender { transport: *transport, knobs, via, spec })
     }
 
     /// Checks that this host has the transport, and supports the knobs that were typed. A default

@@ -1,5 +1,7 @@
 //! Agent: one end of a trial, in a process of its own. Listens or dials, runs its flows, reports.
 
+use std::collections::BTreeMap;
+use std::iter;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -9,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::door::Door;
 use crate::transport::hello::Hello;
-use crate::transport::{Conn, Contender, Dial, Listen, Listener, Tickets};
+use crate::transport::{Conn, Contender, Dial, Endpoint, Listen, Listener, Tickets};
 use crate::workload::{Half, NamedFile, Part, Task};
 
-use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
+use super::control::{self, AgentPlan, AgentReport, FromAgent, Share, ToAgent};
 use super::driver::{Flow, Further, Meter};
 use super::explain::Pass;
 use super::explain::probed::Probe;
@@ -21,34 +23,35 @@ use super::means;
 use super::misfit;
 use super::parting::Parting;
 use super::path_time::{accept_timeout, dial_timeout};
+use super::relay;
 use super::samples::Samples;
 use super::session::{Entrance, Session, WayIn, control_failed, say};
 use super::store::OpenFile;
 use super::upkeep::{self, Until};
 
 /// Runs an agent on its control channel; answers the process's exit code.
-pub(super) fn run(control: UnixStream, door: Door) -> i32 {
+pub(super) fn run(mut control: UnixStream, door: Door) -> i32 {
     let mut words = match control.try_clone() {
         Ok(words) => words,
         Err(_) => return 1,
     };
-    match trial(control, door) {
-        Ok((report, parting)) => {
-            let said = say(&mut words, &FromAgent::Done(Box::new(report)));
+    let done = match control::read(&mut control).map_err(control_failed) {
+        Ok(ToAgent::Open(plan)) => trial(*plan, control, door).and_then(|(report, parting)| {
+            say(&mut words, &FromAgent::Done(Box::new(report)))?;
             parting.wait(&words);
-            i32::from(said.is_err())
-        }
-        Err(error) => {
-            let _ = say(&mut words, &FromAgent::Fault(error.to_fault()));
-            1
-        }
+            Ok(())
+        }),
+        Ok(ToAgent::Relay(plan)) => relay::run(&plan, control),
+        Ok(_) => Err(Error::peer("control", "an agent is told to open, or to relay, first")),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = &done {
+        let _ = say(&mut words, &FromAgent::Fault(error.to_fault()));
     }
+    i32::from(done.is_err())
 }
 
-fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> {
-    let ToAgent::Open(plan) = control::read(&mut control).map_err(control_failed)? else {
-        return Err(Error::peer("control", "an agent is told to open first"));
-    };
+fn trial(plan: AgentPlan, mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> {
     means::begin(&plan)?;
     let contender = Contender::parse(&plan.contender)?;
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
@@ -64,8 +67,8 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
     let meter = plan.limits.map(|limits| Arc::new(Meter::new(limits, Monotonic.now())));
     let count = conns.len();
     let (mut flows, mut incoming) = (Vec::with_capacity(count), Vec::new());
-    for (flow, conn) in conns.into_iter().enumerate() {
-        let half = make_half(&plan, &contender, &*task, flow as u16, file.as_ref())?;
+    for (flow, conn) in share(&plan).flows(task.flows().len()).zip(conns) {
+        let half = make_half(&plan, &contender, &*task, flow, file.as_ref())?;
         let (conn, probe) = match plan.pass {
             Pass::Figures => (conn, None),
             Pass::Explain => {
@@ -74,7 +77,7 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
                 (conn, Some(probe))
             }
         };
-        let (further, come_in) = further(&plan, &contender, &task, &tickets, flow as u16);
+        let (further, come_in) = further(&plan, &contender, &task, &tickets, flow);
         incoming.extend(come_in);
         let sampler = Sampler::new(plan.interval_ns, count);
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.largest_message());
@@ -94,14 +97,21 @@ fn trial(mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> 
         userspace,
         stopped: false,
     };
-    let entrance = listener.map(|listener| Entrance { listener, incoming });
+    let (share, flows_in_all) = (share(&plan), task.flows().len() as u16);
+    let place = Box::new(move |number| share.place(number % flows_in_all));
+    let entrance = listener.map(|listener| Entrance { listener, incoming, place });
     Session::start(control, flows, &plan, parting, entrance)?.finish()
 }
 
-/// The connections of all flows, by flow, and the listener where they go on needing it.
+/// Returns the flows of this end.
+fn share(plan: &AgentPlan) -> Share {
+    plan.share.unwrap_or(Share::WHOLE)
+}
+
+/// The connections of this end's flows, by flow, and the listener where they go on needing it.
 type Connected = (Vec<Box<dyn Conn>>, Option<Box<dyn Listener>>);
 
-/// Connects all flows.
+/// Connects this end's flows.
 fn connect(
     plan: &AgentPlan,
     contender: &Contender,
@@ -127,10 +137,14 @@ fn connect(
     let listen = Listen { at, token: plan.token, knobs, lanes, largest_message, door, tickets };
     let mut listener = contender.transport.listen(listen)?;
     say(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
-    let mut conns: Vec<Option<Box<dyn Conn>>> = (0..flows).map(|_| None).collect();
-    while let Some(missing) = conns.iter().position(Option::is_none) {
+    let mut conns: BTreeMap<u16, Option<Box<dyn Conn>>> =
+        share(plan).flows(flows).map(|flow| (flow, None)).collect();
+    let missing = |conns: &BTreeMap<u16, Option<_>>| {
+        conns.iter().find(|(_, conn)| conn.is_none()).map(|(flow, _)| *flow)
+    };
+    while let Some(missing) = missing(&conns) {
         let (flow, conn) = listener.accept(accept_timeout(dial_timeout(plan.emulated)))?;
-        match conns.get_mut(usize::from(flow)) {
+        match conns.get_mut(&flow) {
             Some(slot @ None) => *slot = Some(conn),
             _ => {
                 return Err(Error::peer(
@@ -141,7 +155,7 @@ fn connect(
         }
     }
     let stays = (listener.stays() || task.reconnects()).then_some(listener);
-    Ok((conns.into_iter().flatten().collect(), stays))
+    Ok((conns.into_values().flatten().collect(), stays))
 }
 
 /// Opens a connection. Those of a flow have numbers that are a multiple of the number of flows apart, so that a
@@ -153,8 +167,9 @@ fn dial(
     tickets: &Tickets,
     number: u16,
 ) -> Result<Box<dyn Conn>> {
+    let nodes: Vec<&Endpoint> = iter::once(&plan.endpoint).chain(&plan.further).collect();
     contender.transport.dial(&Dial {
-        to: &plan.endpoint,
+        to: nodes[usize::from(number) % task.flows().len().max(1) % nodes.len()],
         hello: Hello { token: plan.token, flow: number },
         knobs: &contender.knobs,
         lanes: &task.lanes(&contender.transport.info().guarantees),

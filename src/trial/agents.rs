@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::contract::{PeerKind, Reach, Side};
+use crate::contract::{Reach, Side};
 use crate::error::{Error, Result};
 use crate::figures::path::PathFigures;
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::hello::Token;
 use crate::transport::{Contender, Endpoint, unserved};
 use crate::workload::{NamedFile, Task};
 
 use super::EmulatedPath;
+use super::cast::{Cast, Group};
 use super::conclude::conclude;
 use super::control::ToAgent;
 use super::files::{Files, Overwrite};
@@ -24,12 +24,11 @@ use super::host_probe::HostProbe;
 use super::idle::{Awake, Idle};
 use super::link::Link;
 use super::live::{Live, Row};
-use super::load::LoadOrder;
+use super::load;
 use super::means::NO_FILES;
-use super::pair::{BothReports, Pair, SLACK, await_ready};
+use super::nodes::{BothReports, Nodes, SLACK, await_ready};
 use super::patient::sleep;
 use super::placement::{Ends, Load, Placement, choose};
-use super::plans::{LoadPlan, Plans};
 use super::quiet::{self, Disturbance, ProbePoint, Settled};
 use super::remote::RemoteServer;
 use super::topology::Topology;
@@ -78,6 +77,23 @@ pub struct Agents {
     probe: Option<HostProbe>,
     /// Held where the CPUs are to stay awake.
     awake: Option<Awake>,
+}
+
+/// Far nodes of a group that listen, and the relays before them.
+#[derive(Default)]
+struct Listening {
+    far: Vec<Link>,
+    relays: Vec<Link>,
+    /// Endpoints for the near node to dial.
+    at: Vec<Endpoint>,
+}
+
+/// Reports of all groups of a trial.
+struct Ran {
+    work: BothReports,
+    loads: Vec<BothReports>,
+    /// Account of the path, where it keeps one, of before the ends part.
+    account: Option<PathFigures>,
 }
 
 /// Callback for each interval of a trial under way.
@@ -163,33 +179,18 @@ impl Agents {
     fn trial(&mut self, order: &Order) -> Result<Record> {
         let started_ms = epoch_ms();
         let start = Monotonic.now();
-        let contender = Contender::parse(&order.contender)?;
         let asked = crate::workload::parse(&order.workload)?;
         if matches!(self.far, Far::Server { .. }) && asked.files().iter().any(is_far) {
             return Err(Error::usage(NO_FILES));
         }
         let ready = self.files.ready(&*asked)?;
-        let [near, far] =
-            [Side::Near, Side::Far].map(|side| ready.told(&*asked, side, &order.workload));
-        let task = crate::workload::parse(&near)?;
-        let assigned = order.placement.assign(self.ends(), Topology::here())?;
-        let plan = Plans {
-            order,
-            assigned,
-            token: Token::fresh()?,
-            endpoint: self.endpoint(&contender)?,
-            live: self.on_interval.is_some(),
-            workloads: [near, far],
-            emulated: self.emulated().map(|path| path.terms()),
-            goes_first: self.awake.is_some(),
-        };
-        let load = self.load(&plan, &*asked)?;
-        let ran = self.see_through(&plan, &contender, &*task, load.as_ref());
-        let (reports, account, load_reports) = ran.inspect_err(|_| self.files.abandon(&ready))?;
-        self.noted = reports.noted();
-        let (mut record, content) = conclude(&contender, &*task, &reports);
-        if let Some((load, reports)) = load.as_ref().zip(load_reports) {
-            load.0.conclude(&reports, &mut record.metrics);
+        let told = [Side::Near, Side::Far].map(|side| ready.told(&*asked, side, &order.workload));
+        let cast = self.cast(order, &*asked, told)?;
+        let ran = self.see_through(&cast).inspect_err(|_| self.files.abandon(&ready))?;
+        self.noted = ran.work.noted();
+        let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
+        for (load, reports) in cast.loads.iter().zip(&ran.loads) {
+            load::conclude(&load.contender, &*load.task, reports, &mut record.metrics);
         }
         if let Some(content) = content {
             let settled = self.files.settle(&ready, &content)?;
@@ -197,112 +198,136 @@ impl Agents {
             record.why_invalid = record.why_invalid.or(settled.why_invalid);
             record.valid = record.why_invalid.is_none();
         }
-        if let (Some(path), Some(account)) = (self.emulated(), account) {
+        if let (Some(path), Some(account)) = (self.emulated(), ran.account) {
             path.judge(account, &mut record);
         }
         record.started_ms = started_ms;
         record.took_ns = (Monotonic.now() - start).0;
-        record.implementation = self.implementation(&contender, &record);
+        record.implementation = self.implementation(&cast.work.contender, &record);
         Ok(record)
     }
 
-    /// Returns the load that a trial has, with its endpoint and CPUs.
-    fn load(&self, plan: &Plans<'_>, task: &dyn Task) -> Result<Option<(LoadOrder, LoadPlan)>> {
-        let Some(load) = LoadOrder::of(task, plan.order)? else { return Ok(None) };
-        let place = LoadPlan {
-            assigned: LoadOrder::placed(&plan.assigned, Topology::here()),
-            endpoint: self.endpoint(&load.contender)?,
-            token: Token::fresh()?,
-        };
-        Ok(Some((load, place)))
+    /// Returns the groups that have a part in a trial.
+    fn cast(&self, order: &Order, asked: &dyn Task, told: [String; 2]) -> Result<Cast> {
+        let assigned = order.placement.assign(self.ends(), Topology::here())?;
+        let mut work = Group::measured(order, asked, told, assigned)?;
+        work.live = self.on_interval.is_some();
+        work.goes_first = self.awake.is_some();
+        work.emulated = self.emulated().map(|path| path.terms());
+        if let Far::Server { .. } = self.far {
+            work = work.served()?;
+        }
+        let loads = asked.load().map(|load| Group::load(load, &work, Topology::here()));
+        Ok(Cast { loads: loads.into_iter().collect::<Result<_>>()?, work })
     }
 
-    /// Starts all agents, and sees them through to their reports; with the account of the path, where it
-    /// keeps one, of before the ends part, and what the load's ends report.
-    fn see_through(
-        &mut self,
-        plan: &Plans<'_>,
-        contender: &Contender,
-        task: &dyn Task,
-        load: Option<&(LoadOrder, LoadPlan)>,
-    ) -> Result<(BothReports, Option<PathFigures>, Option<BothReports>)> {
-        let (far, endpoint) = self.listen(plan, contender)?;
-        let load = load.map(|(load, place)| (load, plan.of_load(load, place)));
-        let load = load.map(|(load, plan)| Ok((self.listen(&plan, &load.contender)?, load, plan)));
-        let load = load.transpose()?;
+    /// Starts all nodes, and sees them through to their reports.
+    fn see_through(&mut self, cast: &Cast) -> Result<Ran> {
+        let listening = self.listen(&cast.work)?;
+        let loads = cast.loads.iter().map(|load| Ok((load, self.listen(load)?)));
+        let loads = loads.collect::<Result<Vec<_>>>()?;
         // What the ends of the trial before said last has arrived by now, and is none of this one's.
         if let Far::Emulated(path) = &mut self.far {
-            path.begin(plan.order.seed)?;
+            path.begin(cast.work.order.seed)?;
         }
-        let load = load.map(|((far, endpoint), load, plan)| {
-            Ok::<_, Error>((self.dial(&plan, far, endpoint)?, load.lead))
-        });
-        let mut load = load.transpose()?;
-        let mut pair = self.dial(plan, far, endpoint)?;
-        if let Some((load, lead)) = &mut load {
+        let loads = loads.into_iter().map(|(load, at)| Ok((load.begins, self.dial(load, at)?)));
+        let mut loads = loads.collect::<Result<Vec<_>>>()?;
+        let mut work = self.dial(&cast.work, listening)?;
+        let mut elapsed = Nanos::ZERO;
+        for (begins, load) in &mut loads {
+            self.sleep_until(*begins, &mut elapsed)?;
             load.start()?;
-            sleep(*lead, &self.stop).map_err(|_| Error::Interrupted)?;
         }
-        let ends = 1 + usize::from(contender.transport.info().peer == PeerKind::Process);
-        let mut live = Live::new(&plan.order.contender, ends * task.flows().len());
-        let on_interval = &mut self.on_interval;
-        let extra = self.far.extra_time();
-        pair.start()?;
-        let reports = pair.finish(task.longest() + SLACK + extra, &mut |side, flow, point| {
-            if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
-                tell(&row);
-            }
-        })?;
-        let load = load.map(|(mut load, _)| load.stop()).transpose()?;
-        if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
-            tell(&row);
-        }
+        self.sleep_until(cast.work.begins, &mut elapsed)?;
+        let reports = self.finish(&cast.work, &mut work)?;
+        let loads = loads.iter_mut().map(|(_, load)| load.stop()).collect::<Result<_>>()?;
         let account = match &mut self.far {
             Far::Emulated(path) => Some(path.end()?),
             Far::Loopback(_) | Far::Server { .. } => None,
         };
-        Ok((reports.checked(task), account, load))
+        Ok(Ran { work: reports.checked(&*cast.work.task), loads, account })
     }
 
-    /// Starts the far agent, where there is one, and has it listen: at this endpoint.
-    fn listen(
-        &mut self,
-        plan: &Plans<'_>,
-        contender: &Contender,
-    ) -> Result<(Option<Link>, Endpoint)> {
-        let mut endpoint = plan.endpoint.clone();
-        let mut far = None;
-        if contender.transport.info().peer == PeerKind::Process {
+    /// Sleeps until the time `due` after the first start, of which `elapsed` has passed.
+    fn sleep_until(&self, due: Nanos, elapsed: &mut Nanos) -> Result<()> {
+        if due > *elapsed {
+            sleep(due - *elapsed, &self.stop).map_err(|_| Error::Interrupted)?;
+            *elapsed = due;
+        }
+        Ok(())
+    }
+
+    /// Starts the work that is measured, tells how it goes where somebody asked for that, and returns its reports.
+    fn finish(&mut self, group: &Group, nodes: &mut Nodes) -> Result<BothReports> {
+        let ends = 1 + usize::from(group.far_nodes > 0);
+        let mut live = Live::new(&group.order.contender, ends * group.task.flows().len());
+        let longest = group.task.longest() + SLACK + self.far.extra_time();
+        let on_interval = &mut self.on_interval;
+        nodes.start()?;
+        let reports = nodes.finish(longest, &mut |side, flow, point| {
+            if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
+                tell(&row);
+            }
+        })?;
+        if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
+            tell(&row);
+        }
+        Ok(reports)
+    }
+
+    /// Starts the far nodes of a group and the relays before them, where there are any, and has them listen.
+    fn listen(&mut self, group: &Group) -> Result<Listening> {
+        let mut all = Listening::default();
+        for node in 0..group.far_nodes {
+            let who = match group.far_nodes {
+                1 => "far agent".to_owned(),
+                _ => format!("far agent {node}"),
+            };
             let mut link = match &self.far {
-                Far::Loopback(_) => Link::to_process("far agent")?,
-                Far::Emulated(path) => path.agent("far agent", Side::Far)?,
                 Far::Server { server, .. } => {
                     let who = format!("server {}", server.address);
                     Link::to_server(&who, &server.control, Arc::clone(&self.stop))
                 }
+                Far::Loopback(_) | Far::Emulated(_) => self.agent(&who, Side::Far)?,
             };
-            let open = ToAgent::Open(Box::new(plan.far()));
-            endpoint = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
+            let open = ToAgent::Open(Box::new(group.far(node, self.endpoint(&group.contender)?)));
+            let mut at = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
             if let Far::Server { server, .. } = &self.far {
                 // The one port that control reached; behind a NAT the server knows another.
-                endpoint = Endpoint::Ip(server.address);
+                at = Endpoint::Ip(server.address);
             }
-            far = Some(link);
+            if let Some(plan) = group.relay(&at)? {
+                let mut relay = self.agent("relay", Side::Far)?;
+                let plan = ToAgent::Relay(plan);
+                at = await_ready(&mut relay, &plan, &self.stop, &mut self.on_queued)?;
+                all.relays.push(relay);
+            }
+            all.far.push(link);
+            all.at.push(at);
         }
-        Ok((far, endpoint))
+        if all.at.is_empty() {
+            // The kernel answers there.
+            all.at.push(self.endpoint(&group.contender)?);
+        }
+        Ok(all)
     }
 
-    /// Starts the near agent, and has both connect.
-    fn dial(&mut self, plan: &Plans<'_>, far: Option<Link>, endpoint: Endpoint) -> Result<Pair> {
-        let mut near = match &self.far {
-            Far::Emulated(path) => path.agent("near agent", Side::Near)?,
-            Far::Loopback(_) | Far::Server { .. } => Link::to_process("near agent")?,
-        };
-        near.tell(&ToAgent::Open(Box::new(plan.near(endpoint))))?;
+    /// Starts the near node of a group, and has all its nodes connect.
+    fn dial(&mut self, group: &Group, listening: Listening) -> Result<Nodes> {
+        let mut near = self.agent("near agent", Side::Near)?;
+        near.tell(&ToAgent::Open(Box::new(group.near(listening.at))))?;
         let stop = Arc::clone(&self.stop);
-        let mut pair = Pair::new(near, far, stop);
-        pair.await_connected(SLACK.max(plan.longest_to_connect()))?;
-        Ok(pair)
+        let mut nodes = Nodes::new(near, listening.far, listening.relays, stop);
+        nodes.await_connected(group.longest_to_connect())?;
+        Ok(nodes)
+    }
+
+    /// Starts an agent on this machine, at the host of this side.
+    fn agent(&self, who: &str, side: Side) -> Result<Link> {
+        match &self.far {
+            Far::Emulated(path) => path.agent(who, side),
+            Far::Loopback(_) | Far::Server { .. } => Link::to_process(who),
+        }
     }
 
     /// Names who carried the bytes: `tcp/linux-6.18.44/cubic`.

@@ -7,7 +7,7 @@ use crate::workload::{Content, Reports, Task};
 
 use super::Record;
 use super::control::AgentReport;
-use super::pair::BothReports;
+use super::nodes::BothReports;
 
 /// Combines both ends' reports into a record.
 pub(super) fn conclude(

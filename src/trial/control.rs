@@ -20,6 +20,7 @@
 //! ```
 //! An agent ends after `Done` or `Fault`; a server waits for the next `Open`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -127,6 +128,8 @@ pub struct Limits {
 pub enum ToAgent {
     /// Get ready: listen (far) or dial (near).
     Open(Box<AgentPlan>),
+    /// Stand between two ends: listen, and forward to where the far end listens. Ends with its line.
+    Relay(RelayPlan),
     /// Begin.
     Start,
     /// End what is under way and report, as a load does once the work beside it is over.
@@ -180,6 +183,13 @@ pub struct AgentPlan {
     pub workload: String,
     /// Endpoint to dial (near) or bind (far).
     pub endpoint: Endpoint,
+    /// Endpoints of the further far nodes, where there are several: flow `f` goes to the node `f` modulo
+    /// their number (near).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<Endpoint>,
+    /// Part that this end has among several far nodes (far); absent where it is the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
     /// The trial's token.
     pub token: Token,
     /// The trial's seed.
@@ -207,6 +217,44 @@ pub struct AgentPlan {
     /// True if this end goes before other programs ([`crate::trial::idle`]).
     #[serde(default)]
     pub goes_first: bool,
+}
+
+/// Part of a relay: a node between the near end and a far one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RelayPlan {
+    /// Address to listen at; port 0 for one of the system's choice.
+    pub at: SocketAddr,
+    /// Address of the far end that it forwards to.
+    pub to: SocketAddr,
+}
+
+/// Flows of one far node among several: every `nodes`-th, from `node` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Number of the node, from 0.
+    pub node: u16,
+    /// Number of far nodes.
+    pub nodes: u16,
+}
+
+impl Share {
+    /// All flows.
+    pub const WHOLE: Share = Share { node: 0, nodes: 1 };
+
+    /// Returns the flows of this node, in order, of `flows` in all.
+    pub fn flows(self, flows: usize) -> impl Iterator<Item = u16> {
+        (self.node..flows as u16).step_by(usize::from(self.nodes.max(1)))
+    }
+
+    /// Returns the place of `flow` among the flows of its node.
+    pub fn place(self, flow: u16) -> usize {
+        usize::from(flow / self.nodes.max(1))
+    }
+
+    /// Returns the flow at a place among the flows of this node.
+    pub fn flow(self, place: u16) -> u16 {
+        place.saturating_mul(self.nodes).saturating_add(self.node)
+    }
 }
 
 /// Properties of an emulated path that an end has to know.

@@ -84,6 +84,8 @@ mod tests {
     fn plan(side: Side, workload: &str, limits: Option<Limits>) -> AgentPlan {
         AgentPlan {
             emulated: None,
+            further: Vec::new(),
+            share: None,
             goes_first: false,
             side,
             contender: String::new(),

@@ -296,6 +296,8 @@ pub(super) struct Entrance {
     pub(super) listener: Box<dyn Listener>,
     /// Empty if connections only need the listener to stay.
     pub(super) incoming: Vec<WayIn>,
+    /// Place among this end's flows of the one that a connection is for, by its number.
+    pub(super) place: Box<dyn Fn(u16) -> usize + Send>,
 }
 
 impl Entrance {
@@ -318,8 +320,9 @@ impl Entrance {
                         return;
                     }
                 };
-                let flow = usize::from(flow) % self.incoming.len();
-                if self.incoming[flow].send(conn).is_err() {
+                let flow = (self.place)(flow);
+                let Some(incoming) = self.incoming.get(flow) else { continue };
+                if incoming.send(conn).is_err() {
                     continue;
                 }
                 signals[flow].came_in();

@@ -16,8 +16,8 @@ use super::driver::Flow;
 use super::host::HostFacts;
 use super::intervals::Sampler;
 use super::live::{Live, Row};
-use super::load::LoadOrder;
-use super::pair::{BothReports, SLACK};
+use super::load;
+use super::nodes::{BothReports, SLACK};
 use super::path_time;
 use super::placement::{Load, Placement};
 use super::samples::Samples;
@@ -30,6 +30,7 @@ use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::hello::Token;
 use crate::transport::userspace::{Opening, OverPath, UDP_HEADER};
+use crate::transport::via::Via;
 use crate::transport::{Contender, Tickets};
 use crate::workload::{Part, Task};
 use flight::{Cutter, MOST_PARTS};
@@ -123,12 +124,16 @@ impl Simulation {
             clock: &clock,
         };
         let work = cast.hosts()?;
-        let load = LoadOrder::of(&*task, order)?;
-        let beside = match &load {
-            Some(load) => self.load(load, &cast)?,
-            None => [Vec::new(), Vec::new()],
+        let load = task.load().map(|asked| load::parts(asked).map(|parts| (asked, parts)));
+        let load = load.transpose()?;
+        let (beside, lead) = match &load {
+            Some((asked, (contender, task))) => {
+                self.fits(contender, &**task)?;
+                let order = &load::order(asked, order);
+                (Cast { order, contender, task: &**task, ..cast }.hosts()?, asked.lead)
+            }
+            None => ([Vec::new(), Vec::new()], Nanos::ZERO),
         };
-        let lead = load.as_ref().map_or(Nanos::ZERO, |load| load.lead);
         let mut live = Live::new(&order.contender, 2 * work[0].len());
         let on_interval = &mut self.on_interval;
         world.run(
@@ -154,8 +159,8 @@ impl Simulation {
             BothReports { near, far: Some(far), took, doubt: None }
         };
         let (mut record, _) = conclude(&contender, &*task, &both(ends).checked(&*task));
-        if let Some(load) = load {
-            load.conclude(&both(beside), &mut record.metrics);
+        if let Some((_, (contender, task))) = &load {
+            load::conclude(contender, &**task, &both(beside), &mut record.metrics);
         }
         let began = self.clock.now();
         self.clock.advance_to(began + took);
@@ -163,13 +168,6 @@ impl Simulation {
         record.path = Some(figures);
         record.implementation = implementation(&contender, &record);
         Ok(record)
-    }
-
-    /// Returns the ends of the load beside the work of `cast`.
-    fn load(&self, load: &LoadOrder, cast: &Cast<'_>) -> Result<[Vec<end::End>; 2]> {
-        let (contender, task) = (&load.contender, &*load.task);
-        self.fits(contender, task)?;
-        Cast { order: &load.order, contender, task, ..*cast }.hosts()
     }
 
     /// Checks that the contender can do the work here.
@@ -181,6 +179,12 @@ impl Simulation {
         let Some(_) = contender.transport.userspace() else {
             return Err(Error::usage(misfit(contender)));
         };
+        if contender.via != Via::Direct {
+            return Err(Error::usage(format!(
+                "`{}`: no relay stands on a simulated path; leave out `sim:`, and it is emulated",
+                contender.spec
+            )));
+        }
         if let Some(file) = task.files().first() {
             return Err(Error::usage(format!(
                 "no file is read or written in virtual time; leave out `{}`, or race over a real path",

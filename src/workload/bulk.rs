@@ -76,6 +76,20 @@ struct BulkTask {
     lengths: Option<Lengths>,
 }
 
+/// Creates a bulk transfer in so many streams, with these options beside.
+///
+/// # Errors
+/// [`crate::Error::Usage`] where they make no sense.
+pub(super) fn task(
+    streams: u64,
+    options: Vec<(String, String)>,
+    setting: &Setting,
+) -> Result<Box<dyn Task>> {
+    let mut spec = Spec::parse(&format!("{}:streams={streams}", INFO.id))?;
+    spec.options.extend(options);
+    Bulk.task(&spec, setting)
+}
+
 /// Creates a half that sends as fast as the transport takes it.
 pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn Half> {
     Box::new(sender::Sender::new(stop, size, call, tag))

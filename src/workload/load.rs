@@ -179,6 +179,10 @@ impl Task for Loaded {
         self.task.flows()
     }
 
+    fn receivers(&self) -> u16 {
+        self.task.receivers()
+    }
+
     fn largest_message(&self) -> usize {
         self.task.largest_message()
     }

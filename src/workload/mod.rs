@@ -24,6 +24,7 @@ mod clock_offset;
 mod connect;
 mod draw;
 mod events;
+mod fanout;
 mod header;
 mod inputs;
 pub mod load;
@@ -52,6 +53,7 @@ pub const ALL: &[&dyn Workload] = &[
     &video::Video,
     &inputs::Inputs,
     &rpc::Rpc,
+    &fanout::Fanout,
 ];
 
 /// Description of a workload.
@@ -102,6 +104,12 @@ pub trait Task: Send + Sync {
 
     /// Returns the connections it needs, one entry each: the direction of bulk data, or `None` for both.
     fn flows(&self) -> Vec<Option<Direction>>;
+
+    /// Returns the number of far nodes, each a receiver of its own: flow `f` goes to the node `f` modulo their
+    /// number.
+    fn receivers(&self) -> u16 {
+        1
+    }
 
     /// Returns the largest message in bytes.
     fn largest_message(&self) -> usize;

@@ -401,6 +401,8 @@ pub(crate) fn frame(body: &[u8]) -> Vec<u8> {
 pub(crate) fn plan() -> AgentPlan {
     AgentPlan {
         emulated: None,
+        further: Vec::new(),
+        share: None,
         goes_first: false,
         side: Side::Far,
         contender: "udp".into(),

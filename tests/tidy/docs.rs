@@ -8,6 +8,7 @@ use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKin
 use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
+use deadheat::transport::via;
 use deadheat::transport::{self, Contender};
 use deadheat::workload::{self, load};
 
@@ -49,6 +50,8 @@ fn transports() -> String {
         writeln!(out, "{}\n", promises(&info.guarantees, info.peer, info.reach)).unwrap();
         keys(&mut out, info.keys);
     }
+    out.push_str("### In between, for any over IP that a process answers\n\n");
+    keys(&mut out, via::KEYS);
     out.trim_end().to_owned() + "\n"
 }
 

@@ -17,6 +17,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &["Userspace"],
         helpers: &[
             ("door", "where connections come from"),
+            ("via", "what a contender goes through on its way to the far end"),
             ("frame", "message boundaries on byte streams, the same for all"),
             ("hello", "the first bytes of every connection"),
             ("identity", "TLS as all encrypted transports have it"),

@@ -54,6 +54,9 @@ fn workload(outcome: &Outcome) -> String {
     if let Some(bytes) = value("bytes") {
         text.push_str(&format!(" of {bytes}"));
     }
+    if let Some(receivers) = value("receivers") {
+        text.push_str(&format!(" to each of {receivers}"));
+    }
     if let Some(interval) = value("interval") {
         text.push_str(&format!(", {}", pace(interval)));
     }

@@ -1,0 +1,203 @@
+//! The cast of a trial: who sends what to whom, over which contender, measured or as load, on which CPU, from
+//! when on.
+//!
+//! ```text
+//! group      near node ──────────────► far nodes           flow f goes to the far node f modulo their number
+//!            near node ──► relay ──► far node              with via=relay
+//! cast       the work that is measured, and the groups that are load beside it
+//! ```
+//! Each node is a process of its own. The groups share the path and nothing else.
+
+use std::net::SocketAddr;
+
+use crate::contract::{PeerKind, Side, WaitMode};
+use crate::error::{Error, Result};
+use crate::time::Nanos;
+use crate::transport::hello::Token;
+use crate::transport::via::Via;
+use crate::transport::{Contender, Endpoint};
+use crate::workload::{Load, Task};
+
+use super::Order;
+use super::control::{self, AgentPlan, RelayPlan, Share};
+use super::load;
+use super::nodes::SLACK;
+use super::path_time::accept_timeout;
+use super::placement::Assigned;
+use super::topology::Topology;
+
+/// Groups of a trial.
+pub(super) struct Cast {
+    /// Work whose figures the trial is for.
+    pub(super) work: Group,
+    /// Groups beside it, by the time at which they begin; stopped once the work is over.
+    pub(super) loads: Vec<Group>,
+}
+
+/// One contender with its work: a near node, its far nodes, and the flows between them.
+pub(super) struct Group {
+    pub(super) contender: Contender,
+    pub(super) task: Box<dyn Task>,
+    pub(super) order: Order,
+    /// Work as the near end and the far ends are told it.
+    pub(super) told: [String; 2],
+    pub(super) assigned: Assigned,
+    pub(super) token: Token,
+    /// Number of far nodes; 0 where the kernel answers.
+    pub(super) far_nodes: u16,
+    /// Time after the first group's start at which it begins.
+    pub(super) begins: Nanos,
+    /// True if its progress is reported while the trial runs.
+    pub(super) live: bool,
+    /// True if its ends go before other programs.
+    pub(super) goes_first: bool,
+    /// Properties of a path that the race itself emulates.
+    pub(super) emulated: Option<control::Emulated>,
+}
+
+impl Group {
+    /// Creates the group of the work that is measured: `asked`, as both ends are `told` it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where contender or work do not parse; [`Error::Setup`] without randomness.
+    pub(super) fn measured(
+        order: &Order,
+        asked: &dyn Task,
+        told: [String; 2],
+        assigned: Assigned,
+    ) -> Result<Group> {
+        let parts = (Contender::parse(&order.contender)?, crate::workload::parse(&told[0])?);
+        let begins = asked.load().map_or(Nanos::ZERO, |load| load.lead);
+        Ok(Group { begins, ..Group::new(parts, order.clone(), told, assigned)? })
+    }
+
+    /// Creates the group of a load beside the work. It gets the CPUs that the work leaves free, or, if there
+    /// are none, those that the kernel chooses; the work goes first there.
+    ///
+    /// # Errors
+    /// As of [`load::parts`].
+    pub(super) fn load(load: &Load, work: &Group, topology: &Topology) -> Result<Group> {
+        let order = load::order(load, &work.order);
+        let told = [load.workload.clone(), load.workload.clone()];
+        let group = Group::new(load::parts(load)?, order, told, free(&work.assigned, topology))?;
+        Ok(Group { emulated: work.emulated, ..group })
+    }
+
+    fn new(
+        (contender, task): (Contender, Box<dyn Task>),
+        order: Order,
+        told: [String; 2],
+        assigned: Assigned,
+    ) -> Result<Group> {
+        let far_nodes = match contender.transport.info().peer {
+            PeerKind::Process => task.receivers(),
+            PeerKind::Kernel => 0,
+        };
+        Ok(Group {
+            contender,
+            task,
+            order,
+            told,
+            assigned,
+            token: Token::fresh()?,
+            far_nodes,
+            begins: Nanos::ZERO,
+            live: false,
+            goes_first: false,
+            emulated: None,
+        })
+    }
+
+    /// Leaves it one far node, which has all flows: a server starts one agent for a trial.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where a relay is asked for, which a server does not start.
+    pub(super) fn served(mut self) -> Result<Group> {
+        self.far_nodes = self.far_nodes.min(1);
+        match self.contender.via {
+            Via::Direct => Ok(self),
+            Via::Relay => Err(Error::usage(format!(
+                "{}: a server starts no relay; race it on loopback or with --path, without --to",
+                self.contender.spec
+            ))),
+        }
+    }
+
+    /// Returns the longest time until all nodes are connected: a little longer than the far ones wait.
+    pub(super) fn longest_to_connect(&self) -> Nanos {
+        let far = self.emulated.map(|path| accept_timeout(path.dial_ns));
+        far.map_or(SLACK, |far| far + SLACK)
+    }
+
+    /// Returns the plan of the near node, which dials these endpoints.
+    pub(super) fn near(&self, mut far: Vec<Endpoint>) -> AgentPlan {
+        let first = far.remove(0);
+        AgentPlan {
+            samples: self.order.samples.clone(),
+            further: far,
+            ..self.plan(Side::Near, first)
+        }
+    }
+
+    /// Returns the plan of a far node, which listens at this endpoint.
+    pub(super) fn far(&self, node: u16, at: Endpoint) -> AgentPlan {
+        let share = Share { node, nodes: self.far_nodes };
+        AgentPlan { share: Some(share).filter(|_| self.far_nodes > 1), ..self.plan(Side::Far, at) }
+    }
+
+    /// Returns the plan of the relay before a far node, which listens at the same address; `None` if none is asked for.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the far node has no port that a relay could forward to.
+    pub(super) fn relay(&self, far: &Endpoint) -> Result<Option<RelayPlan>> {
+        match (self.contender.via, far) {
+            (Via::Direct, _) => Ok(None),
+            (Via::Relay, Endpoint::Ip(to)) => {
+                Ok(Some(RelayPlan { at: SocketAddr::new(to.ip(), 0), to: *to }))
+            }
+            (Via::Relay, _) => Err(Error::usage(format!(
+                "{}: its far end has no port that a relay could forward to",
+                self.contender.spec
+            ))),
+        }
+    }
+
+    fn plan(&self, side: Side, endpoint: Endpoint) -> AgentPlan {
+        let (told, cpu) = match side {
+            Side::Near => (&self.told[0], self.assigned.near),
+            Side::Far => (&self.told[1], self.assigned.far),
+        };
+        AgentPlan {
+            side,
+            contender: self.order.contender.clone(),
+            workload: told.clone(),
+            endpoint,
+            further: Vec::new(),
+            share: None,
+            token: self.token,
+            seed: self.order.seed,
+            cpu,
+            wait: self.assigned.wait,
+            samples: None,
+            limits: None,
+            interval_ns: self.order.interval,
+            live: self.live,
+            pass: self.order.pass,
+            emulated: self.emulated,
+            goes_first: self.goes_first,
+        }
+    }
+}
+
+/// Returns the CPUs that the work leaves free, for the ends of a load.
+fn free(work: &Assigned, topology: &Topology) -> Assigned {
+    let is_free = |id: &usize| Some(*id) != work.near && Some(*id) != work.far;
+    let mut free = topology.ids().into_iter().filter(is_free);
+    let near = free.next();
+    // The threads of an emulated path want one for themselves.
+    let far = free.next().filter(|_| free.next().is_some());
+    match far {
+        Some(_) => Assigned { near, far, wait: WaitMode::Hybrid },
+        None => Assigned { near: None, far: None, wait: WaitMode::Hybrid },
+    }
+}

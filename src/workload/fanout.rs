@@ -1,0 +1,350 @@
+//! Fan-out: one sender and several receivers, each to get all of the same data over a connection of its own, as a
+//! master that feeds a cluster of displays, or a server that hands one file to many. What counts is the slowest of
+//! them: the picture is complete once the last display has it.
+//!
+//! Every receiver is a process of its own. The sender is one process with a thread for each connection, all on the
+//! CPU of its end.
+
+use crate::contract::{Direction, Guarantees, PeerKind};
+use crate::error::{Error, Result};
+use crate::figures::{Better, Metric, Role, SEGMENTS, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::Bytes;
+
+use super::bulk::{self, gather};
+use super::header;
+use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
+
+/// The workload.
+pub(super) struct Fanout;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: RECEIVERS,
+        kind: Kind::Count(1, 64),
+        default: "4",
+        doc: "receivers, each a process with a connection of its own",
+    },
+    Key {
+        name: BYTES,
+        kind: Kind::Size(1, 1 << 50),
+        default: "",
+        doc: "how much each receiver is to get",
+    },
+    Key {
+        name: "time",
+        kind: Kind::Span(10_000_000, 86_400 * 1_000_000_000),
+        default: "",
+        doc: "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
+    },
+    Key {
+        name: "warmup",
+        kind: Kind::Span(0, 60 * 1_000_000_000),
+        default: "",
+        doc: "how long to send before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
+    },
+    Key {
+        name: "size",
+        kind: Kind::Size(header::LEN as u64, 65_507),
+        default: "1400",
+        doc: "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
+    },
+    Key {
+        name: "call",
+        kind: Kind::Size(64, 16 << 20),
+        default: "128KiB",
+        doc: "bytes the application hands over per call, to each connection",
+    },
+];
+
+static INFO: Info = Info {
+    id: "fanout",
+    label: "fan-out",
+    summary: "one sender and several receivers of the same data: how much the slowest has",
+    keys: KEYS,
+};
+
+const RECEIVERS: &str = "receivers";
+const BYTES: &str = "bytes";
+
+/// Names of the metrics.
+const SLOWEST: &str = "slowest_goodput_bps";
+const FASTEST: &str = "fastest_goodput_bps";
+
+impl Workload for Fanout {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        Ok(Box::new(FanoutTask::new(Settings::check(spec, KEYS)?, setting)?))
+    }
+}
+
+/// A fan-out with its settings: a bulk transfer with a stream for each receiver, of which each is looked at.
+struct FanoutTask {
+    settings: Settings,
+    bulk: Box<dyn Task>,
+    receivers: u16,
+}
+
+impl FanoutTask {
+    fn new(settings: Settings, setting: &Setting) -> Result<FanoutTask> {
+        let refuse = |why: String| Err(Error::usage(format!("{}: {why}", INFO.id)));
+        let receivers = settings.count("receivers").unwrap_or(4);
+        let call = settings.size("call").unwrap_or(Bytes(0));
+        match settings.size("bytes") {
+            Some(_) if settings.given("time") => {
+                return refuse("give bytes or time, not both".to_owned());
+            }
+            Some(_) if settings.given("warmup") => {
+                return refuse(
+                    "warmup goes with time: of so many bytes all count; leave it out, or give time"
+                        .to_owned(),
+                );
+            }
+            Some(bytes) if bytes < call => {
+                return refuse(format!(
+                    "{bytes} fit into one call of {call}, which has no duration and so no rate; give \
+                     bytes={call} or more, or time"
+                ));
+            }
+            _ => {}
+        }
+        let total = settings.size("bytes").map(|bytes| bytes.0.saturating_mul(receivers));
+        let given = settings.iter().filter(|(key, _)| *key != RECEIVERS && *key != BYTES);
+        let mut options: Vec<(String, String)> =
+            given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        options.extend(total.map(|total| (BYTES.to_owned(), total.to_string())));
+        Ok(FanoutTask {
+            bulk: bulk::task(receivers, options, setting)?,
+            receivers: receivers as u16,
+            settings,
+        })
+    }
+}
+
+impl Task for FanoutTask {
+    fn headline(&self) -> String {
+        format!("fan-out, {}", self.bulk.headline())
+    }
+
+    fn lengths(&self) -> Option<Lengths> {
+        self.bulk.lengths()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let rate = |name: &str, label: &str, role| Metric {
+            name: name.to_owned(),
+            label: label.to_owned(),
+            unit: Unit::BitRate,
+            better: Better::Higher,
+            role,
+        };
+        let own = [
+            rate(SLOWEST, "goodput of the slowest", Role::Claim),
+            rate(FASTEST, "of the fastest", Role::Descriptive),
+        ];
+        let together = self.bulk.metrics().into_iter().map(|metric| match metric.role {
+            Role::Claim => {
+                Metric { role: Role::Descriptive, label: "of all together".into(), ..metric }
+            }
+            _ => metric,
+        });
+        own.into_iter().chain(together).collect()
+    }
+
+    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        self.bulk.misfit(promised, peer)
+    }
+
+    fn flows(&self) -> Vec<Option<Direction>> {
+        self.bulk.flows()
+    }
+
+    fn receivers(&self) -> u16 {
+        self.receivers
+    }
+
+    fn largest_message(&self) -> usize {
+        self.bulk.largest_message()
+    }
+
+    fn longest(&self) -> Nanos {
+        self.bulk.longest()
+    }
+
+    fn planned(&self) -> Option<Nanos> {
+        self.bulk.planned()
+    }
+
+    fn most_bytes(&self) -> Option<u64> {
+        self.bulk.most_bytes()
+    }
+
+    fn is_paced(&self) -> bool {
+        false
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Half> {
+        self.bulk.half(part)
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Findings {
+        let mut findings = self.bulk.conclude(reports);
+        let flows = self.flows().len();
+        let rates =
+            (0..flows).map(|flow| gather(reports, &only(flow, flows), Direction::Up).goodput_bps());
+        match rates.collect::<Option<Vec<f64>>>() {
+            Some(rates) => findings.metrics.extend([
+                (SLOWEST.to_owned(), rates.iter().copied().fold(f64::INFINITY, f64::min)),
+                (FASTEST.to_owned(), rates.iter().copied().fold(0.0, f64::max)),
+            ]),
+            None => {
+                findings.why_invalid = findings.why_invalid.or(Some(
+                    "too short for a rate of each receiver: all that one of them got came in one call; raise \
+                     bytes or time"
+                        .to_owned(),
+                ));
+            }
+        }
+        findings.segments = slowest_by_part(reports, flows);
+        findings
+    }
+
+    fn spec(&self) -> Spec {
+        let mut options: Vec<(String, String)> =
+            self.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        // What was not typed follows from where the race is.
+        let open = |key: &str| (key == "time" || key == "warmup") && !self.settings.given(key);
+        options.extend(self.bulk.spec().options.into_iter().filter(|(key, _)| open(key)));
+        options.sort();
+        Spec { name: INFO.id.to_owned(), options }
+    }
+}
+
+/// Returns the flows as a list in which one alone has a direction.
+fn only(flow: usize, flows: usize) -> Vec<Option<Direction>> {
+    let mut all = vec![None; flows];
+    all[flow] = Some(Direction::Up);
+    all
+}
+
+/// Returns the goodput of the slowest receiver in each part of the trial; empty if one of them has no parts.
+fn slowest_by_part(reports: &Reports<'_>, flows: usize) -> Vec<f64> {
+    let receivers = &reports.far[..flows.min(reports.far.len())];
+    if receivers.len() < flows || receivers.iter().any(|half| half.segments.len() != SEGMENTS) {
+        return Vec::new();
+    }
+    let slowest = |part: usize| receivers.iter().map(move |half| half.segments[part]);
+    (0..SEGMENTS).map(|part| slowest(part).fold(f64::INFINITY, f64::min)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{HalfReport, ReceiveSpan, parse, parse_on};
+    use super::*;
+    use crate::figures::{ConnStats, Tally};
+    use crate::workload::PathKind;
+
+    fn halves(received: &[u64]) -> [Vec<HalfReport>; 2] {
+        let tally = |bytes| Tally { messages: 0, bytes, ..Tally::default() };
+        let sender = |_: &u64| HalfReport {
+            sent: tally(1_000_000),
+            send_span_ns: Some(500_000_000),
+            ..HalfReport::default()
+        };
+        let receiver = |bytes: &u64| {
+            let span = ReceiveSpan {
+                first_ns: 7,
+                last_ns: 1_000_000_007,
+                first_bytes: 0,
+                warmup_bytes: 0,
+            };
+            HalfReport {
+                received: tally(*bytes),
+                receive_span: Some(span),
+                segments: vec![*bytes as f64; SEGMENTS],
+                ..HalfReport::default()
+            }
+        };
+        [received.iter().map(sender).collect(), received.iter().map(receiver).collect()]
+    }
+
+    fn conclude(received: &[u64]) -> Findings {
+        let [near, far] = halves(received);
+        let conns = vec![ConnStats::default(); received.len()];
+        parse(&format!("fanout:receivers={},bytes=1MB", received.len())).unwrap().conclude(
+            &Reports {
+                near: &near,
+                far: &far,
+                near_conns: &conns,
+                far_conns: &conns,
+                guarantees: &Guarantees::BYTE_STREAM,
+            },
+        )
+    }
+
+    #[test]
+    fn the_slowest_counts_and_all_are_summed_up() {
+        let findings = conclude(&[1_000_000, 250_000, 500_000]);
+        assert_eq!(findings.metrics[SLOWEST], 2_000_000.0);
+        assert_eq!(findings.metrics[FASTEST], 8_000_000.0);
+        assert_eq!(findings.metrics["goodput_bps"], 14_000_000.0);
+        assert_eq!(findings.segments, vec![250_000.0; SEGMENTS]);
+        assert!(findings.why_invalid.is_none());
+    }
+
+    #[test]
+    fn a_receiver_without_a_rate_makes_the_trial_invalid() {
+        let why = conclude(&[1_000_000, 0]).why_invalid;
+        assert_eq!(why, None, "nothing received in a second is a rate: 0");
+        let [near, mut far] = halves(&[1_000_000, 1_000_000]);
+        far[1].receive_span = None;
+        let conns = vec![ConnStats::default(); 2];
+        let findings = parse("fanout:receivers=2,bytes=1MB").unwrap().conclude(&Reports {
+            near: &near,
+            far: &far,
+            near_conns: &conns,
+            far_conns: &conns,
+            guarantees: &Guarantees::BYTE_STREAM,
+        });
+        assert!(findings.why_invalid.unwrap().contains("each receiver"));
+    }
+
+    #[test]
+    fn each_receiver_is_a_node_of_its_own_and_gets_all_of_it() {
+        let task = parse("fanout:receivers=8,bytes=2MB").unwrap();
+        assert_eq!((task.receivers(), task.flows().len()), (8, 8));
+        assert_eq!(task.most_bytes(), Some(16_000_000));
+        assert_eq!(parse(&task.spec().to_string()).unwrap().spec(), task.spec());
+        assert!(task.spec().to_string().contains("bytes=2MB"), "{}", task.spec());
+    }
+
+    #[test]
+    fn its_length_follows_from_the_path_where_it_is_left_open() {
+        let setting = Setting {
+            kind: PathKind::Emulated,
+            rtt: Some(Nanos::from_millis(50)),
+            ..Setting::REMOTE
+        };
+        let task = parse_on("fanout", &setting).unwrap();
+        assert!(task.lengths().is_some());
+        assert_eq!(task.planned(), Some(Nanos::from_millis(2_000)));
+        assert!(task.spec().to_string().contains("time=1000ms"), "{}", task.spec());
+    }
+
+    #[test]
+    fn what_has_no_rate_or_no_end_is_refused_under_its_own_name() {
+        for (typed, words) in [
+            ("fanout:bytes=1MB,time=1s", "bytes or time"),
+            ("fanout:bytes=1MB,warmup=1s", "warmup goes with time"),
+            ("fanout:bytes=1kB", "one call"),
+            ("fanout:receivers=0", "receivers"),
+        ] {
+            let error = parse(typed).err().unwrap().to_string();
+            assert!(error.contains(words) && error.contains("fanout"), "{error}");
+        }
+    }
+}
