@@ -41,6 +41,7 @@ mod sim_datagram;
 mod stream;
 mod tcp;
 mod tls;
+mod toy_stream;
 mod udp;
 mod udplite;
 mod unix;
@@ -79,6 +80,7 @@ pub const ALL: &[&dyn Transport] = &[
     &enet::Enet,
     &arq::Arq,
     &sim_datagram::SimDatagram,
+    &toy_stream::ToyStream,
 ];
 
 /// Description of a transport.
