@@ -41,6 +41,7 @@ mod sim_datagram;
 mod stream;
 mod tcp;
 mod tls;
+mod toy_datagram;
 mod toy_stream;
 mod udp;
 mod udplite;
@@ -81,6 +82,7 @@ pub const ALL: &[&dyn Transport] = &[
     &arq::Arq,
     &sim_datagram::SimDatagram,
     &toy_stream::ToyStream,
+    &toy_datagram::ToyDatagram,
 ];
 
 /// Description of a transport.
