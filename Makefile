@@ -11,6 +11,8 @@ HOURS ?= 1
 RACES ?= 10
 TWINS ?= 100
 BENCH ?=
+# The other ends of tests/interop.
+PEERS := openssl mptcpize kcptun-server usrsctp.h python3-enet python3-websockets python3-aioquic
 FUZZ_TARGETS := control hello result grammar study import protocol
 
 .PHONY: race test check bench fuzz soak help
@@ -21,7 +23,7 @@ race: ## build, then race TCP, UDP and ICMP on loopback
 	./target/release/deadheat race tcp udp icmp || [ $$? = 3 ] # 3: it ran, and says why not to trust it
 
 test: ## everything that CI checks: format, lints, tests, documentation
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium python3-enet python3-websockets
+	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS)
 	scripts/lint.sh
 	cargo test --locked --workspace --lib --bins --tests
 	cargo test --locked --workspace --doc
@@ -45,7 +47,7 @@ fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 	scripts/fuzz.sh $(SECONDS) $(FUZZ_TARGETS)
 
 soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of attacks and of ping; not part of CI
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium python3-enet python3-websockets
+	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS)
 	cargo test --locked --workspace --no-run
 	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --workspace --quiet; done
 	DEADHEAT_SOAK_SECONDS=$${SOAK_SECONDS:-$$(($(HOURS) * 3600))} cargo test --locked --test attack a_soak -- --nocapture

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# need.sh COMMAND…: makes sure that each command is there; python3-MODULE is a module of the system's Python. Installs a
-# missing one with the system's package manager, and says what and why first. What is there is never touched.
+# need.sh COMMAND…: makes sure that each command is there; python3-MODULE is a module of the system's Python, NAME.h a header
+# of the C compiler. Installs a missing one with the system's package manager, and says what and why first. What is there is
+# never touched.
 set -euo pipefail
 
 say() { printf 'need: %s\n' "$*" >&2; }
@@ -26,7 +27,7 @@ why() {
     nft) echo "the firewall test blocks a transport with it" ;;
     sockperf) echo "benchmarks compare with it" ;;
     iperf3 | irtt) echo "tests and benchmarks compare with it" ;;
-    python3-*) echo "tests have it for the other end" ;;
+    python3-* | openssl | mptcpize | kcptun-server | usrsctp.h) echo "tests have it for the other end" ;;
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
     bash) echo "a test runs it on a terminal" ;;
     tc) echo "tests shape links with it, and backend=netem is set up with it" ;;
@@ -64,7 +65,15 @@ package() {
     iperf3:*) echo iperf3 ;;
     sockperf:apt-get | sockperf:dnf) echo sockperf ;;
     irtt:apt-get | irtt:dnf) echo irtt ;;
+    # Debian has it from version 13 on.
+    python3-aioquic:apt-get) in_suite python3-aioquic ;;
     python3-*:apt-get) echo "$1" ;;
+    openssl:*) echo openssl ;;
+    mptcpize:apt-get) echo mptcpize ;;
+    mptcpize:dnf) echo mptcpd ;;
+    kcptun-server:apt-get) echo kcptun ;;
+    usrsctp.h:apt-get) echo libusrsctp-dev ;;
+    usrsctp.h:dnf) echo usrsctp-devel ;;
     asciinema:*) echo asciinema ;;
     npx:*) echo npm ;;
   esac
@@ -72,12 +81,23 @@ package() {
 
 # A benchmark leaves out the peer that is not there, and a test says that it is skipped where there is
 # no kernel in user mode (only Debian and its kin have one), no browser, or no other end; nothing else goes on without.
-optional() { case $1 in iperf3 | sockperf | irtt | linux.uml | chromium | python3-*) return 0 ;; *) return 1 ;; esac }
+optional() {
+  case $1 in
+    iperf3 | sockperf | irtt | linux.uml | chromium | python3-* | openssl | mptcpize | kcptun-server | usrsctp.h) return 0 ;;
+    *) return 1 ;;
+  esac
+}
 
-# Whether a command is there or, for python3-MODULE, the system's Python has the module.
+# The Python of the other ends that no package has.
+PEERS="$(cd "$(dirname "$0")/.." && pwd)/target/peers"
+
+# Whether a command is there or, for python3-MODULE, a Python of ours has the module or, for NAME.h, the compiler the header.
 is_there() {
   case $1 in
-    python3-*) /usr/bin/python3 -c "import ${1#python3-}" 2>/dev/null ;;
+    python3-*)
+      /usr/bin/python3 -c "import ${1#python3-}" 2>/dev/null \
+        || { [ -x "$PEERS/bin/python3" ] && "$PEERS/bin/python3" -c "import ${1#python3-}" 2>/dev/null; } ;;
+    *.h) cc -E -include "$1" -xc /dev/null >/dev/null 2>&1 ;;
     *) command -v "$1" >/dev/null ;;
   esac
 }
@@ -90,13 +110,23 @@ as_root() {
 }
 
 refreshed=
+refresh() {
+  [ -n "$refreshed" ] || as_root apt-get update -q >&2 || return 1
+  refreshed=yes
+}
+
+# in_suite PACKAGE: its name, where this version of Debian has it.
+in_suite() {
+  refresh || true
+  apt-cache policy "$1" | awk -v package="$1" '$1 == "Candidate:" && $2 != "(none)" { print package }'
+}
+
 add() { # add MANAGER PACKAGE…
   local with=$1
   shift
   case $with in
     apt-get)
-      [ -n "$refreshed" ] || as_root apt-get update -q >&2 || return 1
-      refreshed=yes
+      refresh || return 1
       as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >&2 ;;
     dnf) as_root dnf install -qy "$@" >&2 ;;
     pacman) as_root pacman -S --needed --noconfirm "$@" >&2 ;;
@@ -112,6 +142,19 @@ need_cargo() {
 need_cargo_fuzz() {
   say "cargo-fuzz is not there (it builds and runs the fuzz targets): cargo install --locked cargo-fuzz"
   cargo install --locked cargo-fuzz >&2 || fail "cargo install --locked cargo-fuzz failed; its own words are above"
+}
+
+# What no package of this system has and PyPI does, in a folder of its own; each file is held to its hash.
+from_pypi() {
+  local files
+  files="$(dirname "$0")/../tests/interop/${1#python3-}.txt"
+  [ -x /usr/bin/python3 ] || return 1
+  say "$1 is not there ($(why "$1")), and no package has it: pip installs what ${files##*/../} names into $PEERS"
+  if ! /usr/bin/python3 -c 'import ensurepip' 2>/dev/null && [ "$(manager)" = apt-get ]; then
+    add apt-get python3-venv || return 1
+  fi
+  /usr/bin/python3 -m venv "$PEERS" >&2 || return 1
+  "$PEERS/bin/python3" -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r "$files" >&2
 }
 
 for command in "$@"; do
@@ -131,6 +174,10 @@ for command in "$@"; do
     # shellcheck disable=SC2086
     if add "$with" $packages && is_there "$command"; then continue; fi
     trouble="$with could not install $packages"
+  fi
+  if [ "$command" = python3-aioquic ]; then
+    if from_pypi "$command" && is_there "$command"; then continue; fi
+    trouble="$trouble, and pip could not install it"
   fi
   if optional "$command"; then
     say "$command is missing ($(why "$command")), so that is left out: $trouble"

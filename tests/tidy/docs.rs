@@ -12,15 +12,18 @@ use deadheat::transport::via;
 use deadheat::transport::{self, Contender};
 use deadheat::workload::{self, load};
 
-const REFERENCE: &str = "docs/reference.md";
-
 /// Compares the generated parts of the reference; `UPDATE_GOLDEN=1` writes them.
 pub(crate) fn reference(root: &Path) {
-    let path = root.join(REFERENCE);
+    let parts = [("transports", transports()), ("workloads", workloads()), ("paths", paths())];
+    generated(root, "docs/reference.md", &parts);
+}
+
+/// Compares the generated parts of a page, each by its name; `UPDATE_GOLDEN=1` writes them.
+pub(crate) fn generated(root: &Path, page: &str, parts: &[(&str, String)]) {
+    let path = root.join(page);
     let text = fs::read_to_string(&path).unwrap();
-    let wanted = between(&text, "transports", &transports());
-    let wanted = wanted.and_then(|text| between(&text, "workloads", &workloads()));
-    let wanted = wanted.and_then(|text| between(&text, "paths", &paths())).unwrap();
+    let put = |text: String, (name, body): &(&str, String)| between(page, &text, name, body);
+    let wanted = parts.iter().try_fold(text.clone(), put).unwrap();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, &wanted).unwrap();
         return;
@@ -28,16 +31,16 @@ pub(crate) fn reference(root: &Path) {
     let differs = text.lines().zip(wanted.lines()).position(|(a, b)| a != b);
     assert!(
         text == wanted,
-        "{REFERENCE} is not what the program knows, from line {}; UPDATE_GOLDEN=1 cargo test --test tidy writes it",
+        "{page} is not what the program knows, from line {}; UPDATE_GOLDEN=1 cargo test --test tidy writes it",
         differs.unwrap_or(text.lines().count().min(wanted.lines().count())) + 1
     );
 }
 
-/// The text with `body` between the markers of that name.
-fn between(text: &str, name: &str, body: &str) -> Result<String, String> {
+/// The text of a page with `body` between the markers of that name.
+fn between(page: &str, text: &str, name: &str, body: &str) -> Result<String, String> {
     let open = format!("<!-- generated: {name} -->\n");
     let close = format!("<!-- end: {name} -->");
-    let missing = || format!("{REFERENCE} lacks the markers of `{name}`");
+    let missing = || format!("{page} lacks the markers of `{name}`");
     let start = text.find(&open).ok_or_else(missing)? + open.len();
     let end = start + text[start..].find(&close).ok_or_else(missing)?;
     Ok(format!("{}\n{body}\n{}", &text[..start], &text[end..]))
@@ -115,10 +118,9 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
     let largest = guarantees
         .largest_message
         .map_or(String::new(), |bytes| format!("; messages of at most {bytes} bytes"));
-    let others: Vec<String> = guarantees.others.iter().map(offer).collect();
-    let others = match others.len() {
-        0 => String::new(),
-        _ => format!(" A lane may also be: {}.", others.join("; ")),
+    let others = match offers(guarantees) {
+        none if none.is_empty() => none,
+        others => format!(" A lane may also be: {others}."),
     };
     let lanes = match guarantees.lanes {
         1 => String::new(),
@@ -127,6 +129,12 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
         ),
     };
     format!("Promises: {}{largest}.{lanes}{others}", words.join(", "))
+}
+
+/// What a lane may be instead, as one line of words.
+pub(crate) fn offers(guarantees: &Guarantees) -> String {
+    let others: Vec<String> = guarantees.others.iter().map(offer).collect();
+    others.join("; ")
 }
 
 fn offer(offer: &Offer) -> String {
@@ -259,10 +267,10 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
 #[test]
 fn a_stale_reference_is_rewritten_between_its_markers_only() {
     let text = "a\n<!-- generated: x -->\nold\n<!-- end: x -->\nb\n";
-    let new = between(text, "x", "new\n").unwrap();
+    let new = between("p", text, "x", "new\n").unwrap();
     assert_eq!(new, "a\n<!-- generated: x -->\n\nnew\n\n<!-- end: x -->\nb\n");
-    assert_eq!(between(&new, "x", "new\n").unwrap(), new);
-    assert!(between(text, "y", "").is_err());
+    assert_eq!(between("p", &new, "x", "new\n").unwrap(), new);
+    assert!(between("p", text, "y", "").is_err());
 }
 
 #[test]

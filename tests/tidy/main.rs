@@ -7,6 +7,7 @@ mod facts;
 mod layers;
 mod lists;
 mod names;
+mod promises;
 mod seeds;
 mod sizes;
 mod source;
@@ -83,6 +84,11 @@ fn nothing_is_put_off() {
 #[test]
 fn the_reference_is_what_the_program_knows() {
     docs::reference(root());
+}
+
+#[test]
+fn the_table_of_contenders_is_what_the_program_knows() {
+    promises::check(root());
 }
 
 #[test]

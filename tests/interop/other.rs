@@ -1,0 +1,87 @@
+//! Other ends: programs that are there or not, and end with their test.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// Debian's, which has Debian's modules.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
+
+/// The one with modules that no package of this system has; scripts/need.sh makes it.
+const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin/python3");
+
+/// Says that a test is skipped for want of what `package` holds.
+pub(crate) fn skipped(package: &str) {
+    println!("skipped: `{package}` is not installed (make test installs it)");
+}
+
+/// The Python that has the module, or `None` and why the test is skipped.
+pub(crate) fn python_with(module: &str) -> Option<&'static str> {
+    let imports = |python: &&str| {
+        let mut command = Command::new(python);
+        command.args(["-c", &format!("import {module}")]).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let found = [PYTHON, PEERS].into_iter().find(imports);
+    if found.is_none() {
+        skipped(&format!("python3-{module}"));
+    }
+    found
+}
+
+/// Returns whether the command is there; where it is not, says that the test is skipped.
+pub(crate) fn has(command: &str, package: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(command).is_file());
+    if !is_there {
+        skipped(package);
+    }
+    is_there
+}
+
+/// The path of a file beside this one.
+pub(crate) fn beside(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop").join(name)
+}
+
+/// A command that runs a script beside this file.
+pub(crate) fn script(python: &str, name: &str) -> Command {
+    let mut command = Command::new(python);
+    command.arg(beside(name));
+    command
+}
+
+/// The other end, which is stopped with the test.
+pub(crate) struct Other {
+    pub(crate) child: Child,
+    says: BufReader<ChildStdout>,
+}
+
+impl Other {
+    pub(crate) fn start(command: &mut Command) -> Other {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let says = BufReader::new(child.stdout.take().unwrap());
+        Other { child, says }
+    }
+
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.says.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// What it says last.
+    pub(crate) fn end(mut self) -> String {
+        let mut rest = String::new();
+        self.says.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{rest}");
+        rest.trim().to_owned()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,95 @@
+//! The table of what each contender promises, from what the program says of itself.
+
+use std::path::Path;
+
+use deadheat::contract::{Congestion, Ending, Framing, PeerKind, Reach};
+use deadheat::transport::{self, Transport};
+
+use crate::docs;
+
+/// Columns: the head, and what stands there of a transport.
+type Column = (&'static str, fn(&dyn Transport) -> String);
+
+const COLUMNS: &[Column] = &[
+    ("contender", |transport| format!("`{}`", transport.info().id)),
+    ("a lane is", |transport| transport.info().guarantees.service.to_string()),
+    ("or may be", |transport| or_none(docs::offers(&transport.info().guarantees))),
+    ("lanes", |transport| transport.info().guarantees.lanes.to_string()),
+    ("boundaries", |transport| {
+        word(match transport.info().guarantees.framing {
+            Framing::ByteStream => "a length in front",
+            Framing::Messages => "its own",
+        })
+    }),
+    ("end told", |transport| yes(transport.info().guarantees.ending == Ending::Told)),
+    ("congestion control", |transport| {
+        word(match transport.info().guarantees.congestion {
+            Congestion::Controlled => "yes",
+            Congestion::Backpressure => "the receiver's buffer",
+            Congestion::Uncontrolled => "no",
+        })
+    }),
+    ("encrypted", |transport| yes(transport.info().guarantees.encrypted)),
+    ("largest message", |transport| {
+        let largest = transport.info().guarantees.largest_message;
+        largest.map_or(word("any"), |bytes| format!("{bytes} B"))
+    }),
+    ("virtual time", |transport| yes(transport.userspace().is_some())),
+    ("through a server", |transport| {
+        let info = transport.info();
+        match info.peer {
+            PeerKind::Kernel if info.reach == Reach::Network => word("its kernel answers"),
+            _ => yes(info.reach == Reach::Network),
+        }
+    }),
+];
+
+fn word(word: &str) -> String {
+    word.to_owned()
+}
+
+fn yes(is_so: bool) -> String {
+    word(if is_so { "yes" } else { "no" })
+}
+
+fn or_none(words: String) -> String {
+    if words.is_empty() { word("–") } else { words }
+}
+
+fn row(cells: impl Iterator<Item = String>) -> String {
+    cells.fold(String::from("|"), |row, cell| row + &format!(" {cell} |")) + "\n"
+}
+
+/// The table, a row for each transport.
+fn table(transports: &[&dyn Transport]) -> String {
+    let mut out = row(COLUMNS.iter().map(|(head, _)| word(head)));
+    out += &format!("|{}\n", "---|".repeat(COLUMNS.len()));
+    for transport in transports {
+        out += &row(COLUMNS.iter().map(|(_, cell)| cell(*transport)));
+    }
+    out
+}
+
+/// Compares the table of the page about contenders; `UPDATE_GOLDEN=1` writes it.
+pub(crate) fn check(root: &Path) {
+    docs::generated(root, "docs/contenders.md", &[("promises", table(transport::ALL))]);
+}
+
+#[test]
+fn a_row_has_what_the_transport_says_of_itself() {
+    let found = |id: &str| *transport::ALL.iter().find(|t| t.info().id == id).unwrap();
+    let text = table(&[found("udp"), found("pipe")]);
+    let rows: Vec<Vec<&str>> =
+        text.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == COLUMNS.len() + 2), "{text}");
+    let of = |row: usize, head: &str| rows[row][rows[0].iter().position(|h| *h == head).unwrap()];
+    for (head, udp, pipe) in [
+        ("contender", "`udp`", "`pipe`"),
+        ("a lane is", "best effort, unordered", "reliable, ordered"),
+        ("end told", "no", "yes"),
+        ("congestion control", "no", "the receiver's buffer"),
+        ("through a server", "yes", "no"),
+    ] {
+        assert_eq!((of(2, head), of(3, head)), (udp, pipe), "{head}");
+    }
+}
