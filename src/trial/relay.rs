@@ -201,12 +201,12 @@ fn poll_for(fd: RawFd, events: libc::c_short) -> libc::pollfd {
 struct Stream {
     near: TcpStream,
     far: TcpStream,
-    up: Half,
-    down: Half,
+    up: OneWay,
+    down: OneWay,
 }
 
 /// One direction of a relayed connection.
-struct Half {
+struct OneWay {
     buffer: Vec<u8>,
     /// Bytes of the buffer that are to be written.
     held: std::ops::Range<usize>,
@@ -233,12 +233,12 @@ impl Stream {
             end.set_nodelay(true)?;
             end.set_nonblocking(true)?;
         }
-        Ok(Stream { near, far, up: Half::new(), down: Half::new() })
+        Ok(Stream { near, far, up: OneWay::new(), down: OneWay::new() })
     }
 
     /// Returns the readiness of both connections that it waits for.
     fn waits_for(&self) -> [libc::pollfd; 2] {
-        let of = |end: &TcpStream, reads: &Half, writes: &Half| {
+        let of = |end: &TcpStream, reads: &OneWay, writes: &OneWay| {
             poll_for(end.as_raw_fd(), reads.wants_to_read() | writes.wants_to_write())
         };
         [of(&self.near, &self.up, &self.down), of(&self.far, &self.down, &self.up)]
@@ -252,9 +252,9 @@ impl Stream {
     }
 }
 
-impl Half {
-    fn new() -> Half {
-        Half { buffer: vec![0; BUFFER], held: 0..0, state: State::Open }
+impl OneWay {
+    fn new() -> OneWay {
+        OneWay { buffer: vec![0; BUFFER], held: 0..0, state: State::Open }
     }
 
     fn wants_to_read(&self) -> libc::c_short {

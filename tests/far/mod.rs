@@ -119,6 +119,7 @@ fn live(manner: Manner, mut control: UnixStream, door: HandOver, seen: &Sender<S
                 let _ = control::write(&mut control, &FromAgent::Done(Box::new(report())));
                 true
             }
+            ToAgent::Relay(_) => panic!("a server starts no relay"),
             ToAgent::CallOff => panic!("the server ends agents itself"),
         };
         if done {
