@@ -14,7 +14,7 @@ use super::identity::{self, Failure, NAME, Resume, Terms, Tickets};
 use super::options;
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame};
 use crate::contract::{Guarantees, PeerKind, Reach, Side};
 use crate::datapath::stream::Counted;
 use crate::error::Result;
@@ -50,6 +50,10 @@ static INFO: Info = Info {
         options::MSS,
         options::QUICKACK,
         options::NOTSENT_LOWAT,
+        options::FASTOPEN,
+        options::THIN,
+        options::ECN,
+        options::RECOVERY,
         options::CIPHER,
         options::KEY_EXCHANGE,
         options::RESUME,
@@ -64,6 +68,8 @@ const KEYS: &[Key] = &[
     tcp::NODELAY,
     tcp::SNDBUF,
     tcp::RCVBUF,
+    tcp::FASTOPEN,
+    tcp::THIN,
     identity::CIPHER,
     identity::RESUME,
     Key {
@@ -89,6 +95,10 @@ impl Transport for Tls {
 
     fn check(&self) -> Result<()> {
         tcp::check(TLS)
+    }
+
+    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        tcp::check_settings(TLS, key, value, place)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -141,6 +151,10 @@ impl Flavour for Encrypted {
 
     fn apply(&self, socket: &Socket) -> Result<()> {
         self.options.apply(socket)
+    }
+
+    fn opens_fast(&self) -> bool {
+        self.options.opens_fast()
     }
 
     fn instrument(&self, _channel: &mut TlsChannel) -> io::Result<()> {

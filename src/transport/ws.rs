@@ -11,7 +11,7 @@ use socket2::Socket;
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
 use super::tls::{Encrypted, RECORD};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, identity, options};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, identity, options};
 use crate::contract::{Framing, Guarantees, PeerKind, Reach, Side};
 use crate::error::Result;
 use crate::figures::{Headers, TcpView};
@@ -58,10 +58,14 @@ static WS_INFO: Info = Info {
         options::MSS,
         options::QUICKACK,
         options::NOTSENT_LOWAT,
+        options::FASTOPEN,
+        options::THIN,
+        options::ECN,
+        options::RECOVERY,
         options::IO,
         options::RX,
     ],
-    keys: &[tcp::CC, tcp::NODELAY, tcp::SNDBUF, tcp::RCVBUF, IO, RX],
+    keys: &[tcp::CC, tcp::NODELAY, tcp::SNDBUF, tcp::RCVBUF, tcp::FASTOPEN, tcp::THIN, IO, RX],
 };
 
 static WSS_INFO: Info = Info {
@@ -79,6 +83,10 @@ static WSS_INFO: Info = Info {
         options::MSS,
         options::QUICKACK,
         options::NOTSENT_LOWAT,
+        options::FASTOPEN,
+        options::THIN,
+        options::ECN,
+        options::RECOVERY,
         options::CIPHER,
         options::KEY_EXCHANGE,
         options::RESUME,
@@ -90,6 +98,8 @@ static WSS_INFO: Info = Info {
         tcp::NODELAY,
         tcp::SNDBUF,
         tcp::RCVBUF,
+        tcp::FASTOPEN,
+        tcp::THIN,
         identity::CIPHER,
         identity::RESUME,
         IO,
@@ -126,6 +136,10 @@ impl Transport for Ws {
         tcp::check(WS)
     }
 
+    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        tcp::check_settings(WS, key, value, place)
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let flavour = Framed { below: tcp::Options::from(dial.knobs), around: 0 };
         tcp::dial(WS, dial, flavour)
@@ -144,6 +158,10 @@ impl Transport for Wss {
 
     fn check(&self) -> Result<()> {
         tcp::check(WSS)
+    }
+
+    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        tcp::check_settings(WSS, key, value, place)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -179,6 +197,10 @@ impl<F: Flavour> Flavour for Framed<F> {
 
     fn connected(&self, socket: &Socket) -> Result<()> {
         self.below.connected(socket)
+    }
+
+    fn opens_fast(&self) -> bool {
+        self.below.opens_fast()
     }
 
     fn set_up_ns(&self, channel: &F::Channel) -> u64 {

@@ -18,9 +18,16 @@ const LEAST: usize = 104;
 // Where fields begin, in bytes. Each is as long as its reader below says.
 /// Its lowest bit (the first of the bit field) is `tcpi_delivery_rate_app_limited`.
 const APP_LIMITED: usize = 7;
+/// A state of the kernel's `TCP_*` list.
+const STATE: usize = 0;
+/// `TCP_ESTABLISHED` of include/net/tcp_states.h.
+const ESTABLISHED: u8 = 1;
 /// Bits of `TCPI_OPT_*`.
 const OPTIONS: usize = 5;
 const TIMESTAMPS: u8 = 1;
+const ECN: u8 = 8;
+const ECN_SEEN: u8 = 16;
+const SYN_DATA: u8 = 32;
 const SND_MSS: usize = 16;
 const UNACKED: usize = 24;
 const LOST: usize = 32;
@@ -62,8 +69,45 @@ pub(in crate::transport) struct Info {
     pub(in crate::transport) view: TcpView,
     /// The path MTU.
     pub(in crate::transport) pmtu_bytes: u64,
+    /// State and agreements of the handshake.
+    pub(in crate::transport) negotiated: Negotiated,
+}
+
+/// State of a connection, and what its handshake agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::transport) struct Negotiated {
+    /// True if the handshake is through, and neither end has closed.
+    pub(in crate::transport) established: bool,
     /// True if segments carry timestamps (RFC 7323).
     pub(in crate::transport) timestamps: bool,
+    /// True if both ends take part in ECN (RFC 3168).
+    pub(in crate::transport) ecn: bool,
+    /// True if a packet came marked as ECN-capable.
+    pub(in crate::transport) ecn_seen: bool,
+    /// True if data in the SYN was acknowledged by the SYN-ACK (RFC 7413).
+    pub(in crate::transport) syn_data: bool,
+}
+
+impl Negotiated {
+    fn of(answer: &[u8]) -> Negotiated {
+        let has = |bit| answer[OPTIONS] & bit != 0;
+        Negotiated {
+            established: answer[STATE] == ESTABLISHED,
+            timestamps: has(TIMESTAMPS),
+            ecn: has(ECN),
+            ecn_seen: has(ECN_SEEN),
+            syn_data: has(SYN_DATA),
+        }
+    }
+
+    /// Describes the state of ECN. No option of a socket decides it: the hosts' `net.ipv4.tcp_ecn` and routes do.
+    pub(in crate::transport) fn ecn_word(self) -> &'static str {
+        match (self.ecn, self.ecn_seen) {
+            (false, _) => "off",
+            (true, true) => "on (the peer's packets came marked as capable)",
+            (true, false) => "on",
+        }
+    }
 }
 
 /// Asks the kernel.
@@ -97,9 +141,8 @@ pub(in crate::transport) fn read(socket: &Socket) -> io::Result<Info> {
 /// Parses an answer; `None` if it is shorter than [`LEAST`].
 pub(in crate::transport) fn parse(answer: &[u8]) -> Option<Info> {
     let view = view(answer)?;
-    let timestamps = answer[OPTIONS] & TIMESTAMPS != 0;
     let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
-    Some(Info { view, pmtu_bytes: u64::from(pmtu_bytes), timestamps })
+    Some(Info { view, pmtu_bytes: u64::from(pmtu_bytes), negotiated: Negotiated::of(answer) })
 }
 
 fn view(answer: &[u8]) -> Option<TcpView> {
