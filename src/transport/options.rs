@@ -130,6 +130,10 @@ pub(super) const RESUME: Meaning = Meaning::always(
     "resume",
     "a handshake that resumes computes less, and one with early data takes a round trip less",
 );
+pub(super) const OFFLOAD: Meaning = Meaning::always(
+    "offload",
+    "the kernel encrypts within the call that sends, and saves a copy; the library may be the faster cipher",
+);
 pub(super) const MTU: Meaning = Meaning::where_asked(
     "mtu",
     "smaller packets carry more headers, and take more CPU time for each byte",

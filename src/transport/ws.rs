@@ -10,7 +10,7 @@ use socket2::Socket;
 
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
-use super::tls::{Encrypted, RECORD};
+use super::tls::{self, Encrypted, OFFLOAD, RECORD};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, identity, options};
 use crate::contract::{Framing, Guarantees, PeerKind, Reach, Side};
 use crate::error::Result;
@@ -90,6 +90,7 @@ static WSS_INFO: Info = Info {
         options::CIPHER,
         options::KEY_EXCHANGE,
         options::RESUME,
+        options::OFFLOAD,
         options::IO,
         options::RX,
     ],
@@ -102,6 +103,7 @@ static WSS_INFO: Info = Info {
         tcp::THIN,
         identity::CIPHER,
         identity::RESUME,
+        OFFLOAD,
         IO,
         RX,
     ],
@@ -160,17 +162,21 @@ impl Transport for Wss {
         tcp::check(WSS)
     }
 
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        tls::check_knob(WSS.id, key, value)
+    }
+
     fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
         tcp::check_settings(WSS, key, value, place)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let below = Encrypted::new(dial.knobs, dial.hello.token, dial.tickets);
+        let below = Encrypted::new(WSS.id, dial.knobs, dial.hello.token, dial.tickets)?;
         tcp::dial(WSS, dial, Framed { below, around: RECORD })
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let below = Encrypted::new(listen.knobs, listen.token, &listen.tickets);
+        let below = Encrypted::new(WSS.id, listen.knobs, listen.token, &listen.tickets)?;
         tcp::listen(WSS, listen, Framed { below, around: RECORD })
     }
 }
