@@ -152,15 +152,25 @@ fn the_first_byte_comes_after_the_round_trips_of_the_handshake() {
     if !can() {
         return;
     }
-    let contenders = ["udp", "tcp", "quic", "quic:resume=0rtt", "tls:resume=on", "wss"];
+    let contenders = [
+        "udp",
+        "tcp",
+        "quic",
+        "quic:resume=0rtt",
+        "tls:resume=on",
+        "wss",
+        "tls:resume=0rtt",
+        "tls:resume=0rtt,fastopen=on",
+        "wss:resume=0rtt",
+    ];
     let outcome = race(&contenders, "delay=20ms", "connect:count=20");
     assert_eq!(trials(&outcome).len(), contenders.len() + 1, "and the control");
     for trial in trials(&outcome) {
         let contender = contenders[count(&trial["contender"]) as usize];
         let trips = match contender {
-            "udp" | "quic:resume=0rtt" => 1.0,
-            "tcp" | "quic" => 2.0,
-            "tls:resume=on" => 3.0,
+            "udp" | "quic:resume=0rtt" | "tls:resume=0rtt,fastopen=on" => 1.0,
+            "tcp" | "quic" | "tls:resume=0rtt" => 2.0,
+            "tls:resume=on" | "wss:resume=0rtt" => 3.0,
             _ => 4.0,
         };
         let took = trial["metrics"]["first_byte_p50_ns"].as_f64().unwrap() / 40e6;
@@ -170,6 +180,35 @@ fn the_first_byte_comes_after_the_round_trips_of_the_handshake() {
     }
     let effective = |id: usize| &outcome["contenders"][id]["effective"]["resume"];
     assert_eq!((effective(2), effective(4)), (&Value::from("off"), &Value::from("on")));
+    assert_eq!(effective(6), &Value::from("0rtt"));
+}
+
+/// Data in the SYN saves the round trip of TCP's handshake, from the second connection of each trial on.
+#[test]
+fn a_fast_open_connection_takes_a_round_trip_less() {
+    if !can() {
+        return;
+    }
+    let contenders = ["tcp", "tcp:fastopen=on", "tls:fastopen=on", "ws:fastopen=on"];
+    let outcome = race(&contenders, "delay=20ms", "connect:count=20");
+    for trial in trials(&outcome) {
+        let contender = contenders[count(&trial["contender"]) as usize];
+        let trips = match contender {
+            "tcp:fastopen=on" => 1.0,
+            _ => 2.0,
+        };
+        let took = |figure: &str| trial["metrics"][figure].as_f64().unwrap() / 40e6;
+        let first = took("first_byte_p50_ns");
+        assert!((trips..trips + 0.9).contains(&first), "{contender}: {first} round trips");
+        let set_up = took("set_up_p50_ns");
+        assert!((trips - 1.0..trips - 0.1).contains(&set_up), "{contender}: {set_up}");
+        // The first connection of every trial fetches the cookie, with a whole handshake.
+        assert!(count(&trial["connect_ns"]) >= 40_000_000, "{trial}");
+    }
+    let effective = |id: usize| &outcome["contenders"][id]["effective"]["fastopen"];
+    assert_eq!((effective(0), effective(1)), (&Value::from("off"), &Value::from("on")));
+    let differences = outcome["differences"].as_array().unwrap();
+    assert!(differences.iter().any(|d| d["what"] == "fastopen (effective)"), "{differences:#?}");
 }
 
 fn trials(outcome: &Value) -> &Vec<Value> {

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A test that is skipped says why.
 
+#[path = "uml/ktls.rs"]
+mod ktls;
 #[path = "uml/transports.rs"]
 mod transports;
 #[path = "common/uml.rs"]

@@ -13,8 +13,8 @@ use crate::study::model::Study;
 use crate::study::outcome::Setting;
 use crate::time::Nanos;
 use crate::transport;
-use crate::transport::Transport;
 use crate::transport::via;
+use crate::transport::{Place, Transport};
 use crate::workload::{self, load};
 
 use super::{print, stdout_style};
@@ -109,7 +109,9 @@ fn transports(wanted: &Wanted<'_>) -> String {
 fn works_here(transport: &dyn Transport, key: &Key) -> Option<String> {
     let spec::Kind::Choice(words) = key.kind else { return None };
     let mut broken = words.iter().filter_map(|word| {
-        let why = transport.check_knob(key.name, word).err()?;
+        let here = transport.check_knob(key.name, word);
+        let why =
+            here.and_then(|()| transport.check_settings(key.name, word, Place::Loopback)).err()?;
         Some(format!("{word} does not work here: {why}"))
     });
     let Some(first) = broken.next() else { return Some("all work here".to_owned()) };

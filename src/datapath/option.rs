@@ -94,14 +94,36 @@ pub fn set_words(
     name: libc::c_int,
     words: &[u32],
 ) -> io::Result<()> {
-    // SAFETY: the pointer and length describe `words`.
+    set(socket, level, name, words)
+}
+
+/// Sets an option of bytes.
+///
+/// # Errors
+/// The error of setsockopt(2).
+pub fn set_bytes(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    bytes: &[u8],
+) -> io::Result<()> {
+    set(socket, level, name, bytes)
+}
+
+fn set<T: Copy>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &[T],
+) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `value`.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
             name,
-            words.as_ptr().cast(),
-            size_of_val(words) as libc::socklen_t,
+            value.as_ptr().cast(),
+            size_of_val(value) as libc::socklen_t,
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -163,6 +163,10 @@ tcp_columns! {
     retransmits,
     /// Segments in flight now taken for lost.
     lost_segments,
+    /// Segments by which one may be overtaken before it is taken for lost.
+    reordering_segments,
+    /// Times that a segment was seen to be overtaken so far.
+    reorderings,
     /// Rate at which the network last delivered.
     delivery_rate_bps,
     /// Rate at which segments may leave.

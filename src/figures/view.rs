@@ -23,6 +23,14 @@ pub struct TcpView {
     pub retransmits: u64,
     /// Segments in flight that the kernel now takes for lost.
     pub lost_segments: u64,
+    /// Segments by which the kernel lets others overtake one before it takes that for lost, where it counts
+    /// them: 3 (net.ipv4.tcp_reordering) until more were seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reordering_segments: Option<u64>,
+    /// Times that a segment was seen to be overtaken (Linux 5.0), after which RACK (RFC 8985) gives others
+    /// part of a round trip to arrive late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorderings: Option<u64>,
     /// Segments in flight, not yet acknowledged.
     pub unacked_segments: u64,
     /// Rate at which the network last delivered, in bits per second, by the kernel's estimate.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::figures::Metric;
 use crate::path::{Path, gate};
 use crate::time::Nanos;
-use crate::transport::Contender;
+use crate::transport::{Contender, Place};
 use crate::trial::files::Overwrite;
 use crate::trial::idle::Idle;
 use crate::trial::intervals;
@@ -382,6 +382,15 @@ impl Request {
         match self.to {
             Some(_) => Ok(Setting::REMOTE),
             None => Ok(path_time::setting(&Path::parse(&self.path)?)),
+        }
+    }
+
+    /// Returns the place, by which a contender knows whose settings bear on it.
+    pub(super) fn place(&self) -> Place {
+        match (&self.to, self.path.as_str()) {
+            (Some(_), _) => Place::Remote,
+            (None, "loopback") => Place::Loopback,
+            (None, _) => Place::Emulated,
         }
     }
 

@@ -57,7 +57,7 @@ pub fn resume(
     let request = Request { overwrite, ..request(&before) };
     let Checked { contenders, load, .. } = request.check()?;
     for contender in &contenders {
-        contender.check()?;
+        contender.check_at(request.place())?;
     }
     let placement = Placement::parse(&before.plan.placement)?;
     let mut common = request.common(placement);

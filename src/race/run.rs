@@ -34,7 +34,7 @@ impl Request {
     pub fn run_with(&self, mut stage: Stage<'_>) -> Result<Outcome> {
         let checked = self.check()?;
         for contender in &checked.contenders {
-            contender.check()?;
+            contender.check_at(self.place())?;
         }
         let seed = match self.seed {
             Some(seed) => seed,

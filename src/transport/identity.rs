@@ -57,20 +57,13 @@ fn suite(asked: Option<&str>) -> (&'static str, SupportedCipherSuite) {
     }
 }
 
-/// Knob for resumption: later connections of a trial resume the first (RFC 8446, 2.2).
+/// Knob for resumption (RFC 8446, 2.2) and early data (2.3; RFC 9001, 4.6).
 pub(super) const RESUME: Key = Key {
     name: "resume",
-    kind: Kind::Choice(&["off", "on"]),
-    default: "off",
-    doc: "on: later connections of a trial resume one before by a ticket, without certificate and signature",
-};
-
-/// Knob for resumption of transports that can send early data, too (RFC 8446, 2.3; RFC 9001, 4.6).
-pub(super) const RESUME_EARLY: Key = Key {
     kind: Kind::Choice(&["off", "on", "0rtt"]),
+    default: "off",
     doc: "on: later connections of a trial resume one before by a ticket, without certificate and signature; 0rtt: and \
           send their first data with the handshake, which whoever recorded it can send again",
-    ..RESUME
 };
 
 /// Resumption asked of later connections by a knob.
@@ -124,6 +117,8 @@ pub(super) struct Terms<'a> {
     pub(super) token: &'a Token,
     pub(super) provider: &'a Arc<CryptoProvider>,
     pub(super) resume: Resume,
+    /// True if the keys are handed to somebody else once the handshake is through.
+    pub(super) gives_keys: bool,
 }
 
 impl Tickets {
@@ -131,6 +126,7 @@ impl Tickets {
     pub(super) fn client(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ClientConfig>, Failure> {
         let make = || {
             let mut config = Identity::of(terms.token.bytes())?.client(terms.provider)?;
+            config.enable_secret_extraction = terms.gives_keys;
             if terms.resume != Resume::Off {
                 config.resumption = Resumption::in_memory_sessions(1);
                 config.enable_early_data = terms.resume == Resume::Early;
@@ -144,12 +140,15 @@ impl Tickets {
     pub(super) fn server(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ServerConfig>, Failure> {
         let make = || {
             let mut config = Identity::of(terms.token.bytes())?.server(terms.provider)?;
+            config.enable_secret_extraction = terms.gives_keys;
             if terms.resume != Resume::Off {
                 config.send_tls13_tickets = TICKETS;
             }
             if terms.resume == Resume::Early {
                 // The one value that QUIC has (RFC 9001, 4.6.1).
                 config.max_early_data_size = u32::MAX;
+                // What it answers to early data need not wait for the end of the handshake; QUIC has that anyway.
+                config.send_half_rtt_data = true;
             }
             Ok(Arc::new(config))
         };

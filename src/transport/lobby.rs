@@ -40,10 +40,27 @@ pub(super) fn present(
     to: &Endpoint,
     deadline: Nanos,
 ) -> Result<()> {
-    let began = Monotonic.now();
+    say(socket, hello, to)?;
+    hear(socket, hello, to, deadline)
+}
+
+/// Sends `hello`, without waiting for room: it is the first thing that is sent.
+///
+/// # Errors
+/// The error of send(2).
+pub(super) fn say(socket: &Socket, hello: &Hello, to: &Endpoint) -> Result<()> {
     socket
-        .send_with_flags(&hello.encode(), libc::MSG_NOSIGNAL)
-        .map_err(|e| Error::setup(format!("send a hello to {to}"), e))?;
+        .send_with_flags(&hello.encode(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+        .map(drop)
+        .map_err(|e| Error::setup(format!("send a hello to {to}"), e))
+}
+
+/// Waits for the welcome until `deadline`.
+///
+/// # Errors
+/// As [`present`].
+pub(super) fn hear(socket: &Socket, hello: &Hello, to: &Endpoint, deadline: Nanos) -> Result<()> {
+    let began = Monotonic.now();
     let mut welcome = [0; LEN];
     let mut have = 0;
     while have < LEN {

@@ -139,6 +139,15 @@ pub trait Transport: Sync {
         Ok(())
     }
 
+    /// Checks that the settings of the hosts of a race (sysctls) let one value of one of its
+    /// [`crate::spec::Kind::Choice`] knobs work.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] naming the setting and what value would do.
+    fn check_settings(&self, _key: &str, _value: &str, _place: Place) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns its protocol, if it runs in user space and so on a path in virtual time, too; `None`
     /// if only a kernel has it.
     fn userspace(&self) -> Option<&dyn Userspace> {
@@ -157,6 +166,17 @@ pub trait Transport: Sync {
     /// # Errors
     /// The failed operation with its address.
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>>;
+}
+
+/// Place of a race, by which it is known whose settings bear on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// This host alone.
+    Loopback,
+    /// The hosts of an emulated path, which the emulator sets up.
+    Emulated,
+    /// This host and one with a server.
+    Remote,
 }
 
 /// Parameters with which a near end opens a connection.
@@ -401,18 +421,27 @@ impl Contender {
         Ok(Contender { transport: *transport, knobs, via, spec })
     }
 
-    /// Checks that this host has the transport, and supports the knobs that were typed. A default
+    /// Checks that this host has the transport, and supports the knobs that were typed, on loopback. A default
     /// gives way where it must.
     ///
     /// # Errors
-    /// As [`Transport::check`] and [`Transport::check_knob`].
+    /// As [`Contender::check_at`].
     pub fn check(&self) -> Result<()> {
+        self.check_at(Place::Loopback)
+    }
+
+    /// Checks that this host has the transport, and that the knobs that were typed work at a place.
+    ///
+    /// # Errors
+    /// As [`Transport::check`], [`Transport::check_knob`] and [`Transport::check_settings`].
+    pub fn check_at(&self, place: Place) -> Result<()> {
         self.transport.check()?;
         let keys = self.transport.info().keys.iter();
         let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
         choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {
             let value = self.knobs.text(key.name).unwrap_or_default();
-            self.transport.check_knob(key.name, value)
+            self.transport.check_knob(key.name, value)?;
+            self.transport.check_settings(key.name, value, place)
         })
     }
 }

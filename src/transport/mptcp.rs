@@ -139,7 +139,8 @@ impl Flavour for Multipath {
     fn effective(&self, channel: &Counted) -> Effective {
         let mut read = self.options.effective(channel);
         // Those of the first subflow, which is one of several.
-        read.retain(|key, _| !["mss", "quickack", "notsent_lowat"].contains(&key.as_str()));
+        let of_one = ["mss", "quickack", "notsent_lowat", "thin", "fastopen", "ecn", "recovery"];
+        read.retain(|key, _| !of_one.contains(&key.as_str()));
         let subflows = match info::subflows(channel.socket()) {
             Ok(subflows) => subflows.count().to_string(),
             Err(_) => "none: it fell back to TCP".to_owned(),

@@ -60,6 +60,22 @@ pub(super) const NOTSENT_LOWAT: Meaning = Meaning::where_asked(
     "notsent_lowat",
     "what waits unsent in the socket delays what is sent after it",
 );
+pub(super) const FASTOPEN: Meaning = Meaning::always(
+    "fastopen",
+    "data in the first packet saves a connection the round trip of the handshake",
+);
+pub(super) const THIN: Meaning = Meaning::always(
+    "thin",
+    "it decides how long a message that is lost several times waits to be sent again",
+);
+pub(super) const ECN: Meaning = Meaning::always(
+    "ecn",
+    "a queue that marks packets slows one side down without a loss, and drops those of the other",
+);
+pub(super) const RECOVERY: Meaning = Meaning::always(
+    "recovery",
+    "it decides how soon a loss is found, and what overtaking is taken for one",
+);
 pub(super) const IO: Meaning = Meaning::always(
     "io",
     "how bulk data is sent decides system calls and CPU time, and so goodput on a fast path",
@@ -113,6 +129,10 @@ pub(super) const KEY_EXCHANGE: Meaning = Meaning::always(
 pub(super) const RESUME: Meaning = Meaning::always(
     "resume",
     "a handshake that resumes computes less, and one with early data takes a round trip less",
+);
+pub(super) const OFFLOAD: Meaning = Meaning::always(
+    "offload",
+    "the kernel encrypts within the call that sends, and saves a copy; the library may be the faster cipher",
 );
 pub(super) const MTU: Meaning = Meaning::where_asked(
     "mtu",

@@ -101,7 +101,7 @@ const KEYS: &[Key] = &[
         doc: "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is of version 1",
     },
     identity::CIPHER,
-    identity::RESUME_EARLY,
+    identity::RESUME,
     Key {
         name: "window",
         kind: Kind::Size(16_384, 1 << 30),

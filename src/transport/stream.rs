@@ -57,6 +57,11 @@ pub(super) trait Flavour: Clone + Send + 'static {
         0
     }
 
+    /// Returns true if a connection is to open with data in the first packet (RFC 7413).
+    fn opens_fast(&self) -> bool {
+        false
+    }
+
     /// Returns true if further connections join one that is open, and need its listener for that.
     fn joins(&self) -> bool {
         false
@@ -290,8 +295,9 @@ impl<F: Flavour> Conn for StreamConn<F> {
         }
     }
 
+    /// Returns a time at once where something waits that no descriptor shows: it came with the end of a handshake.
     fn next_deadline(&self) -> Option<Nanos> {
-        self.try_again_at
+        if self.channel.holds_more() { Some(Nanos::ZERO) } else { self.try_again_at }
     }
 
     fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {

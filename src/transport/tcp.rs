@@ -6,20 +6,20 @@ use std::net::SocketAddr;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::door::Door;
-use super::lobby::{StreamListener, present};
+use super::lobby::{StreamListener, hear, present};
 use super::options;
-use super::stream::{Engines, Flavour, check_engine};
-use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame, not_ip};
+use super::stream::{Flavour, check_engine};
+use super::{Conn, Dial, Endpoint, Info, Listen, Listener, Place, Transport, frame, not_ip};
 use crate::contract::{Guarantees, PeerKind, Reach, Side};
-use crate::datapath::option;
-use crate::datapath::stamps::{Counts, Stamps};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::figures::{Headers, TcpView};
-use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic};
+use knobs::KEYS;
+pub(super) use knobs::{CC, FASTOPEN, NODELAY, Options, RCVBUF, SNDBUF, THIN};
 
+mod fastopen;
 pub(super) mod info;
+mod knobs;
 
 /// TCP over IPv4 and IPv6.
 pub(super) struct Tcp;
@@ -42,94 +42,15 @@ static INFO: Info = Info {
         options::MSS,
         options::QUICKACK,
         options::NOTSENT_LOWAT,
+        options::FASTOPEN,
+        options::THIN,
+        options::ECN,
+        options::RECOVERY,
         options::IO,
         options::RX,
     ],
     keys: KEYS,
 };
-
-/// The congestion control.
-pub(super) const CC: Key = Key {
-    name: "cc",
-    kind: Kind::Word,
-    default: "cubic",
-    doc: "congestion control; `host` leaves the host's default",
-};
-
-/// Nagle's algorithm or not.
-pub(super) const NODELAY: Key = Key {
-    name: "nodelay",
-    kind: Kind::Switch,
-    default: "on",
-    doc: "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
-};
-
-/// The send buffer.
-pub(super) const SNDBUF: Key = Key {
-    name: "sndbuf",
-    kind: Kind::Size(2048, 1 << 30),
-    default: "",
-    doc: "send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it",
-};
-
-/// The receive buffer.
-pub(super) const RCVBUF: Key = Key {
-    name: "rcvbuf",
-    kind: Kind::Size(2048, 1 << 30),
-    default: "",
-    doc: "receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it",
-};
-
-const KEYS: &[Key] = &[
-    CC,
-    NODELAY,
-    SNDBUF,
-    RCVBUF,
-    Key {
-        name: "mss",
-        kind: Kind::Size(88, 32_767),
-        default: "",
-        doc: "largest segment (TCP_MAXSEG); not set: what the path allows",
-    },
-    Key {
-        name: "quickack",
-        kind: Kind::Switch,
-        default: "",
-        doc: "acknowledge at once (TCP_QUICKACK), set again after each receive; not set: the kernel decides",
-    },
-    Key {
-        name: "notsent_lowat",
-        kind: Kind::Size(1, 1 << 30),
-        default: "",
-        doc: "unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)",
-    },
-    Key {
-        name: "io",
-        kind: Kind::Choice(&[
-            "write",
-            "writev",
-            "sendfile",
-            "splice",
-            "zerocopy",
-            "uring",
-            "uring+zerocopy",
-        ]),
-        default: "write",
-        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: from a \
-             file's pages; splice: from them through a pipe, two calls; zerocopy: MSG_ZEROCOPY, \
-             with completions; \
-             uring and uring+zerocopy, to measure whether io_uring would help: up to 16 sends, \
-             linked, handed over at once",
-    },
-    Key {
-        name: "rx",
-        kind: Kind::Choice(&["read", "trunc", "splice", "uring"]),
-        default: "read",
-        doc: "how bulk data is received: read: recv(2); trunc: dropped in the kernel, not copied \
-             (MSG_TRUNC); splice: through a pipe into the sink's file or /dev/null, two calls; \
-             uring, to measure whether io_uring would help: one request fills buffer after buffer",
-    },
-];
 
 impl Transport for Tcp {
     fn info(&self) -> &'static Info {
@@ -142,6 +63,10 @@ impl Transport for Tcp {
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
         check_engine(INFO.id, key, value, || Counted::new(any(TCP)?))
+    }
+
+    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        check_settings(TCP, key, value, place)
     }
 
     fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -181,6 +106,14 @@ pub(super) fn check(variant: Variant) -> Result<()> {
         .map_err(|e| Error::unsupported(variant.id, format!("this host gives no socket: {e}")))
 }
 
+/// Checks that the settings of the hosts let the value of a knob work.
+///
+/// # Errors
+/// As [`Transport::check_settings`].
+pub(super) fn check_settings(variant: Variant, key: &str, value: &str, place: Place) -> Result<()> {
+    if (key, value) == (FASTOPEN.name, "on") { fastopen::check(variant.id, place) } else { Ok(()) }
+}
+
 /// Creates a socket of either family: a host may have IPv6 only.
 pub(super) fn any(variant: Variant) -> io::Result<Socket> {
     let open = |domain| Socket::new(domain, variant.kind, Some(variant.protocol));
@@ -197,9 +130,18 @@ pub(super) fn dial<F: Flavour>(
     flavour: F,
 ) -> Result<Box<dyn Conn>> {
     let deadline = Monotonic.now() + dial.timeout;
-    let (socket, connect_ns) = connect(variant, dial, |socket| flavour.apply(socket))?;
-    flavour.connected(&socket)?;
-    present(&socket, &dial.hello, dial.to, deadline)?;
+    let (socket, mut connect_ns) = connect(variant, dial, |socket| {
+        flavour.apply(socket)?;
+        if flavour.opens_fast() { fastopen::ask(variant.id, socket) } else { Ok(()) }
+    })?;
+    if flavour.opens_fast() {
+        connect_ns = fastopen::open(variant, dial, &socket, connect_ns, deadline)?;
+        flavour.connected(&socket)?;
+        hear(&socket, &dial.hello, dial.to, deadline)?;
+    } else {
+        flavour.connected(&socket)?;
+        present(&socket, &dial.hello, dial.to, deadline)?;
+    }
     flavour
         .connection(socket, Side::Near, dial.largest_message, connect_ns)
         .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
@@ -236,11 +178,20 @@ pub(super) fn listen<F: Flavour>(
     let address = ip(variant, listen.at)?;
     let largest = listen.largest_message;
     if let Door::Handed(door) = listen.door {
+        if flavour.opens_fast() {
+            return Err(fastopen::unserved(variant.id));
+        }
         let at = listen.at.clone();
         let listener = StreamListener::handed(door, at, listen.token, flavour, largest);
         return Ok(Box::new(listener));
     }
-    let (socket, at) = bind(variant, address, |socket| flavour.apply(socket))?;
+    let (socket, at) = bind(variant, address, |socket| {
+        flavour.apply(socket)?;
+        if flavour.opens_fast() {
+            fastopen::offer(variant.id, socket, listen.token)?;
+        }
+        Ok(())
+    })?;
     let listener = StreamListener::own(socket, at, listen.token, flavour, largest)?;
     Ok(Box::new(listener))
 }
@@ -309,165 +260,6 @@ fn unreached(variant: Variant, dial: &Dial<'_>, error: io::Error) -> Error {
     }
 }
 
-/// The knobs as the socket takes them.
-#[derive(Debug, Clone)]
-pub(super) struct Options {
-    cc: ControlledBy,
-    nodelay: bool,
-    sndbuf: Option<usize>,
-    rcvbuf: Option<usize>,
-    mss: Option<u32>,
-    quickack: Option<bool>,
-    notsent_lowat: Option<u32>,
-    engines: Engines,
-}
-
-#[derive(Debug, Clone)]
-enum ControlledBy {
-    /// The host's default.
-    Host,
-    /// This one, or the host's default where the kernel lacks it: nobody asked for it by name.
-    Preferred(String),
-    /// This one, or it is an error.
-    Asked(String),
-}
-
-impl From<&Settings> for Options {
-    fn from(knobs: &Settings) -> Options {
-        // The keys' ranges keep every size within 32 bits.
-        let size = |key| knobs.size(key).and_then(|size| u32::try_from(size.0).ok());
-        Options {
-            cc: match knobs.text("cc") {
-                None | Some("host") => ControlledBy::Host,
-                Some(name) if knobs.given("cc") => ControlledBy::Asked(name.to_owned()),
-                Some(name) => ControlledBy::Preferred(name.to_owned()),
-            },
-            nodelay: knobs.switch("nodelay").unwrap_or(true),
-            sndbuf: size("sndbuf").map(|size| size as usize),
-            rcvbuf: size("rcvbuf").map(|size| size as usize),
-            mss: size("mss"),
-            quickack: knobs.switch("quickack"),
-            notsent_lowat: size("notsent_lowat"),
-            engines: Engines::from(knobs),
-        }
-    }
-}
-
-impl Options {
-    fn set_congestion_control(&self, socket: &Socket) -> Result<()> {
-        match &self.cc {
-            ControlledBy::Host => Ok(()),
-            ControlledBy::Preferred(name) => {
-                // Where this fails the host's default stays, and `effective` tells which that is.
-                let _ = socket.set_tcp_congestion(name.as_bytes());
-                Ok(())
-            }
-            ControlledBy::Asked(name) => socket
-                .set_tcp_congestion(name.as_bytes())
-                .map_err(|e| no_congestion_control(name, &e)),
-        }
-    }
-}
-
-fn no_congestion_control(name: &str, error: &io::Error) -> Error {
-    let list = |file| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{file}"));
-    let (lacks, file) = match error.kind() {
-        io::ErrorKind::PermissionDenied => (
-            "only root may choose it (sysctl net.ipv4.tcp_allowed_congestion_control)",
-            "tcp_allowed_congestion_control",
-        ),
-        _ => ("the kernel has no such congestion control", "tcp_available_congestion_control"),
-    };
-    let valid = list(file).unwrap_or_default();
-    let valid: Vec<&str> = valid.split_whitespace().chain(["host"]).collect();
-    Error::unsupported(
-        format!("tcp:cc={name}"),
-        format!("{lacks}: {error}; available here: {}", valid.join(", ")),
-    )
-}
-
-fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>) -> Result<()> {
-    value.map_or(Ok(()), setter).map_err(|e| Error::setup(format!("set {key} on a tcp socket"), e))
-}
-
-impl Flavour for Options {
-    type Channel = Counted;
-
-    fn engines(&self) -> Engines {
-        self.engines
-    }
-
-    fn open(&self, socket: Socket, _side: Side) -> io::Result<Counted> {
-        Counted::new(socket)
-    }
-
-    fn instrument(&self, channel: &mut Counted) -> io::Result<()> {
-        channel.switch_stamps_on(Counts::Bytes)
-    }
-
-    fn stamps<'a>(&self, channel: &'a mut Counted) -> Option<&'a mut Stamps> {
-        channel.stamps()
-    }
-
-    fn apply(&self, socket: &Socket) -> Result<()> {
-        self.set_congestion_control(socket)?;
-        set("nodelay", Some(self.nodelay), |on| socket.set_tcp_nodelay(on))?;
-        set("sndbuf", self.sndbuf, |size| socket.set_send_buffer_size(size))?;
-        set("rcvbuf", self.rcvbuf, |size| socket.set_recv_buffer_size(size))?;
-        set("mss", self.mss, |size| socket.set_tcp_mss(size))?;
-        set("notsent_lowat", self.notsent_lowat, |size| socket.set_tcp_notsent_lowat(size))
-    }
-
-    /// The handshake itself changes the mode, so this one waits for it.
-    fn connected(&self, socket: &Socket) -> Result<()> {
-        set("quickack", self.quickack, |on| socket.set_tcp_quickack(on))
-    }
-
-    /// Returns true if `quickack` is on, as TCP_QUICKACK is not permanent: the kernel may leave the
-    /// mode at any time (tcp(7)).
-    fn rearms(&self) -> bool {
-        self.quickack == Some(true)
-    }
-
-    fn rearm(&self, channel: &Counted) -> io::Result<()> {
-        channel.socket().set_tcp_quickack(true)
-    }
-
-    fn effective(&self, channel: &Counted) -> Effective {
-        let socket = channel.socket();
-        let word = |on| if on { "on" } else { "off" }.to_owned();
-        let name =
-            |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
-        let read = [
-            ("cc", socket.tcp_congestion().ok().map(name)),
-            ("nodelay", socket.tcp_nodelay().ok().map(word)),
-            ("sndbuf", socket.send_buffer_size().ok().map(|n| n.to_string())),
-            ("rcvbuf", socket.recv_buffer_size().ok().map(|n| n.to_string())),
-            ("mss", socket.tcp_mss().ok().map(|n| n.to_string())),
-            ("quickack", socket.tcp_quickack().ok().map(word)),
-            // The kernel answers 0 for "not set: net.ipv4.tcp_notsent_lowat decides".
-            (
-                "notsent_lowat",
-                socket.tcp_notsent_lowat().ok().filter(|n| *n > 0).map(|n| n.to_string()),
-            ),
-        ];
-        read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
-    }
-
-    fn told(&self, channel: &Counted) -> Option<(TcpView, Headers)> {
-        let info = info::read(channel.socket()).ok()?;
-        let headers = Headers {
-            ip_bytes: option::ip_header_bytes(channel.socket()),
-            // 10 bytes of timestamps, padded to 12 (RFC 7323, appendix A).
-            transport_bytes: if info.timestamps { 32 } else { 20 },
-            framing_bytes: frame::PREFIX as u64,
-            mtu: Some(info.pmtu_bytes),
-            packets: info.view.data_segs_out.map(|out| out.saturating_sub(info.view.retransmits)),
-        };
-        Some((info.view, headers))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -475,11 +267,14 @@ mod tests {
     use std::os::fd::AsFd;
     use std::thread;
 
+    use super::knobs::ControlledBy;
     use super::*;
     use crate::contract::Service;
     use crate::contract::Source;
+    use crate::spec::Settings;
     use crate::spec::Spec;
     use crate::time::Nanos;
+    use crate::transport::Effective;
     use crate::transport::door::HandOver;
     use crate::transport::hello::{Hello, LEN, Token};
 
@@ -489,6 +284,10 @@ mod tests {
 
     fn knobs(typed: &str) -> Settings {
         Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()
+    }
+
+    fn knobs_of(typed: &str) -> Options {
+        Options::from(&knobs(typed))
     }
 
     fn anywhere() -> Endpoint {
@@ -585,6 +384,92 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("tcp:cc=no_such_cc: "), "{text}");
         assert!(text.contains("reno") && text.ends_with("host"), "{text}");
+    }
+
+    /// Opens a connection to a listener that stays; returns what each end says of an option, and how long connecting
+    /// took.
+    fn through(listener: &mut dyn Listener, knobs: &Settings, option: &str) -> ([String; 2], u64) {
+        let to = listener.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
+            let near = dial(&to, knobs, LONG).unwrap();
+            let far = far.join().unwrap();
+            let [near_says, far_says] = [&near, &far].map(|end| end.effective()[option].clone());
+            ([near_says, far_says], near.stats().connect_ns)
+        })
+    }
+
+    /// Where this host's sysctl forbids it, that is said with the value that would do.
+    #[test]
+    fn data_travels_in_the_syn_from_the_second_connection_on() {
+        let knobs = &knobs("tcp:fastopen=on");
+        if let Err(why) = Tcp.check_settings("fastopen", "on", Place::Loopback) {
+            assert!(why.to_string().contains("sysctl net.ipv4.tcp_fastopen="), "{why}");
+            let refused = listen(&anywhere(), knobs, Door::Own).err();
+            let refused = refused.or_else(|| {
+                let to = Endpoint::Ip((Ipv4Addr::LOCALHOST, 9).into());
+                dial(&to, knobs, SHORT).err()
+            });
+            assert!(matches!(refused, Some(Error::Unsupported { .. })), "{refused:?}");
+            return;
+        }
+        let mut listener = listen(&anywhere(), knobs, Door::Own).unwrap();
+        let (first, _) = through(&mut *listener, knobs, "fastopen");
+        assert!(first.iter().all(|says| says.starts_with("off (no data")), "{first:?}");
+        for _ in 0..3 {
+            let (later, connect_ns) = through(&mut *listener, knobs, "fastopen");
+            assert_eq!(later, ["on", "on"]);
+            assert!(connect_ns > 0);
+        }
+        // Another trial knows nothing of its cookies.
+        let mut other = Tcp
+            .listen(Listen {
+                at: &anywhere(),
+                token: Token::from_bytes([4; 16]),
+                knobs,
+                lanes: &[Service::ORDERED],
+                largest_message: 100,
+                door: Door::Own,
+                tickets: crate::transport::Tickets::default(),
+            })
+            .unwrap();
+        let to = other.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || other.accept(LONG).unwrap().1);
+            let hello = Hello { token: Token::from_bytes([4; 16]), flow: 7 };
+            let lanes = &[Service::ORDERED];
+            let tickets = &crate::transport::Tickets::default();
+            let to = &to;
+            let dial =
+                Dial { to, hello, knobs, lanes, largest_message: 100, timeout: LONG, tickets };
+            let near = Tcp.dial(&dial).unwrap();
+            assert!(near.effective()["fastopen"].starts_with("off (no data"));
+            assert!(near.stats().connect_ns > 0);
+            drop(far.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_server_is_not_asked_for_data_in_the_syn() {
+        let (_give, door) = HandOver::pair().unwrap();
+        let error = listen(&anywhere(), &knobs("tcp:fastopen=on"), Door::Handed(door)).err();
+        assert!(matches!(error, Some(Error::Unsupported { .. })), "{error:?}");
+    }
+
+    #[test]
+    fn what_the_handshake_and_the_host_decide_is_told_and_nothing_keeps_it_alive() {
+        for (typed, thin) in [("tcp:thin=on", "on"), ("tcp", "off")] {
+            for end in effective(typed) {
+                assert_eq!((end["thin"].as_str(), end["fastopen"].as_str()), (thin, "off"));
+                assert!(end["ecn"].starts_with("on") || end["ecn"] == "off", "{end:?}");
+                let recovery = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_recovery").unwrap();
+                let is_rack = recovery.trim().parse::<u32>().unwrap() % 2 == 1;
+                assert_eq!(end["recovery"] == "rack", is_rack, "{end:?}");
+            }
+        }
+        let socket = any(TCP).unwrap();
+        knobs_of("tcp").apply(&socket).unwrap();
+        assert!(!socket.keepalive().unwrap());
     }
 
     /// So many bytes of made-up content.

@@ -10,8 +10,8 @@ use socket2::Socket;
 
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
-use super::tls::{Encrypted, RECORD};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, identity, options};
+use super::tls::{self, Encrypted, OFFLOAD, RECORD};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, identity, options};
 use crate::contract::{Framing, Guarantees, PeerKind, Reach, Side};
 use crate::error::Result;
 use crate::figures::{Headers, TcpView};
@@ -58,10 +58,14 @@ static WS_INFO: Info = Info {
         options::MSS,
         options::QUICKACK,
         options::NOTSENT_LOWAT,
+        options::FASTOPEN,
+        options::THIN,
+        options::ECN,
+        options::RECOVERY,
         options::IO,
         options::RX,
     ],
-    keys: &[tcp::CC, tcp::NODELAY, tcp::SNDBUF, tcp::RCVBUF, IO, RX],
+    keys: &[tcp::CC, tcp::NODELAY, tcp::SNDBUF, tcp::RCVBUF, tcp::FASTOPEN, tcp::THIN, IO, RX],
 };
 
 static WSS_INFO: Info = Info {
@@ -79,9 +83,14 @@ static WSS_INFO: Info = Info {
         options::MSS,
         options::QUICKACK,
         options::NOTSENT_LOWAT,
+        options::FASTOPEN,
+        options::THIN,
+        options::ECN,
+        options::RECOVERY,
         options::CIPHER,
         options::KEY_EXCHANGE,
         options::RESUME,
+        options::OFFLOAD,
         options::IO,
         options::RX,
     ],
@@ -90,8 +99,11 @@ static WSS_INFO: Info = Info {
         tcp::NODELAY,
         tcp::SNDBUF,
         tcp::RCVBUF,
+        tcp::FASTOPEN,
+        tcp::THIN,
         identity::CIPHER,
         identity::RESUME,
+        OFFLOAD,
         IO,
         RX,
     ],
@@ -126,6 +138,10 @@ impl Transport for Ws {
         tcp::check(WS)
     }
 
+    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        tcp::check_settings(WS, key, value, place)
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let flavour = Framed { below: tcp::Options::from(dial.knobs), around: 0 };
         tcp::dial(WS, dial, flavour)
@@ -146,13 +162,21 @@ impl Transport for Wss {
         tcp::check(WSS)
     }
 
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        tls::check_knob(WSS.id, key, value)
+    }
+
+    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        tcp::check_settings(WSS, key, value, place)
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let below = Encrypted::new(dial.knobs, dial.hello.token, dial.tickets);
+        let below = Encrypted::new(WSS.id, dial.knobs, dial.hello.token, dial.tickets)?;
         tcp::dial(WSS, dial, Framed { below, around: RECORD })
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let below = Encrypted::new(listen.knobs, listen.token, &listen.tickets);
+        let below = Encrypted::new(WSS.id, listen.knobs, listen.token, &listen.tickets)?;
         tcp::listen(WSS, listen, Framed { below, around: RECORD })
     }
 }
@@ -179,6 +203,10 @@ impl<F: Flavour> Flavour for Framed<F> {
 
     fn connected(&self, socket: &Socket) -> Result<()> {
         self.below.connected(socket)
+    }
+
+    fn opens_fast(&self) -> bool {
+        self.below.opens_fast()
     }
 
     fn set_up_ns(&self, channel: &F::Channel) -> u64 {

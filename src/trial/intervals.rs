@@ -195,6 +195,8 @@ mod tests {
             notsent_bytes: Some(long),
             snd_wnd_bytes: Some(long),
             lost_segments: long,
+            reordering_segments: Some(long),
+            reorderings: Some(long),
             ..TcpView::default()
         };
         for flows in [1, 2, 7, 100, 256] {

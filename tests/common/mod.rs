@@ -873,6 +873,8 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
             rttvar_ns: (k > 1).then_some(9_000),
             min_rtt_ns: Some(41_000),
             retransmits: k - 1,
+            reordering_segments: Some(3),
+            reorderings: Some(0),
             delivery_rate_bps: Some(1_000_000 * k),
             pacing_rate_bps: (k < 3).then_some(2_000_000),
             busy_ns: Some(4_000_000 * k),

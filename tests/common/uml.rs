@@ -4,6 +4,17 @@
 
 use std::process::Command;
 
+/// The modules of the kernel's TLS, and of the ciphers that it finds by their names.
+pub(crate) const KTLS: &[&str] = &[
+    "tls",
+    "ctr",
+    "gcm",
+    "ghash-generic",
+    "chacha_generic",
+    "poly1305_generic",
+    "chacha20poly1305",
+];
+
 /// Whether a program is there.
 fn has(program: &str) -> bool {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());

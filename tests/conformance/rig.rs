@@ -35,24 +35,26 @@ pub(crate) const SHORT: Nanos = Nanos::from_millis(200);
 /// The largest message in these tests.
 pub(crate) const LARGEST: usize = 60_000;
 
-/// Names the transports under test where it is set, separated by commas: in a kernel that was booted for
-/// them.
+/// Contenders under test where it is set, separated by semicolons: in a kernel that was booted for them.
 pub(crate) const ONLY: &str = "DEADHEAT_TEST_ONLY";
 
 /// Every transport that works here, with each kind of address it reaches.
 pub(crate) fn everyone() -> Vec<(Contender, Endpoint)> {
     let mut all = Vec::new();
     let only = std::env::var(ONLY).ok();
-    let is_asked = |id: &&str| only.as_ref().is_none_or(|all| all.split(',').any(|one| one == *id));
-    for id in ids().into_iter().filter(is_asked) {
-        let contender = Contender::parse(id).unwrap();
-        match contender.transport.check() {
+    let specs: Vec<&str> = match &only {
+        Some(only) => only.split(';').collect(),
+        None => ids(),
+    };
+    for typed in specs {
+        let contender = Contender::parse(typed).unwrap();
+        match contender.check() {
             Ok(()) => {}
             Err(why @ Error::Unsupported { .. }) => {
                 println!("skipped: {why}");
                 continue;
             }
-            Err(other) => panic!("{id}: {other}"),
+            Err(other) => panic!("{typed}: {other}"),
         }
         let any: &[Endpoint] = &match contender.transport.info().reach {
             Reach::Network | Reach::Path => vec![

@@ -176,7 +176,7 @@ fn datagrams() {
 }
 
 /// What a race says of its trials.
-fn race(words: &[&str], result: &str) -> Value {
+pub(super) fn race(words: &[&str], result: &str) -> Value {
     let folder = std::env::temp_dir();
     let ran = Command::new(env!("CARGO_BIN_EXE_deadheat"))
         .current_dir(&folder)

@@ -57,6 +57,11 @@ impl Subflows {
                 min_rtt_ns: [a.min_rtt_ns, b.min_rtt_ns].into_iter().flatten().min(),
                 retransmits: a.retransmits.saturating_add(b.retransmits),
                 lost_segments: a.lost_segments.saturating_add(b.lost_segments),
+                reordering_segments: [a.reordering_segments, b.reordering_segments]
+                    .into_iter()
+                    .flatten()
+                    .max(),
+                reorderings: sum(|view| view.reorderings),
                 unacked_segments: a.unacked_segments.saturating_add(b.unacked_segments),
                 delivery_rate_bps: sum(|view| view.delivery_rate_bps),
                 delivery_rate_app_limited: a.delivery_rate_app_limited

@@ -36,7 +36,7 @@ impl Setup {
         let transport = Arc::new(transport(window, payload, factory)?);
         let (cipher, provider) = identity::provider(opening.knobs.text("cipher"));
         let resume = Resume::of(opening.knobs);
-        let terms = Terms { token: &opening.token, provider: &provider, resume };
+        let terms = Terms { token: &opening.token, provider: &provider, resume, gives_keys: false };
         let mut endpoint = EndpointConfig::default();
         endpoint.max_udp_payload_size(payload)?;
         let side = [opening.side as u8];

@@ -18,9 +18,16 @@ const LEAST: usize = 104;
 // Where fields begin, in bytes. Each is as long as its reader below says.
 /// Its lowest bit (the first of the bit field) is `tcpi_delivery_rate_app_limited`.
 const APP_LIMITED: usize = 7;
+/// A state of the kernel's `TCP_*` list.
+const STATE: usize = 0;
+/// `TCP_ESTABLISHED` of include/net/tcp_states.h.
+const ESTABLISHED: u8 = 1;
 /// Bits of `TCPI_OPT_*`.
 const OPTIONS: usize = 5;
 const TIMESTAMPS: u8 = 1;
+const ECN: u8 = 8;
+const ECN_SEEN: u8 = 16;
+const SYN_DATA: u8 = 32;
 const SND_MSS: usize = 16;
 const UNACKED: usize = 24;
 const LOST: usize = 32;
@@ -31,6 +38,7 @@ const RTT: usize = 68;
 const RTTVAR: usize = 72;
 /// Segments.
 const SND_CWND: usize = 80;
+const REORDERING: usize = 88;
 const TOTAL_RETRANS: usize = 100;
 /// Bytes per second; all ones where nothing limits it (Linux 3.15).
 const PACING_RATE: usize = 104;
@@ -53,6 +61,8 @@ const RWND_LIMITED: usize = 176;
 const SNDBUF_LIMITED: usize = 184;
 /// Linux 4.19.
 const BYTES_RETRANS: usize = 208;
+/// Linux 5.0.
+const REORD_SEEN: usize = 220;
 /// Linux 5.4.
 const SND_WND: usize = 228;
 
@@ -62,8 +72,45 @@ pub(in crate::transport) struct Info {
     pub(in crate::transport) view: TcpView,
     /// The path MTU.
     pub(in crate::transport) pmtu_bytes: u64,
+    /// State and agreements of the handshake.
+    pub(in crate::transport) negotiated: Negotiated,
+}
+
+/// State of a connection, and what its handshake agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::transport) struct Negotiated {
+    /// True if the handshake is through, and neither end has closed.
+    pub(in crate::transport) established: bool,
     /// True if segments carry timestamps (RFC 7323).
     pub(in crate::transport) timestamps: bool,
+    /// True if both ends take part in ECN (RFC 3168).
+    pub(in crate::transport) ecn: bool,
+    /// True if a packet came marked as ECN-capable.
+    pub(in crate::transport) ecn_seen: bool,
+    /// True if data in the SYN was acknowledged by the SYN-ACK (RFC 7413).
+    pub(in crate::transport) syn_data: bool,
+}
+
+impl Negotiated {
+    fn of(answer: &[u8]) -> Negotiated {
+        let has = |bit| answer[OPTIONS] & bit != 0;
+        Negotiated {
+            established: answer[STATE] == ESTABLISHED,
+            timestamps: has(TIMESTAMPS),
+            ecn: has(ECN),
+            ecn_seen: has(ECN_SEEN),
+            syn_data: has(SYN_DATA),
+        }
+    }
+
+    /// Describes the state of ECN. No option of a socket decides it: the hosts' `net.ipv4.tcp_ecn` and routes do.
+    pub(in crate::transport) fn ecn_word(self) -> &'static str {
+        match (self.ecn, self.ecn_seen) {
+            (false, _) => "off",
+            (true, true) => "on (the peer's packets came marked as capable)",
+            (true, false) => "on",
+        }
+    }
 }
 
 /// Asks the kernel.
@@ -97,9 +144,8 @@ pub(in crate::transport) fn read(socket: &Socket) -> io::Result<Info> {
 /// Parses an answer; `None` if it is shorter than [`LEAST`].
 pub(in crate::transport) fn parse(answer: &[u8]) -> Option<Info> {
     let view = view(answer)?;
-    let timestamps = answer[OPTIONS] & TIMESTAMPS != 0;
     let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
-    Some(Info { view, pmtu_bytes: u64::from(pmtu_bytes), timestamps })
+    Some(Info { view, pmtu_bytes: u64::from(pmtu_bytes), negotiated: Negotiated::of(answer) })
 }
 
 fn view(answer: &[u8]) -> Option<TcpView> {
@@ -125,6 +171,8 @@ fn view(answer: &[u8]) -> Option<TcpView> {
         min_rtt_ns: word(MIN_RTT).filter(|us| *us < u64::from(u32::MAX)).map(ns),
         retransmits: word(TOTAL_RETRANS)?,
         lost_segments: word(LOST)?,
+        reordering_segments: word(REORDERING),
+        reorderings: word(REORD_SEEN),
         unacked_segments: word(UNACKED)?,
         delivery_rate_bps: long(DELIVERY_RATE).filter(|rate| *rate > 0).map(bits),
         delivery_rate_app_limited: answer[APP_LIMITED] & first_bit != 0,
@@ -165,7 +213,8 @@ mod tests {
             put(at, at as u64, 4);
         }
         let words = [SEGS_OUT, SEGS_IN, NOTSENT_BYTES, MIN_RTT];
-        for at in words.into_iter().chain([DATA_SEGS_IN, DATA_SEGS_OUT, SND_WND]) {
+        let more = [DATA_SEGS_IN, DATA_SEGS_OUT, SND_WND, REORDERING, REORD_SEEN];
+        for at in words.into_iter().chain(more) {
             put(at, at as u64, 4);
         }
         let longs = [PACING_RATE, BYTES_ACKED, DELIVERY_RATE, BUSY_TIME];
@@ -182,6 +231,7 @@ mod tests {
         assert_eq!((view.srtt_ns, view.rttvar_ns), (Some(68_000), Some(72_000)));
         assert_eq!((view.min_rtt_ns, view.retransmits), (Some(148_000), 100));
         assert_eq!((view.lost_segments, view.unacked_segments), (32, 24));
+        assert_eq!((view.reordering_segments, view.reorderings), (Some(88), Some(220)));
         assert_eq!(view.delivery_rate_bps, Some(160 * 8));
         assert_eq!(view.pacing_rate_bps, Some(104 * 8));
         assert_eq!(view.busy_ns, Some(168_000));
@@ -198,7 +248,7 @@ mod tests {
         assert_eq!(view(&answer[..LEAST - 1]), None);
         let short = view(&answer[..LEAST]).unwrap();
         assert_eq!((short.retransmits, short.pacing_rate_bps), (100, None));
-        assert_eq!(serde_json::to_value(short).unwrap().as_object().unwrap().len(), 7);
+        assert_eq!(serde_json::to_value(short).unwrap().as_object().unwrap().len(), 8);
         // One byte short of a field is without it.
         assert_eq!(view(&answer[..PACING_RATE + 7]).unwrap().pacing_rate_bps, None);
         assert_eq!(view(&answer[..PACING_RATE + 8]).unwrap().pacing_rate_bps, Some(832));
@@ -237,6 +287,8 @@ mod tests {
         assert!(view.mss_bytes > 500 && view.cwnd_bytes >= 10 * view.mss_bytes, "{view:?}");
         assert!(view.min_rtt_ns.unwrap() <= view.srtt_ns.unwrap() * 2, "{view:?}");
         assert_eq!((view.retransmits, view.notsent_bytes), (0, Some(0)));
+        // Nothing overtakes on loopback.
+        assert!(view.reordering_segments > Some(0) && view.reorderings.is_none_or(|n| n == 0));
         assert!(view.snd_wnd_bytes.is_none_or(|window| window > 0), "{view:?}");
     }
 }

@@ -21,6 +21,8 @@ const HOST: &[(&str, &str, &str)] = &[
     ("ipv4/ip_forward", "0", ""),
     // What one connection learned (ssthresh, RTT) must not reach the next one: trials are separate.
     ("ipv4/tcp_no_metrics_save", "1", "TCP connections learn from those before them"),
+    // A socket still has to ask for it, on either end.
+    ("ipv4/tcp_fastopen", "3", "TCP Fast Open may not be available"),
     (
         "ipv4/ipfrag_high_thresh",
         FRAGMENTS,

@@ -1,0 +1,288 @@
+//! A handshake whose keys somebody else goes on with: the library's connection without buffers, seen through record by
+//! record, so that nothing behind its last one is taken from the socket.
+
+use std::io;
+
+use rustls::ConnectionTrafficSecrets;
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::kernel::KernelConnection;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{ExtractedSecrets, HandshakeKind};
+
+use super::{HANDSHAKE, RECORD_HEADER, invalid};
+use crate::contract::Patience;
+use crate::datapath::stream::Counted;
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// Longest body of an encrypted record (RFC 8446, 5.2).
+const LONGEST: usize = (1 << 14) + 256;
+
+/// The library's connection, of either end.
+pub(super) enum Unbuffered {
+    Near(UnbufferedClientConnection),
+    Far(UnbufferedServerConnection),
+}
+
+/// What is left to the library once the kernel encrypts: new keys, and tickets at the near end.
+pub(super) enum Keeper {
+    Near(KernelConnection<ClientConnectionData>),
+    Far(KernelConnection<ServerConnectionData>),
+}
+
+impl Keeper {
+    /// Returns the next keys for what is sent.
+    pub(super) fn update_sending(&mut self) -> io::Result<(u64, ConnectionTrafficSecrets)> {
+        match self {
+            Keeper::Near(keeper) => keeper.update_tx_secret(),
+            Keeper::Far(keeper) => keeper.update_tx_secret(),
+        }
+        .map_err(invalid)
+    }
+
+    /// Returns the next keys for what is received.
+    pub(super) fn update_receiving(&mut self) -> io::Result<(u64, ConnectionTrafficSecrets)> {
+        match self {
+            Keeper::Near(keeper) => keeper.update_rx_secret(),
+            Keeper::Far(keeper) => keeper.update_rx_secret(),
+        }
+        .map_err(invalid)
+    }
+
+    /// Keeps a ticket for later connections.
+    ///
+    /// # Errors
+    /// `InvalidData` for one that the near end sent, or that is none.
+    pub(super) fn keep_ticket(&mut self, payload: &[u8]) -> io::Result<()> {
+        match self {
+            Keeper::Near(keeper) => keeper.handle_new_session_ticket(payload).map_err(invalid),
+            Keeper::Far(_) => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "TLS: the near end sent a ticket, which is the far end's to give",
+            )),
+        }
+    }
+}
+
+/// Next step of a handshake.
+enum Step {
+    Go,
+    Send,
+    Receive,
+    Done,
+}
+
+/// Result of a handshake.
+pub(super) struct Outcome {
+    pub(super) secrets: ExtractedSecrets,
+    pub(super) keeper: Keeper,
+    pub(super) kind: Option<HandshakeKind>,
+}
+
+impl Unbuffered {
+    /// Sees the handshake through.
+    ///
+    /// # Errors
+    /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
+    pub(super) fn see_through(mut self, wire: &mut Counted) -> io::Result<Outcome> {
+        let deadline = Monotonic.now() + HANDSHAKE;
+        let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
+        loop {
+            match self.turn(&mut incoming, &mut outgoing)? {
+                Step::Go => {}
+                Step::Send => send_all(wire, &mut outgoing, deadline)?,
+                Step::Receive => receive_record(wire, &mut incoming, deadline)?,
+                Step::Done => break,
+            }
+        }
+        if !incoming.is_empty() {
+            let why = "TLS: a record of the handshake goes on behind its end";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        self.hand_over()
+    }
+
+    /// Lets the library look at what came, and takes what it has to send.
+    fn turn(&mut self, incoming: &mut Vec<u8>, outgoing: &mut Vec<u8>) -> io::Result<Step> {
+        let (discard, step) = match self {
+            Unbuffered::Near(tls) => step(tls.process_tls_records(incoming), outgoing)?,
+            Unbuffered::Far(tls) => step(tls.process_tls_records(incoming), outgoing)?,
+        };
+        incoming.drain(..discard);
+        Ok(step)
+    }
+
+    fn hand_over(self) -> io::Result<Outcome> {
+        match self {
+            Unbuffered::Near(tls) => {
+                let kind = tls.handshake_kind();
+                let (secrets, keeper) = tls.dangerous_into_kernel_connection().map_err(invalid)?;
+                Ok(Outcome { secrets, keeper: Keeper::Near(keeper), kind })
+            }
+            Unbuffered::Far(tls) => {
+                let kind = tls.handshake_kind();
+                let (secrets, keeper) = tls.dangerous_into_kernel_connection().map_err(invalid)?;
+                Ok(Outcome { secrets, keeper: Keeper::Far(keeper), kind })
+            }
+        }
+    }
+}
+
+/// Answers the library's state: the bytes that it is done with, and what to do next.
+fn step<Data>(
+    status: UnbufferedStatus<'_, '_, Data>,
+    outgoing: &mut Vec<u8>,
+) -> io::Result<(usize, Step)> {
+    let UnbufferedStatus { discard, state } = status;
+    let step = match state.map_err(invalid)? {
+        ConnectionState::EncodeTlsData(mut record) => {
+            let needed = match record.encode(&mut []) {
+                Ok(_) => 0,
+                Err(EncodeError::InsufficientSize(least)) => least.required_size,
+                Err(e) => return Err(io::Error::other(e)),
+            };
+            let from = outgoing.len();
+            outgoing.resize(from + needed, 0);
+            if needed > 0 {
+                record.encode(&mut outgoing[from..]).map_err(io::Error::other)?;
+            }
+            Step::Go
+        }
+        ConnectionState::TransmitTlsData(records) => {
+            records.done();
+            Step::Send
+        }
+        ConnectionState::BlockedHandshake => Step::Receive,
+        ConnectionState::WriteTraffic(_) => Step::Done,
+        ConnectionState::PeerClosed | ConnectionState::Closed => {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        other => {
+            let why = format!("TLS: a handshake ended in an unexpected state, {other:?}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+    };
+    Ok((discard, step))
+}
+
+fn in_time(deadline: Nanos) -> io::Result<()> {
+    if Monotonic.now() < deadline {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake did not end"))
+}
+
+fn send_all(wire: &mut Counted, bytes: &mut Vec<u8>, deadline: Nanos) -> io::Result<()> {
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        in_time(deadline)?;
+        let sent = wire.send(rest, Patience::Block)?.unwrap_or(0);
+        rest = &rest[sent..];
+    }
+    bytes.clear();
+    Ok(())
+}
+
+/// Receives one record whole, and no byte behind it: that may be the kernel's to decrypt.
+fn receive_record(wire: &mut Counted, into: &mut Vec<u8>, deadline: Nanos) -> io::Result<()> {
+    let mut header = [0; RECORD_HEADER];
+    receive_exactly(wire, &mut header, deadline)?;
+    let len = usize::from(u16::from_be_bytes([header[3], header[4]]));
+    if len > LONGEST {
+        let why = format!("TLS: a record of {len} bytes, where {LONGEST} are the most");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    into.extend_from_slice(&header);
+    let from = into.len();
+    into.resize(from + len, 0);
+    receive_exactly(wire, &mut into[from..], deadline)
+}
+
+fn receive_exactly(wire: &mut Counted, mut room: &mut [u8], deadline: Nanos) -> io::Result<()> {
+    while !room.is_empty() {
+        in_time(deadline)?;
+        match wire.receive(room, Patience::Block)? {
+            Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(got) => room = &mut room[got..],
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+
+    use socket2::Socket;
+
+    use super::super::process::ProcessTls;
+    use super::super::{Encrypted, KEYS};
+    use super::*;
+    use crate::contract::Side;
+    use crate::spec::{Settings, Spec};
+    use crate::transport::Tickets;
+    use crate::transport::hello::Token;
+
+    fn pair() -> [TcpStream; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        [near, listener.accept().unwrap().0]
+    }
+
+    fn encrypted(typed: &str) -> Encrypted {
+        let knobs = Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
+        Encrypted::new("tls", &knobs, Token::from_bytes([7; 16]), &Tickets::default()).unwrap()
+    }
+
+    /// With the library's own peer at either end: what that one sends behind the handshake stays in the socket, whole.
+    #[test]
+    fn nothing_behind_the_handshake_is_taken_from_the_socket() {
+        for cipher in ["aes128", "aes256", "chacha20"] {
+            for (side, other) in [(Side::Near, Side::Far), (Side::Far, Side::Near)] {
+                let [ours, theirs] = pair();
+                let mut rest = ours.try_clone().unwrap();
+                let peer = encrypted(&format!("tls:cipher={cipher}"));
+                let peer = thread::spawn(move || {
+                    let tls = peer.connection(other).unwrap();
+                    let wire = Counted::new(Socket::from(theirs)).unwrap();
+                    let mut peer = ProcessTls::open(wire, tls).unwrap();
+                    assert_eq!(peer.send(&[9; 100], Patience::Block).unwrap(), Some(100));
+                    peer
+                });
+                let tls = encrypted(&format!("tls:offload=kernel,cipher={cipher}"));
+                let mut wire = Counted::new(Socket::from(ours)).unwrap();
+                let done = tls.unbuffered(side).unwrap().see_through(&mut wire).unwrap();
+                assert_eq!(done.kind, Some(HandshakeKind::Full));
+                // No record was encrypted with these keys yet, in either direction.
+                assert_eq!((done.secrets.tx.0, done.secrets.rx.0), (0, 0));
+                let _peer = peer.join().unwrap();
+                let mut record = [0; 5 + 100 + 1 + 16];
+                rest.read_exact(&mut record).unwrap();
+                assert_eq!(record[..5], [23, 3, 3, 0, 117], "{cipher}, {side:?}");
+                rest.set_nonblocking(true).unwrap();
+                assert!(rest.read(&mut [0]).is_err(), "nothing more");
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_no_handshake() {
+        use std::io::Write;
+        let say = |bytes: &[u8]| {
+            let [ours, mut theirs] = pair();
+            theirs.write_all(bytes).unwrap();
+            drop(theirs);
+            let tls = encrypted("tls:offload=kernel").unbuffered(Side::Far).unwrap();
+            let mut wire = Counted::new(Socket::from(ours)).unwrap();
+            tls.see_through(&mut wire).err().unwrap()
+        };
+        let long = say(&[22, 3, 3, 0xff, 0xff, 0]);
+        assert!(long.to_string().contains("a record of 65535 bytes"), "{long}");
+        assert_eq!(say(&[22, 3, 3]).kind(), io::ErrorKind::UnexpectedEof);
+        let other = say(&[&b"GET / "[..], &[b'.'; 9_000]].concat());
+        assert_eq!(other.kind(), io::ErrorKind::InvalidData, "{other}");
+    }
+}
