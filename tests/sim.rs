@@ -133,6 +133,26 @@ fn bulk_table() -> String {
     )
 }
 
+/// Bulk data in blasts, at a rate below that of the path, above it, and found.
+fn blast_table() -> String {
+    let rates = ["18mbit", "25mbit", "probe"];
+    let title = "bulk:bytes=8MB, delay=25ms,rate=20mbit,queue=100ms, seed 7";
+    let mut out = format!("{title}\n  loss");
+    for rate in rates {
+        write!(out, " | rate={rate:6}: Mbit/s  resent").unwrap();
+    }
+    for loss in ["0%", "0.1%", "1%", "5%", "20%"] {
+        write!(out, "\n{loss:>6}").unwrap();
+        for rate in rates {
+            let path = format!("delay=25ms,loss={loss},rate=20mbit,queue=100ms");
+            let record = trial(&path, &format!("rbudp:rate={rate}"), "bulk:bytes=8MB");
+            let resent = record.retransmits.unwrap();
+            write!(out, " |              {:>6}  {resent:>6}", megabits(&record)).unwrap();
+        }
+    }
+    out + "\n"
+}
+
 fn cbr_table() -> String {
     table("cbr:time=2s", " | 10 Mbit/s: Mbit/s  lost | 25 Mbit/s: Mbit/s  lost   full", |path| {
         let [fits, exceeds] = ["10mbit", "25mbit"]
@@ -345,7 +365,7 @@ fn connect_table() -> String {
     );
     for loss in ["0%", "2%"] {
         for contender in
-            ["sim-datagram", "quic", "quic:resume=0rtt", "sctp-udp", "enet", "kcp", "arq"]
+            ["sim-datagram", "quic", "quic:resume=0rtt", "sctp-udp", "enet", "kcp", "rbudp", "arq"]
         {
             let path = format!("delay=25ms,loss={loss}");
             let record = trial(&path, contender, "connect:count=200");
@@ -416,6 +436,7 @@ fn tables_are_as_the_golden_file_says() {
         ping_table(),
         bulk_table(),
         cbr_table(),
+        blast_table(),
         streams_table(),
         state_table(),
         events_table(),
@@ -642,10 +663,19 @@ fn saved(race: &Race) -> String {
 #[test]
 fn a_race_is_the_same_to_the_last_bit() {
     let race = |seed| {
-        Race::new(["sim-datagram", "arq", "quic", "quic-datagram", "kcp", "sctp-udp", "enet"])
-            .path("sim:delay=10ms,jitter=2ms,loss=1%,rate=20mbit,queue=50ms")
-            .workload("ping:count=200")
-            .seed(seed)
+        Race::new([
+            "sim-datagram",
+            "arq",
+            "quic",
+            "quic-datagram",
+            "kcp",
+            "sctp-udp",
+            "enet",
+            "rbudp",
+        ])
+        .path("sim:delay=10ms,jitter=2ms,loss=1%,rate=20mbit,queue=50ms")
+        .workload("ping:count=200")
+        .seed(seed)
     };
     let first = saved(&race(7));
     assert_eq!(first, saved(&race(7)));

@@ -183,6 +183,8 @@ tcp_columns! {
     notsent_bytes,
     /// The peer's receive window.
     snd_wnd_bytes,
+    /// Rounds of a protocol in user space so far.
+    rounds,
 }
 
 /// Returns a column, or none where nothing in it is known.

@@ -78,4 +78,7 @@ pub struct TcpView {
     /// The peer's receive window as it last told, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snd_wnd_bytes: Option<u64>,
+    /// Rounds, each with a question of what arrived, of a protocol in user space that has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u64>,
 }

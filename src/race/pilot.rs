@@ -23,8 +23,10 @@ const DEAR: Nanos = Nanos::from_millis(1_000);
 /// Time in which a set-up has to pass its gates once.
 const PATIENCE: Nanos = Nanos::from_secs(8);
 
-/// Number of trials in a row that fail their gates before the set-up is given up.
+/// Number of trials in a row that fail their gates before the set-up is given up; and where each takes so long
+/// that there is no patience for these.
 const MOST_FAILED: usize = 3;
+const MOST_LONG_FAILED: usize = 2;
 
 /// Number of trials of the pilot if each is long: one to warm up, and two for the time they take.
 const FEW_TRIALS: u64 = 2;
@@ -177,9 +179,15 @@ fn pilot_with(
             End::Failed(error) => return Err(error),
         }
         let elapsed = stage.clock.now() - began;
-        let hopeless = failed.len() >= MOST_FAILED || elapsed > PATIENCE;
-        if hopeless && pilot.figures.is_empty() && !failed.is_empty() && request.plan.is_none() {
-            return Err(no_gate_passed(&entrant.label, &failed));
+        if pilot.figures.is_empty() && !failed.is_empty() && request.plan.is_none() {
+            let is_long = elapsed > PATIENCE;
+            if failed.len() >= if is_long { MOST_LONG_FAILED } else { MOST_FAILED } {
+                return Err(no_gate_passed(&entrant.label, &failed));
+            }
+            // One may have met a bad moment, and a race of such trials takes too long to find out.
+            if is_long {
+                of = of.max(MOST_LONG_FAILED as u64);
+            }
         }
         if took > DEAR && !request.is_simulated() {
             of = of.min(FEW_TRIALS);

@@ -184,7 +184,7 @@ impl Task<'_> {
             _ => limit,
         };
         if is_short && (request.budget.is_some() || limit > LONGEST_BUDGET) {
-            return Err(self.too_short(request.budget.unwrap_or(LONGEST_BUDGET), fewest));
+            return Err(self.too_short(fewest));
         }
         let room = room(limit);
         let room = room.clamp(1, asked);
@@ -211,12 +211,21 @@ impl Task<'_> {
         self.elapsed.saturating_add(Nanos(self.block.0.saturating_mul(blocks)))
     }
 
-    fn too_short(&self, limit: Nanos, fewest: u64) -> Error {
+    fn too_short(&self, fewest: u64) -> Error {
         let takes = self.takes(fewest + 1);
+        let limit = match self.request.budget {
+            Some(limit) => format!("{limit} is too short"),
+            None => {
+                let longest = time_in_words(LONGEST_BUDGET);
+                format!(
+                    "the {longest} that a race takes at most unless asked for more are too short"
+                )
+            }
+        };
         Error::usage(format!(
-            "{} is too short: a verdict takes at least {fewest} blocks of {} each; write --budget {}s or \
-             more, or make a block shorter by fewer contenders or shorter trials",
-            limit,
+            "{limit}: a verdict takes at least {fewest} blocks of {} each; write --budget {}s or more, make a \
+             block shorter by fewer contenders or shorter trials, or write --blocks 1 for figures without a \
+             verdict",
             self.block,
             takes.0.div_ceil(1_000_000_000),
         ))
@@ -438,7 +447,20 @@ mod tests {
         let ask = Request::new(["tcp", "udp", "udp"]).budget(Nanos::from_millis(300));
         let said = plan(&ask, &WILD).unwrap_err().to_string();
         assert!(said.contains("at least 7 blocks") && said.contains("--budget 1s"), "{said}");
+        assert!(said.starts_with("300 ms is too short") && said.contains("--blocks 1"), "{said}");
         assert!(plan(&ask.blocks(5), &WILD).is_ok());
+        // Nobody asked for the default: trials of a minute each.
+        let checked = Request::new(["tcp", "udp", "udp"]);
+        let task = Task {
+            request: &checked,
+            claims: 3,
+            block: Nanos::from_secs(240),
+            scatter: None,
+            elapsed: Nanos::from_secs(60),
+        };
+        let said = task.blocks().unwrap_err().to_string();
+        assert!(said.starts_with("the 10 min that a race takes at most"), "{said}");
+        assert!(said.contains("--budget 1980s"), "{said}");
         let alone = Request::new(["tcp"]).budget(Nanos::from_millis(130));
         assert!(plan(&alone, &WILD).is_ok());
     }

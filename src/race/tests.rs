@@ -256,6 +256,36 @@ fn gates_that_fail_too_often_take_the_trust_away_after_two_repeats_each() {
 }
 
 #[test]
+fn one_long_trial_that_fails_its_gate_may_have_met_a_bad_moment_and_two_give_up() {
+    for (bad, gives_up) in [(1, false), (2, true)] {
+        let clock = Manual::default();
+        let ticking = clock.clone();
+        let mut trials = 0;
+        let mut runner = Fake(move |order: &Order| {
+            use crate::time::Clock;
+            trials += 1;
+            ticking.advance_to(ticking.now() + Nanos::from_secs(20));
+            let mut end = ran(order, 100.0);
+            if let End::Ran(record) = &mut end
+                && trials <= bad
+            {
+                record.valid = false;
+                record.why_invalid = Some("the path was late".into());
+            }
+            end
+        });
+        let mut observer = super::Unobserved;
+        let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
+        match ask(&["tcp", "udp"]).blocks(6).run_with(stage) {
+            Ok(outcome) => assert!(!gives_up && blocks(&outcome) == 6, "{bad}"),
+            Err(error) => {
+                assert!(gives_up && error.to_string().contains("2 of 2 trials"), "{bad}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_trial_that_fails_is_tried_again_once() {
     let fail_at = |which: &'static [u32]| {
         let mut trials = 0;

@@ -90,11 +90,12 @@ fn verdict_table(
     }));
     let margins = column("margin", &|v| Cell::text(words::margin(v.margin)));
     let levels = column("level", &|v| Cell::text(words::level(v.confidence)));
-    let level = shared(&levels).map_or_else(
-        || "interval at the level shown".to_owned(),
-        |level| format!("{level} interval"),
-    );
-    let mut legend = format!("Ratio: first over second, with its {level}.");
+    let mut legend = "Ratio: first over second".to_owned();
+    legend.push_str(&match shared(&levels) {
+        None => ", with its interval at the level shown.".to_owned(),
+        Some(none) if none == words::level(0.0) => "; too few blocks for an interval.".to_owned(),
+        Some(level) => format!(", with its {level} interval."),
+    });
     match shared(&margins) {
         Some(margin) => {
             let widened = if outcome.margin_widened() { ", widened with the noise" } else { "" };

@@ -20,7 +20,6 @@ use segment::{HEADER, Segment, Then, write_header};
 use sender::{Control, Sender, Terms};
 
 mod receiver;
-mod ring;
 mod segment;
 mod sender;
 

@@ -35,6 +35,7 @@ mod mptcp;
 pub mod options;
 mod pipe;
 mod quic;
+mod rbudp;
 mod sctp;
 mod sctp_udp;
 mod sim_datagram;
@@ -79,6 +80,7 @@ pub const ALL: &[&dyn Transport] = &[
     &kcp::Kcp,
     &sctp_udp::SctpUdp,
     &enet::Enet,
+    &rbudp::Rbudp,
     &arq::Arq,
     &sim_datagram::SimDatagram,
     &toy_stream::ToyStream,

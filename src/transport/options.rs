@@ -162,6 +162,8 @@ pub(super) const THROTTLE: Meaning = Meaning::always(
     "throttle",
     "with it, round trips that get slower narrow the window and drop messages of best effort unsent",
 );
+pub(super) const RATE: Meaning =
+    Meaning::always("rate", "it is what the sender sends at, whether the path carries it or not");
 pub(super) const LOSS: Meaning =
     Meaning::always("loss", "more loss means fewer messages that arrive");
 pub(super) const SEED: Meaning = Meaning::always("seed", "it decides which messages are lost");

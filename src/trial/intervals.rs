@@ -194,6 +194,7 @@ mod tests {
             bytes_acked: Some(long),
             notsent_bytes: Some(long),
             snd_wnd_bytes: Some(long),
+            rounds: Some(long),
             lost_segments: long,
             reordering_segments: Some(long),
             reorderings: Some(long),

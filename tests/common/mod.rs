@@ -883,6 +883,7 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
             bytes_acked: Some(64 * 500 * k),
             notsent_bytes: Some(0),
             snd_wnd_bytes: Some(65_536),
+            rounds: Some(k),
             ..TcpView::default()
         };
         Point {

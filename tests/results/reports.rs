@@ -289,6 +289,20 @@ fn a_race_that_is_not_trusted_says_so_first() {
 }
 
 #[test]
+fn too_few_blocks_for_an_interval_are_told_and_no_interval_of_nothing() {
+    let mut outcome = common::full();
+    let control = outcome.control.iter_mut().flat_map(|control| &mut control.verdicts);
+    for verdict in outcome.verdicts.iter_mut().chain(control) {
+        (verdict.confidence, verdict.ratio) = (0.0, None);
+    }
+    for format in ["terminal", "markdown"] {
+        let text = render(format, &outcome).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("first over second; too few blocks for an interval."), "{format}");
+        assert!(!text.contains("with its 0 % interval"), "{format}: {text}");
+    }
+}
+
+#[test]
 fn groups_are_true_to_the_pairs() {
     let mut outcome = common::full();
     // tcp = unix, unix = bbr, but udp and bbr stay open and tcp against bbr too: no group of three.

@@ -1,7 +1,7 @@
 //! The receiving half of an end: puts segments in order, and says up to where it has everything.
 
-use super::ring::Ring;
 use super::segment::{Segment, Then};
+use crate::transport::userspace::Ring;
 
 pub(super) struct Receiver {
     ring: Ring,

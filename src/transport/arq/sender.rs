@@ -5,10 +5,10 @@
 //! RFC 6298, which times one segment at a time and none that was sent twice (Karn). After a timeout all
 //! that is not acknowledged is sent again in order.
 
-use super::ring::Ring;
 use super::segment::{Segment, Then, write_header};
 use crate::figures::TcpView;
 use crate::time::Nanos;
+use crate::transport::userspace::{Ring, RoundTrip};
 
 /// Limit on the bytes under way besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +30,6 @@ pub(super) struct Terms {
     /// The shortest time after which the timer fires.
     pub(super) least_timeout: Nanos,
 }
-
-/// The timeout before anything was measured (RFC 6298, 2.1), and the longest one (2.5).
-const FIRST_TIMEOUT: Nanos = Nanos::from_secs(1);
-const LONGEST_TIMEOUT: Nanos = Nanos::from_secs(60);
 
 pub(super) struct Sender {
     terms: Terms,
@@ -297,35 +293,7 @@ impl Sender {
     }
 
     fn timeout(&self) -> Nanos {
-        let base = self.round_trip.timeout().max(self.terms.least_timeout);
-        Nanos(base.0.saturating_mul(1 << self.backoff.min(16))).min(LONGEST_TIMEOUT)
-    }
-}
-
-/// Smoothed round-trip time and its variation (RFC 6298, 2.2 and 2.3), in nanoseconds.
-#[derive(Debug, Default)]
-struct RoundTrip {
-    smoothed: Option<u64>,
-    variation: u64,
-}
-
-impl RoundTrip {
-    fn note(&mut self, took: Nanos) {
-        let took = took.0;
-        self.smoothed = Some(match self.smoothed {
-            None => {
-                self.variation = took / 2;
-                took
-            }
-            Some(smoothed) => {
-                self.variation = self.variation - self.variation / 4 + smoothed.abs_diff(took) / 4;
-                smoothed - smoothed / 8 + took / 8
-            }
-        });
-    }
-
-    fn timeout(&self) -> Nanos {
-        self.smoothed.map_or(FIRST_TIMEOUT, |smoothed| Nanos(smoothed + 4 * self.variation))
+        self.round_trip.timeout(self.terms.least_timeout, self.backoff)
     }
 }
 

@@ -81,6 +81,7 @@ impl Subflows {
                 data_segs_in: sum(|view| view.data_segs_in),
                 notsent_bytes: sum(|view| view.notsent_bytes),
                 snd_wnd_bytes: sum(|view| view.snd_wnd_bytes),
+                rounds: None,
             }
         })
     }

@@ -188,6 +188,7 @@ fn view(answer: &[u8]) -> Option<TcpView> {
         data_segs_in: word(DATA_SEGS_IN),
         notsent_bytes: word(NOTSENT_BYTES),
         snd_wnd_bytes: word(SND_WND),
+        rounds: None,
     })
 }
 

@@ -9,6 +9,8 @@ mod epoch;
 mod over_path;
 mod over_udp;
 mod protocol;
+mod ring;
+mod round_trip;
 mod serial;
 mod session;
 #[cfg(test)]
@@ -17,6 +19,8 @@ mod tests;
 pub use epoch::Epoch;
 pub use over_path::OverPath;
 pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};
+pub(in crate::transport) use ring::Ring;
+pub(in crate::transport) use round_trip::RoundTrip;
 pub use serial::Segments;
 
 /// The knob for the largest packet, for protocols that fill packets.

@@ -1,15 +1,15 @@
 //! The bytes of a stream between two offsets of it, in memory that is there from the start.
 
 /// Byte `at` of the stream lies at `at` modulo the capacity.
-pub(super) struct Ring(Box<[u8]>);
+pub(in crate::transport) struct Ring(Box<[u8]>);
 
 impl Ring {
     /// Creates a ring for so many bytes at once; at least one.
-    pub(super) fn new(capacity: usize) -> Ring {
+    pub(in crate::transport) fn new(capacity: usize) -> Ring {
         Ring(vec![0; capacity.max(1)].into_boxed_slice())
     }
 
-    pub(super) fn capacity(&self) -> u64 {
+    pub(in crate::transport) fn capacity(&self) -> u64 {
         self.0.len() as u64
     }
 
@@ -18,7 +18,7 @@ impl Ring {
     }
 
     /// Writes `bytes`, no more than the capacity, to the stream's offset `at`.
-    pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
+    pub(in crate::transport) fn write(&mut self, at: u64, bytes: &[u8]) {
         let from = self.place(at);
         let (now, rest) = bytes.split_at(bytes.len().min(self.0.len() - from));
         self.0[from..from + now.len()].copy_from_slice(now);
@@ -27,14 +27,14 @@ impl Ring {
     }
 
     /// Returns the bytes from `at` on in one piece, `len` at most.
-    pub(super) fn piece(&self, at: u64, len: u64) -> &[u8] {
+    pub(in crate::transport) fn piece(&self, at: u64, len: u64) -> &[u8] {
         let from = self.place(at);
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.0.len() - from);
         &self.0[from..from + len]
     }
 
     /// Appends `len` bytes from `at` on to `room`.
-    pub(super) fn append(&self, at: u64, len: u64, room: &mut Vec<u8>) {
+    pub(in crate::transport) fn append(&self, at: u64, len: u64, room: &mut Vec<u8>) {
         let first = self.piece(at, len);
         room.extend_from_slice(first);
         let done = first.len() as u64;

@@ -1,0 +1,438 @@
+//! The sending half of an end: rounds of datagrams, each followed by an ask, and what the tallies say is missing in
+//! the next one.
+
+use std::collections::VecDeque;
+
+use super::pace::{Pace, Rate};
+use super::wire::{Data, HEADER, Tally, write_ask, write_data};
+use crate::figures::TcpView;
+use crate::time::Nanos;
+use crate::transport::userspace::{Ring, RoundTrip};
+
+/// The shortest time after which an ask is repeated: the granularity of RFC 9002 (6.1.2).
+pub(super) const LEAST_TIMEOUT: Nanos = Nanos::from_millis(1);
+
+/// The most rounds whose asks are remembered to time their answers.
+const MOST_ROUNDS: usize = 1 << 12;
+
+/// Share of the window that a round takes at most: while three such rounds wait for their tallies, a fourth leaves.
+const ROUNDS_PER_WINDOW: u64 = 4;
+
+/// Number of rounds whose bytes are taken before they leave.
+const ROUNDS_AHEAD: u64 = 2;
+
+/// Parameters of a sender.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// Bytes that are kept until the peer has them.
+    pub(super) buffer: usize,
+    /// Bytes of the largest message, which is taken whole.
+    pub(super) message: usize,
+    /// The most datagrams that are kept.
+    pub(super) most: usize,
+    /// The largest number of bytes of the stream in one datagram.
+    pub(super) segment: u64,
+    /// Bytes of the headers of a packet, ours included.
+    pub(super) headers: u64,
+    pub(super) rate: Rate,
+}
+
+/// Fate of a datagram, as far as this end knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Sent, and not yet told of.
+    Unknown,
+    /// Missing, and to be sent again.
+    Missing,
+    /// There, behind one that is not.
+    Here,
+}
+
+/// Datagram that the peer does not have, or has behind a gap.
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    offset: u64,
+    len: u16,
+    ends: bool,
+    fate: Fate,
+    /// Round in which it last left.
+    round: u64,
+    /// True if it is among those to be sent again.
+    is_listed: bool,
+}
+
+/// Round whose ask has left.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    number: u64,
+    asked: Nanos,
+    datagrams: u64,
+    /// Rate at which it left.
+    rate: Option<u64>,
+}
+
+/// Next datagram to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Again(u64),
+    New,
+}
+
+pub(super) struct Sender {
+    terms: Terms,
+    ring: Ring,
+    /// Number of the first datagram that the peer does not have, and those from it on.
+    base: u64,
+    flights: VecDeque<Flight>,
+    /// Numbers to send again, some of which may have come meanwhile.
+    missing: VecDeque<u64>,
+    /// Number of datagrams whose fate is unknown.
+    unknown: usize,
+    /// Offset up to which the peer has everything, up to which there are datagrams, and end of what is there to send.
+    begin: u64,
+    cut: u64,
+    end: u64,
+    is_finished: bool,
+    has_cut_end: bool,
+    /// Number of the round under way, and what has left in it.
+    round: u64,
+    datagrams: u64,
+    bytes: u64,
+    rounds: VecDeque<Round>,
+    /// Latest round that was answered.
+    answered: u64,
+    /// Round whose ask is to leave by itself.
+    ask: Option<u64>,
+    pace: Pace,
+    round_trip: RoundTrip,
+    timer: Option<Nanos>,
+    backoff: u32,
+    pub(super) sent: u64,
+    pub(super) resent: u64,
+}
+
+impl Sender {
+    pub(super) fn new(terms: Terms) -> Sender {
+        Sender {
+            ring: Ring::new(terms.buffer),
+            base: 0,
+            flights: VecDeque::new(),
+            missing: VecDeque::new(),
+            unknown: 0,
+            begin: 0,
+            cut: 0,
+            end: 0,
+            is_finished: false,
+            has_cut_end: false,
+            round: 1,
+            datagrams: 0,
+            bytes: 0,
+            rounds: VecDeque::new(),
+            answered: 0,
+            ask: None,
+            pace: Pace::new(terms.rate),
+            round_trip: RoundTrip::default(),
+            timer: None,
+            backoff: 0,
+            sent: 0,
+            resent: 0,
+            terms,
+        }
+    }
+
+    /// Returns the number of bytes that there is room for: in the window, and among those of the next rounds, so that
+    /// nobody hands over now what leaves in a minute.
+    pub(super) fn room(&self) -> u64 {
+        let ahead = (ROUNDS_AHEAD * self.longest_round()).max(self.terms.message as u64);
+        let ahead = ahead.saturating_sub(self.end - self.cut);
+        ahead.min(self.ring.capacity() - (self.end - self.begin))
+    }
+
+    /// Puts bytes in, no more than there is room for.
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.ring.write(self.end, bytes);
+        self.end += bytes.len() as u64;
+    }
+
+    /// Ends the stream behind what was put in.
+    pub(super) fn finish(&mut self) {
+        self.is_finished = true;
+    }
+
+    /// Returns true if there is something that never left.
+    fn has_new(&self) -> bool {
+        self.cut < self.end || (self.is_finished && !self.has_cut_end)
+    }
+
+    /// Returns true if the peer has all that was put in, the end included.
+    pub(super) fn is_drained(&self) -> bool {
+        self.flights.is_empty() && !self.has_new()
+    }
+
+    /// Returns the number of datagrams that are kept, and of those to be sent again.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.flights.len() + self.missing.len()
+    }
+
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// Returns its round-trip time, its rate, and what is under way.
+    pub(super) fn view(&self) -> TcpView {
+        TcpView {
+            cwnd_bytes: self.ring.capacity(),
+            mss_bytes: self.terms.segment,
+            srtt_ns: self.round_trip.smoothed,
+            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
+            retransmits: self.resent,
+            lost_segments: self.flights.iter().filter(|f| f.fate == Fate::Missing).count() as u64,
+            unacked_segments: self.flights.len() as u64,
+            delivery_rate_bps: self.pace.delivered(),
+            pacing_rate_bps: self.pace.rate(),
+            bytes_acked: Some(self.begin),
+            data_segs_out: Some(self.sent + self.resent),
+            notsent_bytes: Some(self.end - self.cut),
+            rounds: Some(self.round - 1),
+            ..TcpView::default()
+        }
+    }
+
+    /// Appends datagrams that leave at `now` to `batch`, all as long as the answer says but for the last one, which may
+    /// be shorter, and `most` of them or fewer.
+    pub(super) fn transmit(
+        &mut self,
+        now: Nanos,
+        most: usize,
+        batch: &mut Vec<u8>,
+    ) -> Option<usize> {
+        if let Some(round) = self.ask.take() {
+            let from = batch.len();
+            write_ask(round, batch);
+            return Some(batch.len() - from);
+        }
+        let mut length = None;
+        for _ in 0..most.max(1) {
+            let Some(next) = self.next() else {
+                self.end_early(now);
+                break;
+            };
+            let len = self.len_of(next);
+            if length.is_some_and(|first| len > first) || !self.pace.is_open(now) {
+                break;
+            }
+            self.send(now, next, batch);
+            if *length.get_or_insert(len) > len {
+                break;
+            }
+        }
+        if let (None, Some(round)) = (length, self.ask.take()) {
+            let from = batch.len();
+            write_ask(round, batch);
+            return Some(batch.len() - from);
+        }
+        length
+    }
+
+    /// Returns what is next to send, whatever the rate says: first what is missing, then what is new.
+    fn next(&mut self) -> Option<Next> {
+        if self.pace.train().is_some_and(|most| self.unknown as u64 >= most) {
+            return None;
+        }
+        while let Some(number) = self.missing.front().copied() {
+            if self.flight(number).is_some_and(|flight| flight.fate == Fate::Missing) {
+                return Some(Next::Again(number));
+            }
+            self.missing.pop_front();
+            if let Some(flight) = self.flight(number) {
+                flight.is_listed = false;
+            }
+        }
+        (self.flights.len() < self.terms.most && self.has_new()).then_some(Next::New)
+    }
+
+    fn flight(&mut self, number: u64) -> Option<&mut Flight> {
+        let at = usize::try_from(number.checked_sub(self.base)?).ok()?;
+        self.flights.get_mut(at)
+    }
+
+    /// Returns the length of a datagram that is next.
+    fn len_of(&mut self, next: Next) -> usize {
+        let left = (self.end - self.cut).min(self.terms.segment) as usize;
+        let len = match next {
+            Next::Again(number) => self.flight(number).map_or(left, |flight| flight.len.into()),
+            Next::New => left,
+        };
+        HEADER + len
+    }
+
+    /// Appends the next datagram. The last one of a round asks.
+    fn send(&mut self, now: Nanos, next: Next, batch: &mut Vec<u8>) {
+        let (number, flight) = match next {
+            Next::Again(number) => {
+                self.missing.pop_front();
+                let round = self.round;
+                let Some(flight) = self.flight(number) else { return };
+                (flight.fate, flight.round, flight.is_listed) = (Fate::Unknown, round, false);
+                let flight = *flight;
+                self.resent += 1;
+                (number, flight)
+            }
+            Next::New => {
+                let len = (self.end - self.cut).min(self.terms.segment);
+                let ends = self.is_finished && self.cut + len == self.end;
+                let (offset, round) = (self.cut, self.round);
+                let (fate, len16, is_listed) = (Fate::Unknown, len as u16, false);
+                let flight = Flight { offset, len: len16, ends, fate, round, is_listed };
+                self.flights.push_back(flight);
+                self.cut += len;
+                self.has_cut_end |= ends;
+                self.sent += 1;
+                (self.base + self.flights.len() as u64 - 1, flight)
+            }
+        };
+        self.unknown += 1;
+        self.datagrams += 1;
+        let len = u64::from(flight.len);
+        self.bytes += len + self.terms.headers;
+        self.pace.spend(now, len + self.terms.headers);
+        let is_over = self.bytes >= self.longest_round();
+        let asks = is_over || self.next().is_none();
+        let (offset, ends) = (flight.offset, flight.ends);
+        let data = Data { round: self.round, number, offset, ends, asks, bytes: &[] };
+        write_data(&data, flight.len.into(), batch);
+        self.ring.append(offset, len, batch);
+        if asks {
+            if !is_over {
+                self.pace.rest();
+            }
+            self.end_round(now);
+        }
+    }
+
+    /// Returns the number of bytes of packets after which a round ends.
+    fn longest_round(&self) -> u64 {
+        let packet = self.terms.segment + self.terms.headers;
+        self.pace.round(packet).min(self.ring.capacity() / ROUNDS_PER_WINDOW)
+    }
+
+    /// Ends a round of which the rest turned out not to be missing.
+    fn end_early(&mut self, now: Nanos) {
+        if self.datagrams > 0 {
+            self.pace.rest();
+            self.ask = Some(self.round);
+            self.end_round(now);
+        }
+    }
+
+    /// Ends the round under way, which has been asked for.
+    fn end_round(&mut self, now: Nanos) {
+        if self.rounds.len() == MOST_ROUNDS {
+            self.rounds.pop_front();
+        }
+        let (number, datagrams) = (self.round, self.datagrams);
+        self.rounds.push_back(Round { number, asked: now, datagrams, rate: self.pace.rate() });
+        self.round += 1;
+        (self.datagrams, self.bytes) = (0, 0);
+        self.timer = Some(now + self.timeout());
+    }
+
+    fn timeout(&self) -> Nanos {
+        self.round_trip.timeout(LEAST_TIMEOUT, self.backoff)
+    }
+
+    /// Handles a tally. One that speaks of what was never sent is ignored.
+    pub(super) fn answered(&mut self, now: Nanos, tally: &Tally<'_>) {
+        let known = self.base + self.flights.len() as u64;
+        if tally.round >= self.round || tally.missing > known || tally.from < tally.missing {
+            return;
+        }
+        self.learn(now, tally);
+        while self.base < tally.missing {
+            self.base += 1;
+            let Some(flight) = self.flights.pop_front() else { break };
+            self.unknown -= usize::from(flight.fate == Fate::Unknown);
+            self.begin = flight.offset + u64::from(flight.len);
+        }
+        let mut next = tally.from;
+        for (number, is_here) in tally.bits().take_while(|(number, _)| *number < known) {
+            self.note(number, is_here, tally.round);
+            next = number + 1;
+        }
+        if tally.is_last {
+            for number in next.max(self.base)..known {
+                self.note(number, false, tally.round);
+            }
+        }
+        if tally.round > self.answered {
+            (self.answered, self.backoff) = (tally.round, 0);
+            self.timer = Some(now + self.timeout());
+        }
+    }
+
+    /// Notes whether a datagram that left in `round` or before is there, as an answer to that round says.
+    fn note(&mut self, number: u64, is_here: bool, round: u64) {
+        let is_latest = round >= self.answered;
+        let Some(flight) = self.flight(number) else { return };
+        let was = flight.fate;
+        // What is there stays there, unless it turned out to be damaged.
+        let is_missing = !is_here
+            && flight.round <= round
+            && (was == Fate::Unknown || (was == Fate::Here && is_latest));
+        if is_here {
+            flight.fate = Fate::Here;
+        } else if is_missing {
+            flight.fate = Fate::Missing;
+        }
+        let is_new = flight.fate == Fate::Missing && !flight.is_listed;
+        flight.is_listed |= is_new;
+        self.unknown -= usize::from(was == Fate::Unknown && flight.fate != Fate::Unknown);
+        if is_new {
+            self.missing.push_back(number);
+        }
+    }
+
+    /// Takes the round trip and the rate from an answer.
+    fn learn(&mut self, now: Nanos, tally: &Tally<'_>) {
+        let of = |number: u64| {
+            let at = self.rounds.binary_search_by_key(&number, |round| round.number).ok()?;
+            self.rounds.get(at).copied()
+        };
+        let (asked, counted) = (of(tally.round), of(tally.census.round));
+        if let Some(round) = asked {
+            self.round_trip.note(now - round.asked);
+        }
+        if let Some(round) = counted {
+            let headers = self.terms.headers;
+            self.pace.learn(round.datagrams, round.rate, &tally.census, headers);
+        }
+        while self.rounds.front().is_some_and(|round| round.number <= tally.round) {
+            self.rounds.pop_front();
+        }
+    }
+
+    /// Returns the time at which the timer fires or more may leave, whichever is sooner.
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        let timer = self.timer.filter(|_| self.waits_for_answer());
+        [timer, self.pace.opens_at()].into_iter().flatten().min()
+    }
+
+    /// Returns true if nothing that will leave by itself asks.
+    fn waits_for_answer(&self) -> bool {
+        let is_asking = self.datagrams > 0 || (self.unknown == 0 && !self.missing.is_empty());
+        !self.flights.is_empty() && !is_asking
+    }
+
+    /// Asks again if no answer has come in time: a round without datagrams, so that its answer cannot be taken for
+    /// another's.
+    pub(super) fn on_timer(&mut self, now: Nanos) {
+        self.pace.on_timer(now);
+        if !self.waits_for_answer() || self.timer.is_none_or(|at| at > now) {
+            return;
+        }
+        self.backoff += 1;
+        self.ask = Some(self.round);
+        self.end_round(now);
+    }
+}
