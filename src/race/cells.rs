@@ -415,15 +415,14 @@ fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
 
 fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) -> Entrant {
     let info: &Info = contender.transport.info();
-    let asked = contender.knobs.iter();
     Entrant {
         id,
         spec: contender.spec.to_string(),
         label,
         transport: info.id.to_owned(),
         colour: info.colour.to_owned(),
-        implementation: format!("{}/{}", info.id, info.implementation),
-        asked: asked.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        implementation: contender.implementation(None, &Effective::new()),
+        asked: contender.asked(),
         effective: Effective::new(),
         far_effective: Effective::new(),
         floor: false,

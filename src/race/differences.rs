@@ -139,8 +139,8 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
 type Source = fn(&Entrant) -> &BTreeMap<String, String>;
 
 /// Returns the reason why an option matters, from the first transport that has it.
-fn why(racing: &[(&Entrant, &Contender)], option: &str) -> &'static str {
-    let said = racing.iter().find_map(|(_, c)| c.transport.info().meaning(option));
+fn why<'a>(racing: &[(&Entrant, &'a Contender)], option: &str) -> &'a str {
+    let said = racing.iter().find_map(|(_, c)| c.meaning(option));
     said.map_or(
         "the contenders ran with different settings, so the verdict is about these settings",
         |meaning| meaning.matters,

@@ -13,12 +13,13 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::error::{Error, Result, unknown};
+use crate::error::{Error, Result};
 use crate::figures::{ConnStats, TcpView};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::{Key, Kind, Settings};
 use crate::time::Nanos;
 
 mod arq;
+mod contender;
 mod dccp;
 pub mod door;
 mod enet;
@@ -48,6 +49,7 @@ mod unixgram;
 pub mod userspace;
 mod ws;
 
+pub use contender::{Carrier, Contender};
 use door::Door;
 use hello::Hello;
 pub use identity::Tickets;
@@ -114,9 +116,9 @@ impl Info {
 }
 
 /// A way for bytes to travel.
-pub trait Transport: Sync {
+pub trait Transport: Send + Sync {
     /// Returns the description of the transport, with its guarantees.
-    fn info(&self) -> &'static Info;
+    fn info(&self) -> &Info;
 
     /// Checks that this host supports the transport.
     ///
@@ -362,53 +364,4 @@ fn lane_0_only(lane: Lane) -> io::Result<()> {
     }
     let why = format!("this transport has lane 0 only, not {}", lane.0);
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
-}
-
-/// A transport with its knobs checked: one row of the table.
-#[derive(Clone)]
-pub struct Contender {
-    /// The transport.
-    pub transport: &'static dyn Transport,
-    /// Knobs, defaults included.
-    pub knobs: Settings,
-    /// Specification as typed.
-    pub spec: Spec,
-}
-
-impl Contender {
-    /// Reads a contender such as `tcp:cc=bbr`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Usage`] naming what is wrong and what would be right.
-    pub fn parse(typed: &str) -> Result<Contender> {
-        let spec = Spec::parse(typed)?;
-        let found = ALL.iter().find(|transport| transport.info().id == spec.name);
-        let Some(transport) = found else {
-            let ids: Vec<&str> = ALL.iter().map(|transport| transport.info().id).collect();
-            return Err(unknown("contender", &spec.name, &ids));
-        };
-        let knobs = Settings::check(&spec, transport.info().keys)?;
-        Ok(Contender { transport: *transport, knobs, spec })
-    }
-
-    /// Checks that this host has the transport, and supports the knobs that were typed. A default
-    /// gives way where it must.
-    ///
-    /// # Errors
-    /// As [`Transport::check`] and [`Transport::check_knob`].
-    pub fn check(&self) -> Result<()> {
-        self.transport.check()?;
-        let keys = self.transport.info().keys.iter();
-        let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
-        choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {
-            let value = self.knobs.text(key.name).unwrap_or_default();
-            self.transport.check_knob(key.name, value)
-        })
-    }
-}
-
-impl std::fmt::Debug for Contender {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Contender({})", self.spec)
-    }
 }

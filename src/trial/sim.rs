@@ -161,7 +161,7 @@ impl Simulation {
         self.clock.advance_to(began + took);
         record.took_ns = took.0;
         record.path = Some(figures);
-        record.implementation = implementation(&contender, &record);
+        record.implementation = contender.implementation(None, &record.effective);
         Ok(record)
     }
 
@@ -360,10 +360,4 @@ fn report(ends: Vec<end::Stops>) -> AgentReport {
         report.conns.push(end.stats);
     }
     report
-}
-
-fn implementation(contender: &Contender, record: &Record) -> String {
-    let info = contender.transport.info();
-    let control = record.effective.get("cc").map(|cc| format!("/{cc}")).unwrap_or_default();
-    format!("{}/{}{control}", info.id, info.implementation)
 }

@@ -8,7 +8,7 @@ use deadheat::figures::{ConnStats, Tally};
 use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
-use deadheat::transport::{Conn, Contender, Endpoint, Transport};
+use deadheat::transport::{Carrier, Conn, Contender, Endpoint, Transport};
 use deadheat::trial::driver::{Flow, Signal, Watch};
 use deadheat::trial::intervals::{self, Sampler};
 use deadheat::trial::samples::Samples;
@@ -23,7 +23,7 @@ fn all() -> Vec<(Contender, Endpoint)> {
     let fakes = fakes.map(|(transport, typed)| {
         let spec = Spec::parse(typed).unwrap();
         let knobs = Settings::check(&spec, transport.info().keys).unwrap();
-        (Contender { transport, knobs, spec }, Endpoint::Process(0))
+        (Contender { transport: Carrier::Listed(transport), knobs, spec }, Endpoint::Process(0))
     });
     every(PeerKind::Process).chain(fakes).collect()
 }

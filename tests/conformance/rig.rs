@@ -165,7 +165,7 @@ pub(crate) fn connect_lanes(
     largest_message: usize,
 ) -> Ends {
     let hello = Hello { token: RIGHT, flow: 0 };
-    let (transport, knobs) = (contender.transport, &contender.knobs);
+    let (transport, knobs) = (&contender.transport, &contender.knobs);
     let door = Door::Own;
     let listen = Listen {
         at,

@@ -16,6 +16,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         name: "transport",
         through: &["Userspace"],
         helpers: &[
+            ("contender", "a transport with its knobs"),
             ("door", "where connections come from"),
             ("frame", "message boundaries on byte streams, the same for all"),
             ("hello", "the first bytes of every connection"),

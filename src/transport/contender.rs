@@ -1,0 +1,102 @@
+//! A contender: a transport with its knobs, as somebody typed them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::options::Meaning;
+use super::{ALL, Effective, Transport};
+use crate::error::{Result, unknown};
+use crate::spec::{Kind, Settings, Spec};
+
+/// Transport of a contender: one of the list, or one made for this contender alone.
+#[derive(Clone)]
+pub enum Carrier {
+    /// One of [`ALL`].
+    Listed(&'static dyn Transport),
+    /// One that belongs to whoever holds the contender, and ends with the last of them.
+    Made(Arc<dyn Transport>),
+}
+
+impl Deref for Carrier {
+    type Target = dyn Transport;
+
+    fn deref(&self) -> &(dyn Transport + 'static) {
+        match self {
+            Carrier::Listed(transport) => *transport,
+            Carrier::Made(transport) => &**transport,
+        }
+    }
+}
+
+/// A transport with its knobs checked: one row of the table.
+#[derive(Clone)]
+pub struct Contender {
+    /// The transport.
+    pub transport: Carrier,
+    /// Knobs, defaults included.
+    pub knobs: Settings,
+    /// Specification as typed.
+    pub spec: Spec,
+}
+
+impl Contender {
+    /// Reads a contender such as `tcp:cc=bbr`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] naming what is wrong and what would be right.
+    pub fn parse(typed: &str) -> Result<Contender> {
+        let spec = Spec::parse(typed)?;
+        let found = ALL.iter().find(|transport| transport.info().id == spec.name);
+        let Some(transport) = found else {
+            let ids: Vec<&str> = ALL.iter().map(|transport| transport.info().id).collect();
+            return Err(unknown("contender", &spec.name, &ids));
+        };
+        let knobs = Settings::check(&spec, transport.info().keys)?;
+        Ok(Contender { transport: Carrier::Listed(*transport), knobs, spec })
+    }
+
+    /// Returns the knobs as results carry them, defaults included.
+    pub fn asked(&self) -> BTreeMap<String, String> {
+        self.knobs.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    /// Returns the meaning of one of its options for a comparison; `None` if it has none.
+    pub fn meaning(&self, option: &str) -> Option<&Meaning> {
+        self.transport.info().meaning(option)
+    }
+
+    /// Names who carries the bytes, on hosts whose kernel is of this release if it does, with the
+    /// congestion control among the options that are in effect: `tcp/linux-6.18.44/cubic`.
+    pub fn implementation(&self, kernel: Option<&str>, effective: &Effective) -> String {
+        let info = self.transport.info();
+        let by = match kernel {
+            Some(release) if info.implementation == "linux" => format!("linux-{release}"),
+            _ => info.implementation.to_owned(),
+        };
+        let control = effective.get("cc").map(|cc| format!("/{cc}")).unwrap_or_default();
+        format!("{}/{by}{control}", info.id)
+    }
+
+    /// Checks that this host has the transport, and supports the knobs that were typed. A default
+    /// gives way where it must.
+    ///
+    /// # Errors
+    /// As [`Transport::check`] and [`Transport::check_knob`].
+    pub fn check(&self) -> Result<()> {
+        self.transport.check()?;
+        let keys = self.transport.info().keys.iter();
+        let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
+        choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {
+            let value = self.knobs.text(key.name).unwrap_or_default();
+            self.transport.check_knob(key.name, value)
+        })
+    }
+}
+
+impl fmt::Debug for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Contender({})", self.spec)
+    }
+}
