@@ -12,8 +12,7 @@ use crate::study::bundled;
 use crate::study::model::Study;
 use crate::study::outcome::Setting;
 use crate::time::Nanos;
-use crate::transport;
-use crate::transport::Transport;
+use crate::transport::{self, Transport, several};
 use crate::workload::{self, load};
 
 use super::{print, stdout_style};
@@ -94,6 +93,9 @@ fn transports(wanted: &Wanted<'_>) -> String {
         };
         put(&mut out, 2, (info.id, 12), &format!("{}; {works}", info.summary), width);
         put_keys(&mut out, info.keys, width, &|key| works_here(*transport, key));
+    }
+    for (form, what) in several::FORMS.iter().filter(|(form, _)| wanted.has(form)) {
+        put(&mut out, 2, (form, 12), what, width);
     }
     out
 }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::options::Meaning;
-use super::{ALL, Effective, Transport};
+use super::{ALL, Effective, Part, Transport, several};
 use crate::error::{Result, unknown};
 use crate::spec::{Kind, Settings, Spec};
 
@@ -47,30 +47,59 @@ impl Contender {
     /// # Errors
     /// [`crate::Error::Usage`] naming what is wrong and what would be right.
     pub fn parse(typed: &str) -> Result<Contender> {
+        if let Some(made) = several::parse(typed)? {
+            return Ok(made);
+        }
         let spec = Spec::parse(typed)?;
         let found = ALL.iter().find(|transport| transport.info().id == spec.name);
         let Some(transport) = found else {
-            let ids: Vec<&str> = ALL.iter().map(|transport| transport.info().id).collect();
+            let ids = ALL.iter().map(|transport| transport.info().id);
+            let ids: Vec<&str> = ids.chain(several::FORMS.iter().map(|(form, _)| *form)).collect();
             return Err(unknown("contender", &spec.name, &ids));
         };
         let knobs = Settings::check(&spec, transport.info().keys)?;
         Ok(Contender { transport: Carrier::Listed(*transport), knobs, spec })
     }
 
-    /// Returns the knobs as results carry them, defaults included.
+    /// Returns the knobs as results carry them, defaults included; those of a part with its name in
+    /// front: `events.cc`.
     pub fn asked(&self) -> BTreeMap<String, String> {
-        self.knobs.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        let own = self.knobs.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let parts = self.transport.parts().iter().flat_map(|part| {
+            let asked = part.contender.asked().into_iter();
+            asked.map(|(key, value)| (format!("{}.{key}", part.name), value))
+        });
+        own.chain(parts).collect()
     }
 
     /// Returns the meaning of one of its options for a comparison; `None` if it has none.
     pub fn meaning(&self, option: &str) -> Option<&Meaning> {
-        self.transport.info().meaning(option)
+        let of_part = || {
+            let (name, rest) = option.split_once('.')?;
+            self.part(name)?.contender.meaning(rest)
+        };
+        self.transport.info().meaning(option).or_else(of_part)
+    }
+
+    fn part(&self, name: &str) -> Option<&Part> {
+        self.transport.parts().iter().find(|part| part.name == name)
     }
 
     /// Names who carries the bytes, on hosts whose kernel is of this release if it does, with the
     /// congestion control among the options that are in effect: `tcp/linux-6.18.44/cubic`.
     pub fn implementation(&self, kernel: Option<&str>, effective: &Effective) -> String {
-        let info = self.transport.info();
+        let (info, parts) = (self.transport.info(), self.transport.parts());
+        if !parts.is_empty() {
+            let of = |part: &Part| {
+                let prefix = format!("{}.", part.name);
+                let own = effective.iter().filter_map(|(name, value)| {
+                    Some((name.strip_prefix(&prefix)?.to_owned(), value.clone()))
+                });
+                let by = part.contender.implementation(kernel, &own.collect());
+                format!("{}={by}", part.name)
+            };
+            return format!("{}:{}", info.id, parts.iter().map(of).collect::<Vec<_>>().join(","));
+        }
         let by = match kernel {
             Some(release) if info.implementation == "linux" => format!("linux-{release}"),
             _ => info.implementation.to_owned(),

@@ -10,7 +10,9 @@ use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source};
+use crate::contract::{
+    AsksLanes, Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source,
+};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
 use crate::error::{Error, Result};
@@ -38,6 +40,7 @@ mod pipe;
 mod quic;
 mod sctp;
 mod sctp_udp;
+pub mod several;
 mod sim_datagram;
 mod stream;
 mod tcp;
@@ -54,6 +57,7 @@ use door::Door;
 use hello::Hello;
 pub use identity::Tickets;
 use options::Meaning;
+pub use several::Part;
 use udp::not_ip;
 use userspace::Userspace;
 
@@ -141,6 +145,25 @@ pub trait Transport: Send + Sync {
         None
     }
 
+    /// Returns the contenders that it is made of, in their order; none if it is one by itself.
+    fn parts(&self) -> &[Part] {
+        &[]
+    }
+
+    /// Returns itself made for work that asks for these lanes; `None` if it is the same for all.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] where it cannot be, with what could.
+    fn suit(&self, _work: &dyn AsksLanes) -> Result<Option<Carrier>> {
+        Ok(None)
+    }
+
+    /// Returns true if its connections need to be let act while no flow runs on them, as those of
+    /// protocols in user space do.
+    fn is_kept_up(&self) -> bool {
+        self.userspace().is_some()
+    }
+
     /// Opens a connection to a listener and proves the address with its token.
     ///
     /// # Errors
@@ -221,6 +244,8 @@ pub enum Endpoint {
     Unix(String),
     /// A slot in this process, for [`mem`].
     Process(u64),
+    /// One for each contender of several that make one.
+    Several(Vec<Endpoint>),
 }
 
 impl std::fmt::Display for Endpoint {
@@ -229,6 +254,10 @@ impl std::fmt::Display for Endpoint {
             Endpoint::Ip(address) => address.fmt(f),
             Endpoint::Unix(name) => write!(f, "unix:@{name}"),
             Endpoint::Process(slot) => write!(f, "process:{slot}"),
+            Endpoint::Several(all) => {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                f.write_str(&all.join(" and "))
+            }
         }
     }
 }
@@ -259,6 +288,11 @@ fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
 pub trait Conn: Send {
     /// Returns the descriptor to poll; `None` for transports without a kernel.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Returns its sockets: where it has several, [`Conn::fd`] is none of them.
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        self.fd().into_iter().collect()
+    }
 
     /// Sends one message whole, or not at all (`Idle`, no room). Never blocks. A byte stream that
     /// took part of a message keeps the rest as backlog and answers `Moved`.

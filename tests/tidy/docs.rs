@@ -8,7 +8,7 @@ use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKin
 use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
-use deadheat::transport::{self, Contender};
+use deadheat::transport::{self, Contender, several};
 use deadheat::workload::{self, load};
 
 const REFERENCE: &str = "docs/reference.md";
@@ -48,6 +48,10 @@ fn transports() -> String {
         section(&mut out, info.id, info.label, info.summary);
         writeln!(out, "{}\n", promises(&info.guarantees, info.peer, info.reach)).unwrap();
         keys(&mut out, info.keys);
+    }
+    out.push_str("### Made of several\n\n");
+    for (form, what) in several::FORMS {
+        writeln!(out, "**`{form}`**: {what}.\n").unwrap();
     }
     out.trim_end().to_owned() + "\n"
 }

@@ -26,6 +26,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("mem", "the fake: inside one process, for tests"),
             ("messages", "what the kernel's protocols with connections and messages share"),
             ("options", "why options matter, and which may change"),
+            ("several", "contenders that are made of others"),
             ("stream", "what byte streams share"),
             ("userspace", "what protocols in user space share: the contract and its adapters"),
         ],
