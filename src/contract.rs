@@ -169,6 +169,16 @@ pub struct Guarantees {
     pub largest_message: Option<u64>,
 }
 
+/// Lanes that work asks for, as transports see them that share lanes out among several connections.
+pub trait AsksLanes {
+    /// Returns the names of its lanes, first to last, where a connection has as many as it would use;
+    /// none if one is all that it ever uses.
+    fn lane_names(&self) -> Vec<String>;
+
+    /// Returns the services that it asks for of a connection with these guarantees, first to last.
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service>;
+}
+
 /// Longest time that one receive call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {

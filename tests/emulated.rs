@@ -279,6 +279,38 @@ fn nothing_gets_through_faster_than_the_rate() {
     }
 }
 
+/// A mix on the wire: its state is lost as datagrams are and its events all arrive, over protocols of the
+/// kernel and in user space alike; what cannot carry its lane is named, and so are the parts that differ.
+#[test]
+fn each_lane_of_a_mix_crosses_the_path_in_a_connection_of_its_own() {
+    if !can() {
+        return;
+    }
+    let (kernel, own) = ("mix:events=tcp,state=udp", "mix:events=quic,others=quic-datagram");
+    let misfit = "mix:events=udp,state=tcp";
+    let outcome = race(&[kernel, own, misfit], "delay=5ms,loss=10%", "events:count=60");
+    let contenders = outcome["contenders"].as_array().unwrap();
+    let why = contenders[2]["not_applicable"].as_str().unwrap();
+    assert!(why.contains("lane events (udp): it has no lane that is reliable"), "{why}");
+    for trial in trials(&outcome) {
+        let own = trial["effective"].as_object().unwrap();
+        assert!(own.contains_key("events.cc"), "{trial}");
+        assert!(own.contains_key("state.rcvbuf") || own.contains_key("others.rcvbuf"), "{trial}");
+        assert_eq!(trial["metrics"]["undelivered_share"], 0.0, "{trial}");
+        let up = &trial["ledger"]["up"];
+        let lost = count(&up["sent"]) - count(&up["delivered"]);
+        assert!(lost > 0 && lost < 60, "{trial}");
+        assert!(trial["metrics"]["state_age_mean_ns"].as_f64().unwrap() > 5e6, "{trial}");
+    }
+    let differs = outcome["differences"].as_array().unwrap().iter();
+    let told = differs.flat_map(|one| one["values"].as_object().unwrap().values());
+    let told: Vec<&str> = told.filter_map(Value::as_str).collect();
+    assert!(
+        told.contains(&"events: lost messages are sent again; state: lost messages are gone"),
+        "{told:?}"
+    );
+}
+
 /// Multipath TCP goes over both links, and no faster than both together; TCP takes one.
 #[test]
 fn multipath_tcp_takes_every_link() {

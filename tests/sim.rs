@@ -247,17 +247,22 @@ fn voice_table() -> String {
 /// Delivery times of events beside a state, and their reasons to wait.
 fn events_table() -> String {
     let mut out = String::from(
-        "events:count=1000, delay=25ms, seed 7\n  loss contender service | delivery: mean ms      p99 | wait for events ms  for state ms | mean age of the state ms\n",
+        "events:count=1000, delay=25ms, seed 7; X+dgram is mix:events=X,state=sim-datagram\n  loss contender  service | delivery: mean ms      p99 | wait for events ms  for state ms | mean age of the state ms\n",
     );
     let own = ["quic", "sctp-udp", "enet", "arq", "kcp"].map(|contender| (contender, "own"));
+    let more =
+        [("quic", "latest"), ("quic+dgram", "own"), ("arq+dgram", "own"), ("kcp+dgram", "own")];
     for loss in ["0.1%", "1%", "5%"] {
-        for (contender, service) in own.into_iter().chain([("quic", "latest")]) {
+        for (contender, service) in own.into_iter().chain(more) {
             let workload = format!("events:count=1000,service={service}");
-            let record = trial(&format!("delay=25ms,loss={loss}"), contender, &workload);
+            let mix = contender.strip_suffix("+dgram");
+            let spec = mix.map(|events| format!("mix:events={events},state=sim-datagram"));
+            let spec = spec.unwrap_or_else(|| contender.to_owned());
+            let record = trial(&format!("delay=25ms,loss={loss}"), &spec, &workload);
             let ms = |name: &str| record.metrics[name] / 1e6;
             writeln!(
                 out,
-                "{loss:>6} {contender:9} {service:7} |          {:>8.3} {:>8.3} |           {:>8.3}      {:>8.3} |                 {:>8.3}",
+                "{loss:>6} {contender:10} {service:7} |          {:>8.3} {:>8.3} |           {:>8.3}      {:>8.3} |                 {:>8.3}",
                 ms("delivery_mean_ns"),
                 ms("delivery_p99_ns"),
                 ms("held_by_events_mean_ns"),
@@ -564,6 +569,36 @@ fn a_state_beside_events_ages_as_theory_says() {
     }
 }
 
+/// In a mix the state goes in datagrams of its own and ages as they do, and events wait for events only, as in
+/// a connection that has nothing else; the same each time.
+#[test]
+fn a_mix_gives_each_lane_what_its_own_contender_would() {
+    const SEEDS: u64 = 20;
+    let (mix, workload) = ("mix:events=arq,state=sim-datagram", "events:count=500");
+    for loss in [1.0, 5.0] {
+        let path = format!("delay=25ms,loss={loss}%");
+        let records: Vec<_> = (0..SEEDS).map(|seed| seeded(&path, mix, workload, seed)).collect();
+        let mean = |of: &[Record], name: &str| {
+            of.iter().map(|record| record.metrics[name]).sum::<f64>() / of.len() as f64
+        };
+        let age = mean(&records, "state_age_mean_ns");
+        let (period, p) = (1e9 / 60.0, loss / 100.0);
+        let theory = 25e6 + period * (1.0 + p) / (2.0 * (1.0 - p));
+        assert!((age / theory - 1.0).abs() < 0.01, "{loss} %: {age} {theory}");
+        assert!(mean(&records, "held_by_events_mean_ns") > 0.0, "{loss} %");
+        // A packet of the state may be in the interface, for less than a microsecond.
+        assert!(mean(&records, "held_by_state_mean_ns") < 1e3, "{loss} %");
+        assert_eq!(mean(&records, "undelivered_share"), 0.0, "{loss} %");
+        let shared: Vec<_> = (0..SEEDS).map(|seed| seeded(&path, "arq", workload, seed)).collect();
+        assert!(mean(&shared, "held_by_state_mean_ns") > 1e5, "{loss} %: one order for both");
+        assert_eq!(records[3], seeded(&path, mix, workload, 3));
+    }
+    let record = seeded("delay=25ms", mix, workload, 1);
+    assert_eq!(record.implementation, "mix:events=arq/deadheat/reno,state=sim-datagram/deadheat");
+    assert_eq!(record.effective["events.cc"], "reno");
+    assert!(record.effective.contains_key("state.sndbuf"), "{:?}", record.effective);
+}
+
 /// Where each message is lost with probability p on its own, a frame of k messages is whole with probability
 /// (1 - p)^k, and can be shown where all back to its keyframe are.
 #[test]
@@ -703,6 +738,8 @@ fn what_cannot_be_simulated_is_refused_by_name() {
     }
     let said = refusal(&race("tcp"));
     assert!(said.contains("carried by the kernel") && said.contains("arq"), "{said}");
+    let mixed = race("mix:events=arq,state=udp").workload("events");
+    assert!(refusal(&mixed).contains("`udp` is carried by the kernel"));
     assert!(refusal(&race("arq").explain()).contains("--explain"));
     assert!(refusal(&race("arq").placement("busy")).contains("on no CPU"));
     assert!(refusal(&race("arq").workload("bulk:file=/etc/hostname")).contains("/etc/hostname"));

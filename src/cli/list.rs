@@ -12,9 +12,8 @@ use crate::study::bundled;
 use crate::study::model::Study;
 use crate::study::outcome::Setting;
 use crate::time::Nanos;
-use crate::transport;
 use crate::transport::via;
-use crate::transport::{Place, Transport};
+use crate::transport::{self, Place, Transport, several};
 use crate::workload::{self, load};
 
 use super::{print, stdout_style};
@@ -95,6 +94,9 @@ fn transports(wanted: &Wanted<'_>) -> String {
         };
         put(&mut out, 2, (info.id, 12), &format!("{}; {works}", info.summary), width);
         put_keys(&mut out, info.keys, width, &|key| works_here(*transport, key));
+    }
+    for (form, what) in several::FORMS.iter().filter(|(form, _)| wanted.has(form)) {
+        put(&mut out, 2, (form, 12), what, width);
     }
     if wanted.has(BETWEEN) || wanted.has_key(via::KEYS) {
         let what = "with any transport over IP that a process answers: what stands in between";

@@ -9,6 +9,7 @@ pub mod channel;
 pub mod control;
 pub mod datagram;
 pub mod drain;
+pub mod epoll;
 pub mod file;
 pub(crate) mod memory;
 pub mod option;

@@ -17,9 +17,9 @@ use crate::spec::{Key, Kind, Spec};
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective, Info, unserved};
 use crate::trial::load::parts;
-use crate::trial::misfit;
 use crate::trial::placement::{Load, Placement};
 use crate::trial::sim::{self, Simulation};
+use crate::trial::{misfit, suited};
 use crate::units::range;
 use crate::workload::{self, Setting, Task};
 
@@ -299,7 +299,7 @@ impl Grid<'_> {
                 task.timeout()
             )));
         }
-        let contender = Contender::parse(&spec.to_string())?;
+        let contender = suited(Contender::parse(&spec.to_string())?, &*task)?;
         let misfit = misfit(&contender, &*task);
         if let (Some(why), false) = (&misfit, self.may_sit_out()) {
             return Err(cannot_carry(&contender, &workload, why));
@@ -415,15 +415,14 @@ fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
 
 fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) -> Entrant {
     let info: &Info = contender.transport.info();
-    let asked = contender.knobs.iter();
     Entrant {
         id,
         spec: contender.spec.to_string(),
         label,
         transport: info.id.to_owned(),
         colour: info.colour.to_owned(),
-        implementation: format!("{}/{}", info.id, info.implementation),
-        asked: asked.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        implementation: contender.implementation(None, &Effective::new()),
+        asked: contender.asked(),
         effective: Effective::new(),
         far_effective: Effective::new(),
         floor: false,

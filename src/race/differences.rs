@@ -21,11 +21,26 @@ pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Differ
         .collect();
     let promised = PROMISES.iter().map(|promise| {
         let value = |(entrant, contender): &(&Entrant, &Contender)| {
-            (entrant.label.clone(), (promise.value)(contender))
+            (entrant.label.clone(), told(contender, promise.value))
         };
         difference(promise.what.to_owned(), racing.iter().map(value).collect(), promise.matters)
     });
     promised.chain(options(&racing)).flatten().collect()
+}
+
+/// Returns a promise of a contender: if it is made of others that differ in it, that of each.
+fn told(contender: &Contender, value: fn(&Contender) -> String) -> String {
+    let parts = contender.transport.parts();
+    let each: Vec<String> = parts.iter().map(|part| told(&part.contender, value)).collect();
+    match each.first() {
+        None => value(contender),
+        Some(first) if each.iter().all(|other| other == first) => first.clone(),
+        Some(_) => {
+            let named =
+                parts.iter().zip(&each).map(|(part, told)| format!("{}: {told}", part.name));
+            named.collect::<Vec<String>>().join("; ")
+        }
+    }
 }
 
 /// Promise of a transport, and the reason why it matters when another does not make it.
@@ -148,8 +163,8 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
 type Source = fn(&Entrant) -> &BTreeMap<String, String>;
 
 /// Returns the reason why an option matters, from the first transport that has it.
-fn why(racing: &[(&Entrant, &Contender)], option: &str) -> &'static str {
-    let said = racing.iter().find_map(|(_, c)| c.transport.info().meaning(option));
+fn why<'a>(racing: &[(&Entrant, &'a Contender)], option: &str) -> &'a str {
+    let said = racing.iter().find_map(|(_, c)| c.meaning(option));
     said.map_or(
         "the contenders ran with different settings, so the verdict is about these settings",
         |meaning| meaning.matters,
@@ -192,6 +207,21 @@ mod tests {
         assert!(!what(&found).contains(&"far end"));
         assert_eq!(found[0].values["udp"], "lost messages are gone");
         assert!(found.iter().all(|difference| !difference.matters.is_empty()));
+    }
+
+    #[test]
+    fn what_the_parts_of_a_mix_promise_is_told_of_each_where_it_differs() {
+        let request = Request::new(["mix:events=tcp,state=udp", "quic"]).workload("events");
+        let checked = request.check().unwrap();
+        let found = differences(&checked.entrants, &checked.contenders);
+        let of = |what: &str| {
+            let found = found.iter().find(|difference| difference.what == what);
+            found.map(|found| found.values["mix:events=tcp,state=udp"].as_str())
+        };
+        let delivery = "events: lost messages are sent again; state: lost messages are gone";
+        assert_eq!(of("delivery"), Some(delivery));
+        assert_eq!(of("encryption"), Some("plain"));
+        assert_eq!(of("far end"), None);
     }
 
     #[test]

@@ -195,7 +195,8 @@ fn explain(
     if trials.is_empty() {
         return Ok(explanation);
     }
-    let info = Contender::parse(&entrant.spec)?.transport.info();
+    let contender = Contender::parse(&entrant.spec)?;
+    let info = contender.transport.info();
     if task.numbering().is_some() {
         echo::explain(&trials, info.peer, &mut explanation);
     } else {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::notice::Notice;
 use super::outcome::{Entrant, Outcome};
 use crate::transport::options::Holds;
-use crate::transport::{self, Effective};
+use crate::transport::{Contender, Effective};
 use crate::trial::Record;
 
 /// Returns a notice for each option of each contender that changed at an end.
@@ -54,8 +54,9 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
 /// Returns true if the option has to hold, so that a change is worth reporting. An option of which the
 /// transport says nothing may change.
 fn has_to_hold(entrant: &Entrant, option: &str) -> bool {
-    let ours = transport::ALL.iter().find(|one| one.info().id == entrant.transport);
-    match ours.and_then(|one| one.info().meaning(option)).map(|meaning| meaning.holds) {
+    // Imported results name contenders that nobody here has.
+    let ours = Contender::parse(&entrant.spec).ok();
+    match ours.as_ref().and_then(|one| one.meaning(option)).map(|meaning| meaning.holds) {
         Some(Holds::Always) => true,
         Some(Holds::WhereAsked) => entrant.asked.get(option).is_some_and(|asked| !asked.is_empty()),
         None => false,

@@ -366,6 +366,7 @@ mod tests {
 
     use super::*;
     use crate::contract::Service;
+    use crate::spec::Spec;
 
     const HELLO: Hello = Hello { token: hello::Token::from_bytes([6; 16]), flow: 3 };
     const SECOND: Nanos = Nanos::from_secs(1);

@@ -260,6 +260,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::Spec;
     use crate::time::Clock;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([8; 16]), flow: 4 };

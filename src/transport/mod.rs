@@ -10,15 +10,18 @@ use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source};
+use crate::contract::{
+    AsksLanes, Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source,
+};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::error::{Error, Result, unknown};
+use crate::error::{Error, Result};
 use crate::figures::{ConnStats, TcpView};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::{Key, Kind, Settings};
 use crate::time::Nanos;
 
 mod arq;
+mod contender;
 mod dccp;
 pub mod door;
 mod enet;
@@ -38,6 +41,7 @@ mod quic;
 mod rbudp;
 mod sctp;
 mod sctp_udp;
+pub mod several;
 mod sim_datagram;
 mod stream;
 mod tcp;
@@ -52,13 +56,14 @@ pub mod userspace;
 pub mod via;
 mod ws;
 
+pub use contender::{Carrier, Contender};
 use door::Door;
 use hello::Hello;
 pub use identity::Tickets;
 use options::Meaning;
+pub use several::Part;
 use udp::not_ip;
 use userspace::Userspace;
-use via::Via;
 
 /// Every transport, in the order in which lists show them.
 pub const ALL: &[&dyn Transport] = &[
@@ -122,9 +127,9 @@ impl Info {
 }
 
 /// A way for bytes to travel.
-pub trait Transport: Sync {
+pub trait Transport: Send + Sync {
     /// Returns the description of the transport, with its guarantees.
-    fn info(&self) -> &'static Info;
+    fn info(&self) -> &Info;
 
     /// Checks that this host supports the transport.
     ///
@@ -154,6 +159,25 @@ pub trait Transport: Sync {
     /// if only a kernel has it.
     fn userspace(&self) -> Option<&dyn Userspace> {
         None
+    }
+
+    /// Returns the contenders that it is made of, in their order; none if it is one by itself.
+    fn parts(&self) -> &[Part] {
+        &[]
+    }
+
+    /// Returns itself made for work that asks for these lanes; `None` if it is the same for all.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] where it cannot be, with what could.
+    fn suit(&self, _work: &dyn AsksLanes) -> Result<Option<Carrier>> {
+        Ok(None)
+    }
+
+    /// Returns true if its connections need to be let act while no flow runs on them, as those of
+    /// protocols in user space do.
+    fn is_kept_up(&self) -> bool {
+        self.userspace().is_some()
     }
 
     /// Opens a connection to a listener and proves the address with its token.
@@ -247,6 +271,8 @@ pub enum Endpoint {
     Unix(String),
     /// A slot in this process, for [`mem`].
     Process(u64),
+    /// One for each contender of several that make one.
+    Several(Vec<Endpoint>),
 }
 
 impl std::fmt::Display for Endpoint {
@@ -255,6 +281,10 @@ impl std::fmt::Display for Endpoint {
             Endpoint::Ip(address) => address.fmt(f),
             Endpoint::Unix(name) => write!(f, "unix:@{name}"),
             Endpoint::Process(slot) => write!(f, "process:{slot}"),
+            Endpoint::Several(all) => {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                f.write_str(&all.join(" and "))
+            }
         }
     }
 }
@@ -285,6 +315,11 @@ fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
 pub trait Conn: Send {
     /// Returns the descriptor to poll; `None` for transports without a kernel.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Returns its sockets: where it has several, [`Conn::fd`] is none of them.
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        self.fd().into_iter().collect()
+    }
 
     /// Sends one message whole, or not at all (`Idle`, no room). Never blocks. A byte stream that
     /// took part of a message keeps the rest as backlog and answers `Moved`.
@@ -390,66 +425,4 @@ fn lane_0_only(lane: Lane) -> io::Result<()> {
     }
     let why = format!("this transport has lane 0 only, not {}", lane.0);
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
-}
-
-/// A transport with its knobs checked: one row of the table.
-#[derive(Clone)]
-pub struct Contender {
-    /// The transport.
-    pub transport: &'static dyn Transport,
-    /// Knobs, defaults included.
-    pub knobs: Settings,
-    /// What it goes through on its way to the far end.
-    pub via: Via,
-    /// Specification as typed.
-    pub spec: Spec,
-}
-
-impl Contender {
-    /// Reads a contender such as `tcp:cc=bbr`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Usage`] naming what is wrong and what would be right.
-    pub fn parse(typed: &str) -> Result<Contender> {
-        let spec = Spec::parse(typed)?;
-        let found = ALL.iter().find(|transport| transport.info().id == spec.name);
-        let Some(transport) = found else {
-            let ids: Vec<&str> = ALL.iter().map(|transport| transport.info().id).collect();
-            return Err(unknown("contender", &spec.name, &ids));
-        };
-        let mut own = spec.clone();
-        let via = Via::take(&mut own, transport.info())?;
-        let knobs = Settings::check(&own, transport.info().keys)?;
-        Ok(Contender { transport: *transport, knobs, via, spec })
-    }
-
-    /// Checks that this host has the transport, and supports the knobs that were typed, on loopback. A default
-    /// gives way where it must.
-    ///
-    /// # Errors
-    /// As [`Contender::check_at`].
-    pub fn check(&self) -> Result<()> {
-        self.check_at(Place::Loopback)
-    }
-
-    /// Checks that this host has the transport, and that the knobs that were typed work at a place.
-    ///
-    /// # Errors
-    /// As [`Transport::check`], [`Transport::check_knob`] and [`Transport::check_settings`].
-    pub fn check_at(&self, place: Place) -> Result<()> {
-        self.transport.check()?;
-        let keys = self.transport.info().keys.iter();
-        let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
-        choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {
-            let value = self.knobs.text(key.name).unwrap_or_default();
-            self.transport.check_knob(key.name, value)?;
-            self.transport.check_settings(key.name, value, place)
-        })
-    }
-}
-
-impl std::fmt::Debug for Contender {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Contender({})", self.spec)
-    }
 }

@@ -449,6 +449,7 @@ impl UdpConn {
 mod tests {
     use super::*;
     use crate::contract::Service;
+    use crate::spec::Spec;
 
     const HELLO: Hello = Hello { token: hello::Token::from_bytes([5; 16]), flow: 1 };
     const SECOND: Nanos = Nanos::from_secs(1);

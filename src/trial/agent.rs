@@ -20,7 +20,6 @@ use super::explain::Pass;
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
 use super::means;
-use super::misfit;
 use super::parting::Parting;
 use super::path_time::{accept_timeout, dial_timeout};
 use super::relay;
@@ -28,6 +27,7 @@ use super::samples::Samples;
 use super::session::{Entrance, Session, WayIn, control_failed, say};
 use super::store::OpenFile;
 use super::upkeep::{self, Until};
+use super::{misfit, suited};
 
 /// Runs an agent on its control channel; answers the process's exit code.
 pub(super) fn run(mut control: UnixStream, door: Door) -> i32 {
@@ -53,8 +53,8 @@ pub(super) fn run(mut control: UnixStream, door: Door) -> i32 {
 
 fn trial(plan: AgentPlan, mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> {
     means::begin(&plan)?;
-    let contender = Contender::parse(&plan.contender)?;
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
+    let contender = suited(Contender::parse(&plan.contender)?, &*task)?;
     if let Some(why) = misfit(&contender, &*task) {
         return Err(Error::usage(format!(
             "{} cannot carry {}: {why}",
@@ -85,7 +85,7 @@ fn trial(plan: AgentPlan, mut control: UnixStream, door: Door) -> Result<(AgentR
         flows.push(flow);
     }
     say(&mut control, &FromAgent::Connected)?;
-    let userspace = contender.transport.userspace().is_some();
+    let userspace = contender.transport.is_kept_up();
     if userspace {
         let mut conns: Vec<&mut dyn Conn> =
             flows.iter_mut().map(|flow| &mut *flow.conn as &mut dyn Conn).collect();
@@ -126,8 +126,8 @@ fn connect(
     let knobs = &contender.knobs;
     if plan.side == Side::Near {
         let dial = |flow| dial(plan, contender, task, tickets, flow);
-        let dial_all = match contender.transport.userspace() {
-            Some(_) if flows > 1 => upkeep::dial_at_once,
+        let dial_all = match contender.transport.is_kept_up() {
+            true if flows > 1 => upkeep::dial_at_once,
             _ => |flows, dial: &_| (0..flows).map(dial).collect(),
         };
         return Ok((dial_all(flows as u16, &dial)?, None));

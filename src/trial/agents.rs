@@ -332,15 +332,8 @@ impl Agents {
 
     /// Names who carried the bytes: `tcp/linux-6.18.44/cubic`.
     fn implementation(&self, contender: &Contender, record: &Record) -> String {
-        let info = contender.transport.info();
-        let by = if info.implementation == "linux" {
-            let release = self.facts.kernel.split_whitespace().last().unwrap_or("?");
-            format!("linux-{release}")
-        } else {
-            info.implementation.to_owned()
-        };
-        let control = record.effective.get("cc").map(|cc| format!("/{cc}")).unwrap_or_default();
-        format!("{}/{by}{control}", info.id)
+        let release = self.facts.kernel.split_whitespace().last().unwrap_or("?");
+        contender.implementation(Some(release), &record.effective)
     }
 }
 

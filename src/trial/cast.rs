@@ -18,13 +18,13 @@ use crate::transport::via::Via;
 use crate::transport::{Contender, Endpoint};
 use crate::workload::{Load, Task};
 
-use super::Order;
 use super::control::{self, AgentPlan, RelayPlan, Share};
 use super::load;
 use super::nodes::SLACK;
 use super::path_time::accept_timeout;
 use super::placement::Assigned;
 use super::topology::Topology;
+use super::{Order, suited};
 
 /// Groups of a trial.
 pub(super) struct Cast {
@@ -66,7 +66,8 @@ impl Group {
         told: [String; 2],
         assigned: Assigned,
     ) -> Result<Group> {
-        let parts = (Contender::parse(&order.contender)?, crate::workload::parse(&told[0])?);
+        let task = crate::workload::parse(&told[0])?;
+        let parts = (suited(Contender::parse(&order.contender)?, &*task)?, task);
         let begins = asked.load().map_or(Nanos::ZERO, |load| load.lead);
         Ok(Group { begins, ..Group::new(parts, order.clone(), told, assigned)? })
     }

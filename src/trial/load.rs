@@ -8,15 +8,16 @@ use crate::workload::{self, Load, Reports, Task, load};
 
 use super::explain::Pass;
 use super::nodes::BothReports;
-use super::{Order, misfit};
+use super::{Order, misfit, suited};
 
 /// Returns the contender that carries a load, and its work.
 ///
 /// # Errors
 /// [`Error::Usage`] where the contender is none, or cannot carry bulk data.
 pub fn parts(load: &Load) -> Result<(Contender, Box<dyn Task>)> {
-    let contender = Contender::parse(&load.contender)?;
     let task = workload::parse(&load.workload)?;
+    let contender = suited(Contender::parse(&load.contender)?, &*task)
+        .map_err(|why| Error::usage(format!("load={}: {why}", load.contender)))?;
     match misfit(&contender, &*task) {
         Some(why) => Err(Error::usage(format!("load={}: {why}", contender.spec))),
         None => Ok((contender, task)),

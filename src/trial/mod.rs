@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::contract::{AsksLanes, Guarantees, Service};
 use crate::error::{Error, Fault, Result};
 use crate::figures::path::PathFigures;
 use crate::figures::series::Series;
@@ -15,8 +16,7 @@ use crate::figures::{
     Packets, Throttled, Verified, WarmUp,
 };
 use crate::time::Nanos;
-use crate::transport::Contender;
-use crate::transport::Effective;
+use crate::transport::{Contender, Effective};
 use crate::workload::{self, HalfReport, Task};
 
 mod agent;
@@ -78,10 +78,45 @@ use path_facts::BuiltPath;
 use placement::{Load, Placement};
 use quiet::{Disturbance, ProbePoint, Settled};
 
-/// Returns the reason why `contender` cannot carry `task`, as a sentence; `None` if it can.
+/// A task as transports see it that share out its lanes.
+struct Lanes<'a>(&'a dyn Task);
+
+impl AsksLanes for Lanes<'_> {
+    fn lane_names(&self) -> Vec<String> {
+        self.0.lane_names()
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        self.0.lanes(promised)
+    }
+}
+
+/// Makes a contender for `task`: one that consists of several shares out the task's lanes.
+///
+/// # Errors
+/// [`crate::Error::Usage`] where that cannot be done, with what could.
+pub fn suited(mut contender: Contender, task: &dyn Task) -> Result<Contender> {
+    if let Some(made) = contender.transport.suit(&Lanes(task))? {
+        contender.transport = made;
+    }
+    Ok(contender)
+}
+
+/// Returns the reason why `contender`, which is [`suited`] to it, cannot carry `task`, as a sentence;
+/// `None` if it can.
 pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     let info = contender.transport.info();
-    workload::misfit(task, &info.guarantees, info.peer)
+    let parts = contender.transport.parts();
+    if parts.is_empty() {
+        return workload::misfit(task, &info.guarantees, info.peer);
+    }
+    let largest = task.largest_message() as u64;
+    parts.iter().find_map(|part| {
+        let info = part.contender.transport.info();
+        let of_lanes = || info.guarantees.misfit(&part.lanes, largest);
+        let why = task.misfit(&info.guarantees, info.peer).or_else(of_lanes)?;
+        Some(format!("lane {}: {why}", part.title()))
+    })
 }
 
 /// A trial to run.

@@ -25,7 +25,7 @@ impl Parting {
     /// Returns once the race wants no more of this end.
     pub(super) fn wait(mut self, control: &UnixStream) {
         if self.emulated {
-            for fd in self.conns.iter().filter_map(|conn| conn.fd()) {
+            for fd in self.conns.iter().flat_map(|conn| conn.sockets()) {
                 // Other sockets than TCP's have no such option, and nothing to say in the end.
                 let _ = option::reset_on_close(fd);
             }

@@ -21,15 +21,16 @@ use super::nodes::{BothReports, SLACK};
 use super::path_time;
 use super::placement::{Load, Placement};
 use super::samples::Samples;
-use super::{End, Order, PathFacts, Record, Runner};
-use crate::contract::{Framing, Reach, Side, WaitMode};
+use super::{End, Order, PathFacts, Record, Runner, suited};
+use crate::contract::{Ending, Framing, Lane, Reach, Service, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::path::Family;
 use crate::path::network::{Link, Network};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::hello::Token;
-use crate::transport::userspace::{Opening, OverPath, UDP_HEADER};
+use crate::transport::several::{self, Joined, Strand};
+use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
 use crate::transport::via::Via;
 use crate::transport::{Contender, Tickets};
 use crate::workload::{Part, Task};
@@ -106,8 +107,8 @@ impl Simulation {
     }
 
     fn trial(&mut self, order: &Order) -> Result<Record> {
-        let contender = Contender::parse(&order.contender)?;
         let task = crate::workload::parse(&order.workload)?;
+        let contender = suited(Contender::parse(&order.contender)?, &*task)?;
         self.fits(&contender, &*task)?;
         let clock = Manual::default();
         clock.advance_to(BEGIN);
@@ -166,7 +167,7 @@ impl Simulation {
         self.clock.advance_to(began + took);
         record.took_ns = took.0;
         record.path = Some(figures);
-        record.implementation = implementation(&contender, &record);
+        record.implementation = contender.implementation(None, &record.effective);
         Ok(record)
     }
 
@@ -176,9 +177,9 @@ impl Simulation {
     /// [`Error::Usage`] where it is a kernel's, where the work has to do with files, or where its messages
     /// are too large for the path; with what would do.
     pub fn fits(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
-        let Some(_) = contender.transport.userspace() else {
-            return Err(Error::usage(misfit(contender)));
-        };
+        for one in carriers(contender)? {
+            self.takes(one.contender, task)?;
+        }
         if contender.via != Via::Direct {
             return Err(Error::usage(format!(
                 "`{}`: no relay stands on a simulated path; leave out `sim:`, and it is emulated",
@@ -191,6 +192,11 @@ impl Simulation {
                 file.path
             )));
         }
+        Ok(())
+    }
+
+    /// Checks that messages of the work are not too large for the path, over this contender.
+    fn takes(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
         if contender.transport.info().guarantees.framing == Framing::ByteStream {
             return Ok(());
         }
@@ -247,6 +253,45 @@ impl Runner for Simulation {
     }
 }
 
+/// A protocol in user space that carries a connection, or some lanes of one.
+struct Sole<'a> {
+    contender: &'a Contender,
+    protocol: &'a dyn Userspace,
+    /// Its part of the whole, where it is one of several.
+    part: Option<&'a several::Part>,
+}
+
+impl Sole<'_> {
+    fn strand(&self, conn: OverPath, lanes: &[Service]) -> Strand<OverPath> {
+        let all = || (0..lanes.len() as u16).map(Lane).collect();
+        Strand {
+            name: self.part.map_or_else(String::new, |part| part.name.clone()),
+            conn: Box::new(conn),
+            lanes: self.part.map_or_else(all, |part| part.numbers.clone()),
+            tells_end: self.contender.transport.info().guarantees.ending == Ending::Told,
+        }
+    }
+}
+
+/// Returns the protocols that carry a contender's connections: its own, or those of its parts.
+///
+/// # Errors
+/// [`Error::Usage`] where one is a kernel's.
+fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
+    let parts = contender.transport.parts();
+    let alone = parts.is_empty().then_some((contender, None));
+    let shared = parts.iter().map(|part| (&part.contender, Some(part)));
+    alone
+        .into_iter()
+        .chain(shared)
+        .map(|(contender, part)| {
+            let protocol = contender.transport.userspace();
+            let protocol = protocol.ok_or_else(|| Error::usage(misfit(contender)))?;
+            Ok(Sole { contender, protocol, part })
+        })
+        .collect()
+}
+
 /// Returns the reason why a contender cannot run in virtual time, with what can.
 fn misfit(contender: &Contender) -> String {
     let own: Vec<&str> = crate::transport::ALL
@@ -265,7 +310,7 @@ fn misfit(contender: &Contender) -> String {
 /// Returns the reason why a contender cannot run on a real path; `None` if it can.
 pub fn needs_simulation(contender: &Contender) -> Option<String> {
     let info = contender.transport.info();
-    (info.reach == Reach::Process && contender.transport.userspace().is_some()).then(|| {
+    (info.reach == Reach::Process && carriers(contender).is_ok()).then(|| {
         format!(
             "`{}` is a model that exists in virtual time only; race it with --path sim:delay=25ms or \
              the like",
@@ -315,19 +360,23 @@ impl Cast<'_> {
             (self.order.seed, self.task.largest_message(), self.cutter);
         let tickets = Tickets::default();
         Box::new(move |connection| {
-            let opening = Opening {
-                side,
-                token: token(seed, flow.wrapping_add(connection.wrapping_mul(flows))),
-                knobs: &contender.knobs,
-                lanes: &lanes,
-                largest_message,
-                mtu: cutter.mtu as u32,
-                ip_header: cutter.ip_header as u32,
-                tickets: &tickets,
-            };
-            let model = contender.transport.userspace();
-            let model = model.ok_or_else(|| Error::usage(misfit(&contender)))?;
-            OverPath::open(model, &opening, &clock)
+            let number = flow.wrapping_add(connection.wrapping_mul(flows));
+            let mut strands = Vec::new();
+            for (at, one) in (0..).zip(carriers(&contender)?) {
+                let lanes = one.part.map_or(&lanes[..], |part| &part.lanes);
+                let opening = Opening {
+                    side,
+                    token: token(seed ^ at << 32, number),
+                    knobs: &one.contender.knobs,
+                    lanes,
+                    largest_message,
+                    mtu: cutter.mtu as u32,
+                    ip_header: cutter.ip_header as u32,
+                    tickets: &tickets,
+                };
+                strands.push(one.strand(OverPath::open(one.protocol, &opening, &clock)?, lanes));
+            }
+            Joined::new(strands).map_err(|e| Error::setup("join the connections of a mix", e))
         })
     }
 
@@ -364,10 +413,4 @@ fn report(ends: Vec<end::Stops>) -> AgentReport {
         report.conns.push(end.stats);
     }
     report
-}
-
-fn implementation(contender: &Contender, record: &Record) -> String {
-    let info = contender.transport.info();
-    let control = record.effective.get("cc").map(|cc| format!("/{cc}")).unwrap_or_default();
-    format!("{}/{}{control}", info.id, info.implementation)
 }

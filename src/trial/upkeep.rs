@@ -19,6 +19,9 @@ const LONGEST: Nanos = Nanos::from_secs(1);
 /// Time within which a connection is to notice that all others are there, too.
 const SOON: Nanos = Nanos::from_millis(10);
 
+/// Pause in milliseconds where an arrival shows that nobody takes.
+const PAUSE_MS: libc::c_int = 1;
+
 /// Event of control to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
@@ -59,7 +62,13 @@ fn keep_up(line: &mut libc::pollfd, longest: Nanos, conns: &mut [&mut dyn Conn])
         // What fails here fails again in its flow, which says so; after the last report nothing is left to lose.
         let _ = conn.on_deadline(now);
     }
-    false
+    // What has arrived at a connection of the kernel's, beside one in user space, stays there until a flow takes
+    // it, and shows all the time.
+    let conns = &mut entries[1..];
+    // SAFETY: the pointer and length are those of a live slice of valid pollfds.
+    let stays = unsafe { libc::poll(conns.as_mut_ptr(), conns.len() as libc::nfds_t, 0) } > 0;
+    // SAFETY: `line` is one valid pollfd.
+    stays && unsafe { libc::poll(line, 1, PAUSE_MS) } > 0
 }
 
 /// Opens so many connections at once, and keeps each up until all of them are there: the peer lets them in one
@@ -109,6 +118,7 @@ where
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::fd::AsFd;
     use std::sync::Arc;
 
     use super::*;
@@ -180,6 +190,62 @@ mod tests {
             attend(&control, Until::End, &mut [&mut conn]);
         });
         assert!(acted.load(Ordering::Acquire) >= more);
+    }
+
+    /// A connection of which something has arrived that only a flow takes.
+    struct Unread(Arc<AtomicUsize>, UnixStream);
+
+    impl Conn for Unread {
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            Some(self.1.as_fd())
+        }
+        fn send(&mut self, _: Lane, _: &[u8]) -> io::Result<Progress> {
+            Ok(Progress::Idle)
+        }
+        fn receive(&mut self, _: Patience, _: &mut dyn Inbox) -> io::Result<Progress> {
+            Ok(Progress::Idle)
+        }
+        fn pump(&mut self, _: &mut dyn Source) -> io::Result<Progress> {
+            Ok(Progress::Idle)
+        }
+        fn drain(&mut self, _: Patience, _: &mut dyn Sink) -> io::Result<Progress> {
+            Ok(Progress::Idle)
+        }
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+        fn on_deadline(&mut self, _: Nanos) -> io::Result<()> {
+            self.0.fetch_add(1, Ordering::AcqRel);
+            Ok(())
+        }
+        fn effective(&self) -> Effective {
+            Effective::new()
+        }
+        fn stats(&self) -> ConnStats {
+            ConnStats::default()
+        }
+    }
+
+    #[test]
+    fn what_only_a_flow_takes_is_not_looked_at_all_the_time() {
+        const TIMES: usize = 20;
+        let (control, mut race) = UnixStream::pair().unwrap();
+        let (end, mut peer) = UnixStream::pair().unwrap();
+        peer.write_all(b"early").unwrap();
+        let acted = Arc::new(AtomicUsize::new(0));
+        let mut conn = Unread(Arc::clone(&acted), end);
+        let began = Monotonic.now();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while acted.load(Ordering::Acquire) < TIMES {
+                    thread::yield_now();
+                }
+                race.write_all(b"x").unwrap();
+            });
+            attend(&control, Until::Word, &mut [&mut conn]);
+        });
+        let pauses = Nanos::from_millis(TIMES as u64 - 1);
+        assert!(Monotonic.now() - began >= pauses, "it spun");
     }
 
     /// The far end lets the second one in only once the first has acted again.

@@ -81,6 +81,14 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
+/// A lane, by the name under which contenders share it out.
+struct NamedLane {
+    name: &'static str,
+}
+
+/// The lanes, where there are two.
+const LANES: [NamedLane; 2] = [NamedLane { name: "state" }, NamedLane { name: INFO.id }];
+
 /// Events that have a mean: two seconds, and a loss of 1 % strikes one of them.
 const ENOUGH: u64 = 100;
 
@@ -235,6 +243,10 @@ impl Work for Beside {
             (false, 0 | 1) => vec![self.event_service],
             (false, _) => vec![promised.service, self.event_service],
         }
+    }
+
+    fn lane_names(&self) -> Vec<String> {
+        LANES.iter().map(|lane| lane.name.to_owned()).collect()
     }
 
     fn plan(&self, _pace: &Pace, lanes: &[Service], seed: u64) -> Option<Planned> {

@@ -171,6 +171,10 @@ impl Task for Loaded {
         self.task.lanes(promised)
     }
 
+    fn lane_names(&self) -> Vec<String> {
+        self.task.lane_names()
+    }
+
     fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
         self.task.misfit(promised, peer)
     }

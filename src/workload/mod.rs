@@ -98,6 +98,12 @@ pub trait Task: Send + Sync {
         vec![promised.service]
     }
 
+    /// Returns the names of its lanes, first to last, where a connection has as many as it would use;
+    /// none if one is all that it ever uses.
+    fn lane_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the reason why a transport cannot carry this work, as a sentence; `None` if it can. Lanes
     /// and the length of messages are [`misfit`]'s to check.
     fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String>;

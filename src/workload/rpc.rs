@@ -19,7 +19,7 @@ use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use super::header::account_of;
 use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
-use super::setting::{claiming, fits_rate, with_count};
+use super::setting::{claiming, fits_rate, numbered, with_count};
 use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
 
 mod client;
@@ -221,6 +221,10 @@ impl Task for Calls {
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         vec![Service::ORDERED; usize::from(self.lanes.min(promised.lanes).max(1))]
+    }
+
+    fn lane_names(&self) -> Vec<String> {
+        numbered(self.lanes)
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {

@@ -171,6 +171,11 @@ pub(super) fn fits_rate(
     }
 }
 
+/// Returns the names of lanes that are all alike: their numbers; none for a single one.
+pub(super) fn numbered(lanes: u16) -> Vec<String> {
+    (0..lanes).filter(|_| lanes > 1).map(|lane| lane.to_string()).collect()
+}
+
 /// Formats the directions of work as they are said.
 pub(super) fn ways(directions: &[Direction]) -> &'static str {
     match directions {

@@ -17,7 +17,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::units::OfferedRate;
 
 use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
-use super::setting::{one_clock, ways};
+use super::setting::{numbered, one_clock, ways};
 use super::{Info, Setting, Task, Workload};
 
 mod delays;
@@ -162,6 +162,13 @@ impl Work for Shared {
             Over::Connections => 1,
         };
         vec![self.service; usize::from(lanes)]
+    }
+
+    fn lane_names(&self) -> Vec<String> {
+        match self.over {
+            Over::Lanes => numbered(self.streams),
+            Over::Connections => Vec::new(),
+        }
     }
 
     fn measure(&self, slots: u64, _seed: u64) -> Delays {

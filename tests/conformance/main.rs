@@ -27,7 +27,7 @@ use rig::*;
 
 #[test]
 fn a_wrong_token_gets_nothing_and_the_right_one_still_gets_in() {
-    for (contender, at) in every(PeerKind::Process) {
+    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
         let mut listener = listen(&contender, &at, Door::Own).unwrap();
         let to = listener.endpoint();
         thread::scope(|scope| {
@@ -44,7 +44,7 @@ fn a_wrong_token_gets_nothing_and_the_right_one_still_gets_in() {
 
 #[test]
 fn messages_of_all_sizes_come_back_as_they_went() {
-    for (contender, at) in everyone() {
+    for (contender, at) in everyone().into_iter().chain(mixes()) {
         let mut ends = connect(&contender, &at);
         let most = largest(contender.transport.info());
         let sizes = [1, 2, 3, 4, 5, 63, 64, 65, 1400, 1500, 9000, 32_768, most];
@@ -60,7 +60,7 @@ fn messages_of_all_sizes_come_back_as_they_went() {
 fn a_window_of_messages_arrives_whole_and_in_order() {
     const COUNT: u64 = 3000;
     const WINDOW: u64 = 24;
-    for (contender, at) in everyone() {
+    for (contender, at) in everyone().into_iter().chain(mixes()) {
         let promised = contender.transport.info().guarantees;
         let mut ends = connect(&contender, &at);
         let (mut sent, mut back) = (0, Vec::new());
@@ -166,7 +166,7 @@ fn every_service_on_offer_is_had_on_several_lanes_at_once() {
 
 #[test]
 fn what_a_full_transport_took_arrives_once_there_is_room() {
-    for (contender, at) in every(PeerKind::Process) {
+    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
         if contender.transport.info().guarantees.service.delivery != Delivery::Reliable {
             continue;
         }
@@ -246,7 +246,7 @@ fn an_ended_direction_shows_and_the_other_one_still_works() {
 #[test]
 fn the_last_bytes_arrive_after_the_application_has_finished() {
     const COUNT: u64 = 20;
-    for (contender, at) in every(PeerKind::Process) {
+    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
         let info = contender.transport.info();
         if info.guarantees.service.delivery != Delivery::Reliable {
             continue;
@@ -356,7 +356,7 @@ fn calls_are_counted() {
 
 #[test]
 fn a_peer_that_vanishes_hangs_nobody() {
-    for (contender, at) in every(PeerKind::Process) {
+    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
         let promised = contender.transport.info().guarantees;
         let mut ends = connect(&contender, &at);
         ends.echo(b"ping");
@@ -437,7 +437,7 @@ fn a_silent_stranger_holds_nobody_up() {
 
 #[test]
 fn a_transport_of_one_machine_takes_nothing_from_a_server() {
-    for (contender, at) in every(PeerKind::Process) {
+    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
         if contender.transport.info().reach == Reach::Network {
             continue;
         }

@@ -9,10 +9,11 @@ use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
 use deadheat::transport::via::Via;
-use deadheat::transport::{Conn, Contender, Endpoint, Transport};
+use deadheat::transport::{Carrier, Conn, Contender, Endpoint, Transport};
 use deadheat::trial::driver::{Flow, Signal, Watch};
 use deadheat::trial::intervals::{self, Sampler};
 use deadheat::trial::samples::Samples;
+use deadheat::trial::suited;
 use deadheat::workload::{Findings, HalfReport, Part, Reports, Task, parse};
 
 use crate::rig::{connect_with, every};
@@ -24,6 +25,7 @@ fn all() -> Vec<(Contender, Endpoint)> {
     let fakes = fakes.map(|(transport, typed)| {
         let spec = Spec::parse(typed).unwrap();
         let knobs = Settings::check(&spec, transport.info().keys).unwrap();
+        let transport = Carrier::Listed(transport);
         (Contender { transport, knobs, via: Via::Direct, spec }, Endpoint::Process(0))
     });
     every(PeerKind::Process).chain(fakes).collect()
@@ -124,5 +126,27 @@ fn a_blast_arrives_or_is_lost() {
         let (_, account) = found.ledger.accounts().next().unwrap();
         assert!(account.closes() && account.sent > 0, "{contender:?}: {account:?}");
         assert!(found.paced.is_empty());
+    }
+}
+
+/// Events arrive in every mix that promises it for their lane, whatever carries the state beside them.
+#[test]
+fn events_of_a_mix_all_arrive_and_its_books_close() {
+    let at = Endpoint::Ip((std::net::Ipv6Addr::LOCALHOST, 0).into());
+    for typed in [
+        "mix:events=tcp,state=udp",
+        "mix:events=tcp,state=tcp:nodelay=off",
+        "mix:events=quic,state=quic-datagram",
+        "mix:events=enet,others=udp",
+    ] {
+        for direction in ["up", "down"] {
+            let work = format!("events:events=2kpps,hz=1000,count=200,direction={direction}");
+            let contender = suited(Contender::parse(typed).unwrap(), &*parse(&work).unwrap());
+            let found = run(&contender.unwrap(), &at, &work);
+            assert_eq!(found.metrics["undelivered_share"], 0.0, "{typed}");
+            let (way, account) = found.ledger.accounts().next().unwrap();
+            assert_eq!(way.to_string(), direction, "{typed}");
+            assert!(account.closes() && account.delivered >= 200, "{typed}: {account:?}");
+        }
     }
 }

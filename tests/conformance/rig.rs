@@ -15,6 +15,7 @@ use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::door::Door;
 use deadheat::transport::hello::{Hello, Token};
 use deadheat::transport::{Conn, Contender, Dial, Endpoint, Info, Listen, Listener, Progress};
+use deadheat::trial::suited;
 
 /// The transports under test.
 pub(crate) fn ids() -> Vec<&'static str> {
@@ -67,6 +68,19 @@ pub(crate) fn everyone() -> Vec<(Contender, Endpoint)> {
         all.extend(any.iter().map(|at| (contender.clone(), at.clone())));
     }
     all
+}
+
+/// Contenders that are made of others, of the kernel's and in user space: what rides on their first lane finds
+/// them like any other.
+pub(crate) fn mixes() -> impl Iterator<Item = (Contender, Endpoint)> {
+    let task = deadheat::workload::parse("streams:streams=2").unwrap();
+    let typed = ["mix:0=tcp,1=udp", "mix:0=quic,1=kcp:mode=fast+mtu=1400B", "mix:1=tcp,others=arq"];
+    // A kernel that was booted for some transports has others to show.
+    let asked = std::env::var_os(ONLY).is_none();
+    typed.into_iter().filter(move |_| asked).map(move |typed| {
+        let contender = suited(Contender::parse(typed).unwrap(), &*task).unwrap();
+        (contender, Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into()))
+    })
 }
 
 /// Those of [`everyone`] whose far end is this.
@@ -167,7 +181,7 @@ pub(crate) fn connect_lanes(
     largest_message: usize,
 ) -> Ends {
     let hello = Hello { token: RIGHT, flow: 0 };
-    let (transport, knobs) = (contender.transport, &contender.knobs);
+    let (transport, knobs) = (&contender.transport, &contender.knobs);
     let door = Door::Own;
     let listen = Listen {
         at,

@@ -9,7 +9,7 @@ use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
 use deadheat::transport::via;
-use deadheat::transport::{self, Contender};
+use deadheat::transport::{self, Contender, several};
 use deadheat::workload::{self, load};
 
 /// Compares the generated parts of the reference; `UPDATE_GOLDEN=1` writes them.
@@ -55,6 +55,11 @@ fn transports() -> String {
     }
     out.push_str("### In between, for any over IP that a process answers\n\n");
     keys(&mut out, via::KEYS);
+
+    out.push_str("### Made of several\n\n");
+    for (form, what) in several::FORMS {
+        writeln!(out, "**`{form}`**: {what}.\n").unwrap();
+    }
     out.trim_end().to_owned() + "\n"
 }
 

@@ -16,6 +16,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         name: "transport",
         through: &["Userspace"],
         helpers: &[
+            ("contender", "a transport with its knobs"),
             ("door", "where connections come from"),
             ("via", "what a contender goes through on its way to the far end"),
             ("frame", "message boundaries on byte streams, the same for all"),
@@ -26,6 +27,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("mem", "the fake: inside one process, for tests"),
             ("messages", "what the kernel's protocols with connections and messages share"),
             ("options", "why options matter, and which may change"),
+            ("several", "contenders that are made of others"),
             ("stream", "what byte streams share"),
             ("userspace", "what protocols in user space share: the contract and its adapters"),
         ],

@@ -61,7 +61,7 @@ fn open(hosts: &Hosts, typed: &str, lanes: &[Service]) -> [Box<dyn Conn>; 2] {
     let contender = Contender::parse(typed).unwrap();
     contender.check().unwrap();
     let hello = Hello { token: Token::from_bytes([9; 16]), flow: 3 };
-    let (transport, knobs) = (contender.transport, &contender.knobs);
+    let (transport, knobs) = (&contender.transport, &contender.knobs);
     let at = Endpoint::Ip((FAR[0].parse::<std::net::IpAddr>().unwrap(), 0).into());
     let listen = Listen {
         at: &at,

@@ -267,6 +267,10 @@ impl Conn for Probed {
         self.inner.fd()
     }
 
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        self.inner.sockets()
+    }
+
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
         let Some(number) = self.numbering.and_then(|number| number(message)) else {
             return self.inner.send(lane, message);

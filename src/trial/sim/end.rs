@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::figures::series::{Point, Series};
 use crate::figures::{ConnStats, Tally};
 use crate::time::{Clock, Manual, Nanos};
+use crate::transport::several::Joined;
 use crate::transport::userspace::OverPath;
 use crate::transport::{Conn, Effective, Progress};
 use crate::trial::driver::{Flow, Signal, Turns, Watch, failed};
@@ -13,11 +14,14 @@ use crate::workload::HalfReport;
 /// Longest wait of a flow that finds no room for a message, as in a real trial.
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
 
+/// A connection on the simulated path: of one protocol, or of several that share its lanes.
+pub(super) type Line = Joined<OverPath>;
+
 /// Makes the connections of a flow, each with its place among them, from 0.
-pub(super) type Next = Box<dyn FnMut(u16) -> Result<OverPath>>;
+pub(super) type Next = Box<dyn FnMut(u16) -> Result<Line>>;
 
 pub(super) struct End {
-    flow: Flow<OverPath>,
+    flow: Flow<Line>,
     next_connection: Next,
     /// Connections before this one.
     connection: u16,
@@ -33,6 +37,8 @@ pub(super) struct End {
     waits_for: WaitsFor,
     /// True if the protocol may have something to transmit.
     may_transmit: bool,
+    /// Strand whose turn it is to transmit.
+    turn: usize,
     /// True once the peer's end was seen; it is news once.
     saw_close: bool,
     stopped: Option<Stops>,
@@ -82,7 +88,7 @@ impl Watch for Told {
 
 impl End {
     /// Creates a flow whose connection is being set up.
-    pub(super) fn new(flow: Flow<OverPath>, next_connection: Next) -> End {
+    pub(super) fn new(flow: Flow<Line>, next_connection: Next) -> End {
         let deadline = flow.conn.next_deadline();
         End {
             flow,
@@ -96,6 +102,7 @@ impl End {
             deadline,
             waits_for: WaitsFor::Arrivals,
             may_transmit: true,
+            turn: 0,
             saw_close: false,
             stopped: None,
         }
@@ -103,7 +110,11 @@ impl End {
 
     /// Returns true if its connection is set up.
     pub(super) fn has_opened(&mut self) -> Result<bool> {
-        self.flow.conn.has_opened().map_err(|e| failed("set up a connection", e))
+        let mut all = true;
+        for conn in self.flow.conn.conns() {
+            all &= conn.has_opened().map_err(|e| failed("set up a connection", e))?;
+        }
+        Ok(all)
     }
 
     /// Returns the number of the connection that is open or being opened, from 0.
@@ -156,9 +167,11 @@ impl End {
         self.told.points.drain(..)
     }
 
-    /// Handles a datagram that is here.
-    pub(super) fn arrive(&mut self, now: Nanos, datagram: &[u8]) {
-        self.flow.conn.handle_datagram(datagram);
+    /// Handles a datagram of one of the connection's strands that is here.
+    pub(super) fn arrive(&mut self, now: Nanos, strand: u8, datagram: &[u8]) {
+        if let Some(conn) = self.flow.conn.conns().nth(strand.into()) {
+            conn.handle_datagram(datagram);
+        }
         self.deadline = self.flow.conn.next_deadline();
         self.may_transmit = true;
         self.wake_up(now);
@@ -193,17 +206,23 @@ impl End {
         self.may_transmit
     }
 
-    /// Writes the next datagram that leaves into `room`.
-    pub(super) fn transmit(&mut self, now: Nanos, room: &mut Vec<u8>) -> Progress {
-        let progress = self.flow.conn.poll_transmit(room);
+    /// Writes the next datagram that leaves into `room`; the strand that it belongs to. They take turns.
+    pub(super) fn transmit(&mut self, now: Nanos, room: &mut Vec<u8>) -> Option<u8> {
+        let strands = self.flow.conn.conns().count();
+        let in_turn = (0..strands).map(|more| (self.turn + more) % strands);
+        let found = in_turn.into_iter().find(|at| {
+            let conn = self.flow.conn.conns().nth(*at);
+            conn.is_some_and(|conn| conn.poll_transmit(room) == Progress::Moved)
+        });
+        self.turn = found.map_or(0, |at| at + 1);
         self.deadline = self.flow.conn.next_deadline();
-        self.may_transmit = progress == Progress::Moved;
+        self.may_transmit = found.is_some();
         let has_room = self.may_transmit && self.waits_for == WaitsFor::Room;
         // A protocol may see the end of its handshake only when it is asked what to send.
         if has_room || self.phase == Phase::Opens {
             self.wake = Some(now);
         }
-        progress
+        found.map(|at| at as u8)
     }
 
     /// Lets the flow take turns until it waits for something.

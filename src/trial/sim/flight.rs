@@ -14,6 +14,8 @@ struct Flight {
     bytes: Vec<u8>,
     /// The end that it goes to, and which of its connections.
     to: (usize, u16),
+    /// Which of the conversations that make up the connection.
+    strand: u8,
     parts: u32,
     /// Packets that arrived, a bit each.
     arrived: u128,
@@ -38,24 +40,33 @@ pub(super) enum Arrival {
 }
 
 impl Flights {
-    /// Launches a datagram to the end and connection `to`, which `fill` may write; nothing if it answers nothing.
-    pub(super) fn launch<T>(
+    /// Launches a datagram to the end and connection `to`, which `fill` may write, with the answer which of
+    /// its strands it belongs to; nothing if it answers nothing.
+    pub(super) fn launch(
         &mut self,
         to: (usize, u16),
-        fill: impl FnOnce(&mut Vec<u8>) -> Option<T>,
-    ) -> Option<(u32, T)> {
+        fill: impl FnOnce(&mut Vec<u8>) -> Option<u8>,
+    ) -> Option<u32> {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.flights.push(Flight { bytes: Vec::new(), to, parts: 0, arrived: 0, left: 0 });
+            self.flights.push(Flight {
+                bytes: Vec::new(),
+                to,
+                strand: 0,
+                parts: 0,
+                arrived: 0,
+                left: 0,
+            });
             (self.flights.len() - 1) as u32
         });
         let flight = &mut self.flights[slot as usize];
         flight.bytes.clear();
         (flight.to, flight.parts, flight.arrived, flight.left) = (to, 0, 0, 0);
-        let filled = fill(&mut flight.bytes);
-        if filled.is_none() {
+        let Some(strand) = fill(&mut flight.bytes) else {
             self.free.push(slot);
-        }
-        Some((slot, filled?))
+            return None;
+        };
+        flight.strand = strand;
+        Some(slot)
     }
 
     pub(super) fn len(&self, slot: u32) -> u64 {
@@ -90,10 +101,11 @@ impl Flights {
         if is_whole && (is_new || flight.parts == 1) { Arrival::Whole } else { Arrival::Partial }
     }
 
-    /// Returns the datagram that the packet is part of, and the end and connection that it goes to.
-    pub(super) fn datagram(&self, part: Part) -> ((usize, u16), &[u8]) {
+    /// Returns the datagram that the packet is part of, and the end, the connection and its strand that it
+    /// goes to.
+    pub(super) fn datagram(&self, part: Part) -> ((usize, u16), u8, &[u8]) {
         let flight = &self.flights[part.slot as usize];
-        (flight.to, &flight.bytes)
+        (flight.to, flight.strand, &flight.bytes)
     }
 
     /// Notes that one departure is over.
@@ -148,9 +160,9 @@ mod tests {
     fn launch(flights: &mut Flights, parts: usize) -> Vec<Part> {
         let fill = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"x");
-            Some(())
+            Some(2)
         };
-        let (slot, ()) = flights.launch((3, 0), fill).unwrap();
+        let slot = flights.launch((3, 0), fill).unwrap();
         flights.cut(slot, parts as u64);
         let mut all = Vec::new();
         for part in 0..parts as u16 {
@@ -178,10 +190,10 @@ mod tests {
         assert_eq!(flights.arrive(cut[1]), Arrival::Partial);
         assert_eq!(flights.arrive(cut[0]), Arrival::Whole);
         assert_eq!(flights.arrive(cut[0]), Arrival::Partial);
-        assert_eq!(flights.datagram(cut[0]), ((3, 0), &b"x"[..]));
+        assert_eq!(flights.datagram(cut[0]), ((3, 0), 2, &b"x"[..]));
         // The first slot is free again, the second is not.
         assert_eq!(flights.free, [0]);
-        assert!(flights.launch((0, 0), |_| None::<()>).is_none());
+        assert!(flights.launch((0, 0), |_| None).is_none());
         assert_eq!(flights.free, [0]);
     }
 

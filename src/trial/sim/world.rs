@@ -18,7 +18,6 @@ use crate::path::impair::{self, Capable, Channel, Packet};
 use crate::path::network::{Link, USUAL_NIC};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
-use crate::transport::Progress;
 use crate::transport::userspace::UDP_HEADER;
 use crate::units::BitRate;
 
@@ -235,10 +234,10 @@ impl World {
             let is_sound =
                 matches!(departure.end, impair::End::Delivered(c) if c.flipped.is_none());
             if is_sound && self.flights.arrive(part) == Arrival::Whole {
-                let ((to, connection), datagram) = self.flights.datagram(part);
+                let ((to, connection), strand, datagram) = self.flights.datagram(part);
                 // Nobody listens any more for one of a connection before.
                 if self.ends[to].connection() == connection {
-                    self.ends[to].arrive(now, datagram);
+                    self.ends[to].arrive(now, strand, datagram);
                 }
             }
             self.flights.departed(part);
@@ -270,11 +269,11 @@ impl World {
             let (from, to) = (me * flows + flow, (1 - me) * flows + flow);
             let to = (to, self.ends[to].connection());
             let end = &mut self.ends[from];
-            let launched = self.flights.launch(to, |room| {
-                (end.may_transmit() && end.transmit(now, room) == Progress::Moved).then_some(())
-            });
+            let launched = self
+                .flights
+                .launch(to, |room| if end.may_transmit() { end.transmit(now, room) } else { None });
             match launched {
-                Some((slot, ())) => {
+                Some(slot) => {
                     idle = 0;
                     self.leave(now, me, slot, flow);
                 }

@@ -33,6 +33,11 @@ pub(in crate::workload) trait Work: Send + Sync {
         vec![promised.service]
     }
 
+    /// Returns the names of the lanes, as [`Task::lane_names`] does.
+    fn lane_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the plan of the messages on these lanes; `None` for a message of the same size in each slot
     /// of the pace, on the lanes in turns. Both ends have the same seed.
     fn plan(&self, _pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
@@ -127,6 +132,10 @@ impl<W: Work> Task for Paced<W> {
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         self.work.lanes(promised)
+    }
+
+    fn lane_names(&self) -> Vec<String> {
+        self.work.lane_names()
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {

@@ -1,0 +1,166 @@
+//! Readiness of several descriptors as that of one: epoll(7), whose own descriptor can be polled.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::contract::{GUARD, Patience};
+use crate::datapath::wait::Interest;
+
+/// Most descriptors that one wait reports; the others come with the next.
+const AT_ONCE: usize = 16;
+
+/// Descriptors that are waited for together. Its own is readable whenever one of them has what it is
+/// waited for.
+#[derive(Debug)]
+pub struct Epoll(OwnedFd);
+
+impl Epoll {
+    /// Creates one without descriptors.
+    ///
+    /// # Errors
+    /// The error of epoll_create1(2).
+    pub fn new() -> io::Result<Epoll> {
+        // SAFETY: takes a flag and no memory.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+        Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Adds a descriptor that is to be waited for until there is something to receive; `mark` tells it
+    /// from the others.
+    ///
+    /// # Errors
+    /// The error of epoll_ctl(2).
+    pub fn add(&self, fd: BorrowedFd<'_>, mark: usize) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd(), Interest::Read, mark)
+    }
+
+    /// Changes what an added descriptor is waited for.
+    ///
+    /// # Errors
+    /// The error of epoll_ctl(2).
+    pub fn change(&self, fd: BorrowedFd<'_>, interest: Interest, mark: usize) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd.as_raw_fd(), interest, mark)
+    }
+
+    /// Removes an added descriptor.
+    ///
+    /// # Errors
+    /// The error of epoll_ctl(2).
+    pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd.as_raw_fd(), Interest::Read, 0)
+    }
+
+    fn control(
+        &self,
+        op: libc::c_int,
+        fd: RawFd,
+        interest: Interest,
+        mark: usize,
+    ) -> io::Result<()> {
+        let events = match interest {
+            Interest::Read => libc::EPOLLIN,
+            Interest::ReadWrite => libc::EPOLLIN | libc::EPOLLOUT,
+        };
+        let mut event = libc::epoll_event { events: events as u32, u64: mark as u64 };
+        // SAFETY: `event` is valid and outlives the call, which copies it.
+        match unsafe { libc::epoll_ctl(self.0.as_raw_fd(), op, fd, &mut event) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Waits as long as `patience` says, and hands over the marks of those that are ready. None are if
+    /// nothing happened in time, or a signal came.
+    ///
+    /// # Errors
+    /// The error of epoll_wait(2).
+    pub fn wait(&self, patience: Patience, mut ready: impl FnMut(usize)) -> io::Result<()> {
+        let timeout = match patience {
+            Patience::None => 0,
+            Patience::Block => (GUARD.0 / 1_000_000) as libc::c_int,
+            Patience::UntilNudged => -1,
+        };
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
+        // SAFETY: `events` is a live array of as many events as are named.
+        let found = unsafe {
+            libc::epoll_wait(
+                self.0.as_raw_fd(),
+                events.as_mut_ptr(),
+                AT_ONCE as libc::c_int,
+                timeout,
+            )
+        };
+        let Ok(found) = usize::try_from(found) else {
+            return match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::Interrupted => Ok(()),
+                e => Err(e),
+            };
+        };
+        for event in &events[..found] {
+            let mark = event.u64;
+            ready(mark as usize);
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Epoll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::contract::WaitMode;
+    use crate::datapath::wait::{Waiter, Woke};
+    use crate::time::{Clock, Monotonic, Nanos};
+
+    fn ready(epoll: &Epoll, patience: Patience) -> Vec<usize> {
+        let mut marks = Vec::new();
+        epoll.wait(patience, |mark| marks.push(mark)).unwrap();
+        marks.sort_unstable();
+        marks
+    }
+
+    #[test]
+    fn what_is_ready_is_told_by_its_mark_and_shows_on_one_descriptor() {
+        let ((a, mut to_a), (b, mut to_b)) =
+            (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let epoll = Epoll::new().unwrap();
+        epoll.add(a.as_fd(), 3).unwrap();
+        epoll.add(b.as_fd(), 7).unwrap();
+        assert!(ready(&epoll, Patience::None).is_empty());
+        let waiter = Waiter::new(WaitMode::Hybrid);
+        let wait = |span| {
+            let until = Monotonic.now() + span;
+            waiter.wait(&Monotonic, Some(epoll.as_fd()), Some(until), Interest::Read).unwrap()
+        };
+        assert_ne!(wait(Nanos::from_millis(2)), Woke::Readable);
+        to_b.write_all(b"x").unwrap();
+        assert_eq!(wait(Nanos::from_secs(60)), Woke::Readable);
+        assert_eq!(ready(&epoll, Patience::UntilNudged), [7]);
+        to_a.write_all(b"x").unwrap();
+        assert_eq!(ready(&epoll, Patience::Block), [3, 7]);
+        epoll.remove(b.as_fd()).unwrap();
+        assert_eq!(ready(&epoll, Patience::Block), [3]);
+    }
+
+    #[test]
+    fn room_shows_only_where_it_is_waited_for() {
+        let (a, _peer) = UnixStream::pair().unwrap();
+        let epoll = Epoll::new().unwrap();
+        epoll.add(a.as_fd(), 0).unwrap();
+        assert!(ready(&epoll, Patience::None).is_empty());
+        epoll.change(a.as_fd(), Interest::ReadWrite, 0).unwrap();
+        assert_eq!(ready(&epoll, Patience::Block), [0]);
+    }
+}

@@ -1,0 +1,146 @@
+//! A contender: a transport with its knobs, as somebody typed them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::options::Meaning;
+use super::via::Via;
+use super::{ALL, Effective, Part, Place, Transport, several};
+use crate::error::{Result, unknown};
+use crate::spec::{Kind, Settings, Spec};
+
+/// Transport of a contender: one of the list, or one made for this contender alone.
+#[derive(Clone)]
+pub enum Carrier {
+    /// One of [`ALL`].
+    Listed(&'static dyn Transport),
+    /// One that belongs to whoever holds the contender, and ends with the last of them.
+    Made(Arc<dyn Transport>),
+}
+
+impl Deref for Carrier {
+    type Target = dyn Transport;
+
+    fn deref(&self) -> &(dyn Transport + 'static) {
+        match self {
+            Carrier::Listed(transport) => *transport,
+            Carrier::Made(transport) => &**transport,
+        }
+    }
+}
+
+/// A transport with its knobs checked: one row of the table.
+#[derive(Clone)]
+pub struct Contender {
+    /// The transport.
+    pub transport: Carrier,
+    /// Knobs, defaults included.
+    pub knobs: Settings,
+    /// What it goes through on its way to the far end.
+    pub via: Via,
+    /// Specification as typed.
+    pub spec: Spec,
+}
+
+impl Contender {
+    /// Reads a contender such as `tcp:cc=bbr`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] naming what is wrong and what would be right.
+    pub fn parse(typed: &str) -> Result<Contender> {
+        if let Some(made) = several::parse(typed)? {
+            return Ok(made);
+        }
+        let spec = Spec::parse(typed)?;
+        let found = ALL.iter().find(|transport| transport.info().id == spec.name);
+        let Some(transport) = found else {
+            let ids = ALL.iter().map(|transport| transport.info().id);
+            let ids: Vec<&str> = ids.chain(several::FORMS.iter().map(|(form, _)| *form)).collect();
+            return Err(unknown("contender", &spec.name, &ids));
+        };
+        let mut own = spec.clone();
+        let via = Via::take(&mut own, transport.info())?;
+        let knobs = Settings::check(&own, transport.info().keys)?;
+        Ok(Contender { transport: Carrier::Listed(*transport), knobs, via, spec })
+    }
+
+    /// Returns the knobs as results carry them, defaults included; those of a part with its name in
+    /// front: `events.cc`.
+    pub fn asked(&self) -> BTreeMap<String, String> {
+        let own = self.knobs.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let parts = self.transport.parts().iter().flat_map(|part| {
+            let asked = part.contender.asked().into_iter();
+            asked.map(|(key, value)| (format!("{}.{key}", part.name), value))
+        });
+        own.chain(parts).collect()
+    }
+
+    /// Returns the meaning of one of its options for a comparison; `None` if it has none.
+    pub fn meaning(&self, option: &str) -> Option<&Meaning> {
+        let of_part = || {
+            let (name, rest) = option.split_once('.')?;
+            self.part(name)?.contender.meaning(rest)
+        };
+        self.transport.info().meaning(option).or_else(of_part)
+    }
+
+    fn part(&self, name: &str) -> Option<&Part> {
+        self.transport.parts().iter().find(|part| part.name == name)
+    }
+
+    /// Names who carries the bytes, on hosts whose kernel is of this release if it does, with the
+    /// congestion control among the options that are in effect: `tcp/linux-6.18.44/cubic`.
+    pub fn implementation(&self, kernel: Option<&str>, effective: &Effective) -> String {
+        let (info, parts) = (self.transport.info(), self.transport.parts());
+        if !parts.is_empty() {
+            let of = |part: &Part| {
+                let prefix = format!("{}.", part.name);
+                let own = effective.iter().filter_map(|(name, value)| {
+                    Some((name.strip_prefix(&prefix)?.to_owned(), value.clone()))
+                });
+                let by = part.contender.implementation(kernel, &own.collect());
+                format!("{}={by}", part.name)
+            };
+            return format!("{}:{}", info.id, parts.iter().map(of).collect::<Vec<_>>().join(","));
+        }
+        let by = match kernel {
+            Some(release) if info.implementation == "linux" => format!("linux-{release}"),
+            _ => info.implementation.to_owned(),
+        };
+        let control = effective.get("cc").map(|cc| format!("/{cc}")).unwrap_or_default();
+        format!("{}/{by}{control}", info.id)
+    }
+
+    /// Checks that this host has the transport, and supports the knobs that were typed, on loopback. A default
+    /// gives way where it must.
+    ///
+    /// # Errors
+    /// As [`Contender::check_at`].
+    pub fn check(&self) -> Result<()> {
+        self.check_at(Place::Loopback)
+    }
+
+    /// Checks that this host has the transport, and that the knobs that were typed work at a place.
+    ///
+    /// # Errors
+    /// As [`Transport::check`], [`Transport::check_knob`] and [`Transport::check_settings`].
+    pub fn check_at(&self, place: Place) -> Result<()> {
+        self.transport.check()?;
+        self.transport.parts().iter().try_for_each(|part| part.contender.check_at(place))?;
+        let keys = self.transport.info().keys.iter();
+        let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
+        choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {
+            let value = self.knobs.text(key.name).unwrap_or_default();
+            self.transport.check_knob(key.name, value)?;
+            self.transport.check_settings(key.name, value, place)
+        })
+    }
+}
+
+impl fmt::Debug for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Contender({})", self.spec)
+    }
+}

@@ -1,0 +1,361 @@
+//! Several connections as one: each carries lanes of its own, and all are waited for together.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+use crate::datapath::epoll::Epoll;
+use crate::datapath::wait::Interest;
+use crate::figures::{ConnStats, TcpView};
+use crate::time::Nanos;
+use crate::transport::{Conn, Effective, Progress};
+
+/// Most connections that can be one: a bit for each.
+pub const MOST: usize = 16;
+
+/// One of the connections that are joined.
+pub struct Strand<C: ?Sized = dyn Conn> {
+    /// Name that its options have in front, with a dot; empty for none.
+    pub name: String,
+    /// The connection.
+    pub conn: Box<C>,
+    /// Lanes of the whole that it carries, by the numbers that they have in it.
+    pub lanes: Vec<Lane>,
+    /// True if the peer's end of it shows.
+    pub tells_end: bool,
+}
+
+/// State of a strand's descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    /// For what arrives.
+    Arrivals,
+    /// For room, too.
+    Room,
+    /// Not at all.
+    No,
+}
+
+struct Held<C: ?Sized> {
+    strand: Strand<C>,
+    watched: Watched,
+    has_ended: bool,
+}
+
+/// Several connections as one.
+pub struct Joined<C: Conn + ?Sized = dyn Conn> {
+    held: Vec<Held<C>>,
+    /// Strand and lane within it, by lane.
+    routes: Box<[(usize, Lane)]>,
+    /// All descriptors, where there are any.
+    ready: Option<Epoll>,
+    /// The strand that had no room for the last message.
+    full: Option<usize>,
+    /// True if some may have taken in what no descriptor shows any more.
+    may_hold: bool,
+    /// System calls made to wait for all of them together.
+    calls: u64,
+}
+
+impl<C: Conn + ?Sized> Joined<C> {
+    /// Joins connections whose lanes together are those from 0 on, each once.
+    ///
+    /// # Errors
+    /// `InvalidInput` if a lane is missing, or if there are too many; otherwise the error of epoll(7).
+    pub fn new(strands: Vec<Strand<C>>) -> io::Result<Joined<C>> {
+        let routes = routes(&strands)?;
+        let has_fds = strands.iter().any(|strand| strand.conn.fd().is_some());
+        // A single one is waited for by itself.
+        let ready = (has_fds && strands.len() > 1).then(Epoll::new).transpose()?;
+        let held = strands.into_iter().map(|strand| Held {
+            strand,
+            watched: Watched::No,
+            has_ended: false,
+        });
+        let (held, routes) = (held.collect(), routes.into());
+        let mut joined = Joined { held, routes, ready, full: None, may_hold: true, calls: 0 };
+        joined.each(|joined, at| joined.watch(at, Watched::Arrivals))?;
+        Ok(joined)
+    }
+
+    /// Returns the connections, in their order.
+    pub fn conns(&mut self) -> impl Iterator<Item = &mut C> {
+        self.held.iter_mut().map(|held| &mut *held.strand.conn)
+    }
+
+    fn each(&mut self, mut act: impl FnMut(&mut Self, usize) -> io::Result<()>) -> io::Result<()> {
+        (0..self.held.len()).try_for_each(|at| act(self, at))
+    }
+
+    /// Watches the descriptor of a strand for this from here on.
+    #[inline]
+    fn watch(&mut self, at: usize, wanted: Watched) -> io::Result<()> {
+        let held = &mut self.held[at];
+        let wanted = if held.has_ended { Watched::No } else { wanted };
+        if held.watched == wanted {
+            return Ok(());
+        }
+        let (Some(ready), Some(fd)) = (&self.ready, held.strand.conn.fd()) else { return Ok(()) };
+        self.calls += 1;
+        if held.watched == Watched::No {
+            ready.add(fd, at)?;
+        }
+        match wanted {
+            Watched::No => ready.remove(fd)?,
+            Watched::Room => ready.change(fd, Interest::ReadWrite, at)?,
+            Watched::Arrivals if held.watched == Watched::No => {}
+            Watched::Arrivals => ready.change(fd, Interest::Read, at)?,
+        }
+        held.watched = wanted;
+        Ok(())
+    }
+
+    /// Watches a strand for room as long as part of a message waits for it.
+    #[inline]
+    fn watch_for_room(&mut self, at: usize) -> io::Result<()> {
+        let waits = self.held[at].strand.conn.has_backlog();
+        self.watch(at, if waits { Watched::Room } else { Watched::Arrivals })
+    }
+
+    /// Watches the strand that had no room for what arrives only: whoever receives has waited for room.
+    #[inline]
+    fn settle(&mut self) -> io::Result<()> {
+        match self.full.take() {
+            Some(at) => self.watch_for_room(at),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the strands that may have something, a bit for each, having waited as long as asked.
+    #[inline]
+    fn await_arrivals(&mut self, patience: Patience) -> io::Result<u32> {
+        let mut found = 0;
+        match (&self.ready, patience) {
+            (Some(ready), Patience::Block | Patience::UntilNudged) => {
+                self.calls += 1;
+                ready.wait(patience, |at| found |= 1 << at)?;
+            }
+            (None, _) | (_, Patience::None) => found = u32::MAX,
+        }
+        Ok(found)
+    }
+
+    /// Makes one receiving call on each of these strands.
+    #[inline]
+    fn receive_from(
+        &mut self,
+        strands: u32,
+        patience: Patience,
+        inbox: &mut dyn Inbox,
+    ) -> io::Result<Progress> {
+        let mut progress = Progress::Idle;
+        for at in 0..self.held.len() {
+            let held = &mut self.held[at];
+            if strands & (1 << at) == 0 || (held.has_ended && self.ready.is_some()) {
+                continue;
+            }
+            let mut inbox = OnLanes { inbox: &mut *inbox, lanes: &held.strand.lanes };
+            match held.strand.conn.receive(patience, &mut inbox)? {
+                Progress::Moved => progress = Progress::Moved,
+                Progress::Idle => {}
+                Progress::Closed => {
+                    self.watch(at, Watched::No)?;
+                    self.held[at].has_ended = true;
+                }
+            }
+        }
+        // What others still have to hand over goes first.
+        let is_over = progress == Progress::Idle && self.has_ended();
+        Ok(if is_over { Progress::Closed } else { progress })
+    }
+
+    fn has_ended(&self) -> bool {
+        let mut told = self.held.iter().filter(|held| held.strand.tells_end).peekable();
+        told.peek().is_some() && told.all(|held| held.has_ended)
+    }
+
+    fn first(&mut self) -> &mut C {
+        let at = self.routes.first().map_or(0, |(at, _)| *at);
+        &mut self.held[at].strand.conn
+    }
+
+    /// Returns the patience for a receiving call of a strand: none where all are waited for together.
+    fn left(&self, patience: Patience) -> Patience {
+        if self.ready.is_some() { Patience::None } else { patience }
+    }
+}
+
+/// Returns the strand of each lane, and the lane within it.
+fn routes<C: ?Sized>(strands: &[Strand<C>]) -> io::Result<Vec<(usize, Lane)>> {
+    let lanes = strands.iter().map(|strand| strand.lanes.len()).sum();
+    let mut routes = vec![None; lanes];
+    for (at, strand) in strands.iter().enumerate() {
+        for (inner, lane) in (0..).map(Lane).zip(&strand.lanes) {
+            if let Some(route) = routes.get_mut(usize::from(lane.0)) {
+                *route = Some((at, inner));
+            }
+        }
+    }
+    let whole: Option<Vec<_>> = routes.into_iter().collect();
+    whole.filter(|_| (1..=MOST).contains(&strands.len())).ok_or_else(|| {
+        let what =
+            format!("{} connections do not share the lanes from 0 to {lanes}", strands.len());
+        io::Error::new(io::ErrorKind::InvalidInput, what)
+    })
+}
+
+/// Says which lane of the whole a message came on.
+struct OnLanes<'a> {
+    inbox: &'a mut dyn Inbox,
+    lanes: &'a [Lane],
+}
+
+impl Inbox for OnLanes<'_> {
+    #[inline]
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        // A connection hands over nothing on lanes that it was not opened with.
+        if let Some(lane) = self.lanes.get(usize::from(lane.0)) {
+            self.inbox.message(*lane, bytes);
+        }
+    }
+}
+
+/// Messages take the strand of their lane. Bulk data takes lane 0.
+impl<C: Conn + ?Sized> Conn for Joined<C> {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.ready {
+            Some(ready) => Some(ready.as_fd()),
+            None => self.held.first().and_then(|held| held.strand.conn.fd()),
+        }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        self.held.iter().flat_map(|held| held.strand.conn.sockets()).collect()
+    }
+
+    #[inline]
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        let Some((at, inner)) = self.routes.get(usize::from(lane.0)).copied() else {
+            let why = format!("{} lanes, and lane {} was asked for", self.routes.len(), lane.0);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        };
+        let conn = &mut self.held[at].strand.conn;
+        let progress = conn.send(inner, message)?;
+        match progress {
+            Progress::Idle => {
+                self.full = Some(at);
+                if conn.room_comes_with() == Interest::ReadWrite {
+                    self.watch(at, Watched::Room)?;
+                }
+            }
+            Progress::Moved | Progress::Closed => self.watch_for_room(at)?,
+        }
+        Ok(progress)
+    }
+
+    #[inline]
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        self.settle()?;
+        // What was taken in before ends no sleep.
+        if std::mem::take(&mut self.may_hold) && self.ready.is_some() {
+            let progress = self.receive_from(u32::MAX, Patience::None, inbox)?;
+            if progress != Progress::Idle || patience == Patience::None {
+                return Ok(progress);
+            }
+        }
+        let found = self.await_arrivals(patience)?;
+        self.receive_from(found, self.left(patience), inbox)
+    }
+
+    fn has_backlog(&self) -> bool {
+        self.held.iter().any(|held| held.strand.conn.has_backlog())
+    }
+
+    fn flush(&mut self) -> io::Result<Progress> {
+        self.each(|joined, at| {
+            let conn = &mut joined.held[at].strand.conn;
+            if conn.has_backlog() {
+                conn.flush()?;
+                joined.watch_for_room(at)?;
+            }
+            Ok(())
+        })?;
+        Ok(if self.has_backlog() { Progress::Idle } else { Progress::Moved })
+    }
+
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        self.first().pump(source)
+    }
+
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        self.first().drain(patience, sink)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let ended: Vec<io::Result<()>> = self.conns().map(|conn| conn.finish()).collect();
+        ended.into_iter().collect()
+    }
+
+    fn room_comes_with(&self) -> Interest {
+        let waits = self.held.iter().any(|held| held.watched == Watched::Room);
+        match self.full {
+            Some(at) if !waits => self.held[at].strand.conn.room_comes_with(),
+            None if self.held.len() == 1 => self.held[0].strand.conn.room_comes_with(),
+            _ => Interest::ReadWrite,
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.held.iter().all(|held| held.strand.conn.is_drained())
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.held.iter().filter_map(|held| held.strand.conn.next_deadline()).min()
+    }
+
+    /// Lets those act that are due; all if none is.
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
+        self.may_hold = true;
+        let is_due = |conn: &C| conn.next_deadline().is_some_and(|due| due <= now);
+        let any = self.held.iter().any(|held| is_due(&held.strand.conn));
+        let mut acting = self.conns().filter(|conn| !any || is_due(conn));
+        acting.try_for_each(|conn| conn.on_deadline(now))
+    }
+
+    fn effective(&self) -> Effective {
+        let named = self.held.iter().flat_map(|Held { strand, .. }| {
+            let prefix =
+                if strand.name.is_empty() { String::new() } else { format!("{}.", strand.name) };
+            let own = strand.conn.effective().into_iter();
+            own.map(move |(name, value)| (format!("{prefix}{name}"), value))
+        });
+        named.collect()
+    }
+
+    /// Returns the sums of what is known of each. The handshakes were under way together, so that the
+    /// longest counts; headers differ.
+    fn stats(&self) -> ConnStats {
+        let mut all = self.held.iter().map(|held| held.strand.conn.stats());
+        let Some(mut sum) = all.next() else { return ConnStats::default() };
+        let known = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a + b),
+            (one, other) => one.or(other),
+        };
+        for one in all {
+            let drops = known(sum.socket_drops, one.socket_drops);
+            let again = known(sum.retransmits, one.retransmits);
+            sum.add(&one);
+            (sum.socket_drops, sum.retransmits, sum.headers) = (drops, again, None);
+        }
+        sum.receive_calls += self.calls;
+        sum
+    }
+
+    /// Returns nothing where there are several, of which none speaks for the others.
+    fn view(&self) -> Option<TcpView> {
+        match &self.held[..] {
+            [only] => only.strand.conn.view(),
+            _ => None,
+        }
+    }
+}

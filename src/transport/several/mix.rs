@@ -1,0 +1,304 @@
+//! A mix: each lane of the work has a contender of its own, as the events of a game in TCP beside its
+//! state in UDP.
+//!
+//! ```text
+//! mix:events=tcp,state=udp        lane events ──► one connection of tcp
+//!                                 lane state  ──► one connection of udp
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Joined, MOST, Open, Part, Strand, at_once, endpoints, reach, weakest};
+use crate::contract::{AsksLanes, Ending, Guarantees, Lane, PeerKind};
+use crate::error::{Error, Result, unknown};
+use crate::spec::{Settings, Spec};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::door::Door;
+use crate::transport::via::Via;
+use crate::transport::{
+    Carrier, Conn, Contender, Dial, Endpoint, Info, Listen, Listener, Transport, refuse_server,
+};
+
+const ID: &str = "mix";
+
+/// Form as typed, and what it is.
+pub(super) const FORM: (&str, &str) = (
+    "mix:LANE=CONTENDER,…",
+    "each lane of the work over a contender of its own, whose knobs are joined with +, as \
+     mix:events=tcp:cc=bbr+nodelay=on,state=udp; others=CONTENDER carries the lanes that are not named",
+);
+
+/// The lanes that are not named, all in one connection.
+const OTHERS: &str = "others";
+
+/// Returns true if a mix is meant.
+pub(super) fn is_one(typed: &str) -> bool {
+    typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
+
+/// Reads a mix.
+pub(super) fn parse(typed: &str) -> Result<Contender> {
+    let spec = Spec::parse(typed)?;
+    if !(1..=MOST).contains(&spec.options.len()) {
+        return Err(Error::usage(format!(
+            "`{typed}` names {} contenders, and 1 to {MOST} can be mixed; write {}",
+            spec.options.len(),
+            FORM.0
+        )));
+    }
+    let part = |(lane, value): &(String, String)| {
+        let typed = value.replace('+', ",");
+        if is_one(&typed) {
+            return Err(Error::usage(format!("{ID}:{lane}={value}: a mix within a mix")));
+        }
+        let contender = Contender::parse(&typed)
+            .map_err(|why| Error::usage(format!("{ID}:{lane}={value}: {why}")))?;
+        if contender.via != Via::Direct {
+            return Err(Error::usage(format!(
+                "{ID}:{lane}={value}: no relay stands before a part of a mix; leave out via"
+            )));
+        }
+        Ok(Part { name: lane.clone(), contender, numbers: Vec::new(), lanes: Vec::new() })
+    };
+    let parts: Vec<Part> = spec.options.iter().map(part).collect::<Result<_>>()?;
+    let transport = Carrier::Made(Arc::new(Mix::of(typed, parts)?));
+    // Its options are none: nothing in them is a knob that could be varied.
+    let spec = Spec { name: typed.to_owned(), options: Vec::new() };
+    Ok(Contender { transport, knobs: Settings::default(), via: Via::Direct, spec })
+}
+
+/// A mix, for any work or for some.
+struct Mix {
+    typed: String,
+    info: Info,
+    parts: Vec<Part>,
+}
+
+impl Mix {
+    fn of(typed: &str, parts: Vec<Part>) -> Result<Mix> {
+        let lanes = parts.iter().fold(0, |sum: u16, part| match part.name.as_str() {
+            OTHERS => sum.saturating_add(part.info().guarantees.lanes),
+            _ => sum.saturating_add(1),
+        });
+        let info = Info {
+            id: ID,
+            label: "mix",
+            colour: "#7a6a4f",
+            implementation: "several",
+            summary: FORM.1,
+            guarantees: weakest(&parts, lanes),
+            peer: PeerKind::Process,
+            reach: reach(typed, &parts)?,
+            framing_bytes: parts.iter().map(|part| part.info().framing_bytes).max().unwrap_or(0),
+            options: &[],
+            keys: &[],
+        };
+        Ok(Mix { typed: typed.to_owned(), info, parts })
+    }
+
+    /// Returns the part that carries each of the work's lanes.
+    fn carriers(&self, names: &[String]) -> Result<Vec<usize>> {
+        let typed = &self.typed;
+        if names.len() < 2 {
+            return Err(Error::usage(format!(
+                "`{typed}` shares out the lanes of the work, and this work has one; a mix needs several, as \
+                 those of -w events"
+            )));
+        }
+        let known: Vec<&str> = names.iter().map(String::as_str).chain([OTHERS]).collect();
+        for part in &self.parts {
+            if !known.contains(&part.name.as_str()) {
+                return Err(unknown(&format!("lane in `{typed}`"), &part.name, &known));
+            }
+        }
+        let of = |name: &str| self.parts.iter().position(|part| part.name == name);
+        let others = of(OTHERS);
+        let carriers = names.iter().map(|name| {
+            of(name).or(others).ok_or_else(|| {
+                Error::usage(format!(
+                    "`{typed}` has nobody for the lane `{name}`; add {name}=CONTENDER, or {OTHERS}=CONTENDER \
+                     for all that are not named (lanes: {})",
+                    names.join(", ")
+                ))
+            })
+        });
+        let carriers: Vec<usize> = carriers.collect::<Result<_>>()?;
+        match others.filter(|others| !carriers.contains(others)) {
+            None => Ok(carriers),
+            Some(_) => Err(Error::usage(format!(
+                "`{typed}` names a contender for every lane, and so nothing is left for {OTHERS}"
+            ))),
+        }
+    }
+}
+
+impl Transport for Mix {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn check(&self) -> Result<()> {
+        self.parts.iter().try_for_each(|part| part.contender.transport.check())
+    }
+
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn suit(&self, work: &dyn AsksLanes) -> Result<Option<Carrier>> {
+        let names = work.lane_names();
+        let carriers = self.carriers(&names)?;
+        let all = names.len() as u16;
+        let mut parts = self.parts.clone();
+        for (at, part) in parts.iter_mut().enumerate() {
+            let mine = (0..all).zip(&carriers).filter(|(_, carrier)| **carrier == at);
+            let mine: Vec<Lane> = mine.map(|(lane, _)| Lane(lane)).collect();
+            // What the work asks for on these lanes of a transport that has enough of them.
+            let asked = work.lanes(&Guarantees { lanes: all, ..part.info().guarantees });
+            let of = |lane: &Lane| asked.get(usize::from(lane.0)).copied();
+            part.lanes = mine.iter().filter_map(of).collect();
+            part.numbers = mine;
+        }
+        let guarantees = weakest(&parts, all);
+        let mix = Mix::of(&self.typed, parts)?;
+        let info = Info { guarantees, ..mix.info };
+        Ok(Some(Carrier::Made(Arc::new(Mix { info, ..mix }))))
+    }
+
+    fn is_kept_up(&self) -> bool {
+        self.parts.iter().any(|part| part.contender.transport.is_kept_up())
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let ends = endpoints(dial.to, self.parts.len())?;
+        let opens = self.parts.iter().zip(ends).map(|(part, to)| {
+            let Part { contender, lanes, .. } = part;
+            let open = move || {
+                let dial = Dial { to, knobs: &contender.knobs, lanes, ..*dial };
+                Ok((dial.hello.flow, contender.transport.dial(&dial)?))
+            };
+            (part.title(), Box::new(open) as Open<'_>)
+        });
+        let conns = at_once(opens.collect())?;
+        self.joins().join(conns.into_iter().map(|(_, conn)| conn).collect())
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        refuse_server(&listen.door, ID)?;
+        let listeners = self.parts.iter().map(|part| {
+            part.contender.transport.listen(Listen {
+                at: listen.at,
+                token: listen.token,
+                knobs: &part.contender.knobs,
+                lanes: &part.lanes,
+                largest_message: listen.largest_message,
+                door: Door::Own,
+                tickets: listen.tickets.clone(),
+            })
+        });
+        Ok(Box::new(MixListener {
+            listeners: listeners.collect::<Result<_>>()?,
+            joins: self.joins(),
+            waiting: BTreeMap::new(),
+        }))
+    }
+}
+
+impl Mix {
+    fn joins(&self) -> Joins {
+        let of = |part: &Part| Joint {
+            name: part.name.clone(),
+            title: part.title(),
+            lanes: part.numbers.clone(),
+            tells_end: part.info().guarantees.ending == Ending::Told,
+        };
+        Joins(self.parts.iter().map(of).collect())
+    }
+}
+
+/// Rules by which connections of the parts are joined.
+struct Joins(Vec<Joint>);
+
+/// A part, as far as its connection goes.
+struct Joint {
+    name: String,
+    title: String,
+    lanes: Vec<Lane>,
+    tells_end: bool,
+}
+
+impl Joins {
+    /// Makes one connection of one of each part.
+    fn join(&self, conns: Vec<Box<dyn Conn>>) -> Result<Box<dyn Conn>> {
+        let strands = self.0.iter().zip(conns).map(|(joint, conn)| Strand {
+            name: joint.name.clone(),
+            conn,
+            lanes: joint.lanes.clone(),
+            tells_end: joint.tells_end,
+        });
+        let joined = Joined::new(strands.collect());
+        Ok(Box::new(joined.map_err(|e| Error::setup("join the connections of a mix", e))?))
+    }
+}
+
+struct MixListener {
+    listeners: Vec<Box<dyn Listener>>,
+    joins: Joins,
+    /// Connections that are there, by flow and part, of flows that miss others.
+    waiting: BTreeMap<u16, Vec<Option<Box<dyn Conn>>>>,
+}
+
+impl MixListener {
+    /// Takes a flow that has a connection of every part.
+    fn whole(&mut self) -> Option<(u16, Vec<Box<dyn Conn>>)> {
+        let is_whole = |conns: &Vec<Option<_>>| conns.iter().all(Option::is_some);
+        let (flow, _) = self.waiting.iter().find(|(_, conns)| is_whole(conns))?;
+        let flow = *flow;
+        let conns = self.waiting.remove(&flow)?;
+        Some((flow, conns.into_iter().flatten().collect()))
+    }
+
+    /// Accepts a connection of every part that some flow misses; of each where none has begun.
+    fn accept_missing(&mut self, timeout: Nanos) -> Result<()> {
+        let waiting = &self.waiting;
+        let misses = |at: usize| {
+            waiting.is_empty()
+                || waiting.values().any(|conns| conns.get(at).is_none_or(Option::is_none))
+        };
+        let wanted: Vec<usize> = (0..self.listeners.len()).filter(|at| misses(*at)).collect();
+        let listeners = self.listeners.iter_mut().enumerate();
+        let opens = listeners.filter(|(at, _)| wanted.contains(at)).map(|(at, listener)| {
+            let open = move || listener.accept(timeout);
+            (self.joins.0[at].title.clone(), Box::new(open) as Open<'_>)
+        });
+        let accepted = at_once(opens.collect())?;
+        for (at, (flow, conn)) in wanted.into_iter().zip(accepted) {
+            let parts = self.joins.0.len();
+            let conns =
+                self.waiting.entry(flow).or_insert_with(|| (0..parts).map(|_| None).collect());
+            conns[at] = Some(conn);
+        }
+        Ok(())
+    }
+}
+
+impl Listener for MixListener {
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::Several(self.listeners.iter().map(|listener| listener.endpoint()).collect())
+    }
+
+    fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
+        let deadline = Monotonic.now() + timeout;
+        loop {
+            if let Some((flow, conns)) = self.whole() {
+                return Ok((flow, self.joins.join(conns)?));
+            }
+            self.accept_missing(deadline - Monotonic.now())?;
+        }
+    }
+
+    fn stays(&self) -> bool {
+        self.listeners.iter().any(|listener| listener.stays())
+    }
+}

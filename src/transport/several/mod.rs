@@ -1,0 +1,207 @@
+//! Contenders that are made of others: a mix, in which each lane of the work has a contender of its own.
+//! To whoever uses one it is a transport like any other.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::door::readable;
+use super::{Conn, Contender, Endpoint, Info};
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering as Order, PeerKind, Reach,
+    Service,
+};
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+
+mod joined;
+mod mix;
+#[cfg(test)]
+mod tests;
+
+pub use joined::{Joined, MOST, Strand};
+
+/// A contender that is a part of another.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Name within the whole.
+    pub name: String,
+    /// The contender.
+    pub contender: Contender,
+    /// Lanes of the work that it carries, where lanes are shared out; none before it is known for which
+    /// work.
+    pub numbers: Vec<Lane>,
+    /// Services of the lanes of its connection; none before it is known for which work.
+    pub lanes: Vec<Service>,
+}
+
+impl Part {
+    /// Returns its name with its contender: `events (udp)`.
+    pub fn title(&self) -> String {
+        format!("{} ({})", self.name, self.contender.spec)
+    }
+
+    fn info(&self) -> &Info {
+        self.contender.transport.info()
+    }
+}
+
+/// Forms of contenders that are made of others, with what they are, for lists.
+pub const FORMS: &[(&str, &str)] = &[mix::FORM];
+
+/// Reads a contender that is made of others; `None` if `typed` is none.
+///
+/// # Errors
+/// [`Error::Usage`] naming what is wrong and what would be right.
+pub(super) fn parse(typed: &str) -> Result<Option<Contender>> {
+    mix::is_one(typed).then(|| mix::parse(typed)).transpose()
+}
+
+/// Returns the distance that `whole`, which these make together, covers.
+fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
+    for part in parts {
+        if part.info().peer == PeerKind::Kernel {
+            return Err(Error::usage(format!(
+                "`{whole}`: `{}` is answered by the far host's kernel, which carries no part of any work",
+                part.contender.spec
+            )));
+        }
+    }
+    let model = parts.iter().find(|part| part.info().reach == Reach::Process);
+    let socket = parts.iter().find(|part| part.contender.transport.userspace().is_none());
+    if let (Some(model), Some(socket)) = (model, socket) {
+        return Err(Error::usage(format!(
+            "`{whole}`: `{}` exists in virtual time only, where nothing carries `{}`",
+            model.contender.spec, socket.contender.spec
+        )));
+    }
+    let is = |reach| move |part: &&Part| part.info().reach == reach;
+    let inside = parts.iter().find(is(Reach::Machine));
+    let outside = parts.iter().find(|part| part.info().reach != Reach::Machine);
+    match (inside, outside) {
+        (Some(inside), Some(outside)) => Err(Error::usage(format!(
+            "`{whole}`: `{}` does not leave its host and `{}` does, and both ends of all parts have to be \
+             in the same places",
+            inside.contender.spec, outside.contender.spec
+        ))),
+        (Some(_), None) => Ok(Reach::Machine),
+        (None, _) if model.is_some() => Ok(Reach::Process),
+        // Each part has a port of its own.
+        (None, _) => Ok(Reach::Path),
+    }
+}
+
+/// Returns the guarantees of all of `parts` together: of each the weakest.
+fn weakest(parts: &[Part], lanes: u16) -> Guarantees {
+    let all = || parts.iter().map(|part| part.info().guarantees);
+    let delivers = |wanted: fn(Delivery) -> bool| all().any(|one| wanted(one.service.delivery));
+    let delivery = match () {
+        () if delivers(|one| one == Delivery::BestEffort) => Delivery::BestEffort,
+        () if delivers(|one| one != Delivery::Reliable) => Delivery::Within(Nanos::ZERO),
+        () => Delivery::Reliable,
+    };
+    let ordering = match all().all(|one| one.service.ordering == Order::Ordered) {
+        true => Order::Ordered,
+        false => Order::Unordered,
+    };
+    let framing = match all().all(|one| one.framing == Framing::Messages) {
+        true => Framing::Messages,
+        false => Framing::ByteStream,
+    };
+    let ending = match all().all(|one| one.ending == Ending::Told) {
+        true => Ending::Told,
+        false => Ending::Silent,
+    };
+    let congestion = [Congestion::Uncontrolled, Congestion::Backpressure]
+        .into_iter()
+        .find(|wanted| all().any(|one| one.congestion == *wanted));
+    Guarantees {
+        service: Service { delivery, ordering },
+        others: &[],
+        lanes,
+        framing,
+        ending,
+        congestion: congestion.unwrap_or(Congestion::Controlled),
+        encrypted: all().all(|one| one.encrypted),
+        largest_message: all().filter_map(|one| one.largest_message).min(),
+    }
+}
+
+/// Returns the endpoints of so many parts.
+fn endpoints(of: &Endpoint, parts: usize) -> Result<&[Endpoint]> {
+    match of {
+        Endpoint::Several(all) if all.len() == parts => Ok(all),
+        other => Err(Error::peer(
+            other.to_string(),
+            format!("{parts} endpoints are needed, one for each part of the contender"),
+        )),
+    }
+}
+
+/// Longest time for which a connection that is there is left alone while others are being opened.
+const SOON: Nanos = Nanos::from_millis(10);
+
+/// Attempt to open one of several connections.
+type Open<'a> = Box<dyn FnOnce() -> Result<(u16, Box<dyn Conn>)> + Send + 'a>;
+
+/// Opens connections at once, each named for its errors. Those that are there are let act until all are:
+/// the last packet of a handshake may be lost, and the peer then waits for it.
+fn at_once(opens: Vec<(String, Open<'_>)>) -> Result<Vec<(u16, Box<dyn Conn>)>> {
+    let missing = AtomicUsize::new(opens.len());
+    thread::scope(|scope| {
+        let missing = &missing;
+        let threads: Vec<_> = opens
+            .into_iter()
+            .map(|(name, open)| {
+                let attempt = move || {
+                    let mut opened = open();
+                    missing.fetch_sub(1, Ordering::AcqRel);
+                    if let Ok((_, conn)) = &mut opened {
+                        keep_up(&mut **conn, missing);
+                    }
+                    opened.map_err(|error| named(&name, error))
+                };
+                let spawned = thread::Builder::new().spawn_scoped(scope, attempt);
+                if spawned.is_err() {
+                    // Nobody is to wait for it.
+                    missing.fetch_sub(1, Ordering::AcqRel);
+                }
+                spawned.map_err(|e| Error::setup("start a thread for a connection", e))
+            })
+            .collect();
+        let joined = threads.into_iter().map(|thread| {
+            thread?.join().unwrap_or_else(|_| {
+                let what = std::io::Error::other("its thread panicked");
+                Err(Error::setup("open a connection", what))
+            })
+        });
+        joined.collect::<Vec<Result<_>>>().into_iter().collect()
+    })
+}
+
+/// Lets a connection act while others are missing.
+fn keep_up(conn: &mut dyn Conn, missing: &AtomicUsize) {
+    while missing.load(Ordering::Acquire) > 0 {
+        let span = conn.next_deadline().map_or(SOON, |due| (due - Monotonic.now()).min(SOON));
+        match conn.fd().map(|fd| readable(fd.as_fd(), span)) {
+            Some(Ok(false)) => {}
+            // What has arrived at a connection of the kernel's stays there, and shows all the time.
+            Some(_) | None => thread::sleep(Nanos::from_millis(1).into()),
+        }
+        // What fails here fails again in its flow, which says so.
+        let _ = conn.on_deadline(Monotonic.now());
+    }
+}
+
+/// Puts the name of a part in front of an error, which stays of its kind.
+fn named(name: &str, error: Error) -> Error {
+    match error {
+        Error::Blocked { evidence } => Error::blocked(format!("{name}: {evidence}")),
+        Error::Usage(what) => Error::usage(format!("{name}: {what}")),
+        Error::Peer { who, what } => Error::peer(format!("{name}: {who}"), what),
+        Error::Setup { op, source, advice } => {
+            Error::setup_advice(format!("{name}: {op}"), source, advice)
+        }
+        other => other,
+    }
+}
