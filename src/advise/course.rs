@@ -354,9 +354,10 @@ impl<'a> Course<'a> {
             self.notes.push(format!("stopped by hand during `{}`", wanted.name));
         } else if let Some(why) = &ran.why_not {
             self.notes.push(format!("`{}` has no whole result: {why}", wanted.name));
-        } else if !ran.trusted {
-            self.notes
-                .push(format!("`{}` is not trusted, and none of its verdicts counts", wanted.name));
+        } else if let Some(why) = outcome.as_ref().and_then(Outcome::why_not_trusted) {
+            let name = &wanted.name;
+            let note = format!("`{name}` is not trusted, and none of its verdicts counts: {why}");
+            self.notes.push(note);
         }
         self.races.push(ran);
         self.results.push(outcome);
