@@ -1,5 +1,5 @@
-//! Lists the files of `studies/` for `src/study/bundled.rs`, so that adding a study is adding a file, and
-//! tells the versions of the libraries that are contenders, as results name them.
+//! Lists the files of `studies/` for `src/study/bundled.rs` and those of `apps/` for `src/advise/bundled.rs`, so
+//! that adding one is adding a file, and tells the versions of the libraries that are contenders, as results name them.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -8,8 +8,13 @@ use std::{env, fs, io};
 const PROTOCOLS: &[&str] =
     &["kcp", "quinn-proto", "rustls", "rusty_enet", "sctp-proto", "tungstenite"];
 
+/// Folders whose files are put into the program.
+const FOLDERS: &[&str] = &["studies", "apps"];
+
 fn main() -> io::Result<()> {
-    println!("cargo:rerun-if-changed=studies");
+    for folder in FOLDERS {
+        println!("cargo:rerun-if-changed={folder}");
+    }
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=Cargo.lock");
     let root = variable("CARGO_MANIFEST_DIR")?;
@@ -19,14 +24,18 @@ fn main() -> io::Result<()> {
         let key = name.replace('-', "_").to_uppercase();
         println!("cargo:rustc-env=DEADHEAT_{key}={name} {version}");
     }
-    let mut files = studies(&root.join("studies"))?;
-    files.sort();
-    let entry = |file: &PathBuf| {
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        format!("    ({:?}, include_str!({:?})),\n", name, file.display().to_string())
-    };
-    let entries: String = files.iter().map(entry).collect();
-    fs::write(variable("OUT_DIR")?.join("studies.rs"), format!("&[\n{entries}]\n"))
+    let out = variable("OUT_DIR")?;
+    for folder in FOLDERS {
+        let mut files = files(&root.join(folder))?;
+        files.sort();
+        let entry = |file: &PathBuf| {
+            let name = file.file_stem().unwrap_or_default().to_string_lossy();
+            format!("    ({:?}, include_str!({:?})),\n", name, file.display().to_string())
+        };
+        let entries: String = files.iter().map(entry).collect();
+        fs::write(out.join(format!("{folder}.rs")), format!("&[\n{entries}]\n"))?;
+    }
+    Ok(())
 }
 
 /// The version of a package in Cargo.lock.
@@ -35,8 +44,8 @@ fn locked<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
     after.split('"').next()
 }
 
-/// The studies themselves; folders, such as that of runs, are none.
-fn studies(folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// The files themselves; folders, such as that of runs, are none.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -30,11 +30,13 @@
 //! | [`datapath`] | system calls at the limit, and waiting |
 //! | [`stats`] | from one figure per trial to a verdict; pure |
 //! | [`study`] | races of one question as a file: published figures beside measured ones, claims judged |
+//! | [`advise`] | which transport for an application: its races, ranked |
 //! | [`import`] | what others measured, under the same statistics and reports |
 //! | [`report`] | a saved race as text or as a page; computes nothing |
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |
 //! | [`foreign`] | text of peers and files, cleaned on its way to a terminal, a log or a page |
 //! | [`path`], [`units`], [`mod@time`], [`rng`], [`error`] | the small things |
+pub mod advise;
 pub mod cli;
 pub mod contract;
 pub mod datapath;

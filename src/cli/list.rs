@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::advise::bundled as apps;
 use crate::contract::Reach;
 use crate::error::{Result, unknown};
 use crate::foreign::visible;
@@ -20,7 +21,7 @@ use super::{print, stdout_style};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Only transports, workloads, paths or studies; or what has this in its name, such as udp
+    /// Only transports, workloads, paths, studies or applications; or what has this in its name, such as udp
     #[arg(value_name = "KIND|WORD")]
     what: Option<String>,
 }
@@ -28,8 +29,13 @@ pub(super) struct Args {
 /// One part of the list: its kind, and its text about what has a name that is wanted.
 type Section = fn(&Wanted<'_>) -> String;
 
-const SECTIONS: [(&str, Section); 4] =
-    [("transports", transports), ("workloads", workloads), ("paths", paths), ("studies", studies)];
+const SECTIONS: [(&str, Section); 5] = [
+    ("transports", transports),
+    ("workloads", workloads),
+    ("paths", paths),
+    ("studies", studies),
+    ("applications", applications),
+];
 
 /// What is to be listed, and how wide.
 struct Wanted<'a> {
@@ -76,7 +82,8 @@ fn names() -> Vec<&'static str> {
     let workloads = workload::ALL.iter().map(|workload| workload.info().id);
     let profiles = profile::ALL.iter().map(|profile| profile.name);
     let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
-    kinds.chain(transports).chain(workloads).chain(profiles).chain(bundled::names()).collect()
+    let files = bundled::names().chain(apps::names());
+    kinds.chain(transports).chain(workloads).chain(profiles).chain(files).collect()
 }
 
 fn transports(wanted: &Wanted<'_>) -> String {
@@ -194,6 +201,16 @@ fn studies(wanted: &Wanted<'_>) -> String {
         let says = |study: &Study| format!("{} ({})", study.question, at_most(study));
         let says = bundled::study(name).map(|checked| says(&checked.study));
         let says = says.unwrap_or_else(|error| error.to_string());
+        put(&mut out, 2, (name, 26), &visible(&says), wanted.width);
+    }
+    out
+}
+
+/// Each application that `deadheat advise` knows by its name.
+fn applications(wanted: &Wanted<'_>) -> String {
+    let mut out = String::from("APPLICATIONS\n");
+    for name in apps::names().filter(|name| wanted.has(name)) {
+        let says = apps::app(name).map(|app| app.about).unwrap_or_else(|error| error.to_string());
         put(&mut out, 2, (name, 26), &visible(&says), wanted.width);
     }
     out

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::foreign;
 use crate::report::{Colour, Style};
 
+mod advise;
 mod compare;
 mod complete;
 mod deciding;
@@ -37,7 +38,7 @@ mod study;
 /// Races network transports on equal terms, and knows when it is a tie.
 #[derive(Debug, Parser)]
 #[command(name = "deadheat", version, max_term_width = 100, subcommand_required = true)]
-#[command(after_help = "A first race: deadheat race")]
+#[command(override_usage = "deadheat <COMMAND>    (a first race: deadheat race)")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -65,6 +66,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Run published experiments again and compare the figures
     Study(study::Args),
+    /// Say which transport suits an application on a path
+    Advise(advise::Args),
     /// Print what a shell needs to complete command lines
     Completions(complete::Completions),
     /// Print the manual page
@@ -102,6 +105,7 @@ pub fn run() -> ExitCode {
         Command::List(args) => list::run(args).map(|()| Verdict::Fine),
         Command::Doctor(args) => doctor::run(args).map(|()| Verdict::Fine),
         Command::Study(args) => study::run(args),
+        Command::Advise(args) => advise::run(&args),
         Command::Path(args) => path::run(args),
         Command::Completions(args) => complete::script(&args).map(|()| Verdict::Fine),
         Command::Man(args) => complete::page(&args).map(|()| Verdict::Fine),

@@ -28,6 +28,7 @@
 //! | `sentence` | verdicts in words |
 //! | [`differences`] | differences in conditions between contenders, and why they matter |
 //! | [`warnings`], [`notice`], [`host_notice`] | warnings to read before believing a race, found and worded |
+//! | [`written`] | files that people write by hand, and what is wrong in them |
 //! | [`explain`] | the second, instrumented pass: where the time goes |
 //! | [`outcome`] | the result as it is saved |
 //! | `derived` | everything derived from the trials, while a race runs and when it is read |
@@ -106,6 +107,7 @@ pub mod stage;
 pub mod sweep;
 mod table;
 pub mod warnings;
+pub mod written;
 
 #[cfg(test)]
 mod simulation;

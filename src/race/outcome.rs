@@ -589,10 +589,15 @@ impl Outcome {
 
     /// Returns true if the race ran and its control and gates let it be trusted.
     pub fn trusted(&self) -> bool {
-        self.control.as_ref().is_none_or(|control| control.trusted)
-            && !self.warnings.iter().any(|warning| {
-                [UNTRUSTED_GATE, UNTRUSTED_EXCLUSIONS].contains(&warning.code.as_str())
-            })
+        self.why_not_trusted().is_none()
+    }
+
+    /// Returns the reason why the race cannot be trusted; `None` if it can.
+    pub fn why_not_trusted(&self) -> Option<&str> {
+        let control = self.control.as_ref().filter(|control| !control.trusted);
+        let codes = [UNTRUSTED_GATE, UNTRUSTED_EXCLUSIONS];
+        let warning = self.warnings.iter().find(|warning| codes.contains(&warning.code.as_str()));
+        control.map(|control| control.note.as_str()).or(warning.map(|one| one.message.as_str()))
     }
 
     /// Returns the reason why a failed race could not go on.

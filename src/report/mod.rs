@@ -28,6 +28,7 @@
 //! | `history.rs` | the same race over time, in the same document form |
 //! | `spark.rs` | a series, or a distribution, as a line of bars |
 //! | `compare.rs` | two races, in the same document form |
+//! | `advise.rs` | advice on an application, likewise |
 //! | `study.rs` `studies.rs` | a study that was run, and the results of several, likewise |
 
 use std::path::Path;
@@ -35,6 +36,7 @@ use std::path::Path;
 use crate::error::{Result, unknown};
 use crate::race::outcome::Outcome;
 
+pub mod advise;
 mod answer;
 mod arrived;
 mod boxes;

@@ -43,7 +43,7 @@ impl Form {
             "terminal" => Ok(Form::Terminal),
             "markdown" => Ok(Form::Markdown),
             "json" => Ok(Form::Json),
-            _ => Err(unknown("format of a study", name, &["terminal", "markdown", "json"])),
+            _ => Err(unknown("format", name, &["terminal", "markdown", "json"])),
         }
     }
 }

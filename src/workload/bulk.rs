@@ -21,7 +21,7 @@ use super::header;
 use super::setting::{spoken, typed, ways};
 use super::{
     Content, ContentReport, Findings, Half, Info, Lengths, NamedFile, Origin, Part, Piece, Reports,
-    Setting, Task, Workload,
+    Setting, Task, Traffic, Workload, traffic,
 };
 use keeper::Keeper;
 use sender::Freight;
@@ -55,6 +55,18 @@ impl Workload for Bulk {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         Ok(Box::new(BulkTask::new(Settings::check(spec, KEYS)?, setting)?))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Bulk).then(|| {
+            let mut options = vec![("direction", traffic.direction(Direction::Down).to_string())];
+            if let Some(size) = &traffic.size {
+                options.push(("bytes", Traffic::bytes(Some(size), 1)?.to_string() + "B"));
+                // Somebody waits for a file from the first packet on.
+                options.push((settings::TIMED.0, settings::TIMED.1.to_owned()));
+            }
+            Ok(traffic::Work::new(INFO.id, options))
+        })
     }
 }
 

@@ -18,7 +18,9 @@ use crate::time::Nanos;
 
 use super::header::{self, account_of};
 use super::setting::{PathKind, claiming, with_count};
-use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
+use super::{
+    Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic,
+};
 
 mod answerer;
 mod asker;
@@ -96,6 +98,18 @@ impl Workload for Connect {
             ));
         }
         Ok(Box::new(ConnectTask::new(Settings::check(spec, KEYS)?, setting)))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Connect).then(|| {
+            let [request, answer] = [&traffic.request, &traffic.response]
+                .map(|size| Traffic::bytes(size.as_ref(), 64).map(|bytes| bytes.to_string()));
+            // The mean, as losses of a handshake are rare and long.
+            let options =
+                [("request", request?), ("answer", answer?), ("claim", "mean".to_owned())];
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            Ok(traffic::Work::new(INFO.id, options).within(limit, traffic::Least::RoundTrip))
+        })
     }
 }
 

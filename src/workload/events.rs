@@ -9,7 +9,7 @@
 //!                        due ──► could be here ┄┄held back┄┄► arrives, where the order of all is one
 //! ```
 
-use crate::contract::{Guarantees, Lane, Service};
+use crate::contract::{Direction, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
 use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
@@ -22,7 +22,7 @@ use super::paced::{
     direction_key, size_key,
 };
 use super::setting::{fits_rate, one_clock, ways};
-use super::{Info, Setting, Task, Workload};
+use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
 mod deliveries;
 
@@ -105,6 +105,33 @@ impl Workload for Events {
         let task = task(Settings::check(spec, KEYS)?)?;
         fits_rate(INFO.id, setting, task.pace.direction, task.work.offered_bps())?;
         Ok(Box::new(task))
+    }
+
+    /// Events beside a state that goes the same way; those on their own are streams.
+    fn stands_for(&self, traffic: &Traffic, others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        let state = traffic.state_beside(others)?;
+        (traffic.kind == traffic::Kind::Events).then(|| {
+            let direction = traffic.direction(Direction::Up);
+            let (rate, size) =
+                (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 64)?);
+            let order = if traffic.in_order == Some(false) { "none" } else { "events" };
+            let (hz, state) = (state.rate_per_second()?, Traffic::bytes(state.size.as_ref(), 200)?);
+            let work = traffic::Work::new(
+                INFO.id,
+                [
+                    ("events", format!("{rate}pps")),
+                    ("size", size.to_string()),
+                    ("order", order.to_owned()),
+                    ("hz", hz.to_string()),
+                    ("state-size", state.to_string()),
+                    ("direction", direction.to_string()),
+                ],
+            );
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            Ok(work
+                .within(limit, traffic::Least::Way(direction))
+                .offering(1, rate.saturating_mul(size).saturating_add(hz.saturating_mul(state))))
+        })
     }
 }
 

@@ -18,7 +18,9 @@ use crate::time::Nanos;
 use super::header::account_of;
 use super::paced::{DRAIN, Period, conclude_both};
 use super::setting::{claiming, fits_rate, one_clock, with_count};
-use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
+use super::{
+    Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic,
+};
 
 mod peer;
 mod playing;
@@ -99,6 +101,19 @@ impl Workload for Inputs {
             fits_rate(INFO.id, setting, direction, least)?;
         }
         Ok(Box::new(task))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Inputs).then(|| {
+            let (hz, size) =
+                (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 1)?);
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            let options = [("hz", hz.to_string()), ("size", size.to_string())];
+            let work = traffic::Work::new(INFO.id, options);
+            Ok(work
+                .within(limit, traffic::Least::Way(Direction::Up))
+                .offering(hz, size.saturating_add(FRONT as u64)))
+        })
     }
 }
 

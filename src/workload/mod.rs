@@ -34,11 +34,13 @@ mod rpc;
 mod setting;
 mod state;
 mod streams;
+pub mod traffic;
 mod video;
 mod voice;
 
 pub use load::Load;
 pub use setting::{Bounds, Lengths, PathKind, Setting};
+pub use traffic::Traffic;
 
 /// Every workload, in the order in which lists show them. The first is the default.
 pub const ALL: &[&dyn Workload] = &[
@@ -79,6 +81,15 @@ pub trait Workload: Sync {
     /// # Errors
     /// Fails with [`crate::Error::Usage`], naming what is wrong and what would be right.
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>>;
+
+    /// Returns the work with which it stands for traffic of an application, beside `others` of it; `None` if
+    /// such traffic is another workload's. The first of [`ALL`] that answers has it.
+    ///
+    /// # Errors
+    /// Fails with [`crate::Error::Usage`], naming what is wrong and what would be right.
+    fn stands_for(&self, _traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        None
+    }
 }
 
 /// Workload with its settings: the work of one trial.

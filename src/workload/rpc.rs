@@ -20,7 +20,9 @@ use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use super::header::account_of;
 use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
 use super::setting::{claiming, fits_rate, numbered, with_count};
-use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
+use super::{
+    Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic,
+};
 
 mod client;
 mod service;
@@ -139,6 +141,25 @@ impl Workload for Rpc {
             fits_rate(INFO.id, setting, direction, bytes * 8.0 * task.rate as f64)?;
         }
         Ok(Box::new(task))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Request).then(|| {
+            let rate = traffic.rate_per_second()?;
+            let request = Traffic::bytes(traffic.request.as_ref(), 200)?;
+            let response = traffic.response.clone().unwrap_or_else(|| "1kB".to_owned());
+            let (_, most) = range(&response)?;
+            let work = traffic::Work::new(
+                INFO.id,
+                [
+                    ("rate", format!("{rate}pps")),
+                    ("request", request.to_string()),
+                    ("response", response),
+                ],
+            );
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            Ok(work.within(limit, traffic::Least::RoundTrip).offering(rate, request.max(most)))
+        })
     }
 }
 

@@ -7,14 +7,14 @@
 //! age        /|/|/|  /  /  / |/|/|
 //! ```
 
-use crate::contract::{Guarantees, Service};
+use crate::contract::{Direction, Guarantees, Service};
 use crate::error::Result;
 use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 
 use super::paced::{LOST, Pace, Paced, Period, Work, count_key, direction_key, size_key};
 use super::setting::{fits_rate, one_clock, ways};
-use super::{Info, Setting, Task, Workload};
+use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
 mod ages;
 mod motion;
@@ -72,6 +72,11 @@ static INFO: Info = Info {
 /// Updates that have a mean age: two seconds of a game, in which losses of 1 % strike once.
 const ENOUGH: u64 = 120;
 
+/// Seconds of a state in which losses of 1 % strike, and the fewest updates that are any: those of an application
+/// that tells it less often take no longer.
+const SECONDS: u64 = 2;
+const FEWEST: u64 = 20;
+
 impl Workload for State {
     fn info(&self) -> &'static Info {
         &INFO
@@ -82,6 +87,28 @@ impl Workload for State {
         let task = task(Settings::check(spec, KEYS)?);
         fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
         Ok(Box::new(task))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::State).then(|| {
+            let direction = traffic.direction(Direction::Down);
+            let (hz, size) =
+                (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 200)?);
+            let service = if traffic.has_to_arrive() { "reliable" } else { "own" };
+            let work = traffic::Work::new(
+                INFO.id,
+                [
+                    ("hz", hz.to_string()),
+                    ("count", hz.saturating_mul(SECONDS).clamp(FEWEST, ENOUGH).to_string()),
+                    ("size", size.to_string()),
+                    ("service", service.to_owned()),
+                    ("direction", direction.to_string()),
+                    ("claim", "p99".to_owned()),
+                ],
+            );
+            let limit = Traffic::span(traffic.stale_after.as_ref())?;
+            Ok(work.within(limit, traffic::Least::Way(direction)).offering(hz, size))
+        })
     }
 }
 

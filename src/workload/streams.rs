@@ -10,7 +10,7 @@
 //! stream 0         due ──► could be here ┄┄held back┄┄┄┄┄┄► arrives, where they share an order
 //! ```
 
-use crate::contract::{Guarantees, Service};
+use crate::contract::{Direction, Guarantees, Service};
 use crate::error::{Error, Result};
 use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
@@ -18,7 +18,7 @@ use crate::units::OfferedRate;
 
 use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
 use super::setting::{numbered, one_clock, ways};
-use super::{Info, Setting, Task, Workload};
+use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
 mod delays;
 
@@ -27,10 +27,12 @@ use delays::Delays;
 /// The workload.
 pub(super) struct Streams;
 
+const MOST_STREAMS: u64 = 256;
+
 const KEYS: &[Key] = &[
     Key {
         name: "streams",
-        kind: Kind::Count(1, 256),
+        kind: Kind::Count(1, MOST_STREAMS),
         default: "8",
         doc: "how many streams, which take turns",
     },
@@ -86,6 +88,29 @@ impl Workload for Streams {
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         one_clock(INFO.id, setting)?;
         Ok(Box::new(task(Settings::check(spec, KEYS)?)?))
+    }
+
+    /// Messages that have to arrive, of one sender or of many that share a connection.
+    fn stands_for(&self, traffic: &Traffic, others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        let is_alone = traffic.state_beside(others).is_none();
+        (traffic.kind == traffic::Kind::Events && is_alone).then(|| {
+            let direction = traffic.direction(Direction::Up);
+            let (rate, size) =
+                (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 64)?);
+            let order = if traffic.in_order == Some(false) { "none" } else { "stream" };
+            let work = traffic::Work::new(
+                INFO.id,
+                [
+                    ("streams", traffic.senders.unwrap_or(1).clamp(1, MOST_STREAMS).to_string()),
+                    ("rate", format!("{rate}pps")),
+                    ("size", size.to_string()),
+                    ("order", order.to_owned()),
+                    ("direction", direction.to_string()),
+                ],
+            );
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            Ok(work.within(limit, traffic::Least::Way(direction)).offering(rate, size))
+        })
     }
 }
 

@@ -8,18 +8,19 @@
 //! shown       I      P   .   .   .   I      P       one message is lost: a still until the next I
 //! ```
 
-use crate::contract::{Delivery, Guarantees, Lane, Ordering, Service};
+use crate::contract::{Delivery, Direction, Guarantees, Lane, Ordering, Service};
 use crate::error::{Error, Result};
 use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
+use crate::units::{parse_rate, span_text};
 
 use super::draw::{MOST_OVER_MEAN, Sizes};
 use super::paced::{
     Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, direction_key,
 };
 use super::setting::{fits_rate, one_clock, ways};
-use super::{Info, Setting, Task, Workload};
+use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
 mod pictures;
 
@@ -117,6 +118,20 @@ impl Workload for Video {
             ))),
             _ => Ok(Box::new(task)),
         }
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Video).then(|| {
+            let rate = traffic.rate.clone().unwrap_or_else(|| "2mbit".to_owned());
+            let bps = parse_rate(&rate)?.0 as f64;
+            let direction = traffic.direction(Direction::Down).to_string();
+            let mut options = vec![("rate", rate), ("direction", direction)];
+            options.extend(traffic.per_second.map(|hz| ("hz", hz.to_string())));
+            let deadline = Traffic::span(traffic.deadline.as_ref())?;
+            options.extend(deadline.map(|deadline| ("deadline", span_text(deadline))));
+            let work = traffic::Work::new(INFO.id, options);
+            Ok(traffic::Work { offered_bps: Some(bps), ..work })
+        })
     }
 }
 

@@ -9,14 +9,16 @@
 //! played             |◄── playout delay ──►|
 //! ```
 
+use crate::contract::Direction;
 use crate::error::Result;
 use crate::figures::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
+use crate::units::span_text;
 
 use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
 use super::setting::{fits_rate, one_clock, ways};
-use super::{Info, Setting, Task, Workload};
+use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
 mod emodel;
 mod frames;
@@ -71,6 +73,24 @@ impl Workload for Voice {
         let task = task(Settings::check(spec, KEYS)?);
         fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
         Ok(Box::new(task))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Voice).then(|| {
+            let frame = Traffic::span(traffic.every.as_ref())?.unwrap_or(Nanos::from_millis(20));
+            let buffer = Traffic::span(traffic.deadline.as_ref())?;
+            let size = Traffic::bytes(traffic.size.as_ref(), 172)?;
+            let direction = traffic.direction(Direction::Up).to_string();
+            let mut options = vec![
+                ("frame", span_text(frame)),
+                ("size", size.to_string()),
+                ("direction", direction),
+            ];
+            options.extend(buffer.map(|buffer| ("buffer", span_text(buffer))));
+            let bps = size as f64 * 8e9 / frame.0.max(1) as f64;
+            let work = traffic::Work::new(INFO.id, options);
+            Ok(traffic::Work { offered_bps: Some(bps), ..work })
+        })
     }
 }
 

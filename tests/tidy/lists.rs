@@ -42,6 +42,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("load", "bulk flows beside any of them"),
             ("paced", "messages at times that are fixed at the start"),
             ("setting", "what defaults depend on"),
+            ("traffic", "traffic in the words of an application"),
         ],
     },
     Folder {
@@ -59,6 +60,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         name: "report",
         through: &[],
         helpers: &[
+            ("advise", "advice on an application"),
             ("answer", "the verdicts in sentences"),
             ("arrived", "whether content is what was sent"),
             ("boxes", "box plots in text"),

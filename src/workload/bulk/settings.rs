@@ -9,6 +9,9 @@ use crate::units::Bytes;
 use super::super::header;
 use super::super::{ELSEWHERE, NamedFile, Purpose, Setting};
 
+/// Option with which the span of the goodput begins before the connection is set up.
+pub(super) const TIMED: (&str, &str) = ("connect", "timed");
+
 pub(super) const KEYS: &[Key] = &[
     Key {
         name: "bytes",

@@ -1,0 +1,189 @@
+//! The file of an application: what it sends, how often, what must arrive, and how old it may be. Unknown keys are
+//! refused. `docs/advise.md` explains each.
+
+use std::path::Path as File;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{Congestion, Guarantees};
+use crate::error::{Error, Result};
+use crate::race::written;
+use crate::workload::Traffic;
+
+/// File format that this version reads.
+pub const FORMAT: u32 = 1;
+
+const MOST_TRAFFIC: usize = 8;
+const MOST_CONTENDERS: usize = 12;
+const LONGEST_NAME: usize = 40;
+
+/// Application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct App {
+    /// File format: 1.
+    pub format: u32,
+    /// Title in one line.
+    pub title: String,
+    /// Description of the application, in a sentence or two.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// Path, where none is given with the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<DefaultPath>,
+    /// Properties that a transport must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+    /// Contenders to consider; the usual ones if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contenders: Vec<String>,
+    /// Its traffic, the most important first.
+    #[serde(default)]
+    pub traffic: Vec<Traffic>,
+}
+
+/// The `[path]` of an application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefaultPath {
+    /// Path as it would be typed: `delay=25ms,loss=1%,rate=20mbit`.
+    pub default: String,
+}
+
+/// Property that a transport must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// Encryption of all bytes on the path.
+    Encrypted,
+    /// Congestion control, as a shared network wants it.
+    CongestionControlled,
+}
+
+impl Need {
+    /// Returns the reason why these guarantees do not meet it; `None` if they do.
+    pub fn unmet(self, promised: &Guarantees) -> Option<&'static str> {
+        match self {
+            Need::Encrypted => (!promised.encrypted).then_some("it is not encrypted"),
+            Need::CongestionControlled => (promised.congestion == Congestion::Uncontrolled)
+                .then_some("it has no congestion control"),
+        }
+    }
+}
+
+/// Reads and checks the file of an application.
+///
+/// # Errors
+/// [`Error::Setup`] where it cannot be read, [`Error::Data`] naming the file and what is wrong in it.
+pub fn load(file: &File) -> Result<App> {
+    parse(&written::text(file, "application")?, &file.display().to_string())
+}
+
+/// Checks the application that `text` holds; `name` is its file, for what is wrong.
+///
+/// # Errors
+/// [`Error::Data`].
+pub fn parse(text: &str, name: &str) -> Result<App> {
+    let app: App = written::parse(text, name)?;
+    app.check().map_err(|what| Error::data(name, what))?;
+    Ok(app)
+}
+
+impl App {
+    fn check(&self) -> Result<(), String> {
+        if self.format != FORMAT {
+            return Err(format!(
+                "format {} of an application; this version reads {FORMAT}",
+                self.format
+            ));
+        }
+        if self.title.trim().is_empty() {
+            return Err("`title` is empty".into());
+        }
+        match (self.traffic.len(), self.contenders.len()) {
+            (0, _) => return Err("an application needs a [[traffic]]".into()),
+            (n @ MOST_TRAFFIC.., _) if n > MOST_TRAFFIC => {
+                return Err(format!("{n} kinds of traffic; at most {MOST_TRAFFIC}"));
+            }
+            (_, 1) => return Err("one contender leaves nothing to advise; name two".into()),
+            (_, n) if n > MOST_CONTENDERS => {
+                return Err(format!("{n} contenders; at most {MOST_CONTENDERS}"));
+            }
+            _ => {}
+        }
+        for (at, typed) in self.contenders.iter().enumerate() {
+            if self.contenders[..at].contains(typed) {
+                return Err(format!("contender `{typed}` is given twice"));
+            }
+        }
+        for (at, traffic) in self.traffic.iter().enumerate() {
+            let name = &traffic.name;
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            let is_name = (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(plain);
+            if !is_name || name.starts_with('-') || name.ends_with('-') {
+                return Err(format!(
+                    "traffic `{name}`: a name has lower-case letters, digits and dashes between them, at \
+                     most {LONGEST_NAME}"
+                ));
+            }
+            if self.traffic[..at].iter().any(|other| other.name == *name) {
+                return Err(format!("traffic `{name}` is given twice"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: &str = r#"
+format = 1
+title = "A game"
+needs = ["encrypted"]
+[path]
+default = "delay=25ms"
+[[traffic]]
+name = "world"
+kind = "state"
+per-second = 30
+"#;
+
+    #[test]
+    fn a_sound_file_is_read() {
+        let app = parse(SOUND, "game.toml").unwrap();
+        assert_eq!((app.traffic.len(), &app.needs[..]), (1, &[Need::Encrypted][..]));
+        assert_eq!(app.path.unwrap().default, "delay=25ms");
+    }
+
+    #[test]
+    fn every_mistake_is_named() {
+        let twice = "[[traffic]]\nname = \"world\"\nkind = \"voice\"\nper-second";
+        for (from, to, wanted) in [
+            (
+                "per-second",
+                "per-secnd",
+                "line 10: unknown key `per-secnd`; did you mean `per-second`?",
+            ),
+            ("needs", "neds", "unknown key `neds`; did you mean `needs`?"),
+            ("\"state\"", "\"stat\"", "`stat` is none of state, events"),
+            ("[\"encrypted\"]", "[\"fast\"]", "`fast` is none of encrypted, congestion-controlled"),
+            ("format = 1", "format = 2", "format 2 of an application; this version reads 1"),
+            ("format = 1", "", "the key `format` is missing"),
+            ("\"A game\"", "\" \"", "`title` is empty"),
+            ("name = \"world\"", "name = \"My World\"", "a name has lower-case letters"),
+            ("per-second", twice, "traffic `world` is given twice"),
+            ("needs", "contenders = [\"tcp\"]\nneeds", "one contender leaves nothing to advise"),
+            ("needs", "contenders = [\"tcp\", \"tcp\"]\nneeds", "contender `tcp` is given twice"),
+        ] {
+            assert!(SOUND.contains(from), "{from}");
+            let error = parse(&SOUND.replacen(from, to, 1), "game.toml").expect_err(to);
+            let said = error.to_string();
+            assert!(said.starts_with("game.toml: ") && said.contains(wanted), "{said}");
+        }
+        assert!(
+            parse("format = 1\ntitle = \"x\"", "x").unwrap_err().to_string().contains("needs a")
+        );
+    }
+}

@@ -1,0 +1,201 @@
+use std::cell::RefCell;
+
+use super::super::axis::Axis;
+use super::super::outcome::Purpose;
+use super::super::search::Found;
+use super::super::{app, bundled};
+use super::*;
+use crate::path::Path;
+use crate::race::testing;
+use crate::time::Manual;
+
+const PATH: &str = "delay=25ms,loss=1%,rate=20mbit";
+
+const DUEL: &str = r#"
+format = 1
+title = "A game"
+contenders = ["tcp", "udp"]
+[[traffic]]
+name = "world"
+kind = "state"
+per-second = 60
+stale-after = "200ms"
+"#;
+
+/// Runs advice on fake races in a fresh directory; `level` says the figure of a contender on a path. Each race takes
+/// `each` of the time.
+fn advise(text: &str, each: Nanos, level: impl Fn(&str, &Path) -> f64) -> Result<Advice> {
+    with(text, each, |job| {
+        let path = Path::parse(&job.request.asked().path).unwrap();
+        testing::run(&job.request, testing::noisy(1, 0.01, |contender| level(contender, &path)))
+    })
+}
+
+fn with(text: &str, each: Nanos, race: impl Fn(&Job) -> Result<Outcome>) -> Result<Advice> {
+    let dir = tempfile::tempdir().unwrap();
+    let app = app::parse(text, "game.toml").unwrap();
+    let clock = Manual::default();
+    let task = Task {
+        name: "game",
+        app: &app,
+        path: PATH,
+        usual: &["tcp", "quic", "kcp", "enet"],
+        budget: DEFAULT_BUDGET,
+        virtual_blocks: 20,
+        seed: Some(1),
+        dir: &dir.path().join("out"),
+        started: testing::day(),
+    };
+    run(&task, &clock, &mut |job| {
+        clock.advance_to(clock.now() + each);
+        race(&job)
+    })
+}
+
+fn loss(path: &Path) -> f64 {
+    Axis::Loss.of(path).unwrap()
+}
+
+fn found(advice: &Advice, axis: Axis, end: f64) -> Found {
+    let is_it = |one: &&super::super::outcome::Crossover| one.axis == axis && one.end == end;
+    advice.crossovers.iter().find(is_it).expect("searched").found
+}
+
+#[test]
+fn a_known_crossover_is_found_between_two_verdicts() {
+    let level = |contender: &str, path: &Path| match (contender, loss(path) > 0.035) {
+        ("tcp", false) | ("udp", true) => 50e6,
+        _ => 60e6,
+    };
+    let advice = advise(DUEL, Nanos::ZERO, level).unwrap();
+    let places: Vec<(&str, usize)> =
+        advice.places.iter().map(|placed| (placed.contender.as_str(), placed.place)).collect();
+    assert_eq!(places, [("tcp", 1), ("udp", 2)]);
+    let Found::Between { from, to, lead } = found(&advice, Axis::Loss, 0.1) else {
+        panic!("{:?}", advice.crossovers)
+    };
+    assert!(from <= 0.035 && to > 0.035 && to / from < 1.3 && lead == Lead::Second, "{from} {to}");
+    for (axis, end) in
+        [(Axis::Loss, 0.0), (Axis::Delay, 1e6), (Axis::Delay, 160e6), (Axis::Rate, 200e6)]
+    {
+        assert_eq!(found(&advice, axis, end), Found::Unchanged, "{axis:?} {end}");
+    }
+    // Every sentence has the file of its race.
+    let figure = advice.places[0].figure.as_ref().unwrap();
+    assert_eq!((figure.file.as_str(), figure.limit_ns), ("world.json", Some(200_000_000)));
+    assert_eq!(advice.places[1].against_first.as_ref().unwrap().file, "world.json");
+    let mut steps = advice.crossovers.iter().flat_map(|one| &one.steps);
+    assert!(steps.all(|step| step.file.starts_with("world-") && step.file.ends_with(".json")));
+    assert!(advice.notes.is_empty() && advice.not_searched.is_empty(), "{advice:?}");
+}
+
+#[test]
+fn a_dead_heat_shares_its_place_and_stays_one() {
+    let advice = advise(DUEL, Nanos::ZERO, |_, _| 50e6).unwrap();
+    assert_eq!(advice.places.iter().map(|placed| placed.place).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(advice.places[1].against_first.as_ref().unwrap().lead, Lead::Tie);
+    assert_eq!(found(&advice, Axis::Loss, 0.1), Found::Unchanged);
+}
+
+#[test]
+fn what_there_is_no_time_for_is_said() {
+    let two = format!("{DUEL}\n[[traffic]]\nname = \"shots\"\nkind = \"state\"\nper-second = 5\n");
+    let level = |contender: &str, _: &Path| if contender == "tcp" { 50e6 } else { 60e6 };
+    let advice = advise(&two, Nanos::from_secs(60), level).unwrap();
+    assert_eq!(advice.races.len(), 1, "{:?}", advice.races);
+    assert!(advice.notes[0].starts_with("`shots` was not raced on the path: "), "{advice:?}");
+    assert!(advice.crossovers.is_empty());
+    assert!(advice.not_searched.iter().all(|why| why.ends_with("no time left")), "{advice:?}");
+    assert_eq!(advice.places.len(), 2, "what was raced counts");
+}
+
+#[test]
+fn protocols_in_user_space_are_screened_and_the_best_meets_the_kernels() {
+    let text = DUEL.replace("contenders = [\"tcp\", \"udp\"]\n", "");
+    let level = |contender: &str, _: &Path| match contender {
+        "kcp" => 40e6,
+        "tcp" => 50e6,
+        "quic" => 60e6,
+        _ => 70e6,
+    };
+    let advice = advise(&text, Nanos::ZERO, level).unwrap();
+    let [screening, comparison, ..] = &advice.races[..] else { panic!("{:?}", advice.races) };
+    assert_eq!((screening.purpose, screening.is_virtual), (Purpose::Screening, true));
+    assert_eq!(screening.contenders, ["quic", "kcp", "enet"]);
+    assert_eq!((comparison.purpose, comparison.is_virtual), (Purpose::Comparison, false));
+    assert_eq!(comparison.contenders, ["kcp", "tcp"]);
+    let places: Vec<(&str, usize)> =
+        advice.places.iter().map(|placed| (placed.contender.as_str(), placed.place)).collect();
+    // Of tcp and quic nothing is known; both are behind kcp.
+    assert_eq!(places, [("kcp", 1), ("tcp", 2), ("quic", 2), ("enet", 3)]);
+    let behind = |at: usize| advice.places[at].against_first.as_ref().unwrap();
+    assert_eq!((behind(1).is_virtual, behind(2).is_virtual), (false, true));
+    assert!(advice.crossovers.iter().all(|one| (&*one.first, &*one.second) == ("kcp", "tcp")));
+}
+
+#[test]
+fn a_race_that_is_not_trusted_gives_no_place() {
+    let advice = with(DUEL, Nanos::ZERO, |job| {
+        let level = |contender: &str| if contender == "tcp" { 50e6 } else { 60e6 };
+        let mut outcome = testing::run(&job.request, testing::noisy(1, 0.01, level))?;
+        outcome.control.as_mut().unwrap().trusted = false;
+        Ok(outcome)
+    })
+    .unwrap();
+    assert!(advice.places.is_empty(), "{:?}", advice.places);
+    assert!(advice.notes.iter().any(|note| note.contains("not trusted")), "{:?}", advice.notes);
+    assert!(
+        advice.notes.iter().any(|note| note.ends_with("counts: tcp, udp")),
+        "{:?}",
+        advice.notes
+    );
+}
+
+#[test]
+fn without_any_result_the_first_error_is_told() {
+    let error = with(DUEL, Nanos::ZERO, |_| Err(Error::blocked("no way"))).unwrap_err();
+    assert!(error.to_string().contains("no way"), "{error}");
+}
+
+#[test]
+fn after_an_interrupt_nothing_more_runs() {
+    let ran = RefCell::new(Vec::new());
+    let two = format!("{DUEL}\n[[traffic]]\nname = \"shots\"\nkind = \"state\"\nper-second = 60\n");
+    let advice = with(&two, Nanos::ZERO, |job| {
+        ran.borrow_mut().push(job.name.clone());
+        match ran.borrow().len() {
+            1 => testing::run(&job.request, testing::noisy(1, 0.01, |_| 50e6)),
+            _ => Err(Error::Interrupted),
+        }
+    })
+    .unwrap();
+    assert_eq!(*ran.borrow(), ["world", "shots"]);
+    assert!(advice.notes.contains(&"stopped by hand during `shots`".to_owned()));
+}
+
+#[test]
+fn a_directory_with_something_in_it_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(prepare(dir.path()).is_ok());
+    fs::write(dir.path().join("world.json"), "").unwrap();
+    assert!(prepare(dir.path()).unwrap_err().to_string().contains("is not empty"));
+    let file = dir.path().join("world.json");
+    assert!(prepare(&file).unwrap_err().to_string().contains("is not a directory"));
+}
+
+#[test]
+fn every_bundled_application_can_be_planned_on_its_path() {
+    let usual = ["tls", "quic", "quic-datagram", "tcp", "kcp", "enet", "sctp-udp", "udp"];
+    for name in bundled::names() {
+        let app = bundled::app(name).unwrap_or_else(|error| panic!("{error}"));
+        let path = app.path.as_ref().expect(name).default.clone();
+        for path in [path.clone(), format!("sim:{path}")] {
+            let plan = Plan::make(&app, &path, &usual).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!plan.eligible.is_empty(), "{name}");
+            assert!(!app.about.is_empty(), "{name}");
+        }
+    }
+    let folder = File::new(env!("CARGO_MANIFEST_DIR")).join("apps");
+    let there = fs::read_dir(folder).unwrap().count();
+    assert_eq!((bundled::names().count(), there), (3, 3));
+}

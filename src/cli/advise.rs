@@ -1,0 +1,143 @@
+//! `deadheat advise`: an application and a path, and which transport suits them.
+
+use std::path::{Path as File, PathBuf};
+use std::time::SystemTime;
+
+use crate::advise::app::{self, App, Need};
+use crate::advise::bundled;
+use crate::advise::outcome::Advice;
+use crate::advise::run::{DEFAULT_BUDGET, Job, Task, VIRTUAL_BLOCKS, run as run_races};
+use crate::error::{Error, Result};
+use crate::path::Path;
+use crate::race::date;
+use crate::race::outcome::Outcome;
+use crate::report::advise::render;
+use crate::report::study::Form;
+use crate::time::Monotonic;
+use crate::units;
+
+use super::staging::{Staging, Wanted, with_stage};
+use super::{Verdict, print, stdout_style};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+`deadheat list applications` shows those in the program; docs/advise.md says
+how to write one.
+  deadheat advise vr-meeting --path delay=25ms,loss=1%,rate=20mbit
+  deadheat advise mine.toml --path lte --budget 5m")]
+pub(super) struct Args {
+    /// An application of the program by its name, or a file of your own
+    #[arg(value_name = "NAME|APP.toml")]
+    app: String,
+    /// A network like delay=25ms, or loopback [default: the application's]
+    ///
+    /// sim: in front of a link runs everything in virtual time.
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// Time for all races together [default: 90s]
+    ///
+    /// Races in virtual time take none of it to speak of.
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// The directory for results [default: by name and date]
+    ///
+    /// It is advise-NAME-DATE unless given.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Fixes the order of trials and all other random choices
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    seed: Option<u64>,
+    /// How to show it: terminal, markdown or json
+    #[arg(long, default_value = "terminal", hide_default_value = true)]
+    format: String,
+    /// The same as --format json
+    #[arg(short = 'J', long, conflicts_with = "format")]
+    json: bool,
+    /// No progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Contenders on a path of kernels: what applications use, one for each way.
+const USUAL: &[&str] = &["tcp", "quic", "quic-datagram", "kcp", "enet", "sctp-udp", "udp"];
+
+/// Contenders where encryption is needed; those without are named with the reason.
+const ENCRYPTED: &[&str] =
+    &["tls", "quic", "quic-datagram", "tcp", "kcp", "enet", "sctp-udp", "udp"];
+
+/// Contenders in virtual time: protocols in user space, and what stands for UDP there.
+const SIMULATED: &[&str] = &["quic", "quic-datagram", "kcp", "enet", "sctp-udp", "sim-datagram"];
+
+pub(super) fn run(args: &Args) -> Result<Verdict> {
+    let form = Form::find(if args.json { "json" } else { &args.format })?;
+    let (name, app) = named(&args.app)?;
+    let path = path(args, &app)?;
+    let is_virtual = matches!(Path::parse(&path)?, Path::Simulated(_));
+    let started = SystemTime::now();
+    let default = || PathBuf::from(format!("advise-{name}-{}", date::compact(started)));
+    let dir = args.output.clone().unwrap_or_else(default);
+    let task = Task {
+        name: &name,
+        app: &app,
+        path: &path,
+        usual: match is_virtual {
+            true => SIMULATED,
+            false if app.needs.contains(&Need::Encrypted) => ENCRYPTED,
+            false => USUAL,
+        },
+        budget: match &args.budget {
+            None => DEFAULT_BUDGET,
+            Some(_) if is_virtual => {
+                return Err(Error::usage(format!(
+                    "--budget with the path `{path}`: virtual time passes in an instant; leave it out"
+                )));
+            }
+            Some(typed) => units::parse_span(typed)?,
+        },
+        virtual_blocks: VIRTUAL_BLOCKS,
+        seed: args.seed,
+        dir: &dir,
+        started,
+    };
+    let advice = run_races(&task, &Monotonic, &mut |job| race(args, &name, job))?;
+    print(&render(&advice, form, &stdout_style())?)?;
+    eprintln!("saved: {}", dir.display());
+    Ok(verdict(&advice))
+}
+
+/// Returns the application and its name: a file where it looks like one, else one of the program.
+fn named(typed: &str) -> Result<(String, App)> {
+    let file = File::new(typed);
+    if !(typed.contains('/') || file.extension().is_some_and(|ending| ending == "toml")) {
+        return Ok((typed.to_owned(), bundled::app(typed)?));
+    }
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok((crate::foreign::visible(&stem), app::load(file)?))
+}
+
+fn path(args: &Args, app: &App) -> Result<String> {
+    let default = || app.path.as_ref().map(|path| path.default.clone());
+    args.path.clone().or_else(default).ok_or_else(|| {
+        Error::usage(
+            "which path? write --path delay=25ms,loss=1%,rate=20mbit, say, or --path loopback",
+        )
+    })
+}
+
+fn race(args: &Args, within: &str, job: Job) -> Result<Outcome> {
+    let staging = Staging {
+        within: format!("{within}, {}", job.name),
+        progress: Wanted::from(!args.quiet),
+        intervals: Wanted::No,
+        samples: Wanted::No,
+        secret_file: None,
+        pin: None,
+    };
+    with_stage(&staging, &job.request, &job.file, |stage| job.request.run_with(stage))
+}
+
+/// Whether all that was raced can be trusted.
+fn verdict(advice: &Advice) -> Verdict {
+    let is_doubtful = advice.races.iter().any(|race| race.file.is_some() && !race.trusted);
+    if is_doubtful { Verdict::Doubtful } else { Verdict::Fine }
+}
