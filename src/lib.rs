@@ -30,6 +30,7 @@
 //! | [`datapath`] | system calls at the limit, and waiting |
 //! | [`stats`] | from one figure per trial to a verdict; pure |
 //! | [`study`] | races of one question as a file: published figures beside measured ones, claims judged |
+//! | [`map`] | who is ahead where: a grid over keys of a path, a race at each point |
 //! | [`import`] | what others measured, under the same statistics and reports |
 //! | [`report`] | a saved race as text or as a page; computes nothing |
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |
@@ -40,6 +41,7 @@ pub mod contract;
 pub mod datapath;
 pub mod figures;
 pub mod import;
+pub mod map;
 pub mod race;
 pub mod report;
 pub mod server;

@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["transport", "workload"],
     &["trial"],
     &["race"],
-    &["study", "import"],
+    &["study", "import", "map"],
     &["report"],
 ];
 

@@ -6,8 +6,18 @@ use crate::source::Source;
 const NAMED: &[&str] = &["transport", "workload"];
 
 /// Where none may be known. `cli` may show examples.
-const BLIND: &[&str] =
-    &["datapath", "transport", "workload", "path", "stats", "trial", "race", "report", "server"];
+const BLIND: &[&str] = &[
+    "datapath",
+    "transport",
+    "workload",
+    "path",
+    "stats",
+    "trial",
+    "race",
+    "map",
+    "report",
+    "server",
+];
 
 /// Every string that a file gives to a field: `id` or, of a key of its own, `name`.
 fn given<'a>(sources: &'a [Source], field: &str) -> Vec<(&'a str, &'a str)> {
