@@ -31,6 +31,7 @@
 //! | [`stats`] | from one figure per trial to a verdict; pure |
 //! | [`study`] | races of one question as a file: published figures beside measured ones, claims judged |
 //! | [`advise`] | which transport for an application: its races, ranked |
+//! | [`map`] | who is ahead where: a grid over keys of a path, a race at each point |
 //! | [`import`] | what others measured, under the same statistics and reports |
 //! | [`report`] | a saved race as text or as a page; computes nothing |
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |
@@ -42,6 +43,7 @@ pub mod contract;
 pub mod datapath;
 pub mod figures;
 pub mod import;
+pub mod map;
 pub mod race;
 pub mod report;
 pub mod server;

@@ -777,6 +777,82 @@ fn deadheat(args: &[&str], dir: &Path) -> Output {
     Command::new(program).args(args).current_dir(dir).output().unwrap()
 }
 
+/// The command of a small map, and what `extra` adds to it.
+fn map<'a>(extra: &[&'a str]) -> Vec<&'a str> {
+    let command = "map quic arq -q -w state:count=30 --path sim:rate=20mbit --blocks 8 --seed 7 --over \
+                   delay=1ms..100ms/3 --over loss=0%|5%";
+    command.split_whitespace().chain(extra.iter().copied()).collect()
+}
+
+#[test]
+fn a_map_of_models_is_as_the_golden_file_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = deadheat(&map(&["-o", "map.json", "--picture", "map.svg"]), dir.path());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/map-sim.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(&path).unwrap());
+    let again = deadheat(&["report", "map.json"], dir.path());
+    assert_eq!(String::from_utf8(again.stdout).unwrap(), text);
+    let drawn = deadheat(&["report", "map.json", "--figure", "map"], dir.path());
+    assert_eq!(drawn.stdout, std::fs::read(dir.path().join("map.svg")).unwrap());
+}
+
+#[test]
+fn parts_of_a_map_are_joined_to_the_bytes_of_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str], code: i32| {
+        let output = deadheat(args, dir.path());
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    run(&map(&["-o", "whole.json", "--jobs", "1"]), 0);
+    run(&map(&["-o", "a.json", "--shard", "1/2"]), 0);
+    run(&map(&["-o", "b.json", "--shard", "2/2"]), 0);
+    let why = run(&["merge", "b.json", "-o", "map.json"], 2);
+    assert!(why.contains("of 2 shards no file is 1"), "{why}");
+    run(&["merge", "b.json", "a.json", "-o", "map.json"], 0);
+    assert_eq!(read("map.json"), read("whole.json"));
+
+    // What is not whole is not replaced by accident, and goes on where that is asked for.
+    let why = run(&map(&["-o", "map.json", "--resume", "--margin", "9%"]), 2);
+    assert!(why.contains("its `asked.margin` is 0.05, not 0.09"), "{why}");
+    let mut broken = deadheat::map::file::load(&dir.path().join("map.json")).unwrap();
+    broken.points.truncate(2);
+    save::save(&broken, &dir.path().join("map.json")).unwrap();
+    let why = run(&map(&["-o", "map.json"]), 2);
+    assert!(why.contains("a map with 4 points to go; add --resume"), "{why}");
+    run(&map(&["-o", "map.json", "--resume"]), 0);
+    assert_eq!(read("map.json"), read("whole.json"));
+
+    let why = run(
+        &[
+            "map",
+            "quic",
+            "arq",
+            "-w",
+            "state",
+            "--path",
+            "sim:",
+            "--over",
+            "delay=1ms|2ms",
+            "--shard",
+            "1/2",
+        ],
+        2,
+    );
+    assert!(why.contains("give all the same seed"), "{why}");
+    let why =
+        run(&["map", "tcp", "udp", "-w", "ping", "--over", "delay=1ms|2ms", "--jobs", "2"], 2);
+    assert!(why.contains("would disturb each other"), "{why}");
+    let why = run(&["compare", "map.json", "map.json"], 1);
+    assert!(why.contains("this is a map"), "{why}");
+}
+
 #[test]
 fn a_race_that_is_gone_on_with_ends_as_one_in_one_piece() {
     let dir = tempfile::tempdir().unwrap();

@@ -24,6 +24,8 @@ mod history;
 mod import;
 mod interrupt;
 mod list;
+mod map;
+mod merge;
 mod pages;
 mod path;
 mod progress;
@@ -46,8 +48,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Race contenders under one workload on one path
+    /// Race contenders under one workload on one path; try it alone
     Race(Box<race::Args>),
+    /// Map who is ahead where, over keys of a path
+    Map(Box<map::Args>),
+    /// Join the parts of a map that several runs made
+    Merge(merge::Args),
     /// Be the far end for races from other hosts
     Serve(serve::ServeArgs),
     /// Show a saved race again, in any format
@@ -97,6 +103,8 @@ pub fn run() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| habits::refuse(&error));
     let done = match cli.command {
         Command::Race(args) => race::run(*args),
+        Command::Map(args) => map::run(&args),
+        Command::Merge(args) => merge::run(&args).map(|()| Verdict::Fine),
         Command::Serve(args) => serve::run(&args).map(|()| Verdict::Fine),
         Command::Report(args) => report::run(args).map(|()| Verdict::Fine),
         Command::Compare(args) => compare::run(args),

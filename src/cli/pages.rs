@@ -19,10 +19,10 @@ use super::report::samples_of;
 pub(super) const INDEX: &str = "index.html";
 
 /// A page that is written once a race or a study is done can be written: refused before it runs.
-pub(super) fn prepare(file: &Path) -> Result<()> {
+pub(super) fn prepare(file: &Path, option: &str) -> Result<()> {
     if file.metadata().is_ok_and(|there| !there.is_file()) {
         return Err(Error::usage(format!(
-            "{} is not a file; --html takes the name of a file to write or replace",
+            "{} is not a file; {option} takes the name of a file to write or replace",
             file.display()
         )));
     }

@@ -170,7 +170,7 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
     // A format that does not exist is refused before anything runs.
     let report = args.form.find()?;
     // So is a page that cannot be written.
-    args.html.as_deref().map_or(Ok(()), pages::prepare)?;
+    args.html.as_deref().map_or(Ok(()), |file| pages::prepare(file, "--html"))?;
     let replaced = args.resume.as_deref().or(args.output.as_deref());
     let gate = args.gate.as_deref().map(|file| Gate::open(file, replaced)).transpose()?;
     let (outcome, file) = match &args.resume {

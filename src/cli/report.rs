@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, unknown};
 use crate::foreign::visible;
+use crate::map;
 use crate::race::save;
 use crate::report::figure::Figure;
-use crate::report::{Shown, html, over_time, plot, words};
+use crate::report::{self, Shown, html, over_time, plot, words};
 use crate::trial::samples;
 
 use super::form::Form;
@@ -52,7 +53,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     if args.samples {
         return raw(&save::samples_file(one), args.output.as_deref());
     }
-    let outcome = save::load(one)?;
+    let outcome = match save::load(one) {
+        Err(_) if map::file::is_map(one) => return map_of(one, &args, report.id()),
+        loaded => loaded?,
+    };
     if args.intervals {
         return deliver(over_time::csv(&outcome).as_bytes(), args.output.as_deref());
     }
@@ -62,6 +66,21 @@ pub(super) fn run(args: Args) -> Result<()> {
         return deliver(figure(&shown, id)?.as_bytes(), args.output.as_deref());
     }
     deliver(&report.render(&shown, &args.form.style())?, args.output.as_deref())
+}
+
+/// A map is no race, and has fewer forms.
+fn map_of(file: &Path, args: &Args, format: &str) -> Result<()> {
+    let map = map::file::load(file)?;
+    if args.intervals {
+        return Err(Error::usage(format!("{} is a map; it has no trials", file.display())));
+    }
+    let text = match args.figure.as_deref() {
+        Some("list") => format!("map  {}\n", visible(&plot::map_figure(&map).title)),
+        Some("map") => report::map::picture(&map),
+        Some(other) => return Err(unknown("figure", other, &["map"])),
+        None => report::map::render(&map, format, &args.form.style())?,
+    };
+    deliver(text.as_bytes(), args.output.as_deref())
 }
 
 /// Pages of a folder go to a folder.
@@ -107,7 +126,7 @@ fn figure(shown: &Shown<'_>, id: &str) -> Result<String> {
         let ids: Vec<&str> = figures.iter().map(|figure| figure.id.as_str()).collect();
         unknown("figure", id, &ids)
     })?;
-    Ok(plot::style::standalone(found, shown.outcome))
+    Ok(plot::style::standalone(found, &plot::palette::tints(shown.outcome)))
 }
 
 /// The raw samples beside a result, where they are kept.

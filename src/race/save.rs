@@ -128,9 +128,13 @@ fn check_head(text: &[u8]) -> Result<(), String> {
     struct Head {
         format: Option<Value>,
         deadheat: Option<Value>,
+        kind: Option<Value>,
     }
     let foreign = "this is JSON, but not a race saved by deadheat";
     let head: Head = head(text, foreign, ", as races are saved whole")?;
+    if head.kind.is_some_and(|kind| kind == "map") {
+        return Err("this is a map and no single race; `deadheat report` shows it".to_owned());
+    }
     let (Some(format), Some(_)) = (head.format, head.deadheat) else {
         return Err(foreign.to_owned());
     };

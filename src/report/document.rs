@@ -36,6 +36,8 @@ pub(super) enum Block {
     Facts(Vec<(String, String)>),
     /// Box plots, which only a form of fixed width can draw.
     Boxes(Boxes),
+    /// Lines of letters of one width, as they are.
+    Fixed(Vec<String>),
 }
 
 /// A line of text with its meaning.
@@ -121,6 +123,7 @@ impl Block {
             Block::Points(points) => points.is_empty(),
             Block::Facts(facts) => facts.is_empty(),
             Block::Boxes(boxes) => boxes.rows.is_empty(),
+            Block::Fixed(lines) => lines.is_empty(),
         }
     }
 }

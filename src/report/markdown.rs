@@ -59,8 +59,14 @@ fn render_section(section: &Section, parts: &mut Vec<String>) {
                 facts.collect::<Vec<_>>().join("\n")
             }
             Block::Boxes(_) => String::new(),
+            Block::Fixed(lines) => indented(lines),
         });
     }
+}
+
+/// Writes lines as an indented block of code, which nothing in them can end.
+fn indented(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("    {}", visible(line))).collect::<Vec<_>>().join("\n")
 }
 
 fn render_point(point: &Point) -> String {

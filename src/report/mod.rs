@@ -27,6 +27,7 @@
 //! | `figure.rs` `plot/` | drawings with the numbers behind them, for pages |
 //! | `history.rs` | the same race over time, in the same document form |
 //! | `spark.rs` | a series, or a distribution, as a line of bars |
+//! | `map/` | who is ahead where: a map as letters, borders and a table |
 //! | `compare.rs` | two races, in the same document form |
 //! | `advise.rs` | advice on an application, likewise |
 //! | `study.rs` `studies.rs` | a study that was run, and the results of several, likewise |
@@ -55,6 +56,7 @@ mod hlog;
 pub mod html;
 mod imported;
 mod json;
+pub mod map;
 mod markdown;
 pub mod over_time;
 mod path;

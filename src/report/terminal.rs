@@ -125,6 +125,11 @@ impl Page {
                 Block::Points(points) => points.iter().for_each(|point| self.point(point)),
                 Block::Facts(facts) => self.facts(facts, INDENT),
                 Block::Boxes(boxes) => self.boxes(boxes),
+                Block::Fixed(lines) => {
+                    lines
+                        .iter()
+                        .for_each(|line| self.line(&format!("{:INDENT$}{}", "", visible(line))));
+                }
             }
         }
     }

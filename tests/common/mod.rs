@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 pub(crate) mod large;
+pub(crate) mod map;
 pub(crate) mod ordinary;
 pub(crate) mod study;
 

@@ -277,7 +277,7 @@ fn each_contender_has_a_colour_of_its_own() {
     let light: BTreeSet<&str> = tints.iter().map(|tint| tint.light.as_str()).collect();
     let dark: BTreeSet<&str> = tints.iter().map(|tint| tint.dark.as_str()).collect();
     assert_eq!((tints.len(), light.len(), dark.len()), (CONTENDERS, CONTENDERS, CONTENDERS));
-    let (light, dark, classes) = style::variables(&large());
+    let (light, dark, classes) = style::variables(&palette::tints(&large()));
     assert!(light.starts_with("--c0:#") && dark.starts_with("--c0:#"));
     assert!(classes.contains(".c7{--c:var(--c7)}") && classes.contains(".p0{"));
 }
@@ -287,7 +287,7 @@ fn a_figure_stands_alone_with_its_words_and_colours() {
     let mut outcome = common::duel();
     outcome.metrics[0].label = "<b>RTT</b>".into();
     let figures = figures(&outcome);
-    let svg = style::standalone(&figures[0], &outcome);
+    let svg = style::standalone(&figures[0], &palette::tints(&outcome));
     well_formed(svg.trim_end());
     assert!(svg.contains("<title>&lt;b&gt;RTT&lt;/b&gt;: pairs against the margin</title>"));
     for said in
@@ -295,6 +295,30 @@ fn a_figure_stands_alone_with_its_words_and_colours() {
     {
         assert!(svg.contains(said), "{said}");
     }
+}
+
+#[test]
+fn a_map_is_drawn_with_a_letter_in_every_cell_and_a_colour_for_every_contender() {
+    let map = common::map::map();
+    let svg = deadheat::report::map::picture(&map);
+    well_formed(svg.trim_end());
+    let figure = plot::map_figure(&map);
+    well_formed(&figure.narrow);
+    // Two panels, of rate=1mbit and rate=10mbit, with a cell for each point that is done.
+    assert!(svg.contains(">rate=1mbit<") && svg.contains(">rate=10mbit<"), "{svg}");
+    // A cell that is undecided, and its sample in the key.
+    assert_eq!(svg.matches("class=\"m n\"").count(), 2, "{svg}");
+    for mark in [">T=U<", ">T=U=D=C<", ">d<", ">U<"] {
+        assert!(svg.contains(mark), "{mark}: {svg}");
+    }
+    for said in ["delay, each way", "loss, each way", ">undecided<", ">nobody got through<", ">×<"]
+    {
+        assert!(svg.contains(said), "{said}: {svg}");
+    }
+    assert_eq!(figure.numbers.rows.len(), map.points.len());
+    let tints = palette::areas(map.contenders.iter().map(|one| one.colour.as_str()));
+    let light: BTreeSet<&str> = tints.iter().map(|tint| tint.light.as_str()).collect();
+    assert_eq!(light.len(), map.contenders.len());
 }
 
 const STUDY: &str = r#"

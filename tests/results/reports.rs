@@ -10,7 +10,7 @@ use deadheat::figures::Unit;
 use deadheat::race::compare::{Change, compare};
 use deadheat::race::outcome::{Outcome, UNTRUSTED_GATE, Warning};
 use deadheat::report::study::Form;
-use deadheat::report::{self, Colour, Detail, Report, Samples, Style};
+use deadheat::report::{self, Colour, Detail, Report, Samples, Style, map};
 
 use deadheat::stats;
 
@@ -131,6 +131,18 @@ fn a_study_that_was_run_is_as_its_golden_files() {
     ] {
         golden(file, &report::study::render(&run, &results, form, &Style::default()).unwrap());
     }
+}
+
+#[test]
+fn a_map_is_as_its_golden_files() {
+    let map = common::map::map();
+    for format in ["terminal", "markdown", "csv"] {
+        golden(&format!("map-{format}"), &map::render(&map, format, &Style::default()).unwrap());
+    }
+    let json = map::render(&map, "json", &Style::default()).unwrap();
+    assert_eq!(deadheat::map::file::parse(json.as_bytes()).unwrap(), map);
+    let error = map::render(&map, "html", &Style::default()).unwrap_err();
+    assert!(error.to_string().contains("valid: terminal, markdown, csv, json"), "{error}");
 }
 
 #[test]

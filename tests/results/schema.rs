@@ -1,9 +1,11 @@
-//! `docs/result.schema.json` and `docs/output.md`, `docs/study.schema.json` and `docs/studies.md` against
+//! `docs/result.schema.json` and `docs/output.md`, `docs/study.schema.json` and `docs/studies.md`,
+//! `docs/map.schema.json` and `docs/output.md` against
 //! what is really written: none may say more or less than the code.
 
 use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
 
+use deadheat::map::file::Map;
 use deadheat::race::outcome::Outcome;
 use deadheat::study::outcome::StudyRun;
 use serde_json::Value;
@@ -42,6 +44,15 @@ const STUDY: Format = Format {
     sizes: (14, 40),
 };
 
+const MAP: Format = Format {
+    schema: include_str!("../../docs/map.schema.json"),
+    manual: include_str!("../../docs/output.md"),
+    manual_file: "docs/output.md",
+    full: || serde_json::to_value(common::map::map()).unwrap(),
+    is_readable: |value| serde_json::from_value::<Map>(value).is_ok(),
+    sizes: (11, 60),
+};
+
 impl Format {
     fn schema(&self) -> Value {
         serde_json::from_str(self.schema).unwrap()
@@ -67,6 +78,18 @@ fn a_study_that_was_run_is_valid_and_comes_back_as_it_was() {
     assert!(errors.is_empty(), "{errors:#?}");
     let text = serde_json::to_vec(&run).unwrap();
     assert_eq!(deadheat::study::save::parse(&text).unwrap(), run);
+}
+
+#[test]
+fn a_map_is_valid_and_comes_back_as_it_was() {
+    assert!(jsonschema::meta::is_valid(&MAP.schema()));
+    let map = common::map::map();
+    let value = (MAP.full)();
+    let validator = MAP.validator();
+    let errors = validator.iter_errors(&value);
+    let errors: Vec<String> = errors.map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    assert_eq!(deadheat::map::file::parse(&serde_json::to_vec(&map).unwrap()).unwrap(), map);
 }
 
 #[test]
@@ -126,7 +149,7 @@ fn walk<'a>(
 
 #[test]
 fn the_schema_has_nothing_that_is_never_written() {
-    [RESULT, STUDY].iter().for_each(has_nothing_that_is_never_written);
+    [RESULT, STUDY, MAP].iter().for_each(has_nothing_that_is_never_written);
 }
 
 fn has_nothing_that_is_never_written(format: &Format) {
@@ -151,7 +174,7 @@ fn has_nothing_that_is_never_written(format: &Format) {
 
 #[test]
 fn what_is_required_cannot_be_left_out_or_renamed() {
-    [RESULT, STUDY].iter().for_each(requires_what_it_says);
+    [RESULT, STUDY, MAP].iter().for_each(requires_what_it_says);
 }
 
 fn requires_what_it_says(format: &Format) {
@@ -191,7 +214,7 @@ fn first_at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
 
 #[test]
 fn what_the_schema_allows_can_be_read() {
-    [RESULT, STUDY].iter().for_each(allows_what_can_be_read);
+    [RESULT, STUDY, MAP].iter().for_each(allows_what_can_be_read);
 }
 
 fn allows_what_can_be_read(format: &Format) {
@@ -245,7 +268,7 @@ fn wrong_values_are_refused() {
 
 #[test]
 fn the_manual_explains_every_field() {
-    for format in [RESULT, STUDY] {
+    for format in [RESULT, STUDY, MAP] {
         let schema = format.schema();
         let mut missing = BTreeSet::new();
         walk(&schema, &schema, "", &[], &mut |path, node, _| {

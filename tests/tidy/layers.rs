@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["transport", "workload"],
     &["trial"],
     &["race"],
-    &["study", "import", "advise"],
+    &["study", "import", "advise", "map"],
     &["report"],
 ];
 

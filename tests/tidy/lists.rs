@@ -73,6 +73,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("imported", "the files of a result that was imported"),
             ("history", "the same race over time"),
             ("highs", "the best and the worst over days"),
+            ("map", "who is ahead where"),
             ("over_time", "trials over time"),
             ("path", "the account of an emulated path"),
             ("plot", "the figures of a result, drawn"),

@@ -15,6 +15,7 @@ const BLIND: &[&str] = &[
     "trial",
     "race",
     "advise",
+    "map",
     "report",
     "server",
 ];

@@ -155,7 +155,7 @@ fn check_page(args: &RunArgs, studies: usize) -> Result<()> {
     if studies > 1 {
         return Err(pages::of_one_study(Path::new("DIR")));
     }
-    pages::prepare(file)
+    pages::prepare(file, "--html")
 }
 
 /// Where a study goes: a directory of its own.

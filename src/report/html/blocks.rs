@@ -64,7 +64,7 @@ pub(super) fn block(html: &mut Html, name: &str, block: &Block) {
         Block::Facts(all) if all.len() > MOST_FACTS => long_facts(html, name, all),
         Block::Facts(all) => facts(html, all),
         // Drawn with letters; a page has drawings.
-        Block::Boxes(_) => {}
+        Block::Boxes(_) | Block::Fixed(_) => {}
     }
 }
 

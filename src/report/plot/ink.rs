@@ -61,6 +61,8 @@ pub(super) enum Ink {
     KeyLine(usize),
     /// The part in a key.
     KeyPart(usize),
+    /// A cell of a map of which nothing can be said.
+    Unknown,
 }
 
 /// Number of contenders with a class of their own; those beyond share them.
@@ -98,6 +100,7 @@ impl Ink {
             Ink::Key(number) => of("d", number),
             Ink::KeyLine(number) => of("l", number),
             Ink::KeyPart(number) => format!("f p{number}"),
+            Ink::Unknown => "m n".into(),
         }
     }
 
@@ -141,6 +144,7 @@ impl Ink {
             Ink::Interval => (25, 0),
             Ink::Strong => (26, 0),
             Ink::Measured => (27, 0),
+            Ink::Unknown => (28, 0),
         }
     }
 
@@ -175,6 +179,7 @@ impl Ink {
             25 => Ink::Interval,
             26 => Ink::Strong,
             27 => Ink::Measured,
+            28 => Ink::Unknown,
             _ => Ink::Text,
         }
     }
@@ -226,6 +231,7 @@ mod tests {
             Ink::Interval,
             Ink::Strong,
             Ink::Measured,
+            Ink::Unknown,
         ];
         for ink in all {
             assert_eq!(Ink::of(ink.to_backend_color()), ink);

@@ -10,6 +10,7 @@
 //! | `offered.rs` | delivered over offered load |
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
 //! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
+//! | `map.rs` | a map: who is ahead where |
 //! | `study.rs` | a study: published beside measured, claims |
 //! | `rows.rs` `facets.rs` | layouts that those share |
 //! | `canvas.rs` `axis.rs` `label.rs` | sheets and panels, axes and ticks, text that fits |
@@ -19,6 +20,7 @@
 use super::figure::{Figure, Numbers};
 use super::{Shown, results, words};
 use crate::figures::{Metric, Role, Unit};
+use crate::map::file::Map;
 use crate::race::outcome::Outcome;
 use crate::race::spread;
 use crate::study::outcome::StudyRun;
@@ -32,6 +34,7 @@ mod facets;
 mod ink;
 mod label;
 mod levels;
+mod map;
 mod offered;
 mod pairs;
 pub mod palette;
@@ -83,6 +86,11 @@ pub fn study_figures(run: &StudyRun) -> Vec<Figure> {
     figures.extend(study::claims(run));
     distinct(&mut figures);
     figures
+}
+
+/// Returns the figure of a map.
+pub fn map_figure(map: &Map) -> Figure {
+    map::figure(map)
 }
 
 /// Gives figures of one name numbers, as a foreign file may have metrics of one name.

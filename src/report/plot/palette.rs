@@ -43,17 +43,32 @@ pub fn number(outcome: &Outcome, id: usize) -> usize {
 
 /// Returns the colour of each number, from 0 on: `--c0`, `--c1` and so on.
 pub fn tints(outcome: &Outcome) -> Vec<Tint> {
-    let mut taken: Vec<(Lab, Tint)> = Vec::new();
     let contenders = || outcome.contenders.iter();
     let last = contenders().map(|entrant| number(outcome, entrant.id)).max();
-    for at in 0..last.map_or(0, |last| (last + 1).min(CLASSES)) {
-        let entrant = contenders().find(|entrant| number(outcome, entrant.id) == at);
-        let own = entrant.and_then(|entrant| Lab::parse(&entrant.colour));
+    let colour = |at| contenders().find(|e| number(outcome, e.id) == at).map(|e| e.colour.as_str());
+    apart((0..last.map_or(0, |last| last + 1)).map(colour), NEAR)
+}
+
+/// Returns a colour for each contender of those of their transports, for areas: paler than marks, and so
+/// further apart.
+pub fn areas<'a>(colours: impl Iterator<Item = &'a str>) -> Vec<Tint> {
+    apart(colours.map(Some), NEAR / super::style::PALE)
+}
+
+/// Returns a colour for each contender from that of its transport, so that no two look alike: they are `near`
+/// at least apart in OKLab, or as far as shades allow.
+fn apart<'a>(colours: impl Iterator<Item = Option<&'a str>>, near: f64) -> Vec<Tint> {
+    let mut taken: Vec<(Lab, Tint)> = Vec::new();
+    for (at, colour) in colours.take(CLASSES).enumerate() {
+        let own = colour.and_then(Lab::parse);
         let base = own.or_else(|| Lab::parse(OTHERS[at % OTHERS.len()]));
         let base = base.unwrap_or(Lab { light: 0.5, a: 0.0, b: 0.0 });
         let shade = (0..SHADES.len()).map(|shade| base.shade(shade));
-        let free = |lab: &Lab| taken.iter().all(|(other, _)| other.distance(lab) > NEAR);
-        let lab = shade.clone().find(free).unwrap_or(base.shade(at % SHADES.len()));
+        let gap = |lab: &Lab| {
+            taken.iter().map(|(other, _)| other.distance(lab)).fold(f64::INFINITY, f64::min)
+        };
+        let furthest = || shade.clone().max_by(|a, b| gap(a).total_cmp(&gap(b)));
+        let lab = shade.clone().find(|lab| gap(lab) > near).or_else(furthest).unwrap_or(base);
         let tint = Tint { light: lab.against(LIGHT_PAGE), dark: lab.against(DARK_PAGE) };
         taken.push((lab, tint));
     }

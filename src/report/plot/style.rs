@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use super::palette::{self, DARK_PAGE, LIGHT_PAGE, Tint};
 use super::svg::escape;
-use crate::race::outcome::Outcome;
 use crate::report::figure::Figure;
+
+/// Opacity of an area with letters on it: class `f2` in [`RULES`].
+pub(super) const PALE: f64 = 0.42;
 
 /// Style rules of every class, in terms of variables that [`variables`] sets. For pages, too.
 pub const RULES: &str = "\
@@ -25,7 +27,8 @@ pub const RULES: &str = "\
 .q{stroke:var(--c);stroke-width:2.6}\
 .w{stroke:var(--c);stroke-width:1.4}\
 .f{fill:var(--c);fill-opacity:.85;stroke:var(--page);stroke-width:.6}\
-.f2{fill-opacity:.42}";
+.f2{fill-opacity:.42}\
+.n{fill:var(--grid);stroke:var(--page);stroke-width:.6}";
 
 /// Neutral colours: name, on a light page, on a dark one.
 const NEUTRAL: [(&str, &str, &str); 6] = [
@@ -39,13 +42,13 @@ const NEUTRAL: [(&str, &str, &str); 6] = [
 
 /// Returns the variables of the classes `c0` … and `p0` …, with their colours for light and dark pages,
 /// and the classes that take them. Neutral ones, which a page may set itself, are not among them.
-pub fn variables(outcome: &Outcome) -> (String, String, String) {
-    let (tints, parts) = (palette::tints(outcome), palette::parts());
+pub fn variables(tints: &[Tint]) -> (String, String, String) {
+    let parts = palette::parts();
     let (mut light, mut dark, mut classes) = (String::new(), String::new(), String::new());
     let named = |name: char, tints: &[Tint]| -> Vec<(String, Tint)> {
         tints.iter().enumerate().map(|(at, tint)| (format!("{name}{at}"), tint.clone())).collect()
     };
-    for (name, tint) in named('c', &tints).into_iter().chain(named('p', &parts)) {
+    for (name, tint) in named('c', tints).into_iter().chain(named('p', &parts)) {
         // Writing to a String cannot fail.
         let _ = write!(light, "--{name}:{};", tint.light);
         let _ = write!(dark, "--{name}:{};", tint.dark);
@@ -54,9 +57,10 @@ pub fn variables(outcome: &Outcome) -> (String, String, String) {
     (light, dark, classes)
 }
 
-/// Returns a figure's wide drawing as a file of its own: light and dark, with title and caption in it.
-pub fn standalone(figure: &Figure, outcome: &Outcome) -> String {
-    let (light, dark, classes) = variables(outcome);
+/// Returns a figure's wide drawing as a file of its own: light and dark, with title and caption in it, and
+/// with the colours of its contenders.
+pub fn standalone(figure: &Figure, tints: &[Tint]) -> String {
+    let (light, dark, classes) = variables(tints);
     let neutral =
         |pick: fn(&(&str, &str, &str)) -> String| -> String { NEUTRAL.iter().map(pick).collect() };
     let bright = neutral(|(name, light, _)| format!("--{name}:{light};"));

@@ -1,0 +1,33 @@
+//! `deadheat merge`: the parts of a map joined to one.
+
+use std::path::PathBuf;
+
+use crate::error::Result;
+use crate::map::file::load;
+use crate::map::merge::merge;
+use crate::race::save;
+
+use super::map::Shape;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The files of the parts, in any order
+    #[arg(value_name = "PART.json", required = true)]
+    parts: Vec<PathBuf>,
+    /// The file of the whole map
+    #[arg(short, long, value_name = "MAP.json", required = true)]
+    output: PathBuf,
+    #[command(flatten)]
+    shape: Shape,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    args.shape.check()?;
+    let part = |file: &PathBuf| Ok((file.display().to_string(), load(file)?));
+    let map = merge(args.parts.iter().map(part).collect::<Result<_>>()?)?;
+    save::prepare(&args.output)?;
+    save::save(&map, &args.output)?;
+    args.shape.show(&map)?;
+    eprintln!("saved: {}", args.output.display());
+    Ok(())
+}

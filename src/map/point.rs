@@ -1,0 +1,327 @@
+//! What the race at a point of a map says: who leads there, or why nobody can be said to. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::race::outcome::{Outcome, Summary, UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Verdict};
+use crate::race::plan;
+use crate::stats::Outcome as Ruled;
+
+/// Point of a map: a race, as far as the map is concerned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Level of each key, in the order of the grid's keys.
+    pub at: Vec<String>,
+    /// Seed of the race.
+    pub seed: u64,
+    /// What can be said of the point.
+    pub outcome: Standing,
+    /// Ids of those that nobody is ahead of: the one ahead, those in a dead heat, or those between which it
+    /// is undecided. Empty if nothing can be said.
+    pub leaders: Vec<usize>,
+    /// Reason why nobody leads; absent if somebody does, and in a dead heat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// True if the race can be trusted; one that cannot says nothing of who leads.
+    pub trusted: bool,
+    /// Workload as each trial ran it; absent if no block was run to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Number of whole blocks.
+    pub blocks: u64,
+    /// Estimate of each contender.
+    pub summary: Vec<Summary>,
+    /// Verdict on each pair.
+    pub verdicts: Vec<Verdict>,
+    /// Contenders that have no part in the verdicts here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub out: Vec<Out>,
+}
+
+/// What can be said of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// One contender is ahead of all others.
+    Ahead,
+    /// Several are equal within the margin, each with each, and ahead of all others.
+    DeadHeat,
+    /// The race does not tell who leads.
+    Undecided,
+    /// One contender ran and the others could not.
+    Alone,
+    /// No contender ran.
+    Failed,
+}
+
+/// Contender that could not run at a point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Out {
+    /// Id of the contender.
+    pub contender: usize,
+    /// Reason.
+    pub why: String,
+}
+
+impl Point {
+    /// Makes a point of its race. `racing` has the ids of its contenders in the map; those that failed in
+    /// a race before it are `out`.
+    pub fn of(at: Vec<String>, racing: &[usize], mut out: Vec<Out>, race: &Outcome) -> Point {
+        let metric = plan::claimed(&race.metrics).next().map_or("", |metric| &metric.name);
+        let id = |own: usize| racing.get(own).copied().unwrap_or(own);
+        let summary: Vec<Summary> = race
+            .summary
+            .iter()
+            .filter(|summary| summary.metric == metric)
+            .map(|summary| Summary { contender: id(summary.contender), ..summary.clone() })
+            .collect();
+        let verdicts: Vec<Verdict> = race
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.metric == metric)
+            .map(|verdict| Verdict {
+                a: id(verdict.a),
+                b: id(verdict.b),
+                ahead: verdict.ahead.map(id),
+                direction: verdict.direction.map(id),
+                ..verdict.clone()
+            })
+            .collect();
+        let has_figures = |id: usize| summary.iter().any(|summary| summary.contender == id);
+        for (own, contender) in racing.iter().enumerate() {
+            let blocked = race.contenders.get(own).and_then(|entrant| entrant.out());
+            match blocked {
+                Some((word, why)) => {
+                    out.push(Out { contender: *contender, why: format!("{word}: {why}") });
+                }
+                None if !has_figures(*contender) => {
+                    out.push(Out { contender: *contender, why: no_figures(race, own) });
+                }
+                None => {}
+            }
+        }
+        out.sort_by_key(|out| out.contender);
+        let ran: Vec<usize> = racing
+            .iter()
+            .copied()
+            .filter(|id| out.iter().all(|out| out.contender != *id))
+            .collect();
+        let (outcome, leaders, why) = match doubt(race) {
+            Some(doubt) if ran.len() > 1 => (Standing::Undecided, Vec::new(), Some(doubt)),
+            _ => standing(&ran, &verdicts),
+        };
+        let last = race.trials.iter().map(|trial| trial.block).max();
+        Point {
+            at,
+            seed: race.seed,
+            outcome,
+            leaders,
+            why,
+            trusted: race.trusted(),
+            workload: Some(race.plan.workload.as_ref().unwrap_or(&race.asked.workload).clone()),
+            blocks: last.map_or(0, |last| last.saturating_add(1)),
+            summary,
+            verdicts,
+            out,
+        }
+    }
+
+    /// Makes a point at which no contender got through a race.
+    pub fn failed(at: Vec<String>, seed: u64, mut out: Vec<Out>) -> Point {
+        out.sort_by_key(|out| out.contender);
+        Point {
+            at,
+            seed,
+            outcome: Standing::Failed,
+            leaders: Vec::new(),
+            why: Some(NOBODY.to_owned()),
+            trusted: true,
+            workload: None,
+            blocks: 0,
+            summary: Vec::new(),
+            verdicts: Vec::new(),
+            out,
+        }
+    }
+
+    /// Returns the verdict on the pair of which it takes the most to say who leads: of those with a leader
+    /// in them, that with the ratio nearest to 1.
+    pub fn closest(&self) -> Option<&Verdict> {
+        let leads = |id: usize| self.leaders.contains(&id);
+        let distance = |verdict: &&Verdict| {
+            verdict.ratio.map_or(f64::INFINITY, |ratio| ratio.point.ln().abs())
+        };
+        let pairs = self.verdicts.iter().filter(|verdict| match self.outcome {
+            Standing::Ahead => leads(verdict.a) || leads(verdict.b),
+            _ => leads(verdict.a) && leads(verdict.b),
+        });
+        pairs.min_by(|a, b| distance(a).total_cmp(&distance(b)))
+    }
+}
+
+const NOBODY: &str = "no contender got through";
+
+/// Returns what the verdicts on those that ran say together, who leads, and why nobody does.
+fn standing(ran: &[usize], verdicts: &[Verdict]) -> (Standing, Vec<usize>, Option<String>) {
+    match ran {
+        [] => return (Standing::Failed, Vec::new(), Some(NOBODY.to_owned())),
+        [only] => return (Standing::Alone, vec![*only], None),
+        _ => {}
+    }
+    let counts = |v: &&Verdict| ran.contains(&v.a) && ran.contains(&v.b);
+    let verdicts: Vec<&Verdict> = verdicts.iter().filter(counts).collect();
+    let is_behind = |id: usize| {
+        let own = verdicts.iter().filter(|v| v.a == id || v.b == id);
+        own.filter_map(|v| v.ahead).any(|ahead| ahead != id)
+    };
+    let front: Vec<usize> = ran.iter().copied().filter(|id| !is_behind(*id)).collect();
+    let between = |v: &&&Verdict| front.contains(&v.a) && front.contains(&v.b);
+    let open = verdicts.iter().filter(between).find(|v| v.outcome == Ruled::Undecided);
+    let pairs = verdicts.iter().filter(between).count();
+    match (front.len(), open) {
+        (1, _) => (Standing::Ahead, front, None),
+        (n, None) if n > 1 && pairs == n * (n - 1) / 2 => (Standing::DeadHeat, front, None),
+        (_, open) => {
+            let why =
+                open.map_or_else(|| "no verdict on some pairs".to_owned(), |v| v.note.clone());
+            (Standing::Undecided, front, Some(why))
+        }
+    }
+}
+
+/// Returns the reason why a race is not trusted; `None` if it is.
+fn doubt(race: &Outcome) -> Option<String> {
+    if race.trusted() {
+        return None;
+    }
+    let control = race.control.as_ref().filter(|control| !control.trusted);
+    let warning = race
+        .warnings
+        .iter()
+        .find(|warning| [UNTRUSTED_GATE, UNTRUSTED_EXCLUSIONS].contains(&warning.code.as_str()));
+    let why = control.map(|control| &control.note).or(warning.map(|warning| &warning.message));
+    Some(format!("not trusted: {}", why.map_or("", String::as_str)))
+}
+
+/// Returns the reason why a contender that ran has no figures.
+fn no_figures(race: &Outcome, own: usize) -> String {
+    let trials = race.trials.iter().filter(|trial| trial.contender == own);
+    let why = trials.filter_map(|trial| trial.record.why_invalid.as_deref()).next_back();
+    format!("none of its trials counts: {}", why.unwrap_or("they lack this figure"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::outcome::{Control, Ratio};
+    use crate::race::{Request, testing};
+
+    fn verdict(a: usize, b: usize, ahead: Option<usize>, tie: bool) -> Verdict {
+        let outcome = match (ahead, tie) {
+            (Some(_), _) => Ruled::Ahead,
+            (None, true) => Ruled::DeadHeat,
+            (None, false) => Ruled::Undecided,
+        };
+        Verdict {
+            metric: "m".into(),
+            a,
+            b,
+            outcome,
+            ahead,
+            ratio: Some(Ratio { point: 1.0 + (a + b) as f64, low: 1.0, high: 9.0 }),
+            margin: 0.05,
+            confidence: 0.99,
+            blocks: 20,
+            more_blocks: None,
+            more_ns: None,
+            direction: None,
+            resolution: None,
+            effect: None,
+            note: format!("{a} and {b}"),
+        }
+    }
+
+    /// Returns what the verdicts on 0, 1 and 2 say: who is ahead in each pair, or `=` or `?`.
+    fn told(pairs: [&str; 3]) -> (Standing, Vec<usize>, Option<String>) {
+        let all = [(0, 1), (0, 2), (1, 2)];
+        let verdicts = all
+            .into_iter()
+            .zip(pairs)
+            .map(|((a, b), said)| verdict(a, b, said.parse().ok(), said == "="));
+        standing(&[0, 1, 2], &verdicts.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn who_is_behind_nobody_leads() {
+        assert_eq!(told(["0", "0", "?"]), (Standing::Ahead, vec![0], None));
+        // Behind one that is behind: the third need not be told from the first.
+        assert_eq!(told(["0", "?", "1"]), (Standing::Ahead, vec![0], None));
+        assert_eq!(told(["=", "0", "1"]), (Standing::DeadHeat, vec![0, 1], None));
+        assert_eq!(told(["=", "=", "="]), (Standing::DeadHeat, vec![0, 1, 2], None));
+        // Two that tie with a third need not tie with each other.
+        let open = (Standing::Undecided, vec![0, 1, 2], Some("1 and 2".to_owned()));
+        assert_eq!(told(["=", "=", "?"]), open);
+        assert_eq!(
+            told(["?", "0", "1"]),
+            (Standing::Undecided, vec![0, 1], Some("0 and 1".into()))
+        );
+        // Each behind another is nothing that figures can do, but a file can say so.
+        assert_eq!(told(["0", "2", "1"]).0, Standing::Undecided);
+    }
+
+    #[test]
+    fn who_runs_alone_is_ahead_of_nobody() {
+        assert_eq!(standing(&[2], &[]), (Standing::Alone, vec![2], None));
+        assert_eq!(standing(&[], &[]).0, Standing::Failed);
+        // A verdict on one that is out counts for nothing.
+        let behind = [verdict(0, 1, Some(1), false), verdict(0, 2, Some(0), false)];
+        assert_eq!(standing(&[0, 2], &behind), (Standing::Ahead, vec![0], None));
+    }
+
+    fn race() -> Outcome {
+        let request = Request::new(["tcp", "udp"]).blocks(12).margin(0.05).seed(1);
+        let level = |name: &str| if name == "udp" { 80.0 } else { 100.0 };
+        testing::run(&request, testing::noisy(1, 0.001, level)).unwrap()
+    }
+
+    #[test]
+    fn ids_of_a_race_become_those_of_the_map() {
+        let out = vec![Out { contender: 1, why: "it failed".into() }];
+        let point = Point::of(vec!["1ms".into()], &[0, 2], out, &race());
+        assert_eq!((point.outcome, point.leaders.as_slice()), (Standing::Ahead, &[2][..]));
+        assert_eq!((point.verdicts[0].a, point.verdicts[0].b), (0, 2));
+        assert_eq!(point.closest().unwrap().ahead, Some(2));
+        let summed: Vec<usize> = point.summary.iter().map(|summary| summary.contender).collect();
+        assert_eq!(summed, [0, 2]);
+        assert_eq!(point.out[0].contender, 1);
+        assert!(point.blocks > 0 && point.workload.unwrap().starts_with("ping:"));
+    }
+
+    #[test]
+    fn a_race_that_is_not_trusted_says_nothing() {
+        let mut race = race();
+        let control: &mut Control = race.control.as_mut().unwrap();
+        (control.trusted, control.note) = (false, "copies differ".into());
+        let point = Point::of(vec![], &[0, 1], vec![], &race);
+        assert_eq!((point.outcome, point.leaders.len()), (Standing::Undecided, 0));
+        assert!(!point.trusted);
+        assert_eq!(point.why.unwrap(), "not trusted: copies differ");
+    }
+
+    #[test]
+    fn a_contender_without_figures_is_out_with_the_reason() {
+        let mut race = race();
+        race.summary.retain(|summary| summary.contender == 0);
+        for trial in race.trials.iter_mut().filter(|trial| trial.contender == 1) {
+            trial.record.valid = false;
+            trial.record.why_invalid = Some("nothing came".into());
+        }
+        let point = Point::of(vec![], &[0, 1], vec![], &race);
+        assert_eq!((point.outcome, point.leaders.as_slice()), (Standing::Alone, &[0][..]));
+        assert_eq!(point.out[0].why, "none of its trials counts: nothing came");
+        race.contenders[0].blocked = Some("a wall".into());
+        race.summary.clear();
+        let point = Point::of(vec![], &[0, 1], vec![], &race);
+        assert_eq!((point.outcome, point.out.len()), (Standing::Failed, 2));
+        assert_eq!(point.out[0].why, "blocked: a wall");
+    }
+}

@@ -1,0 +1,237 @@
+//! Runs the points of a map: each a race of its own, in virtual time several at once.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::SystemTime;
+
+use super::asked::Asked;
+use super::file::{Map, load};
+use super::point::{Out, Point};
+use crate::error::{Error, Result};
+use crate::race::outcome::{Outcome, Status};
+use crate::race::{Event, Observer, Request, Stage};
+use crate::trial::agents::Agents;
+use crate::trial::host::HostFacts;
+use crate::trial::remote::{Credentials, Waiting};
+
+/// Goes on with the map in a file: returns `map` with the points that are there, under the seed of the
+/// file if `seed` is not given.
+///
+/// # Errors
+/// [`Error::Usage`] where the file is of another map, saying what differs; as [`load`].
+pub fn resume(mut map: Map, seed: Option<u64>, file: &Path) -> Result<Map> {
+    let before = load(file)?;
+    map.seed = seed.unwrap_or(before.seed);
+    let name = file.display();
+    if let Some(why) = map.differs(&before) {
+        return Err(Error::usage(format!("{name} is of another map than asked for: {why}")));
+    }
+    if map.shard != before.shard {
+        let said =
+            |map: &Map| map.shard.map_or("the whole map".to_owned(), |shard| shard.to_string());
+        let (there, asked) = (said(&before), said(&map));
+        return Err(Error::usage(format!("{name} is {there}, and asked for is {asked}")));
+    }
+    Ok(before)
+}
+
+/// Runs the points that a map lacks, `jobs` at a time, and calls `each` with the map after each of them.
+/// Points come in any order; where they stand in the map, and what they say, does not depend on it.
+///
+/// # Errors
+/// [`Error::Interrupted`] once `stop` is set; an error before any trial ran, such as a host that cannot
+/// emulate the path; an error of `each`. The points that are done are in `map`.
+pub fn run(
+    map: &mut Map,
+    jobs: usize,
+    stop: &Arc<AtomicBool>,
+    each: &mut dyn FnMut(&Map) -> Result<()>,
+) -> Result<()> {
+    let (todo, next, halted) = (map.missing(), AtomicUsize::new(0), AtomicBool::new(false));
+    let (asked, seed) = (map.asked.clone(), map.seed);
+    let (send, received) = mpsc::channel();
+    let work = |send: &mpsc::Sender<Result<Ran>>| {
+        while let Some(index) = todo.get(next.fetch_add(1, Ordering::Relaxed))
+            && !halted.load(Ordering::Relaxed)
+            && send.send(point(&asked, seed, asked.at(*index), stop)).is_ok()
+        {}
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(todo.len()) {
+            let (send, work) = (send.clone(), &work);
+            scope.spawn(move || work(&send));
+        }
+        drop(send);
+        let mut ended = Ok(());
+        for ran in received {
+            let added = ran.and_then(|(point, host)| {
+                map.add(point);
+                host.iter().for_each(|host| map.add_host(host));
+                each(map)
+            });
+            halted.fetch_or(added.is_err(), Ordering::Relaxed);
+            ended = ended.and(added);
+        }
+        ended
+    })
+}
+
+/// A point, and the host that ran it in real time.
+type Ran = (Point, Option<HostFacts>);
+
+/// Runs the race at a point. A contender that cannot be raced there is left out, and the others race
+/// again without it.
+fn point(asked: &Asked, seed: u64, at: Vec<String>, stop: &Arc<AtomicBool>) -> Result<Ran> {
+    let mut racing: Vec<usize> = (0..asked.contenders.len()).collect();
+    let mut out = Vec::new();
+    while !racing.is_empty() {
+        let mut watch = Watch::default();
+        let (failed, why) = match race(&asked.request(seed, &at, &racing), stop, &mut watch) {
+            Ok(outcome) if outcome.status == Status::Interrupted => return Err(Error::Interrupted),
+            Ok(outcome) => match outcome.why_failed() {
+                None => {
+                    let host = (!asked.is_simulated()).then(|| outcome.host.clone());
+                    return Ok((Point::of(at, &racing, out, &outcome), host));
+                }
+                Some(why) => (watch.running(), why.to_owned()),
+            },
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => match watch.running() {
+                Some(failed) => (Some(failed), error.to_string()),
+                None => return Err(error),
+            },
+        };
+        // Only what ran can have failed; without that there would be no end.
+        let failed = failed.filter(|own| *own < racing.len()).unwrap_or(0);
+        out.push(Out { contender: racing.remove(failed), why: format!("failed: {why}") });
+    }
+    let seed = asked.seed(seed, &at);
+    Ok((Point::failed(at, seed, out), None))
+}
+
+fn race(request: &Request, stop: &Arc<AtomicBool>, watch: &mut Watch) -> Result<Outcome> {
+    if let Some(simulation) = request.simulation()? {
+        let clock = simulation.clock();
+        let mut simulation = simulation.stop_on(Arc::clone(stop));
+        let stage = Stage::new(&mut simulation, watch).at(&clock, SystemTime::UNIX_EPOCH);
+        return request.run_with(stage.stop(Arc::clone(stop)));
+    }
+    let credentials = Credentials::from_environment()?;
+    let far = request.far(&credentials, &mut Waiting { stop, on_full: &mut |_| {} })?;
+    let mut agents = Agents::new(far).stop_on(Arc::clone(stop));
+    request.run_with(Stage::new(&mut agents, watch).stop(Arc::clone(stop)))
+}
+
+/// Notes whose trial runs, so that who fails is known.
+#[derive(Debug, Default)]
+struct Watch {
+    /// Number of contenders that trials before the first block were begun with.
+    piloted: usize,
+    /// Contender of the last trial of a block.
+    in_block: Option<usize>,
+}
+
+impl Watch {
+    /// Returns the contender whose trial was the last to begin, as its place in the race.
+    fn running(&self) -> Option<usize> {
+        self.in_block.or(self.piloted.checked_sub(1))
+    }
+}
+
+impl Observer for Watch {
+    fn on(&mut self, event: Event<'_>) {
+        match event {
+            Event::Pilot { trial: 1, .. } => self.piloted += 1,
+            Event::TrialStarted(place) => self.in_block = Some(place.contender),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::asked::tests::asked;
+    use super::super::merge::merge;
+    use super::super::point::Standing;
+    use super::super::shard::Shard;
+    use super::*;
+    use crate::race::save::save;
+
+    fn ran(asked: Asked, shard: Option<&str>, jobs: usize) -> Map {
+        let shard = shard.map(|typed| Shard::parse(typed).unwrap());
+        let mut map = Map::new(asked, 7, shard).unwrap();
+        run(&mut map, jobs, &Arc::default(), &mut |_| Ok(())).unwrap();
+        assert!(map.missing().is_empty());
+        map
+    }
+
+    fn text(map: &Map) -> String {
+        crate::race::layout::text(map).unwrap()
+    }
+
+    #[test]
+    fn shards_and_jobs_make_the_same_bytes_as_one_run() {
+        let whole = ran(asked(), None, 1);
+        assert!(whole.points.iter().any(|point| point.outcome == Standing::Ahead));
+        assert!(whole.points.iter().all(|point| point.summary.len() == 2));
+        assert_eq!(text(&whole), text(&ran(asked(), None, 4)));
+        let parts = ["1/2", "2/2"].map(|shard| (shard.to_owned(), ran(asked(), Some(shard), 2)));
+        assert_eq!(text(&whole), text(&merge(parts.into()).unwrap()));
+    }
+
+    #[test]
+    fn a_map_that_was_broken_off_goes_on_to_the_same_bytes() {
+        let whole = ran(asked(), None, 1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut map = Map::new(asked(), 7, None).unwrap();
+        let ended = run(&mut map, 1, &stop, &mut |map| {
+            stop.store(map.points.len() == 2, Ordering::Relaxed);
+            Ok(())
+        });
+        assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+        assert_eq!(map.points.len(), 2);
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("map.json");
+        save(&map, &file).unwrap();
+        let again = |asked, shard| Map::new(asked, 99, shard).unwrap();
+        let mut went_on = resume(again(asked(), None), None, &file).unwrap();
+        run(&mut went_on, 2, &Arc::default(), &mut |_| Ok(())).unwrap();
+        assert_eq!(text(&went_on), text(&whole));
+        let say = |map, seed| resume(map, seed, &file).unwrap_err().to_string();
+        assert!(say(again(asked(), None), Some(8)).contains("its `seed` is 7, not 8"));
+        let other = Asked { blocks: Some(9), ..asked() };
+        assert!(say(again(other, None), None).contains("its `asked.blocks` is 6, not 9"));
+        let shard = Shard::parse("1/2").ok();
+        assert!(
+            say(again(asked(), shard), None).contains("is the whole map, and asked for is shard")
+        );
+    }
+
+    #[test]
+    fn a_contender_that_fails_is_out_there_and_the_map_goes_on() {
+        // Nine packets of ten are lost: some seed of six fails whoever has to open a connection.
+        let over = ["loss=0%|90%"].map(|typed| super::super::levels::parse(typed).unwrap());
+        let contenders = vec!["quic".into(), "sim-datagram".into()];
+        let map = ran(Asked { contenders, over: over.into(), ..asked() }, None, 2);
+        let [calm, lossy] = &map.points[..] else { panic!("two points") };
+        assert!(calm.out.is_empty(), "{calm:?}");
+        assert_eq!(lossy.out[0].contender, 0, "{lossy:?}");
+        assert!(lossy.out[0].why.starts_with("failed: "), "{lossy:?}");
+        assert_eq!((lossy.outcome, lossy.leaders.as_slice()), (Standing::Alone, &[1][..]));
+    }
+
+    #[test]
+    fn an_error_before_any_trial_ends_the_map() {
+        let mut map = Map::new(asked(), 7, None).unwrap();
+        map.asked.workload = "no such".into();
+        let ended = run(&mut map, 2, &Arc::default(), &mut |_| Ok(()));
+        assert!(matches!(ended, Err(Error::Usage(_))), "{ended:?}");
+        let full = run(&mut Map::new(asked(), 7, None).unwrap(), 2, &Arc::default(), &mut |_| {
+            Err(Error::peer("disk", "full"))
+        });
+        assert!(full.unwrap_err().to_string().contains("full"));
+    }
+}
