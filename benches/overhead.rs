@@ -16,7 +16,7 @@ use deadheat::path::network::{
 use deadheat::time::Nanos;
 use deadheat::trial::samples::Samples;
 use deadheat::units::BitRate;
-use deadheat::workload::{self, Half, Part, Task};
+use deadheat::workload::{self, Endpoint, Part, Task};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -148,7 +148,7 @@ fn task(count: u64) -> Outcome<Box<dyn Task>> {
     Ok(workload::parse(&format!("ping:size=64,interval=1ms,count={count}"))?)
 }
 
-fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Half>> {
+fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Endpoint>> {
     Ok(task.half(Part {
         side,
         flow: 0,

@@ -23,10 +23,12 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`race`] | what is asked, blocks, looks, verdicts, saving: start here |
-//! | [`trial`] | one contender once: two agent processes, the driver loop, what a host is |
+//! | [`race`] | what is asked, blocks, looks: start here |
+//! | [`analysis`], [`result`] | what follows from the trials; what is saved, and read again |
+//! | [`trial`] | one contender once: two agent processes, the driver loop |
+//! | [`host`] | facts of a host, where the ends run on it, and how far it can be trusted |
 //! | [`transport`], [`workload`] | how bytes travel; what is asked of them. Neither knows the other |
-//! | [`contract`], [`figures`], [`spec`] | the words they share: promises and actions, what a trial yields, `NAME:key=value` |
+//! | [`contract`], [`measurements`], [`spec`] | the words they share: promises and actions, what a trial yields, `NAME:key=value` |
 //! | [`datapath`] | system calls at the limit, and waiting |
 //! | [`stats`] | from one figure per trial to a verdict; pure |
 //! | [`study`] | races of one question as a file: published figures beside measured ones, claims judged |
@@ -38,14 +40,17 @@
 //! | [`foreign`] | text of peers and files, cleaned on its way to a terminal, a log or a page |
 //! | [`path`], [`units`], [`mod@time`], [`rng`], [`error`] | the small things |
 pub mod advise;
+pub mod analysis;
 pub mod cli;
 pub mod contract;
 pub mod datapath;
-pub mod figures;
+pub mod host;
 pub mod import;
 pub mod map;
+pub mod measurements;
 pub mod race;
 pub mod report;
+pub mod result;
 pub mod server;
 pub mod study;
 pub mod transport;

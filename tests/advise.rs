@@ -3,6 +3,7 @@
 //! `UPDATE_GOLDEN=1 cargo test --test advise` writes the answer anew; read the difference.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
+use deadheat::analysis::derived;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,10 +11,10 @@ use std::time::UNIX_EPOCH;
 
 use deadheat::advise::run::{DEFAULT_BUDGET, Job, Task, run};
 use deadheat::advise::{app, outcome::Advice};
-use deadheat::race::outcome::Outcome;
-use deadheat::race::{Stage, Unobserved, save};
+use deadheat::race::{RaceContext, Unobserved};
 use deadheat::report::study::Form;
 use deadheat::report::{Style, advise::render};
+use deadheat::result::outcome::Outcome;
 use deadheat::time::Manual;
 
 const GAME: &str = r#"
@@ -39,7 +40,7 @@ fn race(job: &Job) -> deadheat::Result<Outcome> {
     let mut simulation = job.request.simulation()?.unwrap();
     let clock = simulation.clock();
     let mut nobody = Unobserved;
-    let stage = Stage::new(&mut simulation, &mut nobody).at(&clock, UNIX_EPOCH);
+    let stage = RaceContext::new(&mut simulation, &mut nobody).at(&clock, UNIX_EPOCH);
     job.request.run_with(stage.save(&job.file))
 }
 
@@ -74,7 +75,7 @@ fn the_answer_is_as_the_golden_file_says_and_stands_on_its_files() {
     }
     assert_eq!(text, fs::read_to_string(&golden).unwrap());
     for race in &advice.races {
-        let result = save::load(&dir.join(race.file.as_ref().unwrap())).unwrap();
+        let result = derived::load(&dir.join(race.file.as_ref().unwrap())).unwrap();
         assert_eq!(result.asked.contenders, race.contenders);
         assert_eq!(result.asked.path, race.path);
     }

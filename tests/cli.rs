@@ -245,7 +245,7 @@ fn a_killed_race_loses_at_most_its_running_block_and_goes_on() {
         if !file.exists() {
             return 0;
         }
-        let race = deadheat::race::save::load(&file).expect("whole at every moment");
+        let race = deadheat::analysis::derived::load(&file).expect("whole at every moment");
         race.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0)
     };
     while blocks() < 2 {

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use browser::Browser;
-use deadheat::race::outcome::Outcome;
 use deadheat::report::html::{self, Page, Part};
+use deadheat::result::outcome::Outcome;
 use serde_json::{Value, json};
 
 /// Contrast at least of text (WCAG 2.2, 1.4.3).
@@ -496,7 +496,7 @@ fn deadheat(args: &[&str], dir: &Path) -> std::process::Output {
 }
 
 fn save(outcome: &Outcome, file: PathBuf) {
-    deadheat::race::save::save(outcome, &file).unwrap();
+    deadheat::result::save::save(outcome, &file).unwrap();
 }
 
 #[test]

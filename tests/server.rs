@@ -8,9 +8,9 @@ use std::time::Instant;
 use deadheat::contract::{Lane, Side};
 use deadheat::server::{Bind, Secret};
 use deadheat::time::Nanos;
-use deadheat::transport::door::Handed;
+use deadheat::transport::handover::Handed;
 use deadheat::transport::hello::{Hello, Token};
-use deadheat::transport::{Contender, Dial, Endpoint, Progress};
+use deadheat::transport::{Address, Contender, Dial, Progress};
 use deadheat::trial::control::{FromAgent, FromServer, PROTOCOL, Proof, ToAgent, prove};
 
 #[path = "far/attacks.rs"]
@@ -33,12 +33,12 @@ fn a_trial_is_relayed_from_open_to_report_and_another_may_follow() {
         let mut asked = plan();
         asked.samples = Some("/tmp/must-not-be-written".into());
         client.say(&open(&asked));
-        assert_eq!(client.ready(), Endpoint::Ip(far.address));
+        assert_eq!(client.ready(), Address::Ip(far.address));
         let got = far.next_plan();
         assert_eq!(got.token, asked.token);
         assert_eq!(got.samples, None, "a client names no file of this host");
         assert_eq!(got.limits.unwrap().duration_ns, Nanos::from_secs(60));
-        assert_eq!(got.endpoint, Endpoint::Ip(far.address));
+        assert_eq!(got.endpoint, Address::Ip(far.address));
         client.finish_trial();
         let me = client.0.local_addr().unwrap();
         let started = far.line_with("started");
@@ -88,7 +88,7 @@ fn a_udp_hello_reaches_its_agent_and_strange_datagrams_get_nothing() {
         let mut client = Client::let_in(to);
         let asked = plan();
         client.say(&open(&asked));
-        assert_eq!(client.ready(), Endpoint::Ip(to), "not the wildcard it is bound to");
+        assert_eq!(client.ready(), Address::Ip(to), "not the wildcard it is bound to");
         far.next_plan();
         let near = UdpSocket::bind(SocketAddr::new(to.ip(), 0)).unwrap();
         let unknown = Hello { token: Token::from_bytes([9; 16]), flow: 0 };
@@ -134,7 +134,7 @@ fn real_transports_of_both_families_go_through_the_one_port() {
         asked.contender = id.into();
         client.say(&open(&asked));
         let endpoint = client.ready();
-        assert_eq!(endpoint, Endpoint::Ip(to));
+        assert_eq!(endpoint, Address::Ip(to));
         let contender = Contender::parse(id).unwrap();
         let dial = Dial {
             to: &endpoint,

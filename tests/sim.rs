@@ -5,22 +5,25 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
+use deadheat::analysis::derived;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use deadheat::figures::path::{LinkFigures, PathFigures};
-use deadheat::figures::{Account, Quantile};
+use deadheat::analysis::compare;
+use deadheat::host::placement::Placement;
+use deadheat::measurements::path::{LinkFigures, PathFigures};
+use deadheat::measurements::{Account, Quantile};
 use deadheat::path::network::Network;
 use deadheat::path::{self, Family};
-use deadheat::race::outcome::Status;
-use deadheat::race::{Race, compare, save};
+use deadheat::race::Race;
+use deadheat::result::outcome::Status;
+use deadheat::result::save;
 use deadheat::time::{Clock, Nanos};
 use deadheat::transport::Contender;
 use deadheat::trial::explain::Pass;
-use deadheat::trial::placement::Placement;
 use deadheat::trial::sim::Simulation;
-use deadheat::trial::{End, Order, Record, Runner};
+use deadheat::trial::{Order, Record, Runner, TrialOutcome};
 use deadheat::workload;
 
 /// A trial over `sim:` and this, which must pass its gate.
@@ -44,14 +47,14 @@ fn seeded(path: &str, contender: &str, workload: &str, seed: u64) -> Record {
         pass: Pass::Figures,
     };
     match simulation.run(&order) {
-        End::Ran(record) => {
+        TrialOutcome::Ran(record) => {
             let case = format!("{contender} {workload} over {typed}");
             assert!(record.valid, "{case}: {:?}", record.why_invalid);
             assert_eq!(simulation.clock().now(), Nanos(record.took_ns), "{case}");
             *record
         }
-        End::Blocked(why) => panic!("{typed}: {why}"),
-        End::Failed(error) => panic!("{typed}: {error}"),
+        TrialOutcome::Blocked(why) => panic!("{typed}: {why}"),
+        TrialOutcome::Failed(error) => panic!("{typed}: {error}"),
     }
 }
 
@@ -867,14 +870,14 @@ fn a_race_that_is_gone_on_with_ends_as_one_in_one_piece() {
     let plan = ["--seed", "3", "--margin", "1%", "--blocks", "10", "-o", "whole.json"];
     let text = run(&[&race[..], &plan].concat());
     assert!(text.contains("simulated") && text.contains("virtual"), "{text}");
-    let whole = save::load(&dir.path().join("whole.json")).unwrap();
+    let whole = derived::load(&dir.path().join("whole.json")).unwrap();
     let mut part = whole.clone();
     part.trials.retain(|trial| trial.block < 3);
     part.status = Status::Interrupted;
     assert!(part.trials.len() < whole.trials.len());
     save::save(&part, &dir.path().join("part.json")).unwrap();
     run(&["race", "--resume", "part.json"]);
-    assert_eq!(save::load(&dir.path().join("part.json")).unwrap(), whole);
+    assert_eq!(derived::load(&dir.path().join("part.json")).unwrap(), whole);
     assert_eq!(run(&["report", "whole.json"]), text);
     assert!(run(&["report", "whole.json", "--format", "markdown"]).contains("simulated"));
 }

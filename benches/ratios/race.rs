@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use deadheat::race::outcome::{Outcome, Status, Trial};
+use deadheat::result::outcome::{Outcome, Status, Trial};
 use deadheat::stats;
 
 use crate::table::median;

@@ -1,11 +1,11 @@
 //! What people type: nothing panics, and what parses prints itself so that it parses the same.
 #![no_main]
 
+use deadheat::host::placement::Placement;
 use deadheat::path::Path;
 use deadheat::path::trace::{Mode, Trace};
 use deadheat::spec::Spec;
 use deadheat::transport::Contender;
-use deadheat::trial::placement::Placement;
 use deadheat::units::{
     Bare, parse_bytes, parse_count, parse_offered, parse_rate, parse_share, parse_span, range,
 };

@@ -5,11 +5,11 @@
 use std::cell::RefCell;
 
 use deadheat::contract::{Lane, Side};
-use deadheat::figures::{Distribution, Recorder, Sample};
+use deadheat::measurements::{Distribution, Recorder, Sample};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
 use deadheat::transport::hello::Hello;
-use deadheat::workload::{self, Half, Part};
+use deadheat::workload::{self, Endpoint, Part};
 use libfuzzer_sys::fuzz_target;
 
 /// Keeps nothing: only counting is under test.
@@ -38,7 +38,7 @@ impl Recorder for Nothing {
     }
 }
 
-fn half(workload: &str, side: Side) -> Box<dyn Half> {
+fn half(workload: &str, side: Side) -> Box<dyn Endpoint> {
     let task = workload::parse(workload).expect("a workload");
     let guarantees = Contender::parse("udp").expect("a contender").transport.info().guarantees;
     let recorder = Box::new(Nothing);

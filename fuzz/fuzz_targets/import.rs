@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use deadheat::import::{ALL, Import};
-use deadheat::race::save;
 use deadheat::report::{self, Shown, Style};
+use deadheat::result::save;
 use libfuzzer_sys::fuzz_target;
 
 static FILE: LazyLock<std::path::PathBuf> =

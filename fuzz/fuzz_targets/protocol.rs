@@ -30,7 +30,9 @@ fn open(transport: &dyn Userspace, side: Side, clock: &Manual) -> OverPath {
         lanes: info.guarantees.one_lane(),
         largest_message: 1_000,
         mtu: 1_500,
-        ip_header: 20, tickets: &deadheat::transport::Tickets::default() };
+        ip_header: 20,
+        tickets: &deadheat::transport::Tickets::default(),
+    };
     OverPath::open(transport, &opening, clock).expect("an end")
 }
 
@@ -53,7 +55,8 @@ fn carry(from: &mut OverPath, to: &mut OverPath, change: Option<(usize, u8)>) {
 
 fuzz_target!(|data: &[u8]| {
     let Some((choice, mut rest)) = data.split_first() else { return };
-    let all: Vec<&dyn Userspace> = ALL.iter().filter_map(|transport| transport.userspace()).collect();
+    let all: Vec<&dyn Userspace> =
+        ALL.iter().filter_map(|transport| transport.userspace()).collect();
     let transport = all[usize::from(*choice >> 1) % all.len()];
     let clock = Manual::default();
     let mut ends = [Side::Near, Side::Far].map(|side| open(transport, side, &clock));

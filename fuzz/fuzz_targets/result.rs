@@ -2,9 +2,9 @@
 //! same, and every report can show it.
 #![no_main]
 
-use deadheat::race::outcome::Outcome;
-use deadheat::race::save;
 use deadheat::report::{self, Shown, Style};
+use deadheat::result::outcome::Outcome;
+use deadheat::result::save;
 use deadheat::trial::samples::{Chunks, MAGIC};
 use libfuzzer_sys::fuzz_target;
 

@@ -9,7 +9,7 @@ use super::search::{Lead, Search, Step};
 use crate::error::{Error, Result};
 use crate::path::Path;
 use crate::race::Request;
-use crate::race::outcome::{Outcome, Status};
+use crate::result::outcome::{Outcome, Status};
 use crate::time::{Clock, Nanos};
 use crate::transport::Contender;
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::app::App;
 use super::axis::Axis;
 use super::search::{Found, Lead, Step};
-use crate::figures::Metric;
-use crate::race::outcome::Program;
+use crate::measurements::Metric;
+use crate::result::outcome::Program;
 
 /// File format that this version writes.
 pub const FORMAT: u32 = 1;

@@ -4,11 +4,11 @@
 use super::app::App;
 use super::axis::Bounds;
 use super::outcome::{Considered, Excluded};
+use crate::analysis::claims::alpha;
 use crate::contract::{Delivery, Guarantees, Reach};
 use crate::error::{Error, Result};
-use crate::figures::Role;
+use crate::measurements::Role;
 use crate::path::Path;
-use crate::race::plan::alpha;
 use crate::race::request::DEFAULT_CONFIDENCE;
 use crate::stats;
 use crate::time::Nanos;

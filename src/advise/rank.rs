@@ -2,7 +2,7 @@
 //! may decide. Who is behind nobody is first, and those that nothing separates share a place.
 
 use super::search::Lead;
-use crate::race::outcome::{Outcome, Verdict};
+use crate::result::outcome::{Outcome, Verdict};
 use crate::stats;
 
 /// Returns the place of each of `n` contenders, from 1: one more than those that are ahead of it.

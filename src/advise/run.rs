@@ -11,9 +11,10 @@ use super::plan::Plan;
 use super::rank;
 use super::search::Lead;
 use crate::error::{Error, Result};
-use crate::figures::Better;
-use crate::race::outcome::{Outcome, Program};
-use crate::race::{Request, date, save};
+use crate::measurements::Better;
+use crate::race::Request;
+use crate::result::outcome::{Outcome, Program};
+use crate::result::{date, save};
 use crate::time::{Clock, Nanos};
 
 /// Default time for all races.
@@ -188,7 +189,7 @@ fn figure(plan: &Plan, course: &Course<'_>, contender: &str) -> Option<Figure> {
         let mut trusted = course.of(&considered.name).filter(|(_, outcome)| outcome.trusted());
         trusted.find_map(|(ran, outcome)| {
             let id = outcome.contenders.iter().find(|one| one.spec == contender)?.id;
-            let is_it = |one: &&crate::race::outcome::Summary| {
+            let is_it = |one: &&crate::result::outcome::Summary| {
                 one.contender == id && one.metric == considered.metric.name
             };
             let summary = outcome.summary.iter().find(is_it)?;

@@ -9,10 +9,10 @@ use crate::advise::outcome::Advice;
 use crate::advise::run::{DEFAULT_BUDGET, Job, Task, VIRTUAL_BLOCKS, run as run_races};
 use crate::error::{Error, Result};
 use crate::path::Path;
-use crate::race::date;
-use crate::race::outcome::Outcome;
 use crate::report::advise::render;
 use crate::report::study::Form;
+use crate::result::date;
+use crate::result::outcome::Outcome;
 use crate::time::Monotonic;
 use crate::units;
 

@@ -1,10 +1,10 @@
 //! `deadheat compare`: two saved races, and whether anything changed between them.
 
+use crate::analysis::derived;
 use std::path::PathBuf;
 
+use crate::analysis::compare::{check, compare};
 use crate::error::Result;
-use crate::race::compare::{check, compare};
-use crate::race::save;
 use crate::report::{Detail, Style};
 
 use super::{Verdict, print, stdout_style};
@@ -26,7 +26,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<Verdict> {
-    let (old, new) = (save::load(&args.old)?, save::load(&args.new)?);
+    let (old, new) = (derived::load(&args.old)?, derived::load(&args.new)?);
     check(&old, &new)?;
     let comparison = compare(&old, &new);
     let detail = if args.details { Detail::Full } else { Detail::Brief };

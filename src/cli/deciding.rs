@@ -1,10 +1,10 @@
 //! Options that say what a race has to decide, and the exit code where it did not.
 
 use crate::error::{Error, Result};
-use crate::race::outcome::Outcome;
+use crate::host::idle::Idle;
 use crate::race::{Claims, Request};
+use crate::result::outcome::Outcome;
 use crate::stats::Outcome as Ruled;
-use crate::trial::idle::Idle;
 use crate::units::parse_share;
 
 use super::Verdict;

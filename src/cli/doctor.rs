@@ -2,9 +2,9 @@
 use std::fmt::Write;
 
 use crate::error::{Error, Result};
+use crate::host::doctor::{Doctor, percent};
+use crate::host::timing::Lateness;
 use crate::time::Nanos;
-use crate::trial::doctor::{Doctor, percent};
-use crate::trial::timing::Lateness;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -210,8 +210,8 @@ fn sentence_case(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::doctor::healthy;
-    use crate::trial::findings;
+    use crate::host::doctor::healthy;
+    use crate::host::findings;
 
     #[test]
     fn the_table_fits_80_columns_and_has_what_was_found() {

@@ -1,11 +1,12 @@
 //! `race --gate`: a race against its baseline, for continuous integration.
 
+use crate::analysis::derived;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::race::Request;
 use crate::race::gate::{Judgement, check};
-use crate::race::outcome::Outcome;
-use crate::race::{Request, save};
+use crate::result::outcome::Outcome;
 
 /// A baseline, read before the race runs.
 pub(super) struct Gate {
@@ -22,7 +23,7 @@ impl Gate {
                 file.display()
             )));
         }
-        Ok(Gate { file: file.to_path_buf(), baseline: save::load(file)? })
+        Ok(Gate { file: file.to_path_buf(), baseline: derived::load(file)? })
     }
 
     /// Whether `request` can be held against it.

@@ -1,10 +1,10 @@
 //! `deadheat history`: the races of a folder over time, and where their level changed.
 
+use crate::analysis::derived;
 use std::path::PathBuf;
 
+use crate::analysis::history::{Entry, LeftOut, history};
 use crate::error::{Result, unknown};
-use crate::race::history::{Entry, LeftOut, history};
-use crate::race::save;
 use crate::report;
 
 use super::{deliver, folder, stdout_style};
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let (mut entries, mut metrics) = (Vec::new(), Vec::new());
     for file in searched.results {
         let name = name_of(&file);
-        match save::load(&file) {
+        match derived::load(&file) {
             Ok(race) => {
                 for metric in &race.metrics {
                     if !metrics.contains(&metric.name) {

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 use crate::import::Import;
-use crate::race::save;
 use crate::report::{Samples, Shown};
+use crate::result::save;
 
 use super::deciding::share;
 use super::form::Form;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::error::Result;
 use crate::map::file::load;
 use crate::map::merge::merge;
-use crate::race::save;
+use crate::result::save;
 
 use super::map::Shape;
 

@@ -1,14 +1,15 @@
 //! Pages: of one result, of several, of a study, and of all that a folder holds.
 
+use crate::analysis::derived;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::race::outcome::Outcome;
-use crate::race::save;
 use crate::report::Shown;
 use crate::report::html::{self, Entry, Found, Page, Part, index, page};
+use crate::result::outcome::Outcome;
+use crate::result::save;
 use crate::study::outcome::StudyRun;
 use crate::study::save as studies;
 
@@ -48,7 +49,8 @@ pub(super) fn of_race(outcome: &Outcome, file: &Path) -> String {
 
 /// One page of several results.
 pub(super) fn of_several(files: &[PathBuf]) -> Result<String> {
-    let results: Vec<Outcome> = files.iter().map(|file| save::load(file)).collect::<Result<_>>()?;
+    let results: Vec<Outcome> =
+        files.iter().map(|file| derived::load(file)).collect::<Result<_>>()?;
     let samples: Vec<Option<PathBuf>> = files.iter().map(|file| samples_of(file)).collect();
     let parts = results.iter().zip(&samples).zip(names(files));
     let parts = parts.map(|((outcome, samples), name)| Part {
@@ -150,7 +152,7 @@ fn keep(file: &Path, out: &Path, name: &str) -> Result<Kept> {
         write(&out.join(name), &of_study(&run, &results, file))?;
         return Ok(Kept::Study(Box::new(run), name.to_owned()));
     }
-    match save::load(file) {
+    match derived::load(file) {
         Ok(mut outcome) => {
             write(&out.join(name), &of_race(&outcome, file))?;
             outcome.trials.iter_mut().for_each(|trial| {

@@ -1,11 +1,11 @@
 //! A race's progress: a small table that is rewritten on a terminal, nothing elsewhere.
 
-use crate::figures::{Metric, Unit};
 use crate::foreign::visible;
-use crate::race::outcome::{Entrant, Outcome, Ratio, Verdict};
-use crate::race::stage::{Event, Observer};
+use crate::measurements::{Metric, Unit};
+use crate::race::context::{Event, Observer};
 use crate::report::columns;
 use crate::report::words::{self, Scale};
+use crate::result::outcome::{Entrant, Outcome, Ratio, Verdict};
 use crate::time::Nanos;
 use crate::trial::live::Row;
 use crate::units::Bytes;
@@ -207,8 +207,8 @@ pub(super) fn interval(row: &Row) -> String {
 mod tests {
     use super::*;
     use crate::cli::screen::fake::{Terminal, WIDTH};
-    use crate::figures::series::RoundTrips;
-    use crate::race::stage::Stage;
+    use crate::measurements::series::RoundTrips;
+    use crate::race::context::RaceContext;
     use crate::race::{Request, testing};
 
     /// What stands on a terminal whenever a trial starts.
@@ -233,7 +233,7 @@ mod tests {
         let mut runner = crate::trial::fake::Fake(&mut trial);
         let clock = crate::time::Manual::default();
         let request = Request::new(contenders.iter().copied()).blocks(8).margin(0.05).seed(1);
-        let stage = Stage::new(&mut runner, &mut watched).at(&clock, testing::day());
+        let stage = RaceContext::new(&mut runner, &mut watched).at(&clock, testing::day());
         request.run_with(stage).unwrap();
         watched
     }

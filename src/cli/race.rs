@@ -1,12 +1,14 @@
 //! `deadheat race`: from what was typed to a race, its file, and the answer.
 
+use crate::analysis::derived;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::error::{Error, Result};
-use crate::race::outcome::Outcome;
-use crate::race::{Request, resume, save};
+use crate::race::{Request, resume};
 use crate::report::{Report, Samples, Shown};
+use crate::result::outcome::Outcome;
+use crate::result::save;
 use crate::units;
 
 use super::deciding::{Deciding, share};
@@ -206,7 +208,7 @@ fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outco
     let request = match &args.replay {
         Some(file) => {
             refuse_interval(args)?;
-            let earlier = save::load(file)?;
+            let earlier = derived::load(file)?;
             resume::check_measured(&earlier)?;
             crate::race::replay(&earlier)
         }
@@ -226,7 +228,7 @@ fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outco
 
 fn go_on(args: &Args, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
     refuse_interval(args)?;
-    let before = save::load(file)?;
+    let before = derived::load(file)?;
     resume::check_measured(&before)?;
     let budget = args.budget.as_deref().map(units::parse_span).transpose()?;
     let request = forced(args, crate::race::replay(&before));
@@ -341,7 +343,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::race::{Claims, Request, command};
+    use crate::race::{Claims, Request};
+    use crate::result::command;
 
     #[derive(Parser)]
     struct Line {

@@ -1,14 +1,15 @@
 //! `deadheat report`: a saved race again, in any format.
 
+use crate::analysis::derived;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, unknown};
 use crate::foreign::visible;
 use crate::map;
-use crate::race::save;
 use crate::report::figure::Figure;
 use crate::report::{self, Shown, html, over_time, plot, words};
+use crate::result::save;
 use crate::trial::samples;
 
 use super::form::Form;
@@ -53,7 +54,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     if args.samples {
         return raw(&save::samples_file(one), args.output.as_deref());
     }
-    let outcome = match save::load(one) {
+    let outcome = match derived::load(one) {
         Err(_) if map::file::is_map(one) => return map_of(one, &args, report.id()),
         loaded => loaded?,
     };

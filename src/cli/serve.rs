@@ -9,14 +9,14 @@ use clap::Args;
 
 use super::secret;
 use crate::error::{Error, Result};
-use crate::race::date;
+use crate::host::facts::HostFacts;
+use crate::result::date;
 use crate::server::processes::Processes;
 use crate::server::{
     Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Secret, Server, ServerKey,
     Stop,
 };
 use crate::trial::control::{Limits, SECRET_VARIABLE};
-use crate::trial::host::HostFacts;
 use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
 
 /// What was typed.

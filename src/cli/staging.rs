@@ -7,10 +7,10 @@ use std::time::SystemTime;
 
 use crate::error::Result;
 use crate::race::Request;
-use crate::race::hold::hold;
-use crate::race::keep::SamplesFile;
-use crate::race::outcome::Outcome;
-use crate::race::stage::Stage;
+use crate::race::context::RaceContext;
+use crate::race::samples_file::SamplesFile;
+use crate::result::hold::hold;
+use crate::result::outcome::Outcome;
 use crate::trial::agents::Agents;
 use crate::trial::remote::Waiting;
 
@@ -52,7 +52,7 @@ pub(super) fn with_stage(
     staging: &Staging<'_>,
     request: &Request,
     file: &Path,
-    race: impl FnOnce(Stage<'_>) -> Result<Outcome>,
+    race: impl FnOnce(RaceContext<'_>) -> Result<Outcome>,
 ) -> Result<Outcome> {
     let _held = hold(file)?;
     let stop = interrupt::flag()?;
@@ -69,7 +69,7 @@ pub(super) fn with_stage(
             let screen = screen.clone();
             simulation = simulation.on_interval(move |row| screen.above(&progress::interval(row)));
         }
-        let stage = Stage::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
+        let stage = RaceContext::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
         let mut stage = stage.stop(stop).save(file);
         if staging.samples == Wanted::Yes {
             stage = stage.keep(&mut samples);
@@ -98,7 +98,7 @@ pub(super) fn with_stage(
         let screen = screen.clone();
         agents = agents.on_interval(move |row| screen.above(&progress::interval(row)));
     }
-    let mut stage = Stage::new(&mut agents, &mut progress).stop(stop).save(file);
+    let mut stage = RaceContext::new(&mut agents, &mut progress).stop(stop).save(file);
     if staging.samples == Wanted::Yes {
         stage = stage.keep(&mut samples);
     }

@@ -15,7 +15,7 @@ use super::pipe::Pipe;
 use super::uring::{self, Outgoing};
 use super::zerocopy::Completions;
 use crate::contract::{FileAt, Patience, Source};
-use crate::figures::ZeroCopy;
+use crate::measurements::ZeroCopy;
 
 /// Number of pieces that [`SendBy::Writev`] hands over per call.
 pub const PIECES: usize = 16;

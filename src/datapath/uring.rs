@@ -9,17 +9,16 @@
 //! cancelled, and what went is told. Memory for zero-copy sends lives as long as the process.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::{fmt, io};
 
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 use super::buffer::prefaulted;
 use crate::contract::{GUARD, Patience};
-use crate::figures::ZeroCopy;
+use crate::measurements::ZeroCopy;
 use crate::time::{Clock, Monotonic, Nanos};
 
 mod outgoing;

@@ -7,11 +7,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::call;
 use super::channel::{Channel, interrupted};
-use super::option;
 use super::pipe::GUARD_MS;
-use crate::figures::ZeroCopy;
+use super::{call, option};
+use crate::measurements::ZeroCopy;
 use crate::time::{Clock, Monotonic, Nanos};
 
 /// Largest number of calls under way.

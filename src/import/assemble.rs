@@ -6,17 +6,18 @@ use std::time::SystemTime;
 
 use super::plain::MOST_TRIALS;
 use super::{Arm, Five, Reading, Taken};
+use crate::analysis::spread::figures;
+use crate::analysis::{independent, verdicts};
 use crate::error::{Error, Result};
-use crate::figures::{Metric, Role};
-use crate::race::imported::{Dated, Imported, ImportedFile, KIND, Over, Spread};
-use crate::race::outcome::{
+use crate::host::facts::HostFacts;
+use crate::measurements::{Metric, Role};
+use crate::result::date;
+use crate::result::imported::{Dated, Imported, ImportedFile, KIND, Over, Spread};
+use crate::result::outcome::{
     Asked, Entrant, FORMAT, Fixed, Outcome, Program, Status, Trial, Warning,
 };
-use crate::race::spread::figures;
-use crate::race::{analyse, date, independent};
 use crate::stats::{self, quantile};
 use crate::trial::PathFacts;
-use crate::trial::host::HostFacts;
 use crate::trial::samples::{self, Place};
 
 /// Colours of contenders, in turn: those of Okabe & Ito (2008), told apart by everyone.
@@ -60,11 +61,11 @@ pub(super) fn outcome(
         gathered.file(read, samples)?;
     }
     let mut outcome = gathered.outcome(settings, began.unwrap_or_else(SystemTime::now));
-    analyse::summarise(&mut outcome);
+    verdicts::summarise(&mut outcome);
     outcome.verdicts = independent::verdicts(&outcome);
     outcome.plan.claims = outcome.verdicts.len() as u64;
     let is_open =
-        |verdict: &crate::race::outcome::Verdict| verdict.outcome == stats::Outcome::Undecided;
+        |verdict: &crate::result::outcome::Verdict| verdict.outcome == stats::Outcome::Undecided;
     if !outcome.verdicts.is_empty() && !outcome.verdicts.iter().any(is_open) {
         outcome.status = Status::Decided;
     }

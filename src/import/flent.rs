@@ -8,8 +8,8 @@ use super::foreign::Foreign;
 use super::gather::{Naming, Summed, Values, blank};
 use super::unit::Scale;
 use super::{Arm, Means, Reader, Reading, Taken};
-use crate::figures::{Better, Metric, Role, Unit};
-use crate::race::date;
+use crate::measurements::{Better, Metric, Role, Unit};
+use crate::result::date;
 
 /// The newest version of the file that is read.
 const VERSION: u64 = 4;

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::race::{packed, save};
+use crate::result::{packed, save};
 use crate::units::hex::hex;
 
 /// Number of bytes of a file that are read to tell its format.

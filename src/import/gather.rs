@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::{Five, Means, Taken};
 use crate::error::Error;
-use crate::figures::{
+use crate::measurements::{
     Account, Better, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample, Unit,
 };
-use crate::race::imported::Over;
+use crate::result::imported::Over;
 use crate::stats::quantile;
 use crate::trial::Record;
 use crate::trial::samples::Samples;

@@ -6,7 +6,7 @@ use super::foreign::Foreign;
 use super::gather::blank;
 use super::unit::Scale;
 use super::{Arm, Means, Reader, Reading, Taken};
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, Metric, Role, Unit};
 
 /// The format.
 pub(super) struct Hyperfine;

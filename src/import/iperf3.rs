@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::foreign::Foreign;
 use super::gather::{blank, loss_metric};
 use super::{Arm, Means, Reader, Reading, Taken};
-use crate::figures::series::Series;
-use crate::figures::{Account, Better, Cost, Ledger, Metric, Role, Unit};
+use crate::measurements::series::Series;
+use crate::measurements::{Account, Better, Cost, Ledger, Metric, Role, Unit};
 use crate::trial::Record;
 
 /// The format.

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use super::foreign::Foreign;
 use super::gather::{Fate, Naming, Values, loss_metric};
 use super::{Arm, Means, Reader, Reading, Taken};
-use crate::figures::{Account, Role};
-use crate::race::date;
+use crate::measurements::{Account, Role};
+use crate::result::date;
 
 /// The JSON format that is read.
 const FORMAT: u64 = 1;
@@ -155,7 +155,7 @@ type DelayOf = fn(&Delay) -> Option<i64>;
 fn one_way(
     read: &File,
     trial: &mut Taken,
-    metrics: &mut Vec<crate::figures::Metric>,
+    metrics: &mut Vec<crate::measurements::Metric>,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     let ways: [(&str, &str, DelayOf); 2] = [

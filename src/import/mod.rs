@@ -1,5 +1,5 @@
 //! Import of measurements by other tools, under the same statistics and reports: their files become an
-//! [`Outcome`](crate::race::outcome::Outcome) that says what can no longer be known of them.
+//! [`Outcome`](crate::result::outcome::Outcome) that says what can no longer be known of them.
 //!
 //! | file | content |
 //! |---|---|
@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::error::{Result, unknown};
-use crate::figures::{Metric, Unit};
-use crate::race::imported::Over;
+use crate::measurements::{Metric, Unit};
+use crate::result::imported::Over;
 use crate::trial::Record;
 
 mod assemble;

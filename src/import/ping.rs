@@ -7,8 +7,8 @@ use super::foreign::Foreign;
 use super::gather::{Fate, Naming, Values, blank, loss_metric};
 use super::unit::Scale;
 use super::{Arm, Five, Means, Reader, Reading, Taken};
-use crate::figures::{Better, Metric, Role, Unit};
-use crate::race::imported::Over;
+use crate::measurements::{Better, Metric, Role, Unit};
+use crate::result::imported::Over;
 
 /// Maximum gap between sequence numbers that is filled with lost samples.
 const LONGEST_GAP: u64 = 1 << 20;

@@ -4,7 +4,7 @@ use super::foreign::Foreign;
 use super::gather::{Naming, Values, blank};
 use super::unit::{self, Scale};
 use super::{Arm, Each, Means, Reader, Reading, Taken};
-use crate::figures::{Metric, Role, Unit};
+use crate::measurements::{Metric, Role, Unit};
 
 /// Maximum number of trials in one file: each is kept with all its fields.
 pub(super) const MOST_TRIALS: usize = 100_000;

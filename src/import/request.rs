@@ -7,8 +7,7 @@ use super::assemble::{self, Read};
 use super::foreign::Foreign;
 use super::{Means, Reader, find, ids, sniff};
 use crate::error::{Error, Result};
-use crate::race::outcome::Outcome;
-use crate::race::plan::DEFAULT_MARGIN;
+use crate::result::outcome::{DEFAULT_MARGIN, Outcome};
 
 use super::unit::Scale;
 

@@ -7,8 +7,8 @@ use super::foreign::Foreign;
 use super::gather::{Fate, Naming, Values, blank, loss_metric, rank};
 use super::unit::Scale;
 use super::{Arm, Five, Means, Reader, Reading, Taken};
-use crate::figures::{Distribution, Quantile, Role, Unit};
-use crate::race::imported::Over;
+use crate::measurements::{Distribution, Quantile, Role, Unit};
+use crate::result::imported::Over;
 
 /// The format.
 pub(super) struct Sockperf;

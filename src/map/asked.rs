@@ -1,15 +1,16 @@
 //! Request for a map: its points, their paths and seeds. Everything that can be refused without running
 //! anything is refused here.
 
+use crate::analysis::claims;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::levels::MOST_LEVELS;
 use crate::error::{Error, Result};
-use crate::figures::Metric;
+use crate::measurements::Metric;
 use crate::path::Path;
-use crate::race::outcome::{Entrant, Factor};
-use crate::race::{Claims, Request, plan};
+use crate::race::{Claims, Request};
+use crate::result::outcome::{Entrant, Factor};
 use crate::time::Nanos;
 
 /// Maximum number of points of a map.
@@ -162,7 +163,7 @@ impl Asked {
         if let Some(error) = checked.entrants.iter().find_map(misfit) {
             return Err(error);
         }
-        let metric = plan::claimed(&checked.metrics).next().cloned();
+        let metric = claims::claimed(&checked.metrics).next().cloned();
         let metric = metric.ok_or_else(|| Error::usage("a workload that claims nothing"))?;
         Ok((checked.entrants, metric))
     }

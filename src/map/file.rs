@@ -11,10 +11,10 @@ use super::levels::MOST_LEVELS;
 use super::point::Point;
 use super::shard::Shard;
 use crate::error::{Error, Result};
-use crate::figures::Metric;
-use crate::race::outcome::{Entrant, Program};
-use crate::race::{packed, save};
-use crate::trial::host::HostFacts;
+use crate::host::facts::HostFacts;
+use crate::measurements::Metric;
+use crate::result::outcome::{Entrant, Program};
+use crate::result::{packed, save};
 
 /// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;

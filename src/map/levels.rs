@@ -1,7 +1,7 @@
 //! Levels of a key of a path: a range of so many steps, `1ms..300ms/12`, or a list, `1ms|5ms|20ms`.
 
 use crate::error::{Error, Result};
-use crate::race::outcome::Factor;
+use crate::result::outcome::Factor;
 use crate::units::{Bare, parse_bytes, parse_count, parse_rate, parse_share, parse_span};
 
 /// Maximum number of levels of a key: more could not be told apart in a picture.

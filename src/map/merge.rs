@@ -155,7 +155,7 @@ mod tests {
         let mut parts = ["1/2", "2/2"].map(part);
         for (host, (_, part)) in ["b", "a"].into_iter().zip(&mut parts) {
             let facts =
-                crate::trial::host::HostFacts { hostname: host.into(), ..Default::default() };
+                crate::host::facts::HostFacts { hostname: host.into(), ..Default::default() };
             part.add_host(&facts);
             part.add_host(&facts);
         }

@@ -1,9 +1,9 @@
 //! What the race at a point of a map says: who leads there, or why nobody can be said to. Pure.
 
+use crate::analysis::claims;
 use serde::{Deserialize, Serialize};
 
-use crate::race::outcome::{Outcome, Summary, UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Verdict};
-use crate::race::plan;
+use crate::result::outcome::{Outcome, Summary, UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Verdict};
 use crate::stats::Outcome as Ruled;
 
 /// Point of a map: a race, as far as the map is concerned.
@@ -66,7 +66,7 @@ impl Point {
     /// Makes a point of its race. `racing` has the ids of its contenders in the map; those that failed in
     /// a race before it are `out`.
     pub fn of(at: Vec<String>, racing: &[usize], mut out: Vec<Out>, race: &Outcome) -> Point {
-        let metric = plan::claimed(&race.metrics).next().map_or("", |metric| &metric.name);
+        let metric = claims::claimed(&race.metrics).next().map_or("", |metric| &metric.name);
         let id = |own: usize| racing.get(own).copied().unwrap_or(own);
         let summary: Vec<Summary> = race
             .summary
@@ -212,8 +212,8 @@ fn no_figures(race: &Outcome, own: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::race::outcome::{Control, Ratio};
     use crate::race::{Request, testing};
+    use crate::result::outcome::{Control, Ratio};
 
     fn verdict(a: usize, b: usize, ahead: Option<usize>, tie: bool) -> Verdict {
         let outcome = match (ahead, tie) {

@@ -1,9 +1,8 @@
 //! Runs the points of a map: each a race of its own, in virtual time several at once.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::SystemTime;
 
@@ -11,10 +10,10 @@ use super::asked::Asked;
 use super::file::{Map, load};
 use super::point::{Out, Point};
 use crate::error::{Error, Result};
-use crate::race::outcome::{Outcome, Status};
-use crate::race::{Event, Observer, Request, Stage};
+use crate::host::facts::HostFacts;
+use crate::race::{Event, Observer, RaceContext, Request};
+use crate::result::outcome::{Outcome, Status};
 use crate::trial::agents::Agents;
-use crate::trial::host::HostFacts;
 use crate::trial::remote::{Credentials, Waiting};
 
 /// Goes on with the map in a file: returns `map` with the points that are there, under the seed of the
@@ -116,13 +115,13 @@ fn race(request: &Request, stop: &Arc<AtomicBool>, watch: &mut Watch) -> Result<
     if let Some(simulation) = request.simulation()? {
         let clock = simulation.clock();
         let mut simulation = simulation.stop_on(Arc::clone(stop));
-        let stage = Stage::new(&mut simulation, watch).at(&clock, SystemTime::UNIX_EPOCH);
+        let stage = RaceContext::new(&mut simulation, watch).at(&clock, SystemTime::UNIX_EPOCH);
         return request.run_with(stage.stop(Arc::clone(stop)));
     }
     let credentials = Credentials::from_environment()?;
     let far = request.far(&credentials, &mut Waiting { stop, on_full: &mut |_| {} })?;
     let mut agents = Agents::new(far).stop_on(Arc::clone(stop));
-    request.run_with(Stage::new(&mut agents, watch).stop(Arc::clone(stop)))
+    request.run_with(RaceContext::new(&mut agents, watch).stop(Arc::clone(stop)))
 }
 
 /// Notes whose trial runs, so that who fails is known.
@@ -158,7 +157,7 @@ mod tests {
     use super::super::point::Standing;
     use super::super::shard::Shard;
     use super::*;
-    use crate::race::save::save;
+    use crate::result::save::save;
 
     fn ran(asked: Asked, shard: Option<&str>, jobs: usize) -> Map {
         let shard = shard.map(|typed| Shard::parse(typed).unwrap());
@@ -169,7 +168,7 @@ mod tests {
     }
 
     fn text(map: &Map) -> String {
-        crate::race::layout::text(map).unwrap()
+        crate::result::layout::text(map).unwrap()
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::outcome::{Entrant, Fixed, Trial};
 use super::schedule::{Block, Role, Slot};
-use super::stage::{Event, Place, Stage};
 use crate::error::{Error, Result};
+use crate::host::placement::Placement;
+use crate::race::context::{Event, Place, RaceContext};
+use crate::result::outcome::{Entrant, Fixed, Trial};
 use crate::time::Nanos;
 use crate::trial::explain::Pass;
-use crate::trial::placement::Placement;
-use crate::trial::{End, Order, Record};
+use crate::trial::{Order, Record, TrialOutcome};
 
 /// Number of repeats of a trial that fails its gate.
 const REPEATS: u32 = 2;
@@ -71,7 +71,7 @@ struct Turn {
 /// [`Error::Interrupted`] where the stage was stopped; the error of a trial that failed twice.
 /// The block's trials are then lost: a block counts whole or not at all.
 pub(super) fn run(
-    stage: &mut Stage<'_>,
+    stage: &mut RaceContext<'_>,
     block: &Block,
     common: &Common,
     entrants: &[Entrant],
@@ -98,7 +98,7 @@ pub(super) fn run(
 }
 
 struct BlockRun<'a, 'b> {
-    stage: &'a mut Stage<'b>,
+    stage: &'a mut RaceContext<'b>,
     block: &'a Block,
     common: &'a Common,
     entrants: &'a [Entrant],
@@ -117,15 +117,15 @@ impl<'a> BlockRun<'a, '_> {
     /// Gives a slot its turn.
     fn take(&mut self, slot: Slot) -> Result<After> {
         match self.attempt(slot)? {
-            End::Ran(record) => self.ran(slot, *record),
-            End::Blocked(evidence) => self.blocked(slot, evidence),
-            End::Failed(error) if !worth_repeating(&error) => Err(error),
-            End::Failed(first) => {
+            TrialOutcome::Ran(record) => self.ran(slot, *record),
+            TrialOutcome::Blocked(evidence) => self.blocked(slot, evidence),
+            TrialOutcome::Failed(error) if !worth_repeating(&error) => Err(error),
+            TrialOutcome::Failed(first) => {
                 self.note(slot, Record::without_figures(format!("failed: {first}")))?;
                 match self.attempt(slot)? {
-                    End::Ran(record) => self.ran(slot, *record),
-                    End::Blocked(evidence) => self.blocked(slot, evidence),
-                    End::Failed(error) => Err(error),
+                    TrialOutcome::Ran(record) => self.ran(slot, *record),
+                    TrialOutcome::Blocked(evidence) => self.blocked(slot, evidence),
+                    TrialOutcome::Failed(error) => Err(error),
                 }
             }
         }
@@ -147,7 +147,7 @@ impl<'a> BlockRun<'a, '_> {
     }
 
     /// Runs one trial. An end that the stop flag may have caused counts as that.
-    fn attempt(&mut self, slot: Slot) -> Result<End> {
+    fn attempt(&mut self, slot: Slot) -> Result<TrialOutcome> {
         if self.stage.stopped() {
             return Err(Error::Interrupted);
         }

@@ -6,18 +6,18 @@
 
 use std::fmt::Write as _;
 
-use super::files;
-use super::outcome::{Cell, Entrant, Factor};
-use super::plan;
 use super::request::{Checked, Request};
+use super::{files, plan};
+use crate::analysis::sweep::is_load;
 use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
-use crate::figures::{Metric, Role};
-use crate::spec::{Key, Kind, Spec};
+use crate::host::placement::{Load, Placement};
+use crate::measurements::{Metric, Role};
+use crate::result::outcome::{Cell, Entrant, Factor};
+use crate::spec::Spec;
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective, Info, unserved};
 use crate::trial::load::parts;
-use crate::trial::placement::{Load, Placement};
 use crate::trial::sim::{self, Simulation};
 use crate::trial::{misfit, suited};
 use crate::units::range;
@@ -96,11 +96,6 @@ pub(super) fn without_varied(workload: &str, factors: &[Factor]) -> String {
     let Ok(mut spec) = Spec::parse(workload) else { return workload.to_owned() };
     spec.options.retain(|(key, _)| factors.iter().all(|factor| factor.name != *key));
     spec.to_string()
-}
-
-/// Returns true if the key of this name is a rate to offer.
-pub(super) fn is_load(keys: &[&Key], name: &str) -> bool {
-    keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
 }
 
 fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result<Changes> {

@@ -11,7 +11,7 @@ use crate::trial::sim::Simulation;
 impl Request {
     /// Returns the simulation that runs the race's trials in virtual time, if its path is simulated.
     ///
-    /// Its clock is to be the stage's ([`super::Stage::at`]): a budget then counts virtual time, and nothing of
+    /// Its clock is to be the stage's ([`crate::race::RaceContext::at`]): a budget then counts virtual time, and nothing of
     /// the race depends on the machine that runs it.
     ///
     /// # Errors

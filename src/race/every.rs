@@ -1,10 +1,10 @@
 //! Blocks that begin at their times: at least so long after the one before. For races over hours and
 //! days, whose question is how things change.
 
-use super::outcome::Asked;
 use super::request::Request;
-use super::stage::{Event, Stage};
 use crate::error::{Error, Result};
+use crate::race::context::{Event, RaceContext};
+use crate::result::outcome::Asked;
 use crate::time::Nanos;
 use crate::units::span_text;
 
@@ -73,7 +73,7 @@ impl Pace {
     ///
     /// # Errors
     /// [`Error::Interrupted`] once the race is told to stop.
-    pub(super) fn wait(&mut self, stage: &mut Stage<'_>) -> Result<()> {
+    pub(super) fn wait(&mut self, stage: &mut RaceContext<'_>) -> Result<()> {
         let mut told = None;
         while let Some(left) = self.next().map(|due| due - stage.clock.now())
             && left > Nanos::ZERO
@@ -94,15 +94,16 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use crate::result::outcome;
     use std::cell::RefCell;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::super::outcome::Status;
-    use super::super::stage::Observer;
+    use super::super::resume;
     use super::super::testing::{self, TRIAL, WORKLOAD, ran};
-    use super::super::{resume, run};
     use super::*;
+    use crate::race::context::Observer;
+    use crate::result::outcome::Status;
     use crate::stats;
     use crate::time::{Clock, Manual};
     use crate::trial::Order;
@@ -137,8 +138,8 @@ mod tests {
     fn race(
         clock: &Manual,
         waits: &mut Waits,
-        go: impl FnOnce(Stage<'_>) -> Result<super::super::outcome::Outcome>,
-    ) -> (super::super::outcome::Outcome, Vec<Nanos>) {
+        go: impl FnOnce(RaceContext<'_>) -> Result<crate::result::outcome::Outcome>,
+    ) -> (crate::result::outcome::Outcome, Vec<Nanos>) {
         let mut began = Vec::new();
         let ticking = clock.clone();
         let mut runner = Fake(|order: &Order| {
@@ -147,7 +148,7 @@ mod tests {
             ran(order, if order.contender == "udp" { 80.0 } else { 100.0 })
         });
         let stop = Arc::clone(&waits.stop);
-        let stage = Stage::new(&mut runner, waits).at(clock, testing::day()).stop(stop);
+        let stage = RaceContext::new(&mut runner, waits).at(clock, testing::day()).stop(stop);
         let outcome = go(stage).unwrap();
         (outcome, began)
     }
@@ -186,7 +187,7 @@ mod tests {
         let mut waits = Waits { stop_at: Some(700), ..Waits::default() };
         let request = ask().budget(Nanos::from_secs(3_600));
         let (outcome, _) = race(&clock, &mut waits, |stage| request.run_with(stage));
-        assert_eq!((outcome.status, run::blocks_done(&outcome)), (Status::Interrupted, 2));
+        assert_eq!((outcome.status, outcome::blocks_done(&outcome)), (Status::Interrupted, 2));
         let stopped = clock.now();
         // Block 2 is 600 s after block 1, and the 700th second was the 100th of that wait.
         assert!(stopped < Nanos::from_secs(702), "{stopped}");
@@ -195,7 +196,7 @@ mod tests {
         let mut waits = Waits::default();
         let (outcome, began) =
             race(&clock, &mut waits, |stage| resume(outcome, None, Overwrite::Refused, stage));
-        assert_eq!(run::blocks_done(&outcome), 6, "a day without the race is no time of it");
+        assert_eq!(outcome::blocks_done(&outcome), 6, "a day without the race is no time of it");
         let starts: Vec<Nanos> = began[1..].iter().step_by(3).copied().collect();
         assert_eq!(starts.len(), 4);
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] == TEN_MINUTES));

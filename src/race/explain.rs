@@ -2,69 +2,27 @@
 //! the race's plan, placement and seed, and nothing of it reaches a verdict or a summary: noting
 //! moments costs time, and how much is shown beside it.
 
-use serde::{Deserialize, Serialize};
-
 use super::block::{Common, worth_repeating};
-use super::outcome::{Entrant, Outcome};
 use super::schedule::{self, Role};
-use super::stage::{Event, Stage};
 use crate::error::{Error, Result};
+use crate::race::context::{Event, RaceContext};
+use crate::result::explained::{Explained, Explanation};
+use crate::result::outcome::{Entrant, Outcome};
 use crate::stats::quantile::median;
 use crate::transport::Contender;
 use crate::trial::explain::Pass;
-use crate::trial::explain::parts::{Clocks, RoundTrip};
-use crate::trial::{End, Noted, Order, Record};
+use crate::trial::{Noted, Order, Record, TrialOutcome};
 use crate::workload::{self, Task};
 
 pub mod bottleneck;
 mod bulk;
 mod echo;
 
-pub use bulk::{Calls, End as BulkEnd, Moving};
-
 /// Number of trials of each contender that count, after one that does not.
 const ROUNDS: u64 = 3;
 
 /// The number of the pass's first block: far beyond those of the race, so that no seed comes twice.
 const FIRST: u64 = 1 << 40;
-
-/// Result of the instrumented pass.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Explained {
-    /// Metric by which the probe effect is measured: the race's first.
-    pub metric: String,
-    /// Number of trials of each contender.
-    pub rounds: u64,
-    /// Breakdowns by contender, in the race's order.
-    pub contenders: Vec<Explanation>,
-}
-
-/// Breakdown of one contender's time.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Explanation {
-    /// The contender's id.
-    pub contender: usize,
-    /// Number of trials behind the breakdown.
-    pub trials: u64,
-    /// Value of the metric in the race, without instruments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub headline: Option<f64>,
-    /// Median of the metric in this pass.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instrumented: Option<f64>,
-    /// The parts of a round trip.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub round_trip: Option<RoundTrip>,
-    /// Clocks of the two ends, one or two, if there are parts of a far end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clocks: Option<Clocks>,
-    /// Bulk data, by direction.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub moving: Vec<Moving>,
-    /// Information that could not be obtained, with the reasons, in sentences.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<String>,
-}
 
 /// A trial of the pass.
 struct Explored {
@@ -76,7 +34,11 @@ struct Explored {
 ///
 /// # Errors
 /// [`Error::Interrupted`] where the stage was stopped. A trial that fails is only missing.
-pub(super) fn run(stage: &mut Stage<'_>, common: &Common, outcome: &Outcome) -> Result<Explained> {
+pub(super) fn run(
+    stage: &mut RaceContext<'_>,
+    common: &Common,
+    outcome: &Outcome,
+) -> Result<Explained> {
     let active: Vec<usize> =
         outcome.contenders.iter().filter(|e| e.is_racing()).map(|e| e.id).collect();
     let mut found: Vec<Found> = outcome.contenders.iter().map(|_| Found::default()).collect();
@@ -126,7 +88,10 @@ struct Found {
 ///
 /// A trial that fails its gate twice counts here, and is said to: a late generator spoils a figure
 /// that counts from the intended time, and not one that counts from the call.
-fn attempt(stage: &mut Stage<'_>, order: &Order) -> Result<std::result::Result<Explored, String>> {
+fn attempt(
+    stage: &mut RaceContext<'_>,
+    order: &Order,
+) -> Result<std::result::Result<Explored, String>> {
     let mut tries = 2;
     loop {
         if stage.stopped() {
@@ -138,15 +103,15 @@ fn attempt(stage: &mut Stage<'_>, order: &Order) -> Result<std::result::Result<E
         }
         tries -= 1;
         let why = match end {
-            End::Ran(record) if record.valid || tries == 0 => {
+            TrialOutcome::Ran(record) if record.valid || tries == 0 => {
                 let noted = stage.runner.noted();
                 let noted = noted.ok_or_else(|| "A trial noted nothing.".to_owned());
                 return Ok(noted.map(|noted| Explored { record: *record, noted }));
             }
-            End::Ran(_) => continue,
-            End::Blocked(evidence) => format!("A trial was blocked: {evidence}."),
-            End::Failed(Error::Interrupted) => return Err(Error::Interrupted),
-            End::Failed(error) => {
+            TrialOutcome::Ran(_) => continue,
+            TrialOutcome::Blocked(evidence) => format!("A trial was blocked: {evidence}."),
+            TrialOutcome::Failed(Error::Interrupted) => return Err(Error::Interrupted),
+            TrialOutcome::Failed(error) => {
                 tries = if worth_repeating(&error) { tries } else { 0 };
                 format!("A trial failed: {error}.")
             }

@@ -3,11 +3,11 @@
 //! The comparison is that of `compare`; what is added is what must be known before the race runs, so that
 //! nobody waits for a race that cannot be judged.
 
-use super::compare::{Change, Comparison, Row, compare};
-use super::outcome::Outcome;
 use super::request::Request;
+use crate::analysis::compare::{Change, Comparison, Row, compare};
 use crate::error::{Error, Result};
-use crate::figures::Role;
+use crate::measurements::Role;
+use crate::result::outcome::Outcome;
 use crate::trial::sim;
 
 /// Judgement of a race's contenders against the baseline.
@@ -78,7 +78,7 @@ pub fn check(baseline: &Outcome, request: &Request) -> Result<()> {
     if !checked.entrants.iter().any(|entrant| known.contains(&entrant.label.as_str())) {
         return Err(none_in_common("contender", &known));
     }
-    let claims = |metrics: &[crate::figures::Metric]| -> Vec<String> {
+    let claims = |metrics: &[crate::measurements::Metric]| -> Vec<String> {
         let claims = metrics.iter().filter(|metric| metric.role == Role::Claim);
         claims.map(|metric| metric.name.clone()).collect()
     };

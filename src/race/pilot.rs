@@ -2,15 +2,15 @@
 //! how long a trial takes, how much trials scatter, and how long each should be.
 
 use super::block::{self, Common};
-use super::outcome::Entrant;
 use super::plan::{PILOT_TRIALS, Pilot};
 use super::request::Request;
 use super::schedule;
-use super::stage::{Event, Stage};
 use crate::error::{Error, Result};
+use crate::race::context::{Event, RaceContext};
+use crate::result::outcome::Entrant;
 use crate::stats;
 use crate::time::Nanos;
-use crate::trial::End;
+use crate::trial::TrialOutcome;
 use crate::workload::{self, Lengths};
 
 /// Maximum duration of the shortest trial for which a better length is sought: beyond, no time is left to
@@ -45,7 +45,7 @@ const PARTS_OF_FEWEST: u64 = 2;
 /// If no contender gets through, or no trial passes its gate: with what would help.
 pub(super) fn run(
     request: &Request,
-    stage: &mut Stage<'_>,
+    stage: &mut RaceContext<'_>,
     common: &Common,
     entrants: &mut [Entrant],
     seed: u64,
@@ -132,7 +132,7 @@ enum Piloted {
 
 fn pilot_with(
     request: &Request,
-    stage: &mut Stage<'_>,
+    stage: &mut RaceContext<'_>,
     common: &Common,
     entrant: &Entrant,
     seed: u64,
@@ -158,15 +158,15 @@ fn pilot_with(
         };
         let (mut end, mut took) = attempt()?;
         let again = match &end {
-            End::Ran(_) => false,
-            End::Blocked(_) => true,
-            End::Failed(error) => block::worth_repeating(error),
+            TrialOutcome::Ran(_) => false,
+            TrialOutcome::Blocked(_) => true,
+            TrialOutcome::Failed(error) => block::worth_repeating(error),
         };
         if again {
             (end, took) = attempt()?;
         }
         match end {
-            End::Ran(record) => {
+            TrialOutcome::Ran(record) => {
                 pilot.took.push(took);
                 if record.valid {
                     pilot.figures.push(record.metrics);
@@ -175,8 +175,8 @@ fn pilot_with(
                     failed.push(record.why_invalid.unwrap_or_default());
                 }
             }
-            End::Blocked(evidence) => return Ok(Piloted::Blocked(evidence)),
-            End::Failed(error) => return Err(error),
+            TrialOutcome::Blocked(evidence) => return Ok(Piloted::Blocked(evidence)),
+            TrialOutcome::Failed(error) => return Err(error),
         }
         let elapsed = stage.clock.now() - began;
         if pilot.figures.is_empty() && !failed.is_empty() && request.plan.is_none() {

@@ -7,19 +7,17 @@
 //! the scatter of the blocks so far, which says nothing of who leads; and again before the last look, where
 //! they do not resolve what they were planned to.
 
-use super::outcome::{Entrant, Fixed, Replan};
 use super::request::{
     Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_BUDGET, MOST_BLOCKS, Request,
 };
-use super::sentence::time_in_words;
+use crate::analysis::claims::{alpha, claimed, claims, looks};
+use crate::analysis::sentence::{percent, time_in_words};
 use crate::error::{Error, Result};
-use crate::figures::{Metric, Metrics, Role};
+use crate::host::placement::Placement;
+use crate::measurements::{Metric, Metrics};
+use crate::result::outcome::{DEFAULT_MARGIN, Entrant, Fixed, Replan};
 use crate::stats::{self, Plan, quantile};
 use crate::time::Nanos;
-use crate::trial::placement::Placement;
-
-/// Default margin: below it, hardly anybody would change transports.
-pub const DEFAULT_MARGIN: f64 = 0.05;
 
 /// Number of trials of a full pilot.
 pub const PILOT_TRIALS: u64 = 6;
@@ -58,41 +56,6 @@ pub struct Planned {
     pub fixed: Fixed,
     /// Maximum duration of the race; `None` for as long as its blocks take.
     pub limit: Option<Nanos>,
-}
-
-/// Returns the error level of the whole race.
-pub fn alpha(confidence: f64) -> f64 {
-    // 1 - 0.95 is 0.050000000000000044 in f64.
-    ((1.0 - confidence) * 1e9).round() / 1e9
-}
-
-/// Returns the number of blocks that an interval of one claim takes.
-pub fn fewest_blocks(confidence: f64) -> usize {
-    Plan::fewest_blocks(1, alpha(confidence))
-}
-
-/// Pairs that compete under the same conditions, times claimed metrics.
-pub fn claims(entrants: &[Entrant], metrics: &[Metric]) -> usize {
-    let racing: Vec<&Entrant> = entrants.iter().filter(|entrant| entrant.is_racing()).collect();
-    let meets = |(at, entrant): (usize, &&Entrant)| {
-        racing[..at].iter().filter(|other| other.competes_with(entrant)).count()
-    };
-    let pairs: usize = racing.iter().enumerate().map(meets).sum();
-    pairs * claimed(metrics).count()
-}
-
-/// Returns the metrics with verdicts.
-pub fn claimed(metrics: &[Metric]) -> impl Iterator<Item = &Metric> {
-    metrics.iter().filter(|metric| metric.role == Role::Claim)
-}
-
-/// Returns the looks of `fixed` in the form that the statistics take.
-pub fn looks(fixed: &Fixed, confidence: f64) -> Plan {
-    Plan {
-        looks: fixed.looks.clone(),
-        alpha: alpha(confidence),
-        claims: usize::try_from(fixed.claims).unwrap_or(usize::MAX),
-    }
 }
 
 /// Fixes the plan. `elapsed` of the budget is used, and `placement` with its reason is that of the
@@ -269,7 +232,7 @@ fn level(confidence: f64, claims: usize) -> f64 {
 /// Returns true if `after` blocks of this scatter reach the resolution that the race is to reach.
 pub(super) fn is_resolved(
     fixed: &Fixed,
-    asked: &super::outcome::Asked,
+    asked: &crate::result::outcome::Asked,
     scatter: f64,
     after: u64,
 ) -> bool {
@@ -282,7 +245,7 @@ pub(super) fn is_resolved(
 /// needed, and at most as many as there is `room` for. Changes `fixed`, and returns whether it did.
 pub(super) fn again(
     fixed: &mut Fixed,
-    asked: &super::outcome::Asked,
+    asked: &crate::result::outcome::Asked,
     scatter: f64,
     after: u64,
     room: u64,
@@ -354,23 +317,6 @@ pub(super) fn mark_floors(entrants: &mut [Entrant], answered: &[bool], claims: C
 /// hundred.
 pub(super) fn has_floors(block: u64) -> bool {
     block == 0 || block.is_power_of_two()
-}
-
-/// Formats a fraction in percent: `5 %`, `3.4 %`, `23 %`.
-pub fn percent(fraction: f64) -> String {
-    format!("{} %", in_percent(fraction))
-}
-
-/// Formats a fraction as [`percent`] does, without the sign.
-pub fn in_percent(fraction: f64) -> String {
-    let value = 100.0 * fraction;
-    if value.abs() >= 9.95 {
-        return format!("{value:.0}");
-    }
-    let digits = format!("{value:.1}");
-    let short = digits.strip_suffix(".0").unwrap_or(&digits);
-    // -0.04 rounds to "-0".
-    if short == "-0" { "0" } else { short }.to_owned()
 }
 
 #[cfg(test)]
@@ -499,11 +445,5 @@ mod tests {
         let mut tight = fixed.clone();
         again(&mut tight, &request.asked(), 0.1, 20, 5);
         assert_eq!(tight.blocks_max, 25);
-    }
-
-    #[test]
-    fn percentages_read_well() {
-        let shown = [0.05, 0.034, 0.2345, 0.0996, -0.0004, 1.5].map(percent);
-        assert_eq!(shown, ["5 %", "3.4 %", "23 %", "10 %", "0 %", "150 %"]);
     }
 }

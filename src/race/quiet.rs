@@ -1,11 +1,11 @@
 //! The host between blocks: waits for it to settle, and keeps what its probe finds.
 
-use super::outcome::Outcome;
-use super::stage::{Event, Stage};
-use crate::trial::quiet::HostQuiet;
+use crate::host::quiet::HostQuiet;
+use crate::race::context::{Event, RaceContext};
+use crate::result::outcome::Outcome;
 
 /// Waits until the host is calm, and takes the first point. Absent where there is no host.
-pub(super) fn settle(stage: &mut Stage<'_>) -> Option<HostQuiet> {
+pub(super) fn settle(stage: &mut RaceContext<'_>) -> Option<HostQuiet> {
     let observer = &mut *stage.observer;
     let settled = stage.runner.settle(&mut |why| observer.on(Event::Settling { why }))?;
     let mut quiet = HostQuiet::default();
@@ -15,7 +15,7 @@ pub(super) fn settle(stage: &mut Stage<'_>) -> Option<HostQuiet> {
 }
 
 /// Waits for the host once more, before a race goes on.
-pub(super) fn settle_again(stage: &mut Stage<'_>, outcome: &mut Outcome) {
+pub(super) fn settle_again(stage: &mut RaceContext<'_>, outcome: &mut Outcome) {
     let Some(now) = settle(stage) else { return };
     let before = outcome.probe.get_or_insert_default();
     before.waited_ns = before.waited_ns.saturating_add(now.waited_ns);
@@ -24,7 +24,7 @@ pub(super) fn settle_again(stage: &mut Stage<'_>, outcome: &mut Outcome) {
 }
 
 /// Takes a point between two blocks.
-pub(super) fn probe(stage: &mut Stage<'_>, outcome: &mut Outcome) {
+pub(super) fn probe(stage: &mut RaceContext<'_>, outcome: &mut Outcome) {
     if let Some(point) = stage.runner.probe() {
         outcome.probe.get_or_insert_default().add(point);
     }

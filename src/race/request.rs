@@ -3,19 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use super::cells;
-use super::every;
-use super::outcome::{Asked, Entrant, Factor, Fixed};
+use super::{cells, every};
 use crate::error::{Error, Result};
-use crate::figures::Metric;
+use crate::host::idle::Idle;
+use crate::host::placement::{Load, Placement};
+use crate::measurements::Metric;
 use crate::path::{Path, gate};
+use crate::result::outcome::{Asked, Entrant, Factor, Fixed};
 use crate::time::Nanos;
 use crate::transport::{Contender, Place};
 use crate::trial::files::Overwrite;
-use crate::trial::idle::Idle;
-use crate::trial::intervals;
-use crate::trial::path_time;
-use crate::trial::placement::{Load, Placement};
+use crate::trial::{intervals, path_time};
 use crate::workload::{self, Setting};
 
 /// Default time limit of a race, if neither blocks nor a budget are asked for.

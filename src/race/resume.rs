@@ -1,21 +1,18 @@
 //! Resuming of a race that was broken off, and running one again as it was.
 
-use super::cells;
-use super::course::Course;
-use super::notice::Notice;
-use super::outcome::{Outcome, Status};
-use super::plan;
-use super::quiet;
 use super::request::{Checked, Claims, Request};
-use super::run::blocks_done;
-use super::schedule;
-use super::stage::{Event, Stage};
+use super::{cells, quiet, schedule};
+use crate::analysis::claims;
+use crate::analysis::notice::Notice;
 use crate::error::{Error, Result};
+use crate::host::idle::Idle;
+use crate::host::placement::Placement;
+use crate::race::block_loop::BlockLoop;
+use crate::race::context::{Event, RaceContext};
+use crate::result::outcome::{Outcome, Status, blocks_done};
 use crate::time::Nanos;
-use crate::trial::End;
+use crate::trial::TrialOutcome;
 use crate::trial::files::Overwrite;
-use crate::trial::idle::Idle;
-use crate::trial::placement::Placement;
 use crate::workload;
 
 /// Checks that a result was measured by deadheat, so that it can be resumed or repeated.
@@ -48,7 +45,7 @@ pub fn resume(
     mut before: Outcome,
     budget: Option<Nanos>,
     overwrite: Overwrite,
-    mut stage: Stage<'_>,
+    mut stage: RaceContext<'_>,
 ) -> Result<Outcome> {
     check_measured(&before)?;
     let done = blocks_done(&before);
@@ -82,9 +79,9 @@ pub fn resume(
     if let Some(first) = before.contenders.iter().find(|e| e.is_racing()) {
         let order = common.order(first, schedule::pilot_seed(before.seed, 0));
         stage.observer.on(Event::Pilot { trial: 1, of: 1 });
-        let _: End = stage.runner.run(&order);
+        let _: TrialOutcome = stage.runner.run(&order);
     }
-    let mut course = Course::new(stage, contenders, common, before).within(limit, began);
+    let mut course = BlockLoop::new(stage, contenders, common, before).within(limit, began);
     if request.leaves_blocks_open() {
         course = course.replanning();
     }
@@ -188,7 +185,7 @@ fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
 /// Returns the probability of a false verdict once the race goes on: what was spent each time its time
 /// ran out, which was all of it, and what the looks to come will spend.
 fn error_after(before: &Outcome, done: u64) -> f64 {
-    let whole = plan::alpha(before.asked.confidence);
+    let whole = claims::alpha(before.asked.confidence);
     let again = before.warnings.iter();
     let times = 1 + again.filter(|w| w.code == "resumed_after_last_look").count();
     let looks = before.plan.looks.iter();

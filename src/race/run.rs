@@ -4,21 +4,18 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use super::block::Common;
-use super::course::Course;
-use super::date;
-use super::outcome::{Entrant, FORMAT, Outcome, Program, Status};
-use super::pilot;
 use super::plan::{self, Planned};
-use super::quiet;
 use super::request::{Checked, Request};
-use super::stage::{Stage, Unobserved};
+use super::{pilot, quiet};
 use crate::error::{Error, Result};
-use crate::path::Path;
-use crate::path::network::Network;
+use crate::host::placement::{Load, Placement};
+use crate::race::block_loop::BlockLoop;
+use crate::race::context::{RaceContext, Unobserved};
+use crate::result::date;
+use crate::result::outcome::{Entrant, FORMAT, Outcome, Program, Status};
 use crate::rng::fresh_seed;
 use crate::trial::agents::Agents;
 use crate::trial::intervals;
-use crate::trial::placement::{Load, Placement};
 use crate::trial::remote::{Credentials, Waiting};
 
 impl Request {
@@ -31,7 +28,7 @@ impl Request {
     /// Any error of [`Request::check`]; a contender that this host cannot run; a host that cannot be
     /// asked for its facts; a trial that failed twice before the first block was done; a file that cannot
     /// be written before the first block. [`Error::Interrupted`] before the plan.
-    pub fn run_with(&self, mut stage: Stage<'_>) -> Result<Outcome> {
+    pub fn run_with(&self, mut stage: RaceContext<'_>) -> Result<Outcome> {
         let checked = self.check()?;
         for contender in &checked.contenders {
             contender.check_at(self.place())?;
@@ -93,7 +90,7 @@ impl Request {
             imported: None,
             status: Status::Running,
         };
-        let mut course = Course::new(stage, contenders, common, outcome);
+        let mut course = BlockLoop::new(stage, contenders, common, outcome);
         if self.plan.is_none() && self.leaves_blocks_open() {
             course = course.replanning();
         }
@@ -112,14 +109,14 @@ impl Request {
         if let Some(mut simulation) = self.simulation()? {
             let clock = simulation.clock();
             let mut nobody = Unobserved;
-            let stage = Stage::new(&mut simulation, &mut nobody);
+            let stage = RaceContext::new(&mut simulation, &mut nobody);
             return self.run_with(stage.at(&clock, SystemTime::now()));
         }
         let credentials = Credentials::from_environment()?;
         let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
         let far = self.far(&credentials, &mut waiting)?;
         let mut agents = Agents::new(far).overwrite(self.overwrite());
-        self.run_with(Stage::new(&mut agents, &mut Unobserved))
+        self.run_with(RaceContext::new(&mut agents, &mut Unobserved))
     }
 
     /// Returns the settings that all trials of this race have in common.
@@ -132,21 +129,6 @@ impl Request {
     }
 }
 
-/// Returns the model of the path that trials were run over, if it is emulated. A race that is only read
-/// again may lack the files that its path names; then nothing can be compared with the model.
-pub(super) fn network(outcome: &Outcome) -> Option<Network> {
-    match Path::parse(&outcome.asked.path) {
-        Ok(Path::Emulated(network) | Path::Simulated(network)) => Some(network),
-        Ok(Path::Loopback) | Err(_) => None,
-    }
-}
-
-/// Returns the number of whole blocks in `outcome`; only whole ones are ever saved.
-pub(super) fn blocks_done(outcome: &Outcome) -> u64 {
-    let last = outcome.trials.iter().map(|trial| trial.block).max();
-    last.map_or(0, |last| last.saturating_add(1))
-}
-
 pub(super) fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
     entrants.iter().filter(|entrant| entrant.is_racing())
 }
@@ -155,7 +137,7 @@ pub(super) fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
 ///
 /// # Errors
 /// If none is left: the reason against the first.
-fn rule_out(entrants: &mut [Entrant], stage: &mut Stage<'_>, load: Load) -> Result<()> {
+fn rule_out(entrants: &mut [Entrant], stage: &mut RaceContext<'_>, load: Load) -> Result<()> {
     let mut first = None;
     for cell in entrants.iter_mut().filter_map(|entrant| entrant.cell.as_mut()) {
         let (Some(placement), None) = (cell.placement, &cell.infeasible) else { continue };

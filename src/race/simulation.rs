@@ -1,8 +1,8 @@
 //! Simulation of the whole procedure, on hundreds of races in virtual time, to verify its error rates.
 
-use super::outcome::Verdict;
 use super::testing::{self, WORKLOAD, ran, run};
 use super::{Request, replay};
+use crate::result::outcome::Verdict;
 use crate::rng::SplitMix64;
 use crate::stats;
 use crate::time::Nanos;
@@ -57,7 +57,7 @@ fn identical_contenders_are_told_apart_in_at_most_one_race_of_twenty() {
             let ahead = |v: &Verdict| v.outcome == stats::Outcome::Ahead;
             wrong += u64::from(outcome.verdicts.iter().any(ahead));
             controls += u64::from(!outcome.trusted());
-            early += u64::from(super::run::blocks_done(&outcome) == 14);
+            early += u64::from(crate::result::outcome::blocks_done(&outcome) == 14);
         }
         assert!(wrong * 20 <= RACES, "{name}: {wrong} of {RACES}");
         println!("{name}: {wrong} of {RACES} races with a false `ahead`");

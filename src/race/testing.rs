@@ -1,21 +1,22 @@
 //! Shared fixtures for the tests of this folder, and of those that build on it: an outcome to fill, and a
 //! stage with a fake runner in virtual time.
 
+use crate::analysis::claims;
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::outcome::{FORMAT, Fixed, Outcome, Program, Status};
-use super::stage::{Event, Observer, Stage};
-use super::{Request, plan};
-use crate::figures::Metrics;
+use super::Request;
+use crate::host::placement::Placement;
+use crate::measurements::Metrics;
 use crate::path::network::Network;
+use crate::race::context::{Event, Observer, RaceContext};
+use crate::result::outcome::{FORMAT, Fixed, Outcome, Program, Status};
 use crate::rng::SplitMix64;
 use crate::stats::Plan;
 use crate::time::{Manual, Nanos};
 use crate::trial::fake::{self, Fake};
 use crate::trial::path_facts::{BuiltPath, How};
-use crate::trial::placement::Placement;
-use crate::trial::{End, Order, PathFacts, Runner};
+use crate::trial::{Order, PathFacts, Runner, TrialOutcome};
 
 /// The workload of all tests.
 pub(crate) const WORKLOAD: &str = "ping:count=200";
@@ -26,7 +27,7 @@ pub(crate) fn outcome(contenders: usize) -> Outcome {
     let request = Request::new(specs).workload(WORKLOAD).seed(1).blocks(40);
     let mut checked = request.check().unwrap();
     checked.metrics.truncate(1);
-    let runner = Fake(|_: &Order| End::Failed(crate::Error::Interrupted));
+    let runner = Fake(|_: &Order| TrialOutcome::Failed(crate::Error::Interrupted));
     Outcome {
         format: FORMAT,
         deadheat: Program { version: "0.1.0".into() },
@@ -43,7 +44,7 @@ pub(crate) fn outcome(contenders: usize) -> Outcome {
             idle: None,
             blocks_max: 40,
             looks: Plan::new(40, 1, 0.05).looks,
-            claims: plan::claims(&checked.entrants, &checked.metrics) as u64,
+            claims: claims::claims(&checked.entrants, &checked.metrics) as u64,
             workload: None,
             workload_reason: None,
             replans: Vec::new(),
@@ -98,14 +99,18 @@ pub(crate) fn day() -> SystemTime {
 }
 
 /// Returns a trial that yields `figure` for every metric of the workload.
-pub(crate) fn ran(order: &Order, figure: f64) -> End {
+pub(crate) fn ran(order: &Order, figure: f64) -> TrialOutcome {
     let task = crate::workload::parse(&order.workload).unwrap();
     let metrics: Metrics = task.metrics().into_iter().map(|metric| (metric.name, figure)).collect();
-    End::Ran(Box::new(fake::record(metrics)))
+    TrialOutcome::Ran(Box::new(fake::record(metrics)))
 }
 
 /// Returns log-normal noise around a level per contender, from a seed.
-pub(crate) fn noisy(seed: u64, sd: f64, level: impl Fn(&str) -> f64) -> impl FnMut(&Order) -> End {
+pub(crate) fn noisy(
+    seed: u64,
+    sd: f64,
+    level: impl Fn(&str) -> f64,
+) -> impl FnMut(&Order) -> TrialOutcome {
     let mut rng = SplitMix64::new(seed);
     move |order| ran(order, level(&order.contender) * (sd * rng.normal()).exp())
 }
@@ -137,8 +142,8 @@ impl Observer for Diary {
 /// Returns a stage with a fake runner that advances a virtual clock by [`TRIAL`] with each trial, for
 /// `race`.
 pub(crate) fn staged(
-    mut trial: impl FnMut(&Order) -> End,
-    race: impl for<'a> FnOnce(Stage<'a>) -> crate::Result<Outcome>,
+    mut trial: impl FnMut(&Order) -> TrialOutcome,
+    race: impl for<'a> FnOnce(RaceContext<'a>) -> crate::Result<Outcome>,
 ) -> crate::Result<Outcome> {
     let clock = Manual::default();
     let ticking = clock.clone();
@@ -147,20 +152,23 @@ pub(crate) fn staged(
         ticking.advance_to(ticking.now() + TRIAL);
         trial(order)
     });
-    let mut observer = super::stage::Unobserved;
-    race(Stage::new(&mut runner, &mut observer).at(&clock, day()))
+    let mut observer = crate::race::context::Unobserved;
+    race(RaceContext::new(&mut runner, &mut observer).at(&clock, day()))
 }
 
 /// Runs `request` on such a stage. `prepare` has the last word on it.
 pub(crate) fn run_staged(
     request: &Request,
-    trial: impl FnMut(&Order) -> End,
-    prepare: impl for<'a> FnOnce(Stage<'a>) -> Stage<'a>,
+    trial: impl FnMut(&Order) -> TrialOutcome,
+    prepare: impl for<'a> FnOnce(RaceContext<'a>) -> RaceContext<'a>,
 ) -> crate::Result<Outcome> {
     staged(trial, |stage| request.run_with(prepare(stage)))
 }
 
 /// Runs a race as [`run_staged`] does, saved nowhere and never stopped.
-pub(crate) fn run(request: &Request, trial: impl FnMut(&Order) -> End) -> crate::Result<Outcome> {
+pub(crate) fn run(
+    request: &Request,
+    trial: impl FnMut(&Order) -> TrialOutcome,
+) -> crate::Result<Outcome> {
     run_staged(request, trial, |stage| stage)
 }

@@ -1,39 +1,41 @@
 //! Whole races on fake runners in virtual time.
 
+use crate::analysis::derived;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::outcome::{Outcome, Status, UNTRUSTED_GATE};
-use super::stage::{Keep, Place, Stage};
 use super::testing::{self, Diary, WORKLOAD, noisy, ran, run, run_staged};
-use super::{Request, journal, replay, resume, save};
+use super::{Request, replay, resume};
 use crate::error::Error;
+use crate::host::placement::Placement;
+use crate::race::context::{Place, RaceContext, SampleStore};
+use crate::result::journal;
+use crate::result::outcome::{Outcome, Status, UNTRUSTED_GATE};
 use crate::rng::SplitMix64;
 use crate::stats;
 use crate::time::{Manual, Nanos};
 use crate::trial::fake::Fake;
-use crate::trial::placement::Placement;
-use crate::trial::{End, Order};
+use crate::trial::{Order, TrialOutcome};
 
 fn ask(contenders: &[&str]) -> Request {
     Request::new(contenders.to_vec()).workload(WORKLOAD).blocks(12).margin(0.05).seed(7)
 }
 
 /// Returns 100 for tcp, 80 for udp, with 1 % noise.
-fn clear_lead() -> impl FnMut(&Order) -> End {
+fn clear_lead() -> impl FnMut(&Order) -> TrialOutcome {
     noisy(1, 0.01, |spec| if spec == "udp" { 80.0 } else { 100.0 })
 }
 
-fn tie() -> impl FnMut(&Order) -> End {
+fn tie() -> impl FnMut(&Order) -> TrialOutcome {
     noisy(2, 0.01, |_| 100.0)
 }
 
 /// Returns figures that follow from seed, contender and the number of runs under that seed, so that a
 /// block run again comes out the same.
-fn repeatable() -> impl FnMut(&Order) -> End {
+fn repeatable() -> impl FnMut(&Order) -> TrialOutcome {
     let mut seen = BTreeMap::new();
     move |order| {
         let nth = seen.entry((order.seed, order.contender.clone())).or_insert(0u64);
@@ -49,7 +51,7 @@ fn codes(outcome: &Outcome) -> Vec<&str> {
 }
 
 fn blocks(outcome: &Outcome) -> u64 {
-    super::run::blocks_done(outcome)
+    crate::result::outcome::blocks_done(outcome)
 }
 
 #[test]
@@ -103,7 +105,7 @@ fn time_that_runs_out_early_still_has_a_last_look() {
         lead(order)
     });
     let mut observer = super::Unobserved;
-    let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
     let outcome = request.run_with(stage).unwrap();
     assert_eq!((outcome.plan.blocks_max, blocks(&outcome)), (33, 11));
     assert!(outcome.plan.looks.iter().all(|look| look.blocks > 11));
@@ -147,7 +149,7 @@ fn a_control_that_is_no_tie_takes_the_trust_away() {
 #[test]
 fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
     let outcome = run(&ask(&["tcp", "udp", "unix"]), |order| match order.contender.as_str() {
-        "unix" => End::Blocked("8 hellos, no answer in 2 s".into()),
+        "unix" => TrialOutcome::Blocked("8 hellos, no answer in 2 s".into()),
         _ => ran(order, 100.0),
     })
     .unwrap();
@@ -169,7 +171,7 @@ fn one_blocked_trial_alone_drops_nobody() {
     let outcome = run(&ask(&["tcp", "udp"]), |order| {
         trials += 1;
         match trials {
-            3 => End::Blocked("a moment of silence".into()),
+            3 => TrialOutcome::Blocked("a moment of silence".into()),
             _ => ran(order, 100.0),
         }
     })
@@ -183,7 +185,7 @@ fn one_blocked_trial_alone_drops_nobody() {
 #[test]
 fn a_first_contender_that_is_blocked_leaves_pilot_and_control_to_the_next() {
     let outcome = run(&ask(&["unix", "tcp", "udp"]), |order| match order.contender.as_str() {
-        "unix" => End::Blocked("silence".into()),
+        "unix" => TrialOutcome::Blocked("silence".into()),
         _ => ran(order, 100.0),
     })
     .unwrap();
@@ -195,7 +197,8 @@ fn a_first_contender_that_is_blocked_leaves_pilot_and_control_to_the_next() {
 
 #[test]
 fn nobody_left_ends_the_race() {
-    let error = run(&ask(&["tcp", "udp"]), |_| End::Blocked("silence".into())).unwrap_err();
+    let error =
+        run(&ask(&["tcp", "udp"]), |_| TrialOutcome::Blocked("silence".into())).unwrap_err();
     let said = error.to_string();
     assert!(said.contains("tcp: silence; udp: silence"), "{said}");
     let mut trials = 0;
@@ -203,7 +206,7 @@ fn nobody_left_ends_the_race() {
         trials += 1;
         match trials {
             0..8 => ran(order, 100.0),
-            _ => End::Blocked("silence".into()),
+            _ => TrialOutcome::Blocked("silence".into()),
         }
     })
     .unwrap();
@@ -218,7 +221,7 @@ fn a_failed_gate_is_repeated_at_the_end_of_the_block_and_stays_listed() {
         trials += 1;
         let mut end = ran(order, 100.0);
         // The second and, as its repeats, the fifth and sixth trial of the race; one is the pilot.
-        if let End::Ran(record) = &mut end
+        if let TrialOutcome::Ran(record) = &mut end
             && [2, 5].contains(&trials)
         {
             record.valid = false;
@@ -242,7 +245,7 @@ fn a_failed_gate_is_repeated_at_the_end_of_the_block_and_stays_listed() {
 fn gates_that_fail_too_often_take_the_trust_away_after_two_repeats_each() {
     let outcome = run(&ask(&["tcp", "udp"]), |order| {
         let mut end = ran(order, 100.0);
-        if let End::Ran(record) = &mut end {
+        if let TrialOutcome::Ran(record) = &mut end {
             record.valid = order.contender == "tcp";
         }
         end
@@ -266,7 +269,7 @@ fn one_long_trial_that_fails_its_gate_may_have_met_a_bad_moment_and_two_give_up(
             trials += 1;
             ticking.advance_to(ticking.now() + Nanos::from_secs(20));
             let mut end = ran(order, 100.0);
-            if let End::Ran(record) = &mut end
+            if let TrialOutcome::Ran(record) = &mut end
                 && trials <= bad
             {
                 record.valid = false;
@@ -275,7 +278,7 @@ fn one_long_trial_that_fails_its_gate_may_have_met_a_bad_moment_and_two_give_up(
             end
         });
         let mut observer = super::Unobserved;
-        let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
+        let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
         match ask(&["tcp", "udp"]).blocks(6).run_with(stage) {
             Ok(outcome) => assert!(!gives_up && blocks(&outcome) == 6, "{bad}"),
             Err(error) => {
@@ -292,7 +295,7 @@ fn a_trial_that_fails_is_tried_again_once() {
         move |order: &Order| {
             trials += 1;
             match which.contains(&trials) {
-                true => End::Failed(Error::peer("far agent", "gone")),
+                true => TrialOutcome::Failed(Error::peer("far agent", "gone")),
                 false => ran(order, 100.0),
             }
         }
@@ -364,7 +367,7 @@ fn a_killed_race_goes_on_as_if_nothing_had_been() {
             |stage| stage.save(&file),
         )
         .unwrap();
-        let before = save::load(&left).unwrap();
+        let before = derived::load(&left).unwrap();
         assert_eq!(before.status, Status::Running);
         assert_eq!(blocks(&before), (killed_at - 2) / 4);
         let after = resumed(before, None, repeatable()).unwrap();
@@ -375,12 +378,12 @@ fn a_killed_race_goes_on_as_if_nothing_had_been() {
 fn resumed(
     before: Outcome,
     budget: Option<Nanos>,
-    trial: impl FnMut(&Order) -> End,
+    trial: impl FnMut(&Order) -> TrialOutcome,
 ) -> crate::Result<Outcome> {
     let clock = Manual::default();
     let mut runner = Fake(trial);
     let mut observer = super::Unobserved;
-    let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
     resume(before, budget, Default::default(), stage)
 }
 
@@ -527,13 +530,13 @@ fn what_is_saved_is_what_is_returned() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("race.json");
     let outcome = run_staged(&ask(&["tcp", "udp"]), repeatable(), |stage| stage.save(&file));
-    assert_eq!(save::load(&file).unwrap(), outcome.unwrap());
+    assert_eq!(derived::load(&file).unwrap(), outcome.unwrap());
 }
 
 /// Writes down what is to be kept.
 struct Kept(Vec<(u64, u64, usize, bool)>);
 
-impl Keep for Kept {
+impl SampleStore for Kept {
     fn append(&mut self, main: &Path, part: &Path, place: &Place<'_>) -> crate::Result<()> {
         assert!(main.ends_with("race.samples") && part.ends_with("race.samples.part"));
         self.0.push((place.block, place.order, place.contender, place.control));
@@ -559,7 +562,7 @@ fn samples_are_kept_for_every_trial_of_a_block_and_old_ones_removed() {
         ran(order, 100.0)
     });
     let mut observer = super::Unobserved;
-    let stage = Stage::new(&mut runner, &mut observer)
+    let stage = RaceContext::new(&mut runner, &mut observer)
         .at(&clock, testing::day())
         .save(directory.path().join("race.json"))
         .keep(&mut kept);
@@ -585,9 +588,9 @@ fn a_race_that_is_broken_off_before_its_first_block_leaves_nothing() {
         }
         ran(order, 100.0)
     });
-    let (mut observer, mut keep) = (super::Unobserved, super::keep::SamplesFile);
+    let (mut observer, mut keep) = (super::Unobserved, crate::race::samples_file::SamplesFile);
     let clock = Manual::default();
-    let stage = Stage::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
     let stage = stage.stop(flag).save(&file).keep(&mut keep);
     let broken = ask(&["tcp", "udp"]).run_with(stage);
     assert!(matches!(broken, Err(Error::Interrupted)), "{broken:?}");
@@ -599,7 +602,7 @@ fn an_observer_sees_a_race_from_pilot_to_end() {
     let mut diary = Diary::default();
     let clock = Manual::default();
     let mut runner = Fake(|order: &Order| ran(order, 100.0));
-    let stage = Stage::new(&mut runner, &mut diary).at(&clock, testing::day());
+    let stage = RaceContext::new(&mut runner, &mut diary).at(&clock, testing::day());
     ask(&["tcp", "udp"]).blocks(2).run_with(stage).unwrap();
     let lines = diary.0.into_inner();
     assert_eq!(lines[..2], ["pilot 1/1", "planned"]);
@@ -619,7 +622,7 @@ fn figures_that_are_no_numbers_are_no_figures() {
             .unwrap();
     assert_eq!(outcome.verdicts[0].ratio, None);
     assert!(outcome.trials.iter().all(|trial| trial.record.metrics.is_empty()));
-    assert_eq!(save::load(&file).unwrap(), outcome);
+    assert_eq!(derived::load(&file).unwrap(), outcome);
 }
 
 #[test]
@@ -658,7 +661,7 @@ fn a_race_over_conditions_runs_every_cell_in_every_block_and_compares_within_the
     assert_eq!(of(2, 3), Some((stats::Outcome::DeadHeat, None)));
     assert_eq!(of(0, 2), None);
     assert_eq!(of(1, 3), None);
-    let blocks = super::run::blocks_done(&outcome);
+    let blocks = crate::result::outcome::blocks_done(&outcome);
     for entrant in &outcome.contenders {
         let own = outcome.trials.iter().filter(|t| t.contender == entrant.id && !t.control);
         assert_eq!(own.count() as u64, blocks, "{}", entrant.label);
@@ -682,7 +685,7 @@ fn a_placement_that_this_machine_has_not_rules_its_cells_out_and_names_them() {
 /// The path fails its gate in every third trial.
 #[test]
 fn a_trial_that_its_path_spoiled_is_repeated_and_told() {
-    use crate::figures::path::{Fates, LinkFigures, PathFigures, WayFigures};
+    use crate::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes, PathFigures};
     let mut noise = noisy(5, 0.01, |_| 100.0);
     let mut turn = 0;
     let request = Request::new(["tcp", "udp"])
@@ -693,9 +696,14 @@ fn a_trial_that_its_path_spoiled_is_repeated_and_told() {
         .seed(3);
     let outcome = run(&request, |order| {
         turn += 1;
-        let End::Ran(mut record) = noise(order) else { panic!("the noise always runs") };
-        let fates = Fates { arrived: 1_000, delivered: 990, lost: 10, ..Fates::default() };
-        let way = WayFigures { fates, ..WayFigures::default() };
+        let TrialOutcome::Ran(mut record) = noise(order) else { panic!("the noise always runs") };
+        let fates = PacketOutcomes {
+            arrived: 1_000,
+            delivered: 990,
+            lost: 10,
+            ..PacketOutcomes::default()
+        };
+        let way = DirectionFigures { fates, ..DirectionFigures::default() };
         let link = LinkFigures { up: way.clone(), down: way };
         record.path = Some(PathFigures { links: vec![link] });
         if turn % 3 == 0 {
@@ -703,7 +711,7 @@ fn a_trial_that_its_path_spoiled_is_repeated_and_told() {
             record.why_invalid = Some("the path was late".into());
             record.path_invalid.clone_from(&record.why_invalid);
         }
-        End::Ran(record)
+        TrialOutcome::Ran(record)
     })
     .unwrap();
     let spoiled = outcome.trials.iter().filter(|t| t.record.path_invalid.is_some()).count();

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use super::packed;
 use crate::error::{Error, Result, nearest};
+use crate::result::packed;
 
 /// The largest file that is read, in bytes.
 pub const LARGEST: u64 = 1 << 20;

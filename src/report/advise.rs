@@ -7,7 +7,7 @@ use super::{Style, markdown, terminal, text, words};
 use crate::advise::outcome::{Advice, Crossover, Evidence, Excluded, Figure, Placed};
 use crate::advise::search::{Found, Lead};
 use crate::error::{Error, Result};
-use crate::race::layout;
+use crate::result::layout;
 use crate::time::Nanos;
 
 /// Maximum number of lines on a terminal.

@@ -5,12 +5,9 @@
 
 use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
-use super::factors;
-use super::resolution;
-use super::sweeps;
-use super::words;
-use crate::figures::{Better, Metric, Role};
-use crate::race::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
+use super::{factors, resolution, sweeps, words};
+use crate::measurements::{Better, Metric, Role};
+use crate::result::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
 use crate::stats;
 use crate::time::Nanos;
 

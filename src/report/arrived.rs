@@ -3,8 +3,8 @@
 
 use super::document::{Block, Section};
 use super::words;
-use crate::figures::{ContentState, Verified};
-use crate::race::outcome::{Outcome, Trial};
+use crate::measurements::{ContentState, Verified};
+use crate::result::outcome::{Outcome, Trial};
 use crate::units::Bytes;
 
 /// Returns a line for each contender, and a line on the file that the last trial left on disk.

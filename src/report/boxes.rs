@@ -4,9 +4,9 @@ use super::content::label;
 use super::document::{Block, Section};
 use super::results;
 use super::words::{self, Scale};
-use crate::figures::{Metric, Role};
-use crate::race::outcome::Outcome;
-use crate::race::spread::{self, FiveNumbers, valid_trials};
+use crate::analysis::spread::{self, FiveNumbers, valid_trials};
+use crate::measurements::{Metric, Role};
+use crate::result::outcome::Outcome;
 
 /// Ratio of the greatest figure to the least from which on the axis is logarithmic.
 const WIDE: f64 = 10.0;

@@ -3,9 +3,9 @@
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
 use super::words::{self, Scale};
 use super::{Style, terminal};
-use crate::figures::Role;
+use crate::analysis::compare::{Change, Comparison, Row};
 use crate::foreign::visible;
-use crate::race::compare::{Change, Comparison, Row};
+use crate::measurements::Role;
 use crate::race::gate::Judgement;
 
 /// Renders `comparison` as text for a terminal, with a newline at its end.
@@ -197,7 +197,7 @@ fn alone(comparison: &Comparison) -> Vec<(String, String)> {
 }
 
 fn warnings(comparison: &Comparison) -> Vec<Point> {
-    let point = |warning: &crate::race::outcome::Warning| Point {
+    let point = |warning: &crate::result::outcome::Warning| Point {
         lead: warning.message.clone(),
         values: Vec::new(),
         detail: warning.advice.clone(),

@@ -1,12 +1,11 @@
 //! Content of the report of one race, in order. Sections that would be empty are omitted.
 
 use super::document::{Document, Section};
-use super::words;
 use super::{
     answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, over_time, path,
-    results, sweeps,
+    results, sweeps, words,
 };
-use crate::race::outcome::{Entrant, Outcome};
+use crate::result::outcome::{Entrant, Outcome};
 
 /// Place of a section in a form that has drawings, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

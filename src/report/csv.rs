@@ -10,8 +10,8 @@ use super::content::label;
 use super::text::field;
 use super::{Report, Shown, Style};
 use crate::error::Result;
-use crate::figures::Unit;
-use crate::race::outcome::{Outcome, Trial};
+use crate::measurements::Unit;
+use crate::result::outcome::{Outcome, Trial};
 
 const COLUMNS: &str = "block,order,contender,control,valid,metric,value,unit,censored";
 

@@ -6,16 +6,15 @@ use std::collections::BTreeMap;
 use super::answer::tone;
 use super::content::{blocks_done, label};
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
-use super::factors;
-use super::imported;
 use super::path::least_rtt;
 use super::totals::Total;
 use super::words::{self, Scale};
-use crate::figures::Metric;
-use crate::race::outcome::{Outcome, Ratio, Status, Trial, Verdict};
+use super::{factors, imported};
+use crate::host::facts::HostFacts;
+use crate::host::quiet::HostQuiet;
+use crate::measurements::Metric;
+use crate::result::outcome::{Outcome, Ratio, Status, Trial, Verdict};
 use crate::stats;
-use crate::trial::host::HostFacts;
-use crate::trial::quiet::HostQuiet;
 
 /// Returns the verdicts, a line for each claim.
 pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {

@@ -6,9 +6,9 @@ use super::content::label;
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::words;
 use crate::contract::Direction;
-use crate::figures::Unit;
-use crate::race::explain::{Calls, Explained, Explanation, Moving};
-use crate::race::outcome::Outcome;
+use crate::measurements::Unit;
+use crate::result::explained::{Calls, Explained, Explanation, Moving};
+use crate::result::outcome::Outcome;
 use crate::trial::explain::parts::{Part, RoundTrip};
 
 /// Number of letters in the bar of the longest round trip.
@@ -241,7 +241,7 @@ fn moving(outcome: &Outcome, explained: &Explained) -> Table {
     };
     let per_byte =
         |calls: &Calls| Cell::text(format!("{} ns", words::significant(calls.ns_per_byte)));
-    let cpu = |end: &crate::race::explain::BulkEnd| {
+    let cpu = |end: &crate::result::explained::BulkEnd| {
         let of = if end.cpus == 1 { "its CPU" } else { "all CPUs" };
         Cell::text(format!(
             "ran {}, {} per GB; {of} {} busy, {} interrupts",

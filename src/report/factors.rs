@@ -6,11 +6,11 @@ use super::content::entrant;
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::results::{Bound, figure};
 use super::words::{self, Scale};
-use crate::figures::{Metric, Role};
-use crate::race::outcome::{
+use crate::analysis::sentence::{in_percent, percent};
+use crate::measurements::{Metric, Role};
+use crate::result::outcome::{
     Entrant, LevelRatio, Outcome, Ratio, Share, ShareKind, Summary, Verdict,
 };
-use crate::race::plan::{in_percent, percent};
 use crate::stats;
 
 /// Share of the interactions from which on no factor has an effect of its own to speak of.
@@ -359,7 +359,7 @@ pub(super) fn infeasible(outcome: &Outcome) -> Option<Section> {
 
 /// Returns the varied conditions: `placement: same-core, busy; size: 64, 1kB`.
 pub(super) fn varied(outcome: &Outcome) -> String {
-    let one = |factor: &crate::race::outcome::Factor| {
+    let one = |factor: &crate::result::outcome::Factor| {
         format!("{}: {}", factor.name, factor.levels.join(", "))
     };
     outcome.factors.iter().map(one).collect::<Vec<_>>().join("; ")

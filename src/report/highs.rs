@@ -3,10 +3,10 @@
 use super::content::label;
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words;
-use crate::figures::Unit;
-use crate::race::date;
-use crate::race::highs::{Extremes, Gap, Highs, Moment, Spell, highs};
-use crate::race::outcome::Outcome;
+use crate::analysis::highs::{Extremes, Gap, Highs, Moment, Spell, highs};
+use crate::measurements::Unit;
+use crate::result::date;
+use crate::result::outcome::Outcome;
 use crate::time::Nanos;
 
 /// Returns each contender's best and worst trial, and its medians by the hour of the day and by the day.

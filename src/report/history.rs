@@ -1,12 +1,11 @@
 //! History of a race as a document: what changed and when, then every figure.
 
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
-use super::spark;
 use super::words::{self, Scale};
-use super::{Style, markdown, terminal};
+use super::{Style, markdown, spark, terminal};
+use crate::analysis::history::{Change, ChangeDirection, Group, History, LeftOut, Series};
 use crate::error::{Error, Result, unknown};
-use crate::race::history::{Change, Group, History, LeftOut, Series, Way};
-use crate::race::outcome::Warning;
+use crate::result::outcome::Warning;
 
 /// The formats of a history; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
@@ -54,7 +53,7 @@ fn summary(history: &History) -> Vec<Block> {
     for group in &history.groups {
         let mattering = group.changes.iter().filter(|change| change.beyond_margin);
         lines.extend(mattering.map(|change| {
-            let tone = if change.way == Way::Worse { Tone::Bad } else { Tone::Good };
+            let tone = if change.way == ChangeDirection::Worse { Tone::Bad } else { Tone::Good };
             Line::new(say(group, change), tone)
         }));
     }
@@ -76,7 +75,7 @@ fn say(group: &Group, change: &Change) -> String {
     };
     let unit = series.metric.unit;
     let [before, after] = [change.before, change.after].map(|race| started(group, race));
-    let way = if change.way == Way::Worse { "worse" } else { "better" };
+    let way = if change.way == ChangeDirection::Worse { "worse" } else { "better" };
     let by = match &change.ratio {
         Some(ratio) => {
             let (point, interval) = words::ratio(ratio);
@@ -131,7 +130,7 @@ fn overview(group: &Group) -> Table {
     let column = |heading: &str, cell: &dyn Fn(&Series) -> Cell| {
         Column::new(heading, group.series.iter().map(cell).collect())
     };
-    let at = |series: &Series, at: Option<&crate::race::history::Point>| {
+    let at = |series: &Series, at: Option<&crate::analysis::history::Point>| {
         at.map_or_else(Cell::default, |point| {
             Cell::text(
                 shown(point.estimate, point.censored, &scale(&[series]))
@@ -155,7 +154,7 @@ fn overview(group: &Group) -> Table {
 }
 
 fn scale(series: &[&Series]) -> Scale {
-    let unit = series.first().map_or(crate::figures::Unit::Share, |series| series.metric.unit);
+    let unit = series.first().map_or(crate::measurements::Unit::Share, |series| series.metric.unit);
     let points = series.iter().flat_map(|series| &series.points);
     Scale::of(points.map(|point| point.estimate), unit)
 }

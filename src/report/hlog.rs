@@ -14,12 +14,11 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 
 use super::content::{label, title};
-use super::words;
-use super::{Report, Samples, Shown, Style};
+use super::{Report, Samples, Shown, Style, words};
 use crate::error::{Error, Result};
-use crate::figures::Unit;
 use crate::foreign::visible;
-use crate::race::outcome::{Outcome, Trial};
+use crate::measurements::Unit;
+use crate::result::outcome::{Outcome, Trial};
 use crate::trial::samples::{self, Chunk, Place};
 
 /// Significant decimal digits of a value, as the tools expect them.

@@ -3,8 +3,8 @@
 use super::content::label;
 use super::document::{Block, Cell, Column, Point, Section, Table};
 use super::words::{self, Scale};
-use crate::race::imported::{Imported, ImportedFile, Over, Spread};
-use crate::race::outcome::Outcome;
+use crate::result::imported::{Imported, ImportedFile, Over, Spread};
+use crate::result::outcome::Outcome;
 
 /// Returns the line under the title, for a result that was imported.
 pub(super) fn subtitle(outcome: &Outcome) -> Option<String> {

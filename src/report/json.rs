@@ -2,7 +2,7 @@
 
 use super::{Report, Shown, Style};
 use crate::error::{Error, Result};
-use crate::race::layout;
+use crate::result::layout;
 
 /// See the module.
 pub(super) struct Json;

@@ -35,7 +35,7 @@
 use std::path::Path;
 
 use crate::error::{Result, unknown};
-use crate::race::outcome::Outcome;
+use crate::result::outcome::Outcome;
 
 pub mod advise;
 mod answer;

@@ -7,10 +7,10 @@ use super::document::{Block, Line, Section, Tone};
 use super::spark::BARS;
 use super::text::field;
 use super::words;
-use crate::figures::Unit;
-use crate::figures::series::{Interval, Series, TcpColumns, goodput_bps};
-use crate::race::outcome::{Outcome, Trial};
-use crate::race::spread::valid_trials;
+use crate::analysis::spread::valid_trials;
+use crate::measurements::Unit;
+use crate::measurements::series::{Interval, Series, TcpColumns, goodput_bps};
+use crate::result::outcome::{Outcome, Trial};
 
 /// Maximum number of bars of a line.
 const MOST_BARS: usize = 30;

@@ -3,9 +3,9 @@
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words;
 use crate::contract::Direction;
-use crate::figures::Unit;
-use crate::race::outcome::Outcome;
-use crate::race::path_ways::PathWay;
+use crate::measurements::Unit;
+use crate::result::outcome::Outcome;
+use crate::result::path_way::PathWay;
 use crate::time::Nanos;
 use crate::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay};
 use crate::units::BitRate;

@@ -3,8 +3,8 @@
 
 use super::document::{Line, Tone};
 use super::words;
-use crate::figures::{Metric, Role};
-use crate::race::outcome::{Outcome, Ratio, Verdict};
+use crate::measurements::{Metric, Role};
+use crate::result::outcome::{Outcome, Ratio, Verdict};
 
 /// Returns a line for each claimed metric that verdicts are about, and one on a margin that was widened.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {

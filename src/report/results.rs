@@ -3,13 +3,12 @@
 use super::answer::{Standing, best_first};
 use super::content::{entrant, label};
 use super::document::{Block, Cell, Column, Section, Table, Tone};
-use super::factors;
-use super::spark;
 use super::totals::{Cost, Total, Work};
 use super::words::{self, Scale};
-use crate::figures::{Metric, Role, Unit};
-use crate::race::outcome::{Entrant, Outcome, Summary, Trial};
-use crate::race::spread::{self, valid_trials};
+use super::{factors, spark};
+use crate::analysis::spread::{self, valid_trials};
+use crate::measurements::{Metric, Role, Unit};
+use crate::result::outcome::{Entrant, Outcome, Summary, Trial};
 
 /// Maximum number of bars of a contender; each then stands for several blocks.
 const MOST_BARS: usize = 16;

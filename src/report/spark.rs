@@ -12,7 +12,7 @@ pub(super) const LEGEND: &str =
 /// left out; without any value the line is empty.
 pub(super) fn line(values: &[f64], most: usize) -> String {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-    let values = crate::race::spread::resampled(&finite, most);
+    let values = crate::analysis::spread::resampled(&finite, most);
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let span = greatest - least;

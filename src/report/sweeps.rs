@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words::{self, Scale};
-use crate::figures::Unit;
-use crate::race::outcome::{KneeAt, KneePlace, Outcome, Sweep};
+use crate::measurements::Unit;
+use crate::result::outcome::{KneeAt, KneePlace, Outcome, Sweep};
 
 /// Returns lines such as
 /// `udp: what is delivered follows what is offered up to 4.98 Mbit/s (4.90 to 5.05 Mbit/s).`

@@ -1,8 +1,8 @@
 //! Sums over a contender's valid trials: messages or bytes by their fate, and CPU time.
 
-use crate::figures::{self, Unit};
-use crate::race::outcome::Outcome;
-use crate::race::spread::valid_trials;
+use crate::analysis::spread::valid_trials;
+use crate::measurements::{self, Unit};
+use crate::result::outcome::Outcome;
 use crate::trial::Record;
 use crate::units::Bytes;
 
@@ -110,8 +110,8 @@ impl Cost {
                 valid_trials(outcome, id).map(|trial| ends(&trial.record)).collect();
             all.map(|all| sum(all.into_iter()) as f64 / amount)
         };
-        let near = |of: fn(&figures::Cost) -> Option<u64>| total(&|record| of(&record.cost));
-        let far = |of: fn(&figures::Cost) -> Option<u64>| {
+        let near = |of: fn(&measurements::Cost) -> Option<u64>| total(&|record| of(&record.cost));
+        let far = |of: fn(&measurements::Cost) -> Option<u64>| {
             total(&|record| record.far_cost.as_ref().and_then(of))
         };
         let used = near(|cost| Some(cost.cpu_ns)).filter(|used| *used > 0.0);

@@ -1,7 +1,7 @@
 //! Numbers as people read them: three significant digits, the unit beside them.
 
-use crate::figures::Unit;
-use crate::race::outcome::Ratio;
+use crate::measurements::Unit;
+use crate::result::outcome::Ratio;
 use crate::time::Nanos;
 
 /// Placeholder for a missing figure.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::contract::{Reach, Side};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
-use crate::transport::{Contender, Endpoint, unserved};
+use crate::transport::{Address, Contender, unserved};
 use crate::trial::control::{AgentPlan, Limits};
 use crate::trial::means::NO_FILES;
 use crate::units::{BitRate, Bytes};
@@ -76,7 +76,7 @@ pub(super) fn admit(
         interval_ns: plan.interval_ns,
         live: plan.live,
         pass: plan.pass,
-        endpoint: Endpoint::Ip(here),
+        endpoint: Address::Ip(here),
         further: Vec::new(),
         share: None,
         samples: None,

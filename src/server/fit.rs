@@ -2,7 +2,7 @@
 
 use super::admit::MOST_FLOWS;
 use super::config::Config;
-use crate::trial::cgroup::free_tasks;
+use crate::host::cgroup::free_tasks;
 
 /// Number of descriptors for the port, the log, a pipe, agents' channels and what libraries open.
 const OWN_FILES: u64 = 32;

@@ -29,29 +29,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Scope;
 
 use crate::error::Result;
+use crate::host::facts::HostFacts;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::door::HandOver;
+use crate::transport::handover::HandOver;
 use crate::trial::control::FromServer;
 use crate::trial::control_stream::ControlStream;
-use crate::trial::host::HostFacts;
 
 mod admit;
 mod config;
+mod connection_limits;
 mod datagrams;
-mod desk;
-mod doorstep;
 mod fit;
+mod framed_stream;
 mod let_in;
-mod line;
 mod log;
 mod paid;
+mod pre_auth;
 pub mod processes;
 mod queue;
 mod relay;
-mod seats;
 mod session;
 mod socket;
 mod stop;
+mod token_table;
 mod wait;
 
 pub use crate::trial::control::Secret;
@@ -62,13 +62,13 @@ pub use config::{
 pub use log::Log;
 pub use stop::Stop;
 
-use desk::Desk;
-use doorstep::{Arrival, Doorstep};
+use crate::server::connection_limits::{ConnectionLimits, Seat};
+use crate::server::pre_auth::{Arrival, PreAuth};
+use crate::server::token_table::TokenTable;
 use fit::Allowed;
 use log::Scribe;
 use paid::Paid;
 use queue::Queue;
-use seats::{Seat, Seats};
 use socket::Sockets;
 
 /// Running far end of one trial.
@@ -108,9 +108,9 @@ struct Shared {
     facts: HostFacts,
     starter: Box<dyn AgentStarter>,
     scribe: Scribe,
-    desk: Desk,
+    desk: TokenTable,
     queue: Arc<Queue>,
-    seats: Arc<Seats>,
+    seats: Arc<ConnectionLimits>,
     paid: Arc<Paid>,
     trials: AtomicU64,
 }
@@ -133,8 +133,8 @@ impl Server {
         let sockets = Sockets::bind(&config.bind)?;
         let shared = Shared {
             queue: Queue::new(config.limits.concurrent, config.room.waiting),
-            seats: Seats::new(&config),
-            desk: Desk::default(),
+            seats: ConnectionLimits::new(&config),
+            desk: TokenTable::default(),
             paid: Paid::new(config.allowance),
             scribe: Scribe::new(log),
             trials: AtomicU64::new(0),
@@ -173,7 +173,7 @@ impl Server {
         scope: &'scope Scope<'scope, '_>,
         stop: &'scope Stop,
     ) -> Result<()> {
-        let mut doorstep = Doorstep::new(&self.shared.config);
+        let mut doorstep = PreAuth::new(&self.shared.config);
         let mut arrivals = Vec::new();
         let mut crowd = 0;
         while !stop.is_pulled() {
@@ -203,7 +203,7 @@ impl Server {
     }
 
     /// Sleeps until something comes, a stranger's time is up, or `stop` is pulled. Returns which strangers spoke.
-    fn wait(&self, doorstep: &Doorstep, stop: &Stop) -> Result<Vec<bool>> {
+    fn wait(&self, doorstep: &PreAuth, stop: &Stop) -> Result<Vec<bool>> {
         let mut fds = vec![stop.as_fd(), self.sockets.udp.as_fd()];
         if doorstep.is_open(Monotonic.now()) {
             fds.push(self.sockets.tcp.as_fd());
@@ -231,7 +231,7 @@ impl Shared {
                 Err(why) => {
                     self.scribe.stranger(now, peer, &format!("no room: {why}"));
                     let fault = crate::Error::peer("server", why).to_fault();
-                    doorstep::close_with(&stream, &FromServer::Full(fault));
+                    pre_auth::close_with(&stream, &FromServer::Full(fault));
                     None
                 }
             },

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use super::{Agent, AgentStarter};
 use crate::error::Result;
 use crate::time::Nanos;
-use crate::transport::door::HandOver;
+use crate::transport::handover::HandOver;
 use crate::trial::process::{self, AgentProcess};
 
 /// Starter of processes.

@@ -194,7 +194,7 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::door::readable;
+    use crate::transport::handover::readable;
 
     fn ip(last: u8) -> IpAddr {
         [10, 0, 0, last].into()

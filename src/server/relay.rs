@@ -6,12 +6,12 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use super::config::Patience;
-use super::line::{Heard, Line};
 use super::stop::Stop;
 use super::wait::{earlier, until};
 use crate::error::Fault;
+use crate::server::framed_stream::{FramedStream, Heard};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::Endpoint;
+use crate::transport::Address;
 use crate::trial::control::{self, AgentReport, FromAgent, ToAgent};
 use crate::trial::control_stream::ControlStream;
 
@@ -43,8 +43,8 @@ pub(super) enum End {
 
 /// Control lines of one trial, to the client and to the agent.
 pub(super) struct Relay<'a> {
-    pub(super) client: &'a mut Line<ControlStream>,
-    pub(super) agent: Line<UnixStream>,
+    pub(super) client: &'a mut FramedStream<ControlStream>,
+    pub(super) agent: FramedStream<UnixStream>,
     pub(super) stop: &'a Stop,
     pub(super) patience: &'a Patience,
     /// Time by which the trial must have begun, and then, by which it must have ended.
@@ -126,7 +126,7 @@ impl Relay<'_> {
         };
         match control::parse(&frame) {
             Ok(FromAgent::Ready { .. }) => {
-                let endpoint = Endpoint::Ip(self.here);
+                let endpoint = Address::Ip(self.here);
                 self.tell(|client| client.say(&FromAgent::Ready { endpoint }))
             }
             Ok(FromAgent::Connected | FromAgent::Interval { .. } | FromAgent::Finished { .. }) => {
@@ -144,7 +144,10 @@ impl Relay<'_> {
         }
     }
 
-    fn tell(&self, say: impl FnOnce(&Line<ControlStream>) -> io::Result<()>) -> Result<(), End> {
+    fn tell(
+        &self,
+        say: impl FnOnce(&FramedStream<ControlStream>) -> io::Result<()>,
+    ) -> Result<(), End> {
         say(self.client).map_err(|e| End::Vanished(format!("does not take its messages: {e}")))
     }
 

@@ -7,8 +7,6 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::admit::{Admitted, admit};
-use super::doorstep::refuse;
-use super::line::{Heard, Line};
 use super::paid::{Share, Ways};
 use super::queue::{Place, Turn};
 use super::relay::{End, Relay};
@@ -18,8 +16,10 @@ use super::wait::until;
 use super::{Agent, Client, Shared};
 use crate::error::{Error, Fault};
 use crate::foreign;
+use crate::server::framed_stream::{FramedStream, Heard};
+use crate::server::pre_auth::refuse;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::door::HandOver;
+use crate::transport::handover::HandOver;
 use crate::trial::control::{
     self, AgentPlan, AgentReport, FromAgent, FromServer, LARGEST, Limits, ToAgent,
 };
@@ -44,7 +44,7 @@ struct Session<'a> {
     peer: SocketAddr,
     /// Server's address as this client reaches it.
     here: SocketAddr,
-    client: Line<ControlStream>,
+    client: FramedStream<ControlStream>,
 }
 
 /// Serves one client until it leaves or must leave.
@@ -56,7 +56,7 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
             return shared.scribe.stranger_now(peer, &format!("left at once: {e}"));
         }
     };
-    let client = Line::new(stream, LARGEST as usize);
+    let client = FramedStream::new(stream, LARGEST as usize);
     let mut session = Session { shared, stop, peer, here, client };
     if session.say(&FromServer::Facts(Box::new(shared.facts.clone()))).is_ok() {
         while session.next_trial().is_ok() {}
@@ -245,7 +245,7 @@ impl Session<'_> {
         let stream = running.agent.control().try_clone().map_err(with)?;
         let patience = Duration::from(self.shared.config.patience.partial);
         stream.set_write_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(with)?;
-        let line = Line::new(stream, LARGEST as usize);
+        let line = FramedStream::new(stream, LARGEST as usize);
         line.say(&ToAgent::Open(Box::new(plan))).map_err(with)?;
         running.line = Some(line);
         Ok(running)
@@ -253,7 +253,7 @@ impl Session<'_> {
 
     fn relay(
         &mut self,
-        agent: Line<std::os::unix::net::UnixStream>,
+        agent: FramedStream<std::os::unix::net::UnixStream>,
         began: Nanos,
         span: Nanos,
     ) -> Relay<'_> {
@@ -400,7 +400,7 @@ impl Session<'_> {
 /// Running agent; ended when dropped, whatever happened.
 struct Running {
     agent: Box<dyn Agent>,
-    line: Option<Line<std::os::unix::net::UnixStream>>,
+    line: Option<FramedStream<std::os::unix::net::UnixStream>>,
 }
 
 impl Drop for Running {

@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::time::Nanos;
-    use crate::transport::door::readable;
+    use crate::transport::handover::readable;
 
     /// Sends `bytes` to `to` at the sockets' port; returns what the server's socket receives.
     fn arrives(sockets: &Sockets, from: &str, to: &str, bytes: &[u8]) -> (SocketAddr, Datagram) {

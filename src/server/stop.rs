@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::error::{Error, Result};
 use crate::time::Nanos;
-use crate::transport::door::readable;
+use crate::transport::handover::readable;
 
 /// Stop signal: once pulled, everything that waits beside it wakes up, at once and for good.
 ///

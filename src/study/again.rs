@@ -7,7 +7,7 @@ use super::check;
 use super::judge::{Extent, judge};
 use super::model::{RacePlan, Study};
 use super::outcome::{RaceRun, StudyRun};
-use crate::race::outcome::Outcome;
+use crate::result::outcome::Outcome;
 
 /// Reason why a race of the current study has no result in a run of an earlier version.
 pub const ADDED_LATER: &str = "it was added to the study after this run";

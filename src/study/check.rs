@@ -8,9 +8,9 @@ use super::expect::{Expect, figure};
 use super::model::{Cell, Claim, Look, Published, RacePlan, Study, Test};
 use super::outcome::Setting;
 use crate::error::unknown;
-use crate::figures::{Metric, Unit};
-use crate::race::outcome::{Entrant, Factor};
+use crate::measurements::{Metric, Unit};
 use crate::race::request::Checked as Race;
+use crate::result::outcome::{Entrant, Factor};
 
 const MOST_RACES: usize = 64;
 const MOST_PUBLISHED: usize = 1_000;

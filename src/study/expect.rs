@@ -2,7 +2,7 @@
 
 use super::outcome::{Answer, Interval};
 use crate::error::{Error, Result};
-use crate::figures::Unit;
+use crate::measurements::Unit;
 use crate::units::{self, Bare};
 
 /// Claimed range.

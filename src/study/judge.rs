@@ -20,11 +20,11 @@ use super::expect::{Expect, figure};
 use super::model::{Cell, Claim, Look, Needs, Published, Test};
 use super::outcome::{Answer, Beside, ClaimRuling, Interval, Ruling, Setting, TestAnswer};
 use super::sentence::{self, Told};
-use crate::figures::Better;
-use crate::race::analyse::{self, Pairs};
-use crate::race::outcome::{Factor, Outcome, Summary, Trial};
-use crate::race::plan::{alpha, fewest_blocks};
-use crate::race::spread::{figures, valid_trials};
+use crate::analysis::claims::{alpha, fewest_blocks};
+use crate::analysis::spread::{figures, valid_trials};
+use crate::analysis::verdicts::{self, Pairs};
+use crate::measurements::Better;
+use crate::result::outcome::{Factor, Outcome, Summary, Trial};
 use crate::stats::{quantile, signed_rank, spread};
 
 /// Confidence level at which all intervals on one race hold jointly.
@@ -332,7 +332,7 @@ fn ratio_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, family
         Ok(ids) => ids,
         Err(lacks) => return Seen::nothing(lacks),
     };
-    let Pairs { log_ratios, left_out, .. } = analyse::pairs(outcome, metric, a, b);
+    let Pairs { log_ratios, left_out, .. } = verdicts::pairs(outcome, metric, a, b);
     let blocks = log_ratios.len() as u64;
     if left_out as f64 > MOST_LEFT_OUT * (blocks + left_out) as f64 {
         let why =

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::{Cell, Published, Study, Test};
-use crate::race::outcome::Program;
+use crate::result::outcome::Program;
 
 /// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;

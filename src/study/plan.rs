@@ -3,8 +3,8 @@
 use super::model::{RacePlan, Study};
 use super::outcome::Setting;
 use crate::error::Result;
-use crate::race::command::quoted;
 use crate::race::{Claims, Request};
+use crate::result::command::quoted;
 use crate::time::Nanos;
 use crate::units;
 

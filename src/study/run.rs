@@ -3,6 +3,7 @@
 //! Running it again into the same directory goes on: races that came to their end are kept, one that was
 //! broken off goes on from its next block.
 
+use crate::analysis::derived;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,9 +16,10 @@ use super::model::RacePlan;
 use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
 use super::save;
 use crate::error::{Error, Result, unknown};
-use crate::race::outcome::{Outcome, Program, Status};
 use crate::race::resume::is_unfinished;
-use crate::race::{Request, Stage, date, resume, save as race_save};
+use crate::race::{RaceContext, Request, resume};
+use crate::result::date;
+use crate::result::outcome::{Outcome, Program, Status};
 
 /// Task: a study to be run, and how.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Job<'_> {
     ///
     /// # Errors
     /// As [`Request::run_with`] and [`resume()`].
-    pub fn on(self, stage: Stage<'_>) -> Result<Outcome> {
+    pub fn on(self, stage: RaceContext<'_>) -> Result<Outcome> {
         match self.before {
             Some(before) => resume(before, None, self.request.overwrite(), stage),
             None => self.request.run_with(stage),
@@ -179,7 +181,7 @@ impl<'a> Course<'a> {
             if !file.exists() {
                 continue;
             }
-            let (found, request) = (race_save::load(&file)?, self.request(&self.task.plan(plan))?);
+            let (found, request) = (derived::load(&file)?, self.request(&self.task.plan(plan))?);
             if found.asked != request.asked() {
                 return Err(Error::usage(format!(
                     "{} is the result of another race than `{}` of this study; give another \

@@ -1,5 +1,6 @@
 //! Results of a study on disk: `study.json` in a directory, beside the results of its races.
 
+use crate::analysis::derived;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,8 @@ use serde_json::Value;
 use super::again::judge_again;
 use super::outcome::{FORMAT, StudyRun};
 use crate::error::{Error, Result};
-use crate::race::outcome::Outcome;
-use crate::race::{packed, save};
+use crate::result::outcome::Outcome;
+use crate::result::{packed, save};
 
 /// The file's name.
 pub const FILE: &str = "study.json";
@@ -67,12 +68,12 @@ pub fn load(place: &Path) -> Result<StudyRun> {
 /// Loads the results of a study's races, by id, from the directory of its file.
 ///
 /// # Errors
-/// As [`save::load`], of the first that cannot be read.
+/// As [`derived::load`], of the first that cannot be read.
 pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>> {
     let file = file_of(place);
     let dir = file.parent().unwrap_or(Path::new("."));
     let files = run.races.iter().filter_map(|race| Some((&race.id, race.file.as_ref()?)));
-    files.map(|(id, file)| Ok((id.clone(), save::load(&there(&dir.join(file)))?))).collect()
+    files.map(|(id, file)| Ok((id.clone(), derived::load(&there(&dir.join(file)))?))).collect()
 }
 
 /// Loads a study's run with the results of its races, judged by the rules of this version: older files

@@ -2,8 +2,8 @@
 
 use super::model::{Claim, Look, Test};
 use super::outcome::{Answer, Interval, Ruling, TestAnswer};
-use crate::figures::{Metric, Unit};
-use crate::race::plan::percent;
+use crate::analysis::sentence::percent;
+use crate::measurements::{Metric, Unit};
 use crate::time::Nanos;
 use crate::units::BitRate;
 

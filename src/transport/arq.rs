@@ -13,7 +13,7 @@ use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Guarantees, Lane};
 use crate::error::{Error, Result};
-use crate::figures::TcpView;
+use crate::measurements::TcpView;
 use crate::time::Nanos;
 use receiver::Receiver;
 use segment::{HEADER, Segment, Then, write_header};
@@ -212,8 +212,7 @@ impl Protocol for End {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Service;
-    use crate::contract::{Inbox, Patience, Side};
+    use crate::contract::{Inbox, Patience, Service, Side};
     use crate::rng::SplitMix64;
     use crate::spec::{Settings, Spec};
     use crate::time::{Clock, Manual};

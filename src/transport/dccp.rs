@@ -11,7 +11,6 @@ use std::os::fd::AsFd;
 use socket2::{Protocol, Socket, Type};
 
 use super::hello::{self, Hello};
-use super::knock::{self, Late, Unanswered, knock, settle};
 use super::messages::{self, Came, MessageConn, Messenger};
 use super::options::{self, TXQLEN};
 use super::tcp::{self, Variant};
@@ -21,9 +20,10 @@ use crate::contract::{Congestion, GUARD, Guarantees, Lane, Patience, PeerKind, R
 use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu, set_words};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::figures::{ConnStats, Headers};
+use crate::measurements::{ConnStats, Headers};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::udp_handshake::{self, Late, Unanswered, knock, settle};
 use crate::units::Bytes;
 
 /// DCCP over the kernel.
@@ -150,7 +150,7 @@ fn introduce(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<()> {
         socket.send_with_flags(bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).map(|_| ())
     };
     let timeout = deadline - Monotonic.now();
-    let hear = || knock::is_answer(socket, &answer);
+    let hear = || udp_handshake::is_answer(socket, &answer);
     match knock(socket, u32::MAX, timeout, || say(&question), hear) {
         Ok(_) => {
             // Not to be waited for, and the far end gets on without it.
@@ -311,7 +311,7 @@ impl Messenger for Flow {
         if len == 0 {
             return Ok(Came::End);
         }
-        match knock::late(&room[..len], &self.hello, &self.welcome) {
+        match udp_handshake::late(&room[..len], &self.hello, &self.welcome) {
             None => return Ok(Came::Message(Lane(0), len)),
             // Another hello will come where this does not get through.
             Some(Late::Hello) => drop(self.socket.send(&self.welcome, Patience::None)),

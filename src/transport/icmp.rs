@@ -18,7 +18,6 @@ use socket2::{Domain, Socket};
 use echo::{Access, Echo, Family, HEADER};
 
 use super::hello::{self, Hello};
-use super::knock::{self, Unanswered, knock};
 use super::options;
 use super::udp::{self, RCVBUF, not_ip};
 use super::*;
@@ -26,6 +25,7 @@ use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error, past_
 use crate::datapath::option::{self, Buffer};
 use crate::error::Error;
 use crate::spec::Kind;
+use crate::transport::udp_handshake::{self, Unanswered, knock};
 use crate::units::Bytes;
 
 mod echo;
@@ -88,7 +88,7 @@ impl Transport for Icmp {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let Endpoint::Ip(to) = dial.to else {
+        let Address::Ip(to) = dial.to else {
             return Err(not_ip("icmp", dial.to));
         };
         let ip = to.ip().to_canonical();
@@ -113,7 +113,7 @@ impl Transport for Icmp {
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         match listen.at {
-            Endpoint::Ip(at) => Ok(Box::new(KernelListener(*at))),
+            Address::Ip(at) => Ok(Box::new(KernelListener(*at))),
             other => Err(not_ip("icmp", other)),
         }
     }
@@ -123,8 +123,8 @@ impl Transport for Icmp {
 struct KernelListener(SocketAddr);
 
 impl Listener for KernelListener {
-    fn endpoint(&self) -> Endpoint {
-        Endpoint::Ip(self.0)
+    fn endpoint(&self) -> Address {
+        Address::Ip(self.0)
     }
 
     fn accept(&mut self, _timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
@@ -293,7 +293,7 @@ impl Conn for IcmpConn {
         match self.socket.receive(patience, &mut self.reply) {
             Ok(len) => {
                 if let Some(payload) = self.echo.payload(&self.reply[..len])
-                    && knock::late(payload, &self.hello, &self.hello).is_none()
+                    && udp_handshake::late(payload, &self.hello, &self.hello).is_none()
                 {
                     inbox.message(Lane::default(), payload);
                 }
@@ -374,7 +374,7 @@ mod tests {
     fn dial(ip: &str, spec: &str, timeout: Nanos) -> Result<Box<dyn Conn>> {
         let knobs = Settings::check(&Spec::parse(spec).unwrap(), KEYS).unwrap();
         Icmp.dial(&Dial {
-            to: &Endpoint::Ip(SocketAddr::new(ip.parse().unwrap(), 5210)),
+            to: &Address::Ip(SocketAddr::new(ip.parse().unwrap(), 5210)),
             hello: HELLO,
             knobs: &knobs,
             lanes: &[Service::BEST_EFFORT],
@@ -510,7 +510,7 @@ mod tests {
 
     #[test]
     fn the_listener_says_who_answers() {
-        let at = Endpoint::Ip("127.0.0.1:5210".parse().unwrap());
+        let at = Address::Ip("127.0.0.1:5210".parse().unwrap());
         let knobs = Settings::default();
         let mut listener = Icmp
             .listen(Listen {
@@ -519,7 +519,7 @@ mod tests {
                 knobs: &knobs,
                 lanes: &[Service::BEST_EFFORT],
                 largest_message: 64,
-                door: Door::Own,
+                door: ConnectionSource::Own,
                 tickets: crate::transport::Tickets::default(),
             })
             .unwrap();

@@ -177,7 +177,7 @@ struct Queue {
 
 /// Hands the far end to whoever listens where `dial` says, and keeps the near end.
 fn knock(dial: &Dial<'_>, (near, far): (MemConn, MemConn)) -> Result<Box<dyn Conn>> {
-    let Endpoint::Process(number) = dial.to else {
+    let Address::Process(number) = dial.to else {
         return Err(Error::usage(format!("a slot of this process is needed, not `{}`", dial.to)));
     };
     let slot = lock(&SLOTS).get(number).cloned();
@@ -202,7 +202,7 @@ struct MemListener {
 
 impl MemListener {
     fn open(listen: &Listen<'_>) -> Result<MemListener> {
-        let Endpoint::Process(asked) = *listen.at else {
+        let Address::Process(asked) = *listen.at else {
             let what = format!("a slot of this process is needed, not `{}`", listen.at);
             return Err(Error::usage(what));
         };
@@ -229,8 +229,8 @@ impl Drop for MemListener {
 }
 
 impl Listener for MemListener {
-    fn endpoint(&self) -> Endpoint {
-        Endpoint::Process(self.number)
+    fn endpoint(&self) -> Address {
+        Address::Process(self.number)
     }
 
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
@@ -311,7 +311,7 @@ mod tests {
     fn open(transport: &dyn Transport, spec: &str) -> (Box<dyn Conn>, Box<dyn Conn>) {
         let spec = Spec::parse(spec).unwrap();
         let knobs = Settings::check(&spec, transport.info().keys).unwrap();
-        let at = Endpoint::Process(0);
+        let at = Address::Process(0);
         let mut listener = transport
             .listen(Listen {
                 at: &at,
@@ -319,7 +319,7 @@ mod tests {
                 knobs: &knobs,
                 lanes: &[Service::ORDERED],
                 largest_message: 10,
-                door: Door::Own,
+                door: ConnectionSource::Own,
                 tickets: crate::transport::Tickets::default(),
             })
             .unwrap();

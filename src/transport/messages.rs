@@ -7,15 +7,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::Socket;
 
 use super::hello::{Hello, Token};
-use super::lobby::Lobby;
 use super::tcp::{self, Variant};
-use super::{Conn, Effective, Endpoint, Listen, Listener, Progress, refuse_server};
+use super::{Conn, Effective, Listen, Listener, Progress, refuse_server};
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stream::Counted;
 use crate::error::Result;
-use crate::figures::ConnStats;
+use crate::measurements::ConnStats;
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::transport::pending::PendingAccepts;
 
 /// Result of a receiving call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +49,8 @@ pub(super) trait Messenger: Send {
 
 /// Lets connections in and has each welcomed.
 pub(super) struct MessageListener<W> {
-    lobby: Lobby,
-    endpoint: Endpoint,
+    lobby: PendingAccepts,
+    endpoint: Address,
     token: Token,
     welcome: W,
 }
@@ -70,7 +71,7 @@ where
 {
     refuse_server(&listen.door, variant.id)?;
     let (socket, endpoint) = tcp::bind(variant, tcp::ip(variant, listen.at)?, apply)?;
-    let lobby = Lobby::open(socket, &endpoint)?;
+    let lobby = PendingAccepts::open(socket, &endpoint)?;
     Ok(Box::new(MessageListener { lobby, endpoint, token: listen.token, welcome }))
 }
 
@@ -78,7 +79,7 @@ impl<W> Listener for MessageListener<W>
 where
     W: Fn(Socket, Hello, Nanos) -> Result<Option<Box<dyn Conn>>> + Send,
 {
-    fn endpoint(&self) -> Endpoint {
+    fn endpoint(&self) -> Address {
         self.endpoint.clone()
     }
 

@@ -16,26 +16,25 @@ use crate::contract::{
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
 use crate::error::{Error, Result};
-use crate::figures::{ConnStats, TcpView};
+use crate::measurements::{ConnStats, TcpView};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::Nanos;
 
 mod arq;
 mod contender;
 mod dccp;
-pub mod door;
 mod enet;
 mod frame;
+pub mod handover;
 pub mod hello;
 mod icmp;
 pub(crate) mod identity;
 mod kcp;
-mod knock;
-mod lobby;
 pub mod mem;
 mod messages;
 mod mptcp;
 pub mod options;
+mod pending;
 mod pipe;
 mod quic;
 mod rbudp;
@@ -49,6 +48,7 @@ mod tls;
 mod toy_datagram;
 mod toy_stream;
 mod udp;
+mod udp_handshake;
 mod udplite;
 mod unix;
 mod unixgram;
@@ -56,8 +56,8 @@ pub mod userspace;
 pub mod via;
 mod ws;
 
+use crate::transport::handover::ConnectionSource;
 pub use contender::{Carrier, Contender};
-use door::Door;
 use hello::Hello;
 pub use identity::Tickets;
 use options::Meaning;
@@ -209,7 +209,7 @@ pub enum Place {
 #[derive(Debug, Clone, Copy)]
 pub struct Dial<'a> {
     /// The listener's endpoint.
-    pub to: &'a Endpoint,
+    pub to: &'a Address,
     /// The token and flow to present.
     pub hello: Hello,
     /// The contender's knobs.
@@ -228,7 +228,7 @@ pub struct Dial<'a> {
 #[derive(Debug)]
 pub struct Listen<'a> {
     /// The address to bind; port 0 or an empty name for one of the system's choice.
-    pub at: &'a Endpoint,
+    pub at: &'a Address,
     /// The token every connection must present.
     pub token: hello::Token,
     /// The contender's knobs.
@@ -238,7 +238,7 @@ pub struct Listen<'a> {
     /// The largest message that will arrive, in bytes.
     pub largest_message: usize,
     /// Source of connections: the listener's own socket, or a server that owns the port.
-    pub door: Door,
+    pub door: ConnectionSource,
     /// Session tickets that connections leave for later ones.
     pub tickets: Tickets,
 }
@@ -246,7 +246,7 @@ pub struct Listen<'a> {
 /// Accepts connections that present the token.
 pub trait Listener: Send {
     /// Returns the endpoint that a near end must dial.
-    fn endpoint(&self) -> Endpoint;
+    fn endpoint(&self) -> Address;
 
     /// Waits for the next flow, at most `timeout`. Strangers are turned away without an answer.
     ///
@@ -264,7 +264,7 @@ pub trait Listener: Send {
 /// Address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Endpoint {
+pub enum Address {
     /// An IP address and port.
     Ip(SocketAddr),
     /// A name in the abstract Unix socket namespace (unix(7)), without the leading NUL.
@@ -272,16 +272,16 @@ pub enum Endpoint {
     /// A slot in this process, for [`mem`].
     Process(u64),
     /// One for each contender of several that make one.
-    Several(Vec<Endpoint>),
+    Several(Vec<Address>),
 }
 
-impl std::fmt::Display for Endpoint {
+impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Endpoint::Ip(address) => address.fmt(f),
-            Endpoint::Unix(name) => write!(f, "unix:@{name}"),
-            Endpoint::Process(slot) => write!(f, "process:{slot}"),
-            Endpoint::Several(all) => {
+            Address::Ip(address) => address.fmt(f),
+            Address::Unix(name) => write!(f, "unix:@{name}"),
+            Address::Process(slot) => write!(f, "process:{slot}"),
+            Address::Several(all) => {
                 let all: Vec<String> = all.iter().map(ToString::to_string).collect();
                 f.write_str(&all.join(" and "))
             }
@@ -411,10 +411,10 @@ pub fn unserved(id: &str) -> String {
 }
 
 /// Refuses connections from a server, which has none of this transport.
-fn refuse_server(door: &Door, id: &str) -> Result<()> {
+fn refuse_server(door: &ConnectionSource, id: &str) -> Result<()> {
     match door {
-        Door::Own => Ok(()),
-        Door::Handed(_) => Err(Error::unsupported(id, unserved(id))),
+        ConnectionSource::Own => Ok(()),
+        ConnectionSource::Handed(_) => Err(Error::unsupported(id, unserved(id))),
     }
 }
 

@@ -9,13 +9,14 @@ use socket2::{Protocol, Socket};
 use super::options::{self, SUBFLOWS};
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
-use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
 use crate::contract::{Guarantees, PeerKind, Reach, Side};
 use crate::datapath::option;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::figures::{Headers, TcpView};
+use crate::measurements::{Headers, TcpView};
 use crate::spec::{Key, Kind};
+use crate::transport::Address;
 
 mod info;
 
@@ -100,7 +101,7 @@ impl Transport for Mptcp {
 struct Multipath {
     options: tcp::Options,
     /// Whom a near end dials.
-    to: Option<Endpoint>,
+    to: Option<Address>,
 }
 
 impl Flavour for Multipath {
@@ -173,7 +174,7 @@ mod tests {
     use crate::contract::Service;
     use crate::spec::{Settings, Spec};
     use crate::time::Nanos;
-    use crate::transport::door::Door;
+    use crate::transport::handover::ConnectionSource;
     use crate::transport::hello::{Hello, Token};
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
@@ -183,7 +184,7 @@ mod tests {
         Settings::check(&Spec::parse("mptcp:cc=reno").unwrap(), KEYS).unwrap()
     }
 
-    fn dial(to: &Endpoint) -> Result<Box<dyn Conn>> {
+    fn dial(to: &Address) -> Result<Box<dyn Conn>> {
         let knobs = &knobs();
         Mptcp.dial(&Dial {
             to,
@@ -202,8 +203,8 @@ mod tests {
             return;
         }
         let knobs = &knobs();
-        let at = &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into());
-        let (token, door) = (HELLO.token, Door::Own);
+        let at = &Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
+        let (token, door) = (HELLO.token, ConnectionSource::Own);
         let listen = Listen {
             at,
             token,
@@ -234,7 +235,7 @@ mod tests {
             return;
         }
         let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let error = dial(&Endpoint::Ip(plain.local_addr().unwrap())).err().unwrap();
+        let error = dial(&Address::Ip(plain.local_addr().unwrap())).err().unwrap();
         assert!(matches!(error, Error::Blocked { .. }), "{error}");
         assert!(error.to_string().contains("by TCP alone"), "{error}");
     }

@@ -9,16 +9,15 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use socket2::{Socket, Type};
 
-use super::door::HandOver;
-use super::options;
 use super::stream::{Engines, Flavour, check_engine};
 use super::unix::{check, dial_stream, listen_stream, refuse_handed};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, PeerKind, Reach, Service, Side};
 use crate::datapath::pipe::{self, Pipe};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::handover::HandOver;
 
 /// Pairs of pipes.
 pub(super) struct Pipes;
@@ -189,17 +188,17 @@ mod tests {
     use super::*;
     use crate::contract::{Inbox, Lane, Patience};
     use crate::spec::Spec;
-    use crate::transport::door::Door;
+    use crate::transport::handover::ConnectionSource;
     use crate::transport::hello::{Hello, Token};
-    use crate::transport::{Endpoint, Progress};
+    use crate::transport::{Address, Progress};
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
     const LARGEST: usize = 200_000;
 
     fn ends(typed: &str) -> (Box<dyn Conn>, Box<dyn Conn>) {
         let knobs = &Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
-        let at = &Endpoint::Unix(String::new());
-        let (token, door) = (HELLO.token, Door::Own);
+        let at = &Address::Unix(String::new());
+        let (token, door) = (HELLO.token, ConnectionSource::Own);
         let listen = Listen {
             at,
             token,

@@ -24,7 +24,7 @@ use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Guarantees, Lane};
 use crate::error::{Error, Result};
-use crate::figures::TcpView;
+use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::units::{BitRate, parse_rate, rate_text};
 use pace::Rate;

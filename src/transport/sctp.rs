@@ -8,21 +8,20 @@ use std::os::fd::AsFd;
 use socket2::{Protocol, Socket, Type};
 
 use super::hello::{Hello, LEN};
-use super::lobby::present;
 use super::messages::{self, Came, MessageConn, Messenger};
-use super::options;
 use super::sctp_udp::{LARGEST, MOST_LANES, PROMISED};
 use super::tcp::{self, Variant};
 use super::udp::{RCVBUF, SNDBUF};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, told};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, options, told};
 use crate::contract::{Delivery, Lane, Ordering, Patience, PeerKind, Reach, Service};
 use crate::datapath::control::Control;
 use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu_to, set_words};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::figures::{ConnStats, Headers};
+use crate::measurements::{ConnStats, Headers};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::pending::present;
 use crate::units::Bytes;
 
 /// SCTP over the kernel.

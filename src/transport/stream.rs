@@ -15,7 +15,7 @@ use crate::datapath::drain::{Drain, ReceiveBy};
 use crate::datapath::pump::{Pump, SendBy, Step};
 use crate::datapath::stamps::Stamps;
 use crate::error::{Error, Result};
-use crate::figures::{ConnStats, Headers, TcpView, ZeroCopy};
+use crate::measurements::{ConnStats, Headers, TcpView, ZeroCopy};
 use crate::spec::Settings;
 use crate::time::{Clock, Monotonic, Nanos};
 

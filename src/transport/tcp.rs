@@ -5,15 +5,16 @@ use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::door::Door;
-use super::lobby::{StreamListener, hear, present};
 use super::options;
 use super::stream::{Flavour, check_engine};
-use super::{Conn, Dial, Endpoint, Info, Listen, Listener, Place, Transport, frame, not_ip};
+use super::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame, not_ip};
 use crate::contract::{Guarantees, PeerKind, Reach, Side};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic};
+use crate::transport::Address;
+use crate::transport::handover::ConnectionSource;
+use crate::transport::pending::{StreamListener, hear, present};
 use knobs::KEYS;
 pub(super) use knobs::{CC, FASTOPEN, NODELAY, Options, RCVBUF, SNDBUF, THIN};
 
@@ -177,7 +178,7 @@ pub(super) fn listen<F: Flavour>(
 ) -> Result<Box<dyn Listener>> {
     let address = ip(variant, listen.at)?;
     let largest = listen.largest_message;
-    if let Door::Handed(door) = listen.door {
+    if let ConnectionSource::Handed(door) = listen.door {
         if flavour.opens_fast() {
             return Err(fastopen::unserved(variant.id));
         }
@@ -204,7 +205,7 @@ pub(super) fn bind(
     variant: Variant,
     address: SocketAddr,
     apply: impl FnOnce(&Socket) -> Result<()>,
-) -> Result<(Socket, Endpoint)> {
+) -> Result<(Socket, Address)> {
     let socket = open(variant, address)?;
     apply(&socket)?;
     let bound = socket
@@ -212,16 +213,16 @@ pub(super) fn bind(
         .and_then(|()| socket.bind(&address.into()))
         .and_then(|()| socket.local_addr())
         .map_err(|e| bind_failed(variant, address, e))?;
-    Ok((socket, Endpoint::Ip(bound.as_socket().unwrap_or(address))))
+    Ok((socket, Address::Ip(bound.as_socket().unwrap_or(address))))
 }
 
 /// Returns the address of an endpoint.
 ///
 /// # Errors
 /// [`Error::Usage`] for any other endpoint.
-pub(super) fn ip(variant: Variant, endpoint: &Endpoint) -> Result<SocketAddr> {
+pub(super) fn ip(variant: Variant, endpoint: &Address) -> Result<SocketAddr> {
     match endpoint {
-        Endpoint::Ip(address) => Ok(*address),
+        Address::Ip(address) => Ok(*address),
         other => Err(not_ip(variant.id, other)),
     }
 }
@@ -269,13 +270,11 @@ mod tests {
 
     use super::knobs::ControlledBy;
     use super::*;
-    use crate::contract::Service;
-    use crate::contract::Source;
-    use crate::spec::Settings;
-    use crate::spec::Spec;
+    use crate::contract::{Service, Source};
+    use crate::spec::{Settings, Spec};
     use crate::time::Nanos;
     use crate::transport::Effective;
-    use crate::transport::door::HandOver;
+    use crate::transport::handover::HandOver;
     use crate::transport::hello::{Hello, LEN, Token};
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
@@ -290,11 +289,11 @@ mod tests {
         Options::from(&knobs(typed))
     }
 
-    fn anywhere() -> Endpoint {
-        Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into())
+    fn anywhere() -> Address {
+        Address::Ip((Ipv4Addr::LOCALHOST, 0).into())
     }
 
-    fn dial(to: &Endpoint, knobs: &Settings, timeout: Nanos) -> Result<Box<dyn Conn>> {
+    fn dial(to: &Address, knobs: &Settings, timeout: Nanos) -> Result<Box<dyn Conn>> {
         Tcp.dial(&Dial {
             to,
             hello: HELLO,
@@ -306,7 +305,7 @@ mod tests {
         })
     }
 
-    fn listen(at: &Endpoint, knobs: &Settings, door: Door) -> Result<Box<dyn Listener>> {
+    fn listen(at: &Address, knobs: &Settings, door: ConnectionSource) -> Result<Box<dyn Listener>> {
         Tcp.listen(Listen {
             at,
             token: HELLO.token,
@@ -321,7 +320,7 @@ mod tests {
     /// Returns the effective options of both ends of a connection with these knobs.
     fn effective(typed: &str) -> [Effective; 2] {
         let knobs = &knobs(typed);
-        let mut listener = listen(&anywhere(), knobs, Door::Own).unwrap();
+        let mut listener = listen(&anywhere(), knobs, ConnectionSource::Own).unwrap();
         let to = listener.endpoint();
         thread::scope(|scope| {
             let far = scope.spawn(move || listener.accept(LONG).unwrap().1.effective());
@@ -352,7 +351,7 @@ mod tests {
     #[test]
     fn headers_are_counted_by_the_segment() {
         let knobs = knobs("tcp");
-        let mut listener = listen(&anywhere(), &knobs, Door::Own).unwrap();
+        let mut listener = listen(&anywhere(), &knobs, ConnectionSource::Own).unwrap();
         let to = listener.endpoint();
         let (mut near, _far) = std::thread::scope(|scope| {
             let far = scope.spawn(move || listener.accept(Nanos::from_secs(5)).unwrap().1);
@@ -405,15 +404,15 @@ mod tests {
         let knobs = &knobs("tcp:fastopen=on");
         if let Err(why) = Tcp.check_settings("fastopen", "on", Place::Loopback) {
             assert!(why.to_string().contains("sysctl net.ipv4.tcp_fastopen="), "{why}");
-            let refused = listen(&anywhere(), knobs, Door::Own).err();
+            let refused = listen(&anywhere(), knobs, ConnectionSource::Own).err();
             let refused = refused.or_else(|| {
-                let to = Endpoint::Ip((Ipv4Addr::LOCALHOST, 9).into());
+                let to = Address::Ip((Ipv4Addr::LOCALHOST, 9).into());
                 dial(&to, knobs, SHORT).err()
             });
             assert!(matches!(refused, Some(Error::Unsupported { .. })), "{refused:?}");
             return;
         }
-        let mut listener = listen(&anywhere(), knobs, Door::Own).unwrap();
+        let mut listener = listen(&anywhere(), knobs, ConnectionSource::Own).unwrap();
         let (first, _) = through(&mut *listener, knobs, "fastopen");
         assert!(first.iter().all(|says| says.starts_with("off (no data")), "{first:?}");
         for _ in 0..3 {
@@ -429,7 +428,7 @@ mod tests {
                 knobs,
                 lanes: &[Service::ORDERED],
                 largest_message: 100,
-                door: Door::Own,
+                door: ConnectionSource::Own,
                 tickets: crate::transport::Tickets::default(),
             })
             .unwrap();
@@ -452,7 +451,8 @@ mod tests {
     #[test]
     fn a_server_is_not_asked_for_data_in_the_syn() {
         let (_give, door) = HandOver::pair().unwrap();
-        let error = listen(&anywhere(), &knobs("tcp:fastopen=on"), Door::Handed(door)).err();
+        let error =
+            listen(&anywhere(), &knobs("tcp:fastopen=on"), ConnectionSource::Handed(door)).err();
         assert!(matches!(error, Some(Error::Unsupported { .. })), "{error:?}");
     }
 
@@ -497,7 +497,7 @@ mod tests {
             assert_eq!((end["io"].as_str(), end["rx"].as_str()), ("splice", "trunc"));
         }
         let knobs = &knobs("tcp:io=zerocopy");
-        let mut listener = listen(&anywhere(), knobs, Door::Own).unwrap();
+        let mut listener = listen(&anywhere(), knobs, ConnectionSource::Own).unwrap();
         let to = listener.endpoint();
         thread::scope(|scope| {
             let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
@@ -519,8 +519,8 @@ mod tests {
     #[test]
     fn each_way_not_to_be_reached_is_told_apart() {
         let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let to = Endpoint::Ip(silent.local_addr().unwrap());
-        let say = |to: &Endpoint| dial(to, &knobs("tcp"), SHORT).err().unwrap();
+        let to = Address::Ip(silent.local_addr().unwrap());
+        let say = |to: &Address| dial(to, &knobs("tcp"), SHORT).err().unwrap();
         let error = say(&to);
         assert!(matches!(error, Error::Blocked { .. }), "{error}");
         assert!(error.to_string().contains("came 0 of the 24 bytes"), "{error}");
@@ -530,7 +530,7 @@ mod tests {
         assert!(text.contains(&to.to_string()), "{text}");
         assert!(text.contains("is `deadheat serve` running there?"), "{text}");
 
-        assert!(matches!(say(&Endpoint::Process(1)), Error::Usage(_)));
+        assert!(matches!(say(&Address::Process(1)), Error::Usage(_)));
     }
 
     #[test]
@@ -541,7 +541,7 @@ mod tests {
         full.listen(0).unwrap();
         let address = full.local_addr().unwrap().as_socket().unwrap();
         let _first = std::net::TcpStream::connect(address).unwrap();
-        let error = dial(&Endpoint::Ip(address), &knobs("tcp"), SHORT).err().unwrap();
+        let error = dial(&Address::Ip(address), &knobs("tcp"), SHORT).err().unwrap();
         assert_eq!(
             error.to_string(),
             format!("blocked: sent SYNs to tcp {address} for 50.0 ms; nothing came back")
@@ -551,10 +551,10 @@ mod tests {
     #[test]
     fn a_connection_from_a_server_gets_its_knobs_and_its_welcome() {
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let to = Endpoint::Ip(server.local_addr().unwrap());
+        let to = Address::Ip(server.local_addr().unwrap());
         let knobs = &knobs("tcp:cc=reno");
         let (give, door) = HandOver::pair().unwrap();
-        let mut listener = listen(&to, knobs, Door::Handed(door)).unwrap();
+        let mut listener = listen(&to, knobs, ConnectionSource::Handed(door)).unwrap();
         assert_eq!(listener.endpoint(), to);
         thread::scope(|scope| {
             let near = scope.spawn(|| dial(&to, knobs, LONG).map(|conn| conn.stats()));
@@ -574,8 +574,8 @@ mod tests {
     #[test]
     fn a_port_that_is_taken_is_named() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let at = Endpoint::Ip(taken.local_addr().unwrap());
-        let text = listen(&at, &knobs("tcp"), Door::Own).err().unwrap().to_string();
+        let at = Address::Ip(taken.local_addr().unwrap());
+        let text = listen(&at, &knobs("tcp"), ConnectionSource::Own).err().unwrap().to_string();
         assert!(text.contains(&at.to_string()), "{text}");
         assert!(text.contains("another program has this port"), "{text}");
     }

@@ -13,14 +13,13 @@ use socket2::Socket;
 
 use super::hello::Token;
 use super::identity::{self, Failure, NAME, Resume, Terms, Tickets};
-use super::options;
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options};
 use crate::contract::{Guarantees, PeerKind, Reach, Side};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::figures::{Headers, TcpView};
+use crate::measurements::{Headers, TcpView};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::Nanos;
 use channel::TlsChannel;
@@ -304,9 +303,9 @@ mod tests {
     use crate::contract::{Inbox, Lane, Patience, Service};
     use crate::spec::Spec;
     use crate::time::{Clock, Monotonic};
-    use crate::transport::door::Door;
+    use crate::transport::handover::ConnectionSource;
     use crate::transport::hello::Hello;
-    use crate::transport::{Endpoint, Progress};
+    use crate::transport::{Address, Progress};
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
     const LONG: Nanos = Nanos::from_secs(10);
@@ -326,12 +325,12 @@ mod tests {
     }
 
     fn listen(knobs: &Settings, tickets: &Tickets) -> Result<Box<dyn Listener>> {
-        let at = &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into());
-        let (token, door, tickets) = (HELLO.token, Door::Own, tickets.clone());
+        let at = &Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
+        let (token, door, tickets) = (HELLO.token, ConnectionSource::Own, tickets.clone());
         Tls.listen(Listen { at, token, knobs, lanes: LANES, largest_message: 9, door, tickets })
     }
 
-    fn dial(to: &Endpoint, knobs: &Settings, tickets: &Tickets) -> Result<Box<dyn Conn>> {
+    fn dial(to: &Address, knobs: &Settings, tickets: &Tickets) -> Result<Box<dyn Conn>> {
         let (hello, timeout) = (HELLO, LONG);
         Tls.dial(&Dial { to, hello, knobs, lanes: LANES, largest_message: 9, timeout, tickets })
     }

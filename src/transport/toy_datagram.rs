@@ -84,7 +84,7 @@ impl Protocol for Toy {
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
-        if let Some(message) = self.arrived.pop_front() {
+        while let Some(message) = self.arrived.pop_front() {
             take(Lane(0), &message);
         }
     }

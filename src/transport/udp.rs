@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::Protocol;
 
 use super::hello::{self, Hello};
-use super::knock::{self, Gate, Late, Variant};
 use super::options::{self, COVERAGE};
 use super::*;
 use crate::contract::Side;
@@ -21,7 +20,8 @@ use crate::datapath::datagram::{
 };
 use crate::datapath::option::{self, Buffer, Fragmenting};
 use crate::error::Error;
-use crate::figures::Headers;
+use crate::measurements::Headers;
+use crate::transport::udp_handshake::{self, Gate, Late, Variant};
 
 mod bulk;
 mod knobs;
@@ -91,14 +91,14 @@ pub(super) const UDP: Variant = Variant { id: "udp", label: "UDP", protocol: Pro
 /// # Errors
 /// As [`Transport::dial`].
 pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-    let Endpoint::Ip(to) = dial.to else {
+    let Address::Ip(to) = dial.to else {
         return Err(not_ip(variant.id, dial.to));
     };
     let knobs = Knobs::new(variant, dial.knobs);
     let engines = Engines::new(&knobs)?;
     let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
     let (hello, timeout, binding) = (dial.hello, dial.timeout, knobs.binding);
-    let socket = knock::dial(variant, *to, hello, timeout, binding, &prepare)?;
+    let socket = udp_handshake::dial(variant, *to, hello, timeout, binding, &prepare)?;
     let socket = take_over(socket, *to, binding)
         .map_err(|e| Error::setup(format!("set up a {} socket to {to}", variant.label), e))?;
     let largest = dial.largest_message;
@@ -110,7 +110,7 @@ pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
 /// # Errors
 /// As [`Transport::listen`].
 pub(super) fn listen(variant: Variant, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-    let Endpoint::Ip(at) = listen.at else {
+    let Address::Ip(at) = listen.at else {
         return Err(not_ip(variant.id, listen.at));
     };
     let knobs = Knobs::new(variant, listen.knobs);
@@ -136,7 +136,7 @@ pub(super) fn check(id: &str) -> Result<()> {
 }
 
 /// Returns the error for an endpoint that is not an IP address.
-pub(super) fn not_ip(transport: &str, endpoint: &Endpoint) -> Error {
+pub(super) fn not_ip(transport: &str, endpoint: &Address) -> Error {
     Error::usage(format!("{transport} needs an IP address and port, not `{endpoint}`"))
 }
 
@@ -147,8 +147,8 @@ struct UdpListener {
 }
 
 impl Listener for UdpListener {
-    fn endpoint(&self) -> Endpoint {
-        Endpoint::Ip(self.gate.at())
+    fn endpoint(&self) -> Address {
+        Address::Ip(self.gate.at())
     }
 
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
@@ -308,7 +308,7 @@ impl Conn for UdpConn {
         match self.socket.receive(patience, &mut self.message) {
             Ok(len) => {
                 let message = &self.message[..len];
-                match knock::late(message, &self.hello, &self.welcome) {
+                match udp_handshake::late(message, &self.hello, &self.welcome) {
                     None => inbox.message(Lane::default(), message),
                     late => self.answer(late),
                 }
@@ -342,7 +342,7 @@ impl Conn for UdpConn {
         let done = match batch.receive(&mut self.socket, patience) {
             Ok(_) => {
                 let mut late = None;
-                batch.each(|bytes| match knock::late(bytes, &self.hello, &self.welcome) {
+                batch.each(|bytes| match udp_handshake::late(bytes, &self.hello, &self.welcome) {
                     None => sink.take(bytes),
                     found => late = found,
                 });
@@ -461,7 +461,7 @@ mod tests {
     /// Both ends of a connection over loopback.
     fn open(address: &str, spec: &str, largest_message: usize) -> (Box<dyn Conn>, Box<dyn Conn>) {
         let knobs = settings(spec);
-        let at = Endpoint::Ip(SocketAddr::new(address.parse().unwrap(), 0));
+        let at = Address::Ip(SocketAddr::new(address.parse().unwrap(), 0));
         let mut listener = Udp
             .listen(Listen {
                 at: &at,
@@ -469,7 +469,7 @@ mod tests {
                 knobs: &knobs,
                 lanes: &[Service::BEST_EFFORT],
                 largest_message,
-                door: Door::Own,
+                door: ConnectionSource::Own,
                 tickets: crate::transport::Tickets::default(),
             })
             .unwrap();

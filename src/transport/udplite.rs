@@ -5,13 +5,13 @@
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::knock::Variant;
 use super::options::{self, COVERAGE};
 use super::udp::{self, BATCH, CONNECTED, DF, LARGEST, RCVBUF, SNDBUF};
 use super::{Conn, Dial, Info, Listen, Listener, Transport, refuse_server};
 use crate::contract::{Guarantees, PeerKind, Reach};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind};
+use crate::transport::udp_handshake::Variant;
 
 /// UDP-Lite over the kernel.
 pub(super) struct UdpLite;
@@ -103,8 +103,8 @@ mod tests {
     use crate::datapath::option;
     use crate::spec::{Settings, Spec};
     use crate::time::Nanos;
-    use crate::transport::Endpoint;
-    use crate::transport::door::{Door, HandOver};
+    use crate::transport::Address;
+    use crate::transport::handover::{ConnectionSource, HandOver};
     use crate::transport::hello::{Hello, Token};
     use crate::units::Bytes;
 
@@ -124,9 +124,9 @@ mod tests {
         Settings::check(&Spec::parse(typed).unwrap(), INFO.keys).unwrap()
     }
 
-    fn listen(knobs: &Settings, door: Door) -> Result<Box<dyn Listener>> {
+    fn listen(knobs: &Settings, door: ConnectionSource) -> Result<Box<dyn Listener>> {
         UdpLite.listen(Listen {
-            at: &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into()),
+            at: &Address::Ip((Ipv4Addr::LOCALHOST, 0).into()),
             token: HELLO.token,
             knobs,
             lanes: &[Service::BEST_EFFORT],
@@ -143,7 +143,7 @@ mod tests {
         }
         for (typed, tells) in [("udplite", "all"), ("udplite:coverage=20", "20 B")] {
             let knobs = &settings(typed);
-            let mut listener = listen(knobs, Door::Own).unwrap();
+            let mut listener = listen(knobs, ConnectionSource::Own).unwrap();
             let to = &listener.endpoint();
             std::thread::scope(|scope| {
                 let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_server_has_no_port_for_it() {
         let (_server, agent) = HandOver::pair().unwrap();
-        let error = listen(&settings("udplite"), Door::Handed(agent)).err().unwrap();
+        let error = listen(&settings("udplite"), ConnectionSource::Handed(agent)).err().unwrap();
         assert!(error.to_string().contains("without --to"), "{error}");
     }
 }

@@ -5,17 +5,17 @@ use std::io;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::door::Door;
 use super::hello::Token;
-use super::lobby::{StreamListener, present};
-use super::options;
 use super::stream::{Engines, Flavour, StreamConn, check_engine};
-use super::{Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Transport, frame};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, PeerKind, Reach, Service, Side};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::transport::handover::ConnectionSource;
+use crate::transport::pending::{StreamListener, present};
 
 /// Unix stream sockets.
 pub(super) struct UnixStream;
@@ -150,10 +150,10 @@ pub(super) fn check(id: &str, kind: Type) -> Result<()> {
 }
 
 /// Refuses connections from a server, which come from another host.
-pub(super) fn refuse_handed(id: &str, door: &Door) -> Result<()> {
+pub(super) fn refuse_handed(id: &str, door: &ConnectionSource) -> Result<()> {
     match door {
-        Door::Own => Ok(()),
-        Door::Handed(_) => Err(Error::unsupported(
+        ConnectionSource::Own => Ok(()),
+        ConnectionSource::Handed(_) => Err(Error::unsupported(
             id,
             "unix sockets reach one machine only; leave unix out of a race to another host",
         )),
@@ -161,19 +161,19 @@ pub(super) fn refuse_handed(id: &str, door: &Door) -> Result<()> {
 }
 
 /// Returns the endpoint with a name: a random one where it has none.
-pub(super) fn named(endpoint: &Endpoint) -> Result<Endpoint> {
+pub(super) fn named(endpoint: &Address) -> Result<Address> {
     match endpoint {
-        Endpoint::Unix(name) if name.is_empty() => {
+        Address::Unix(name) if name.is_empty() => {
             let token = String::from(Token::fresh()?);
-            Ok(Endpoint::Unix(format!("deadheat-{token}")))
+            Ok(Address::Unix(format!("deadheat-{token}")))
         }
         other => Ok(other.clone()),
     }
 }
 
 /// Returns the socket address of an endpoint in the abstract namespace.
-pub(super) fn address(endpoint: &Endpoint) -> Result<SockAddr> {
-    let Endpoint::Unix(name) = endpoint else {
+pub(super) fn address(endpoint: &Address) -> Result<SockAddr> {
+    let Address::Unix(name) = endpoint else {
         return Err(Error::usage(format!("a unix socket needs a name, not {endpoint}")));
     };
     SockAddr::unix(format!("\0{name}"))
@@ -186,7 +186,7 @@ pub(super) fn open(kind: Type) -> Result<Socket> {
 }
 
 /// Binds `socket` to a name.
-pub(super) fn bind(socket: &Socket, at: &Endpoint) -> Result<()> {
+pub(super) fn bind(socket: &Socket, at: &Address) -> Result<()> {
     socket.bind(&address(at)?).map_err(|e| Error::setup(format!("bind {at}"), e))
 }
 

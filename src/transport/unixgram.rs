@@ -10,14 +10,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{SockAddr, Socket, Type};
 
-use super::door::readable;
 use super::hello::{Hello, LEN, Token};
-use super::options;
 use super::unix::{
     Buffers, RCVBUF, SNDBUF, address, bind, check, named, open, refuse_handed, unreached,
 };
 use super::{
-    Conn, Dial, Effective, Endpoint, Info, Listen, Listener, Progress, Transport, lane_0_only,
+    Conn, Dial, Effective, Info, Listen, Listener, Progress, Transport, lane_0_only, options,
 };
 use crate::contract::{
     Congestion, Ending, Framing, Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink,
@@ -26,9 +24,11 @@ use crate::contract::{
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::figures::ConnStats;
+use crate::measurements::ConnStats;
 use crate::spec::Key;
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::transport::handover::readable;
 
 /// Unix datagram sockets.
 pub(super) struct UnixDatagram;
@@ -79,7 +79,7 @@ impl Transport for UnixDatagram {
         let listener = address(dial.to)?;
         let options = Buffers::from(dial.knobs);
         let socket = open_for(dial.largest_message, &options)?;
-        bind(&socket, &named(&Endpoint::Unix(String::new()))?)?;
+        bind(&socket, &named(&Address::Unix(String::new()))?)?;
         let began = Monotonic.now();
         let deadline = began + dial.timeout;
         socket
@@ -179,7 +179,7 @@ fn receive_from(socket: &Socket) -> io::Result<Option<([u8; LEN], SockAddr)>> {
 
 struct DatagramListener {
     socket: Socket,
-    endpoint: Endpoint,
+    endpoint: Address,
     token: Token,
     options: Buffers,
     largest_message: usize,
@@ -187,7 +187,7 @@ struct DatagramListener {
 }
 
 impl Listener for DatagramListener {
-    fn endpoint(&self) -> Endpoint {
+    fn endpoint(&self) -> Address {
         self.endpoint.clone()
     }
 
@@ -223,7 +223,7 @@ impl DatagramListener {
     /// Opens a connection back to `near`; `None` if it is gone already.
     fn welcome(&self, hello: Hello, near: &SockAddr) -> Result<Option<DatagramConn>> {
         let socket = open_for(self.largest_message, &self.options)?;
-        bind(&socket, &named(&Endpoint::Unix(String::new()))?)?;
+        bind(&socket, &named(&Address::Unix(String::new()))?)?;
         let welcome = hello.encode_welcome();
         let sent = socket.connect(near).and_then(|()| {
             socket.send_with_flags(&welcome, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
@@ -387,7 +387,7 @@ mod tests {
 
     use super::*;
     use crate::spec::{Settings, Spec};
-    use crate::transport::door::Door;
+    use crate::transport::handover::ConnectionSource;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([4; 16]), flow: 2 };
     const LONG: Nanos = Nanos::from_secs(10);
@@ -398,12 +398,12 @@ mod tests {
 
     fn listen(knobs: &Settings, largest_message: usize) -> Result<Box<dyn Listener>> {
         UnixDatagram.listen(Listen {
-            at: &Endpoint::Unix(String::new()),
+            at: &Address::Unix(String::new()),
             token: HELLO.token,
             knobs,
             lanes: &[Service::ORDERED],
             largest_message,
-            door: Door::Own,
+            door: ConnectionSource::Own,
             tickets: crate::transport::Tickets::default(),
         })
     }
@@ -414,7 +414,7 @@ mod tests {
         let mut listener = listen(knobs, 100).unwrap();
         let to = &listener.endpoint();
         let stranger = open(Type::DGRAM).unwrap();
-        bind(&stranger, &named(&Endpoint::Unix(String::new())).unwrap()).unwrap();
+        bind(&stranger, &named(&Address::Unix(String::new())).unwrap()).unwrap();
         for junk in [&b"junk"[..], &[0; LEN], &[0; LEN + 1], &HELLO.encode_welcome()] {
             stranger.send_to(junk, &address(to).unwrap()).unwrap();
         }

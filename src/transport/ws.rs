@@ -14,7 +14,7 @@ use super::tls::{self, Encrypted, OFFLOAD, RECORD};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, identity, options};
 use crate::contract::{Framing, Guarantees, PeerKind, Reach, Side};
 use crate::error::Result;
-use crate::figures::{Headers, TcpView};
+use crate::measurements::{Headers, TcpView};
 use crate::spec::{Key, Kind};
 
 mod conn;
@@ -250,9 +250,9 @@ mod tests {
     use crate::contract::{Inbox, Lane, Patience, Service};
     use crate::spec::{Settings, Spec};
     use crate::time::Nanos;
-    use crate::transport::door::Door;
+    use crate::transport::handover::ConnectionSource;
     use crate::transport::hello::{Hello, Token};
-    use crate::transport::{Endpoint, Progress};
+    use crate::transport::{Address, Progress};
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
     const LONG: Nanos = Nanos::from_secs(10);
@@ -270,8 +270,8 @@ mod tests {
     fn ends(transport: &dyn Transport) -> [Box<dyn Conn>; 2] {
         let info = transport.info();
         let knobs = &Settings::check(&Spec::parse(info.id).unwrap(), info.keys).unwrap();
-        let at = &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into());
-        let (token, door, lanes) = (HELLO.token, Door::Own, &[Service::ORDERED]);
+        let at = &Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
+        let (token, door, lanes) = (HELLO.token, ConnectionSource::Own, &[Service::ORDERED]);
         let listen = Listen {
             at,
             token,

@@ -9,28 +9,26 @@ use std::sync::mpsc::channel;
 use crate::contract::{Side, Store};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::door::Door;
+use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::Hello;
-use crate::transport::{Conn, Contender, Dial, Endpoint, Listen, Listener, Tickets};
-use crate::workload::{Half, NamedFile, Part, Task};
+use crate::transport::{Address, Conn, Contender, Dial, Listen, Listener, Tickets};
+use crate::workload::{Endpoint, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, Share, ToAgent};
 use super::driver::{Flow, Further, Meter};
 use super::explain::Pass;
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
-use super::means;
 use super::parting::Parting;
 use super::path_time::{accept_timeout, dial_timeout};
-use super::relay;
 use super::samples::Samples;
 use super::session::{Entrance, Session, WayIn, control_failed, say};
 use super::store::OpenFile;
 use super::upkeep::{self, Until};
-use super::{misfit, suited};
+use super::{means, misfit, relay, suited};
 
 /// Runs an agent on its control channel; answers the process's exit code.
-pub(super) fn run(mut control: UnixStream, door: Door) -> i32 {
+pub(super) fn run(mut control: UnixStream, door: ConnectionSource) -> i32 {
     let mut words = match control.try_clone() {
         Ok(words) => words,
         Err(_) => return 1,
@@ -51,7 +49,11 @@ pub(super) fn run(mut control: UnixStream, door: Door) -> i32 {
     i32::from(done.is_err())
 }
 
-fn trial(plan: AgentPlan, mut control: UnixStream, door: Door) -> Result<(AgentReport, Parting)> {
+fn trial(
+    plan: AgentPlan,
+    mut control: UnixStream,
+    door: ConnectionSource,
+) -> Result<(AgentReport, Parting)> {
     means::begin(&plan)?;
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
     let contender = suited(Contender::parse(&plan.contender)?, &*task)?;
@@ -117,7 +119,7 @@ fn connect(
     contender: &Contender,
     task: &dyn Task,
     tickets: &Tickets,
-    door: Door,
+    door: ConnectionSource,
     control: &mut UnixStream,
 ) -> Result<Connected> {
     let flows = task.flows().len();
@@ -167,7 +169,7 @@ fn dial(
     tickets: &Tickets,
     number: u16,
 ) -> Result<Box<dyn Conn>> {
-    let nodes: Vec<&Endpoint> = iter::once(&plan.endpoint).chain(&plan.further).collect();
+    let nodes: Vec<&Address> = iter::once(&plan.endpoint).chain(&plan.further).collect();
     contender.transport.dial(&Dial {
         to: nodes[usize::from(number) % task.flows().len().max(1) % nodes.len()],
         hello: Hello { token: plan.token, flow: number },
@@ -211,7 +213,7 @@ fn make_half(
     task: &dyn Task,
     flow: u16,
     file: Option<&NamedFile>,
-) -> Result<Box<dyn Half>> {
+) -> Result<Box<dyn Endpoint>> {
     // One file holds one flow's samples; workloads that measure round trips have one flow.
     let keep = plan.samples.as_deref().filter(|_| plan.side == Side::Near && flow == 0);
     let store = file.map(OpenFile::open).transpose()?;

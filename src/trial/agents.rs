@@ -8,31 +8,30 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::contract::{Reach, Side};
 use crate::error::{Error, Result};
-use crate::figures::path::PathFigures;
+use crate::measurements::path::PathFigures;
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::{Contender, Endpoint, unserved};
+use crate::transport::{Address, Contender, unserved};
 use crate::workload::{NamedFile, Task};
 
-use super::EmulatedPath;
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
 use super::control::ToAgent;
 use super::files::{Files, Overwrite};
-use super::host::HostFacts;
-use super::host_probe::HostProbe;
-use super::idle::{Awake, Idle};
 use super::link::Link;
 use super::live::{Live, Row};
-use super::load;
 use super::means::NO_FILES;
 use super::nodes::{BothReports, Nodes, SLACK, await_ready};
 use super::patient::sleep;
-use super::placement::{Ends, Load, Placement, choose};
-use super::quiet::{self, Disturbance, ProbePoint, Settled};
 use super::remote::RemoteServer;
-use super::topology::Topology;
-use super::{End, Noted, Order, PathFacts, Record, Runner};
+use super::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, load};
+use crate::host::block_probe::HostProbe;
+use crate::host::facts::HostFacts;
+use crate::host::idle::{Awake, Idle};
+use crate::host::placement::{Ends, Load, Placement, choose};
+use crate::host::quiet::{self, Disturbance, ProbePoint, Settled};
+use crate::host::topology::Topology;
+use crate::trial::TrialOutcome;
 
 /// Location of the far end.
 #[derive(Debug)]
@@ -85,7 +84,7 @@ struct Listening {
     far: Vec<Link>,
     relays: Vec<Link>,
     /// Endpoints for the near node to dial.
-    at: Vec<Endpoint>,
+    at: Vec<Address>,
 }
 
 /// Reports of all groups of a trial.
@@ -156,16 +155,16 @@ impl Agents {
     }
 
     /// Returns the endpoint at which the far end binds, or the kernel answers.
-    fn endpoint(&self, contender: &Contender) -> Result<Endpoint> {
+    fn endpoint(&self, contender: &Contender) -> Result<Address> {
         match (contender.transport.info().reach, &self.far) {
-            (Reach::Machine, Far::Loopback(_)) => Ok(Endpoint::Unix(String::new())),
+            (Reach::Machine, Far::Loopback(_)) => Ok(Address::Unix(String::new())),
             (Reach::Network | Reach::Path, Far::Loopback(family)) => {
-                Ok(Endpoint::Ip(SocketAddr::new(family.loopback(), 0)))
+                Ok(Address::Ip(SocketAddr::new(family.loopback(), 0)))
             }
             (Reach::Network | Reach::Path, Far::Emulated(path)) => {
-                Ok(Endpoint::Ip(SocketAddr::new(path.far_address()?, 0)))
+                Ok(Address::Ip(SocketAddr::new(path.far_address()?, 0)))
             }
-            (Reach::Network, Far::Server { server, .. }) => Ok(Endpoint::Ip(server.address)),
+            (Reach::Network, Far::Server { server, .. }) => Ok(Address::Ip(server.address)),
             (Reach::Path, Far::Server { .. }) => {
                 Err(Error::usage(unserved(contender.transport.info().id)))
             }
@@ -294,7 +293,7 @@ impl Agents {
             let mut at = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
             if let Far::Server { server, .. } = &self.far {
                 // The one port that control reached; behind a NAT the server knows another.
-                at = Endpoint::Ip(server.address);
+                at = Address::Ip(server.address);
             }
             if let Some(plan) = group.relay(&at)? {
                 let mut relay = self.agent("relay", Side::Far)?;
@@ -338,11 +337,11 @@ impl Agents {
 }
 
 impl Runner for Agents {
-    fn run(&mut self, order: &Order) -> End {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
         match self.trial(order) {
-            Ok(record) => End::Ran(Box::new(record)),
-            Err(Error::Blocked { evidence }) => End::Blocked(evidence),
-            Err(error) => End::Failed(error),
+            Ok(record) => TrialOutcome::Ran(Box::new(record)),
+            Err(Error::Blocked { evidence }) => TrialOutcome::Blocked(evidence),
+            Err(error) => TrialOutcome::Failed(error),
         }
     }
 

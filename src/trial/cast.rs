@@ -15,16 +15,15 @@ use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::via::Via;
-use crate::transport::{Contender, Endpoint};
+use crate::transport::{Address, Contender};
 use crate::workload::{Load, Task};
 
 use super::control::{self, AgentPlan, RelayPlan, Share};
-use super::load;
 use super::nodes::SLACK;
 use super::path_time::accept_timeout;
-use super::placement::Assigned;
-use super::topology::Topology;
-use super::{Order, suited};
+use super::{Order, load, suited};
+use crate::host::placement::Assigned;
+use crate::host::topology::Topology;
 
 /// Groups of a trial.
 pub(super) struct Cast {
@@ -131,7 +130,7 @@ impl Group {
     }
 
     /// Returns the plan of the near node, which dials these endpoints.
-    pub(super) fn near(&self, mut far: Vec<Endpoint>) -> AgentPlan {
+    pub(super) fn near(&self, mut far: Vec<Address>) -> AgentPlan {
         let first = far.remove(0);
         AgentPlan {
             samples: self.order.samples.clone(),
@@ -141,7 +140,7 @@ impl Group {
     }
 
     /// Returns the plan of a far node, which listens at this endpoint.
-    pub(super) fn far(&self, node: u16, at: Endpoint) -> AgentPlan {
+    pub(super) fn far(&self, node: u16, at: Address) -> AgentPlan {
         let share = Share { node, nodes: self.far_nodes };
         AgentPlan { share: Some(share).filter(|_| self.far_nodes > 1), ..self.plan(Side::Far, at) }
     }
@@ -150,10 +149,10 @@ impl Group {
     ///
     /// # Errors
     /// [`Error::Usage`] where the far node has no port that a relay could forward to.
-    pub(super) fn relay(&self, far: &Endpoint) -> Result<Option<RelayPlan>> {
+    pub(super) fn relay(&self, far: &Address) -> Result<Option<RelayPlan>> {
         match (self.contender.via, far) {
             (Via::Direct, _) => Ok(None),
-            (Via::Relay, Endpoint::Ip(to)) => {
+            (Via::Relay, Address::Ip(to)) => {
                 Ok(Some(RelayPlan { at: SocketAddr::new(to.ip(), 0), to: *to }))
             }
             (Via::Relay, _) => Err(Error::usage(format!(
@@ -163,7 +162,7 @@ impl Group {
         }
     }
 
-    fn plan(&self, side: Side, endpoint: Endpoint) -> AgentPlan {
+    fn plan(&self, side: Side, endpoint: Address) -> AgentPlan {
         let (told, cpu) = match side {
             Side::Near => (&self.told[0], self.assigned.near),
             Side::Far => (&self.told[1], self.assigned.far),

@@ -1,7 +1,7 @@
 //! The record of a trial, from what both ends report.
 
 use crate::contract::Framing;
-use crate::figures::{ConnStats, Cost, Packets, Throttled};
+use crate::measurements::{ConnStats, Cost, Packets, Throttled};
 use crate::transport::{Contender, Info};
 use crate::workload::{Content, Reports, Task};
 

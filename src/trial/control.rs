@@ -28,17 +28,17 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use super::explain::{EndNotes, Pass};
-use super::host::HostFacts;
 use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Fault, Result};
-use crate::figures::series::{Point, Series};
-use crate::figures::{ConnStats, Cost, HostCounters, Tally, Throttled};
+use crate::host::facts::HostFacts;
+use crate::measurements::series::{Point, Series};
+use crate::measurements::{ConnStats, Cost, HostCounters, Tally, Throttled};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
-use crate::transport::{Effective, Endpoint};
+use crate::transport::{Address, Effective};
 use crate::units::BitRate;
 use crate::units::hex::{hex, unhex};
-use crate::workload::HalfReport;
+use crate::workload::EndpointReport;
 
 pub use deadheat_base::frame::{LARGEST, parse, read, read_frame, write, write_frame};
 
@@ -150,7 +150,7 @@ pub enum FromAgent {
     /// The far end listens here.
     Ready {
         /// Endpoint to dial.
-        endpoint: Endpoint,
+        endpoint: Address,
     },
     /// Every flow is connected.
     Connected,
@@ -182,11 +182,11 @@ pub struct AgentPlan {
     /// The workload, as typed.
     pub workload: String,
     /// Endpoint to dial (near) or bind (far).
-    pub endpoint: Endpoint,
+    pub endpoint: Address,
     /// Endpoints of the further far nodes, where there are several: flow `f` goes to the node `f` modulo
     /// their number (near).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub further: Vec<Endpoint>,
+    pub further: Vec<Address>,
     /// Part that this end has among several far nodes (far); absent where it is the only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
@@ -214,7 +214,7 @@ pub struct AgentPlan {
     /// Properties of a path that the race itself emulates; absent on any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<Emulated>,
-    /// True if this end goes before other programs ([`crate::trial::idle`]).
+    /// True if this end goes before other programs ([`crate::host::idle`]).
     #[serde(default)]
     pub goes_first: bool,
 }
@@ -273,8 +273,8 @@ fn default_interval() -> Nanos {
 /// Figures of one end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// Reports of the halves, by flow.
-    pub halves: Vec<HalfReport>,
+    /// Reports of the endpoints, by flow.
+    pub halves: Vec<EndpointReport>,
     /// Counters of the connections, by flow.
     pub conns: Vec<ConnStats>,
     /// Time series, by flow.

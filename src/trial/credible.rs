@@ -15,11 +15,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::contract::Direction;
-use crate::figures::series::Series;
-use crate::figures::{ConnStats, Distribution, Quantile, Tally, Unit};
+use crate::measurements::series::Series;
+use crate::measurements::{ConnStats, Distribution, Quantile, Tally, Unit};
 use crate::time::Nanos;
 use crate::units::Bytes;
-use crate::workload::{HalfReport, ReceiveSpan, Task};
+use crate::workload::{EndpointReport, ReceiveSpan, Task};
 
 use super::control::AgentReport;
 use super::intervals::MOST_POINTS;
@@ -133,7 +133,7 @@ impl Known<'_> {
 
     /// Checks that figures of the workload's own are among its metrics, and within what their units
     /// allow.
-    fn check_figures(&self, half: &HalfReport) -> Checked {
+    fn check_figures(&self, half: &EndpointReport) -> Checked {
         let metrics = self.task.metrics();
         for (name, figure) in &half.figures {
             let Some(metric) = metrics.iter().find(|metric| metric.name == *name) else {
@@ -152,7 +152,7 @@ impl Known<'_> {
     }
 
     /// Checks that no time span in the report is longer than the trial.
-    fn check_times(&self, half: &HalfReport, series: Option<&Series>) -> Checked {
+    fn check_times(&self, half: &EndpointReport, series: Option<&Series>) -> Checked {
         let spans = [
             ("received for", half.receive_span.and_then(length)),
             (SENT_FOR, half.send_span_ns),
@@ -186,7 +186,7 @@ impl Known<'_> {
 
     /// Checks that data did not arrive in far less time than it was sent in. Any part of the data may
     /// be lost, so only the share that arrived is checked; retransmitted data began to arrive late.
-    fn check_haste(&self, flow: usize, near: &HalfReport, far: &HalfReport) -> Checked {
+    fn check_haste(&self, flow: usize, near: &EndpointReport, far: &EndpointReport) -> Checked {
         let conn = self.near.conns.get(flow);
         let is_clean = conn.is_some_and(|conn| conn.retransmits.unwrap_or(0) == 0);
         let spans = near.send_span_ns.zip(far.receive_span.and_then(length));
@@ -246,7 +246,7 @@ impl Known<'_> {
 }
 
 /// Checks that nothing arrived that was not sent.
-fn check_counts(near: &HalfReport, far: &HalfReport) -> Checked {
+fn check_counts(near: &EndpointReport, far: &EndpointReport) -> Checked {
     let ways = [
         ("it received", far.received, "this end sent", near.sent),
         ("this end received", near.received, "it sent", far.sent),
@@ -338,7 +338,7 @@ fn largest(value: &Value) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Cost, Headers, Pacing};
+    use crate::measurements::{Cost, Headers, Pacing};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -348,10 +348,10 @@ mod tests {
 
     /// 1 MB that this end sent in a second.
     fn near() -> AgentReport {
-        let half = HalfReport {
+        let half = EndpointReport {
             sent: tally(1_000_000),
             send_span_ns: Some(SECOND),
-            ..HalfReport::default()
+            ..EndpointReport::default()
         };
         let conn = ConnStats { connect_ns: 1_000_000, ..ConnStats::default() };
         AgentReport { halves: vec![half], conns: vec![conn], ..AgentReport::default() }
@@ -361,10 +361,10 @@ mod tests {
     fn far() -> AgentReport {
         let span =
             ReceiveSpan { first_ns: 7, last_ns: 7 + SECOND, first_bytes: 1000, warmup_bytes: 0 };
-        let half = HalfReport {
+        let half = EndpointReport {
             received: tally(990_000),
             receive_span: Some(span),
-            ..HalfReport::default()
+            ..EndpointReport::default()
         };
         let conn = ConnStats {
             headers: Some(Headers {
@@ -455,10 +455,10 @@ mod tests {
     #[test]
     fn a_far_end_sends_what_it_was_asked_for() {
         let task = crate::workload::parse("bulk:bytes=1MB,direction=down").unwrap();
-        let got = HalfReport { received: tally(1_000_000), ..HalfReport::default() };
+        let got = EndpointReport { received: tally(1_000_000), ..EndpointReport::default() };
         let near = AgentReport { halves: vec![got], ..AgentReport::default() };
         let check = |bytes| {
-            let gave = HalfReport { sent: tally(bytes), ..HalfReport::default() };
+            let gave = EndpointReport { sent: tally(bytes), ..EndpointReport::default() };
             let far = AgentReport { halves: vec![gave], ..AgentReport::default() };
             Known { near: &near, task: &*task, took: Nanos(SECOND) }.check(&far)
         };
@@ -473,13 +473,14 @@ mod tests {
         let task = crate::workload::parse("state:hz=10,count=20,size=1000").unwrap();
         let check = |span: u64| {
             let sent = tally(20_000);
-            let far = HalfReport { sent, send_span_ns: Some(span), ..HalfReport::default() };
+            let far =
+                EndpointReport { sent, send_span_ns: Some(span), ..EndpointReport::default() };
             let far = AgentReport {
                 halves: vec![far],
                 conns: vec![ConnStats::default()],
                 ..AgentReport::default()
             };
-            let half = HalfReport { received: sent, ..HalfReport::default() };
+            let half = EndpointReport { received: sent, ..EndpointReport::default() };
             let near = AgentReport { halves: vec![half], ..AgentReport::default() };
             Known { near: &near, task: &*task, took: Nanos(1_900_000_000) }.check(&far)
         };

@@ -1,4 +1,4 @@
-//! The only I/O loop of a trial: asks one half of a workload what to do, and does it on one
+//! The only I/O loop of a trial: asks one endpoint of a workload what to do, and does it on one
 //! connection. One thread per flow; nothing is allocated in the loop.
 
 use std::io;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
 use crate::datapath::wait::{Interest, Plan, Waiter, Woke, plan};
 use crate::error::{Error, Result};
-use crate::figures::series::Point;
-use crate::figures::{ConnStats, Tally};
+use crate::measurements::series::Point;
+use crate::measurements::{ConnStats, Tally};
 use crate::time::{Clock, Nanos};
 use crate::transport::{Conn, Progress};
-use crate::workload::Half;
+use crate::workload::Endpoint;
 
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
@@ -30,7 +30,7 @@ mod waiting;
 
 /// Observer of a flow, called from the flow's own thread: it must be quick, and allocate nothing.
 pub trait Watch {
-    /// Notes that the half has sent all it will, and what that was. Once in a trial.
+    /// Notes that the endpoint has sent all it will, and what that was. Once in a trial.
     fn sent_all(&mut self, sent: Tally);
 
     /// Notes that a point of the flow's series was taken.
@@ -48,7 +48,7 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     /// Counters of the connections before this one.
     pub past: Option<ConnStats>,
     /// The half of the workload.
-    pub half: Box<dyn Half>,
+    pub half: Box<dyn Endpoint>,
     /// Mode of waiting.
     pub wait: WaitMode,
     /// Looks at it from time to time.
@@ -85,12 +85,12 @@ pub(super) struct Turns {
     stale: bool,
     announced: bool,
     metering: Option<Metering>,
-    /// Time since which the half has been done.
+    /// Time since which the endpoint has been done.
     done_since: Option<Nanos>,
 }
 
 impl Turns {
-    /// Returns true if a flow whose half is done may end: nothing that it sent depends on it any
+    /// Returns true if a flow whose endpoint is done may end: nothing that it sent depends on it any
     /// more, or it has waited for long enough.
     pub(super) fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
         let since = *self.done_since.get_or_insert(self.now);
@@ -113,7 +113,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     /// Creates a flow on one connection, with no limits and no probe.
     pub fn new(
         conn: Box<C>,
-        half: Box<dyn Half>,
+        half: Box<dyn Endpoint>,
         wait: WaitMode,
         sampler: Sampler,
         largest_message: usize,
@@ -134,7 +134,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         }
     }
 
-    /// Runs the flow to its end. `watch` learns what was sent as soon as this half will send no more.
+    /// Runs the flow to its end. `watch` learns what was sent as soon as this endpoint will send no more.
     ///
     /// # Errors
     /// Fails if the connection fails, or a limit is passed.
@@ -230,7 +230,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(())
     }
 
-    /// Hears the news, asks the half what to do, tells what is to be told and looks at the flow where
+    /// Hears the news, asks the endpoint what to do, tells what is to be told and looks at the flow where
     /// that is due; what is to be done, at the time in `turns`, or nothing once the flow was stopped.
     #[inline(always)]
     pub(super) fn turn(
@@ -448,9 +448,9 @@ impl<C: Conn + ?Sized> Flow<C> {
     }
 }
 
-/// Hands each message to the half with the time at which it was there.
+/// Hands each message to the endpoint with the time at which it was there.
 struct Stamped<'a, C> {
-    half: &'a mut dyn Half,
+    half: &'a mut dyn Endpoint,
     clock: &'a C,
 }
 
@@ -472,10 +472,10 @@ fn no_reason() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::series::RoundTrips;
+    use crate::measurements::series::RoundTrips;
     use crate::time::Manual;
     use crate::transport::mem;
-    use crate::workload::{HalfReport, Standing};
+    use crate::workload::{EndpointReport, Standing};
 
     const MS: u64 = 1_000_000;
 
@@ -489,7 +489,7 @@ mod tests {
         stands: Standing,
     }
 
-    impl<F: FnMut(u64) -> Action + Send> Half for Script<F> {
+    impl<F: FnMut(u64) -> Action + Send> Endpoint for Script<F> {
         fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
             self.clock.advance_to(now + Nanos(MS));
             let ms = now.0 / MS;
@@ -513,8 +513,8 @@ mod tests {
             rtt.add(7);
             rtt
         }
-        fn report(&mut self, _now: Nanos) -> HalfReport {
-            HalfReport::default()
+        fn report(&mut self, _now: Nanos) -> EndpointReport {
+            EndpointReport::default()
         }
     }
 

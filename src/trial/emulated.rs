@@ -3,18 +3,16 @@
 
 use std::net::IpAddr;
 
-use super::control;
 use super::link::Link;
 use super::path_facts::{BuiltPath, How};
 use super::path_time::{drain, transit};
-use super::{PathFacts, Record};
+use super::{PathFacts, Record, control};
 use crate::contract::Side;
 use crate::error::{Error, Result};
-use crate::figures::path::PathFigures;
-use crate::path::Family;
+use crate::measurements::path::PathFigures;
 use crate::path::emulator::Emulator;
-use crate::path::gate;
 use crate::path::network::Network;
+use crate::path::{Family, gate};
 use crate::time::Nanos;
 
 /// Time for which a near end tries to connect, besides the time that the path takes. Nothing but

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::figures::TcpView;
+use crate::measurements::TcpView;
 use crate::time::Realtime;
 
 pub mod parts;

@@ -1,10 +1,11 @@
 //! A runner without sockets or processes: tests say what each trial yields.
 
-use super::host::HostFacts;
-use super::placement::{Load, Placement};
-use super::{End, Order, PathFacts, Record, Runner};
+use super::{Order, PathFacts, Record, Runner};
 use crate::error::{Error, Result};
-use crate::figures::Metrics;
+use crate::host::facts::HostFacts;
+use crate::host::placement::{Load, Placement};
+use crate::measurements::Metrics;
+use crate::trial::TrialOutcome;
 
 /// Number of CPUs of the fake machine.
 const CPUS: usize = 8;
@@ -12,8 +13,8 @@ const CPUS: usize = 8;
 /// Answers each order from a closure.
 pub struct Fake<F>(pub F);
 
-impl<F: FnMut(&Order) -> End> Runner for Fake<F> {
-    fn run(&mut self, order: &Order) -> End {
+impl<F: FnMut(&Order) -> TrialOutcome> Runner for Fake<F> {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
         (self.0)(order)
     }
 

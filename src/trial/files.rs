@@ -20,7 +20,7 @@ use crate::contract::{FileAt, Side};
 use crate::datapath::buffer::{first_wrong, pattern};
 use crate::datapath::file::read_at;
 use crate::error::{Error, Result};
-use crate::figures::{ContentState, Verified};
+use crate::measurements::{ContentState, Verified};
 use crate::units::hex::hex;
 use crate::workload::{self, Content, Origin, Piece, Purpose, Task};
 

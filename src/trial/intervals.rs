@@ -1,7 +1,7 @@
 //! A flow over time: a point at each interval, in memory that is there before the flow starts. A
 //! long trial's neighbours are merged, so that a day takes no more room than twelve seconds.
 
-use crate::figures::series::{Point, Series};
+use crate::measurements::series::{Point, Series};
 use crate::time::Nanos;
 
 /// The interval where none is asked for.
@@ -103,8 +103,8 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::TcpView;
-    use crate::figures::series::RoundTrips;
+    use crate::measurements::TcpView;
+    use crate::measurements::series::RoundTrips;
 
     /// A flow in virtual time that is looked at whenever its sampler is due, `late` after that; it moves a
     /// byte each microsecond and has a round trip of the interval's number.

@@ -1,6 +1,6 @@
 //! The reports of several far nodes as one, by flow, as if one end had run them all.
 
-use crate::figures::Cost;
+use crate::measurements::Cost;
 use crate::transport::Effective;
 
 use super::control::AgentReport;
@@ -64,7 +64,7 @@ pub(super) fn interleaved<T>(by_node: Vec<Vec<T>>) -> Vec<T> {
 mod tests {
     use super::*;
     use crate::trial::control::Share;
-    use crate::workload::HalfReport;
+    use crate::workload::EndpointReport;
 
     #[test]
     fn flows_of_several_nodes_are_in_the_order_of_their_numbers() {
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_one_node_has_otherwise_is_told_of_its_flow() {
         let report = |cc: &str, cpu_ns| AgentReport {
-            halves: vec![HalfReport::default()],
+            halves: vec![EndpointReport::default()],
             effective: [("cc".to_owned(), cc.to_owned())].into(),
             cost: Cost { cpu_ns, ..Cost::default() },
             ..AgentReport::default()

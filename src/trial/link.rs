@@ -9,7 +9,7 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::path::emulated::hosts::Namespaces;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::door::readable;
+use crate::transport::handover::readable;
 
 use super::control::{self, FromAgent, FromServer, ToAgent};
 use super::control_stream::{ControlStream, Stream};

@@ -3,7 +3,7 @@
 use std::ops::Add;
 
 use crate::contract::Side;
-use crate::figures::series::{Point, RoundTrips, rate_bps};
+use crate::measurements::series::{Point, RoundTrips, rate_bps};
 
 /// Interval of a trial under way, all flows together.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -149,7 +149,7 @@ fn sum<T: Copy + Add<Output = T>>(total: &mut Option<T>, more: Option<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::TcpView;
+    use crate::measurements::TcpView;
 
     const MS: u64 = 1_000_000;
 

@@ -2,7 +2,7 @@
 //! over.
 
 use crate::error::{Error, Result};
-use crate::figures::Metrics;
+use crate::measurements::Metrics;
 use crate::transport::Contender;
 use crate::workload::{self, Load, Reports, Task, load};
 

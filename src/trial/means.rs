@@ -3,8 +3,8 @@
 
 use super::confine::confine;
 use super::control::{AgentPlan, Limits};
-use super::{host, idle};
 use crate::error::{Error, Result};
+use crate::host::{facts, idle};
 use crate::units::Bytes;
 use crate::workload::{ELSEWHERE, NamedFile, Task};
 
@@ -32,7 +32,7 @@ pub(super) fn begin(plan: &AgentPlan) -> Result<()> {
 /// [`Error::Usage`] where it may not, or cannot.
 pub(super) fn take(plan: &AgentPlan, task: &dyn Task) -> Result<Option<NamedFile>> {
     let need = task.memory(plan.side);
-    check_memory(need, host::memory(), plan.limits.as_ref())?;
+    check_memory(need, facts::memory(), plan.limits.as_ref())?;
     let own = task.files().into_iter().find(|file| file.side == plan.side);
     match &own {
         Some(_) if plan.limits.is_some() => Err(Error::usage(NO_FILES)),
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::contract::{Side, WaitMode};
     use crate::time::Nanos;
-    use crate::transport::Endpoint;
+    use crate::transport::Address;
     use crate::transport::hello::Token;
     use crate::units::BitRate;
     use crate::workload;
@@ -90,7 +90,7 @@ mod tests {
             side,
             contender: String::new(),
             workload: workload.into(),
-            endpoint: Endpoint::Process(0),
+            endpoint: Address::Process(0),
             token: Token::from_bytes([1; 16]),
             seed: 0,
             cpu: None,

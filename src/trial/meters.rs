@@ -1,11 +1,11 @@
 //! Meters of this host, read when a trial begins; the difference is taken when it ends.
 
-use crate::figures::HostCounters;
+use crate::measurements::HostCounters;
 
-use super::cgroup::Quotas;
 use super::control::AgentReport;
-use super::counters;
-use super::usage::{CpuTimes, ProcessCost, load_average};
+use crate::host::cgroup::Quotas;
+use crate::host::counters;
+use crate::host::usage::{CpuTimes, ProcessCost, load_average};
 
 /// Readings of all of them.
 pub(super) struct Meters {

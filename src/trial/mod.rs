@@ -9,38 +9,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{AsksLanes, Guarantees, Service};
 use crate::error::{Error, Fault, Result};
-use crate::figures::path::PathFigures;
-use crate::figures::series::Series;
-use crate::figures::{
+use crate::measurements::path::PathFigures;
+use crate::measurements::series::Series;
+use crate::measurements::{
     ClockEstimate, ConnStats, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow,
     Packets, Throttled, Verified, WarmUp,
 };
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective};
-use crate::workload::{self, HalfReport, Task};
+use crate::workload::{self, EndpointReport, Task};
 
 mod agent;
 pub mod agents;
 mod cast;
-pub mod cgroup;
 mod conclude;
 pub mod confine;
 pub mod control;
 pub mod control_key;
 pub mod control_stream;
-pub mod counters;
 mod credible;
-pub mod doctor;
 pub mod driver;
 mod effective;
 mod emulated;
 pub mod explain;
 pub mod fake;
 pub mod files;
-pub mod findings;
-pub mod host;
-pub mod host_probe;
-pub mod idle;
 pub mod intervals;
 mod joined;
 pub mod link;
@@ -49,34 +42,27 @@ pub mod load;
 pub mod means;
 mod meters;
 mod nodes;
-pub mod noise;
 mod parting;
 pub mod path_check;
 pub mod path_facts;
 pub mod path_time;
 mod patient;
-pub mod placement;
-pub mod probe;
 pub mod process;
-pub mod quiet;
 mod relay;
 pub mod remote;
 pub mod samples;
 mod session;
 pub mod sim;
 pub mod store;
-pub mod timing;
-pub mod topology;
 mod upkeep;
-pub mod usage;
 
+use crate::host::facts::HostFacts;
+use crate::host::idle::Idle;
+use crate::host::placement::{Load, Placement};
+use crate::host::quiet::{Disturbance, ProbePoint, Settled};
 pub use emulated::EmulatedPath;
 use explain::{EndNotes, Pass};
-use host::HostFacts;
-use idle::Idle;
 use path_facts::BuiltPath;
-use placement::{Load, Placement};
-use quiet::{Disturbance, ProbePoint, Settled};
 
 /// A task as transports see it that share out its lanes.
 struct Lanes<'a>(&'a dyn Task);
@@ -147,13 +133,13 @@ pub struct Noted {
     pub far: Option<EndNotes>,
     /// Counters of the connections of the near end, by flow, and of the far end.
     pub conns: [Vec<ConnStats>; 2],
-    /// Reports of their halves.
-    pub halves: [Vec<HalfReport>; 2],
+    /// Reports of their endpoints.
+    pub halves: [Vec<EndpointReport>; 2],
 }
 
 /// Outcome of a trial.
 #[derive(Debug)]
-pub enum End {
+pub enum TrialOutcome {
     /// Completed, with its record.
     Ran(Box<Record>),
     /// Control works, but the contender's packets do not get through; the evidence.
@@ -165,7 +151,7 @@ pub enum End {
 /// Runs trials. The seam between planning a race and doing it.
 pub trait Runner {
     /// Runs one trial to its end.
-    fn run(&mut self, order: &Order) -> End;
+    fn run(&mut self, order: &Order) -> TrialOutcome;
 
     /// Chooses the placement of the ends: as asked if that is possible here, or what this machine's
     /// facts speak for; with the reason.
@@ -384,13 +370,13 @@ fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-impl From<Fault> for End {
-    fn from(fault: Fault) -> End {
+impl From<Fault> for TrialOutcome {
+    fn from(fault: Fault) -> TrialOutcome {
         match fault.kind {
-            crate::error::FaultKind::Blocked => End::Blocked(fault.message),
-            crate::error::FaultKind::Usage => End::Failed(Error::Usage(fault.message)),
-            crate::error::FaultKind::Interrupted => End::Failed(Error::Interrupted),
-            _ => End::Failed(Error::peer("trial", fault.message)),
+            crate::error::FaultKind::Blocked => TrialOutcome::Blocked(fault.message),
+            crate::error::FaultKind::Usage => TrialOutcome::Failed(Error::Usage(fault.message)),
+            crate::error::FaultKind::Interrupted => TrialOutcome::Failed(Error::Interrupted),
+            _ => TrialOutcome::Failed(Error::peer("trial", fault.message)),
         }
     }
 }

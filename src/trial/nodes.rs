@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::contract::Side;
 use crate::error::{Error, FaultKind, Result};
-use crate::figures::Tally;
-use crate::figures::series::Point;
+use crate::measurements::Tally;
+use crate::measurements::series::Point;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::Endpoint;
+use crate::transport::Address;
 use crate::workload::Task;
 
-use super::End;
 use super::control::{AgentReport, FromAgent, FromServer, Share, ToAgent};
 use super::credible::{Known, check_tallies};
 use super::joined::{interleaved, joined};
 use super::link::{Link, Word};
 use super::patient::sleep;
+use crate::trial::TrialOutcome;
 
 /// Time that all nodes may take for anything but the work itself.
 pub(super) const SLACK: Nanos = Nanos::from_secs(20);
@@ -33,7 +33,7 @@ pub(super) fn await_ready(
     open: &ToAgent,
     stop: &AtomicBool,
     on_queued: &mut dyn FnMut(u32),
-) -> Result<Endpoint> {
+) -> Result<Address> {
     let give_up = Monotonic.now() + QUEUE_TIMEOUT;
     let mut left = SLACK;
     link.tell(open)?;
@@ -63,11 +63,11 @@ pub(super) fn await_ready(
 /// Returns the error in a word that should have been another.
 fn refusal(link: &Link, word: Word) -> Error {
     match word {
-        Word::Agent(FromAgent::Fault(fault)) => match End::from(fault) {
-            End::Blocked(evidence) => Error::blocked(evidence),
-            End::Failed(Error::Peer { what, .. }) => Error::peer(link.who(), what),
-            End::Failed(error) => error,
-            End::Ran(_) => Error::peer(link.who(), "a fault that is none"),
+        Word::Agent(FromAgent::Fault(fault)) => match TrialOutcome::from(fault) {
+            TrialOutcome::Blocked(evidence) => Error::blocked(evidence),
+            TrialOutcome::Failed(Error::Peer { what, .. }) => Error::peer(link.who(), what),
+            TrialOutcome::Failed(error) => error,
+            TrialOutcome::Ran(_) => Error::peer(link.who(), "a fault that is none"),
         },
         Word::Server(FromServer::Refused(fault)) => {
             Error::peer(link.who(), format!("it refused: {fault}"))

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{Direction, Side, WaitMode};
 use crate::error::{Error, Result};
-use crate::figures::path::{Fates, PathFigures, WayFigures};
+use crate::measurements::path::{DirectionFigures, PacketOutcomes, PathFigures};
 use crate::path::Family;
 use crate::path::emulator::Emulator;
 use crate::path::impair::expected;
@@ -25,7 +25,8 @@ mod capacity;
 mod measure;
 mod site;
 
-use measure::{Came, Course, Sent};
+use crate::trial::path_check::measure::SendPlan;
+use measure::{Came, Sent};
 pub use site::Site;
 
 /// Probability with which a model that loses as it should is judged so.
@@ -289,7 +290,7 @@ impl Way<'_> {
     }
 
     /// Sends datagrams this way, over a path that is started anew.
-    fn send(&self, course: Course, bed: &mut dyn Bed) -> Result<(Came, WayFigures)> {
+    fn send(&self, course: SendPlan, bed: &mut dyn Bed) -> Result<(Came, DirectionFigures)> {
         let (from, to) = match self.direction {
             Direction::Up => (Side::Near, Side::Far),
             Direction::Down => (Side::Far, Side::Near),
@@ -314,7 +315,7 @@ impl Way<'_> {
         // 1000 remain without the first tenth; a slow path gets three seconds.
         let packets = (3_000_000_000 / every.0).clamp(30, 1_112) as usize;
         let delay = self.model.delay;
-        let course = Course { packets, size: TIMED, every, delay, stamps: Sent::Stamped };
+        let course = SendPlan { packets, size: TIMED, every, delay, stamps: Sent::Stamped };
         let (came, _) = self.send(course, bed)?;
         let limits = match self.wait {
             WaitMode::Hybrid => (Nanos::from_micros(10), Nanos::from_micros(50)),
@@ -336,7 +337,7 @@ impl Way<'_> {
         let packets = (1_000_000_000 / alone.0.max(1)).clamp(50, 200_000) as usize;
         // A quarter more than fits, so that the queue is never empty.
         let every = Nanos(alone.0 * 4 / 5);
-        let course = Course {
+        let course = SendPlan {
             packets,
             size,
             every,
@@ -367,7 +368,7 @@ impl Way<'_> {
         let every = Nanos::from_micros(25).max(alone + alone);
         let packets = (2_500_000_000 / every.0).clamp(200, 100_000) as usize;
         let delay = self.model.delay;
-        let course = Course { packets, size: SIZE, every, delay, stamps: Sent::Counted };
+        let course = SendPlan { packets, size: SIZE, every, delay, stamps: Sent::Counted };
         let (came, figures) = self.send(course, bed)?;
         Ok(LossCheck::of(self.model, &came, &figures))
     }
@@ -404,10 +405,10 @@ impl DelayCheck {
 }
 
 impl LossCheck {
-    fn of(model: &Impairments, came: &Came, figures: &WayFigures) -> LossCheck {
+    fn of(model: &Impairments, came: &Came, figures: &DirectionFigures) -> LossCheck {
         let queue = figures.fates.full + figures.fates.early;
         let lost = came.sent.saturating_sub(came.got + came.full + queue);
-        let Fates { lost: own, bursts, .. } = figures.fates;
+        let PacketOutcomes { lost: own, bursts, .. } = figures.fates;
         let expected = expected_losses(model, came.sent);
         let judged = match &expected {
             None => Judged::Open,

@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::door::readable;
+use crate::transport::handover::readable;
 
 use super::control_stream::Stream;
 

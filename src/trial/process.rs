@@ -14,11 +14,11 @@ use deadheat_base::process::{die_with_parent, ignore_interrupts, itself};
 
 use crate::error::Result;
 use crate::path::emulated::hosts::Entry;
-use crate::transport::door::{Door, HandOver};
+use crate::transport::handover::{ConnectionSource, HandOver};
 use crate::trial::control::SECRET_VARIABLE;
 
 pub use deadheat_base::process::Helper as AgentProcess;
-pub(super) use deadheat_base::process::{no_thread, spawn};
+pub(super) use deadheat_base::process::spawn;
 
 /// Set in an agent's environment.
 const AGENT: &str = "DEADHEAT_AGENT";
@@ -35,9 +35,9 @@ pub fn enter() {
     let control = unsafe { UnixStream::from_raw_fd(0) };
     let door = if door == "door" {
         // SAFETY: with this value the parent left the hand-over channel at this descriptor.
-        Door::Handed(HandOver::from_fd(unsafe { OwnedFd::from_raw_fd(DOOR_FD) }))
+        ConnectionSource::Handed(HandOver::from_fd(unsafe { OwnedFd::from_raw_fd(DOOR_FD) }))
     } else {
-        Door::Own
+        ConnectionSource::Own
     };
     serve_parent();
     std::process::exit(super::agent::run(control, door));

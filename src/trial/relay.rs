@@ -21,7 +21,7 @@ use super::control::{FromAgent, RelayPlan};
 use super::session::say;
 use crate::datapath::option::{Buffer, reset_on_close};
 use crate::error::{Error, Result};
-use crate::transport::Endpoint;
+use crate::transport::Address;
 use crate::units::Bytes;
 
 /// Bytes under way in one direction of a connection.
@@ -45,7 +45,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// [`Error::Setup`] where no port is free for TCP and UDP, or the kernel does not let it wait.
 pub(super) fn run(plan: &RelayPlan, mut control: UnixStream) -> Result<()> {
     let mut relay = Relay::new(plan)?;
-    let endpoint = Endpoint::Ip(relay.at()?);
+    let endpoint = Address::Ip(relay.at()?);
     say(&mut control, &FromAgent::Ready { endpoint })?;
     relay.forward(&control).map_err(|e| Error::setup("wait for what is to be relayed", e))
 }
@@ -304,7 +304,7 @@ mod tests {
         let (mut race, control) = UnixStream::pair().unwrap();
         let plan = RelayPlan { at: HERE.parse().unwrap(), to };
         let relay = thread::spawn(move || run(&plan, control));
-        let FromAgent::Ready { endpoint: Endpoint::Ip(at) } = control::read(&mut race).unwrap()
+        let FromAgent::Ready { endpoint: Address::Ip(at) } = control::read(&mut race).unwrap()
         else {
             panic!("it is not ready");
         };

@@ -15,8 +15,8 @@ use crate::time::{Clock, Monotonic, Nanos};
 use super::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Secret};
 use super::control_key::Pin;
 use super::control_stream::ControlStream;
-use super::host::HostFacts;
 use super::patient::{Patient, connect, sleep};
+use crate::host::facts::HostFacts;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -17,8 +17,8 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::figures::moments::{Delays, Moments, nearest_rank};
-use crate::figures::{Distribution, Recorder, SEGMENTS, Sample};
+use crate::measurements::moments::{Delays, Moments, nearest_rank};
+use crate::measurements::{Distribution, Recorder, SEGMENTS, Sample};
 
 /// First bytes of a samples file.
 pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";
@@ -483,7 +483,7 @@ impl Fields<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Quantile;
+    use crate::measurements::Quantile;
 
     fn sample(seq: u64, rtt_ns: Option<u64>) -> Sample {
         Sample { seq, intended_ns: 1_000_000 * seq + 77, lateness_ns: seq % 3, rtt_ns }

@@ -13,11 +13,11 @@ use std::time::Duration;
 use crate::contract::{GUARD, WaitMode};
 use crate::datapath::cpu::pin;
 use crate::error::{Error, Result};
-use crate::figures::series::{Point, Series};
-use crate::figures::{ConnStats, Tally};
+use crate::measurements::series::{Point, Series};
+use crate::measurements::{ConnStats, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::{Conn, Effective, Listener};
-use crate::workload::HalfReport;
+use crate::workload::EndpointReport;
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use super::driver::{Flow, Signal, Watch};
@@ -53,7 +53,7 @@ enum Event {
 /// Results of a flow that has ended. The connection stays open until the report is out, so that the
 /// end of one flow disturbs nothing.
 struct FlowEnd {
-    report: HalfReport,
+    report: EndpointReport,
     series: Series,
     stats: ConnStats,
     effective: Effective,

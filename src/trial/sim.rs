@@ -13,17 +13,15 @@ use std::sync::atomic::AtomicBool;
 use super::conclude::conclude;
 use super::control::AgentReport;
 use super::driver::Flow;
-use super::host::HostFacts;
 use super::intervals::Sampler;
 use super::live::{Live, Row};
-use super::load;
 use super::nodes::{BothReports, SLACK};
-use super::path_time;
-use super::placement::{Load, Placement};
 use super::samples::Samples;
-use super::{End, Order, PathFacts, Record, Runner, suited};
+use super::{Order, PathFacts, Record, Runner, load, path_time, suited};
 use crate::contract::{Ending, Framing, Lane, Reach, Service, Side, WaitMode};
 use crate::error::{Error, Result};
+use crate::host::facts::HostFacts;
+use crate::host::placement::{Load, Placement};
 use crate::path::Family;
 use crate::path::network::{Link, Network};
 use crate::rng::SplitMix64;
@@ -33,6 +31,7 @@ use crate::transport::several::{self, Joined, Strand};
 use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
 use crate::transport::via::Via;
 use crate::transport::{Contender, Tickets};
+use crate::trial::TrialOutcome;
 use crate::workload::{Part, Task};
 use flight::{Cutter, MOST_PARTS};
 use world::World;
@@ -214,10 +213,10 @@ impl Simulation {
 }
 
 impl Runner for Simulation {
-    fn run(&mut self, order: &Order) -> End {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
         match self.trial(order) {
-            Ok(record) => End::Ran(Box::new(record)),
-            Err(error) => End::Failed(error),
+            Ok(record) => TrialOutcome::Ran(Box::new(record)),
+            Err(error) => TrialOutcome::Failed(error),
         }
     }
 

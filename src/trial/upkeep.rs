@@ -2,12 +2,11 @@
 //! protocol in user space sends again what was lost only where somebody lets it, and the last packet of a
 //! handshake or of a transfer may be what its peer waits for.
 
-use std::io;
-use std::iter;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
+use std::{io, iter};
 
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
@@ -123,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::contract::{Inbox, Lane, Patience, Sink, Source};
-    use crate::figures::ConnStats;
+    use crate::measurements::ConnStats;
     use crate::transport::{Effective, Progress};
 
     /// A connection that is always due, and counts how often it was let act.

@@ -12,17 +12,17 @@
 
 use crate::contract::{Direction, Framing, Guarantees, PeerKind, Side};
 use crate::error::Result;
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, Metric, Role, Unit};
 use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
-use super::header;
 use super::setting::{spoken, typed, ways};
 use super::{
-    Content, ContentReport, Findings, Half, Info, Lengths, NamedFile, Origin, Part, Piece, Reports,
-    Setting, Task, Traffic, Workload, traffic,
+    Content, ContentReport, Info, Lengths, NamedFile, Origin, Part, Piece, Reports, Setting, Task,
+    Traffic, Workload, header, traffic,
 };
+use crate::workload::{Endpoint, Measurements};
 use keeper::Keeper;
 use sender::Freight;
 use settings::{Check, Connect, Extent, KEYS, Memory, Terms};
@@ -102,18 +102,18 @@ pub(super) fn task(
     Bulk.task(&spec, setting)
 }
 
-/// Creates a half that sends as fast as the transport takes it.
-pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn Half> {
+/// Creates an endpoint that sends as fast as the transport takes it.
+pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn Endpoint> {
     Box::new(sender::Sender::new(stop, size, call, tag))
 }
 
-/// Creates a half that receives what [`sender`] sends over a path that may hold on to it for `transit`.
+/// Creates an endpoint that receives what [`sender`] sends over a path that may hold on to it for `transit`.
 pub(super) fn receiver(
     promised: &Guarantees,
     tag: u32,
     transit: Nanos,
     timing: Timing,
-) -> Box<dyn Half> {
+) -> Box<dyn Endpoint> {
     Box::new(receiver::Receiver::new(promised, tag, None).over(transit).timed(timing))
 }
 
@@ -382,7 +382,7 @@ impl Task for BulkTask {
         false
     }
 
-    fn half(&self, part: Part) -> Box<dyn Half> {
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let direction = self.flows().get(usize::from(part.flow)).copied().flatten();
         let sends = (part.side == Side::Near) == (direction == Some(Direction::Up));
         let framing = part.guarantees.framing;
@@ -404,8 +404,8 @@ impl Task for BulkTask {
         })
     }
 
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
-        let mut findings = Findings::default();
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = Measurements::default();
         let flows = self.flows();
         let directions = &self.terms.directions;
         let mut goodput = Rate::default();
@@ -472,26 +472,32 @@ pub(super) fn of(time: Nanos, warmup: Nanos, flows: u64, direction: &str) -> Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HalfReport, Purpose, ReceiveSpan};
+    use super::super::{Purpose, ReceiveSpan};
     use super::*;
-    use crate::figures::{ConnStats, Tally};
+    use crate::measurements::{ConnStats, Tally};
+    use crate::workload::EndpointReport;
 
     fn task(typed: &str) -> Box<dyn Task> {
         super::super::parse(typed).unwrap()
     }
 
-    fn sender(messages: u64, bytes: u64, span_ns: u64) -> HalfReport {
+    fn sender(messages: u64, bytes: u64, span_ns: u64) -> EndpointReport {
         let sent = Tally { messages, bytes, ..Tally::default() };
-        HalfReport { sent, send_span_ns: Some(span_ns), ..HalfReport::default() }
+        EndpointReport { sent, send_span_ns: Some(span_ns), ..EndpointReport::default() }
     }
 
-    fn receiver(messages: u64, bytes: u64, first_ns: u64, last_ns: u64) -> HalfReport {
+    fn receiver(messages: u64, bytes: u64, first_ns: u64, last_ns: u64) -> EndpointReport {
         let received = Tally { messages, bytes, ..Tally::default() };
         let span = ReceiveSpan { first_ns, last_ns, first_bytes: 0, warmup_bytes: 0 };
-        HalfReport { received, receive_span: Some(span), ..HalfReport::default() }
+        EndpointReport { received, receive_span: Some(span), ..EndpointReport::default() }
     }
 
-    fn conclude(typed: &str, of: &Guarantees, near: &[HalfReport], far: &[HalfReport]) -> Findings {
+    fn conclude(
+        typed: &str,
+        of: &Guarantees,
+        near: &[EndpointReport],
+        far: &[EndpointReport],
+    ) -> Measurements {
         let drops = ConnStats { socket_drops: Some(30), ..ConnStats::default() };
         let conns = vec![drops; near.len()];
         task(typed).conclude(&Reports {

@@ -6,16 +6,16 @@
 
 use crate::contract::{Direction, Framing, Guarantees, PeerKind, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, Metric, Role, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::OfferedRate;
 
 use super::bulk::{self, Rate, gather};
-use super::header;
 use super::paced::{DRAIN, Period, Receiver, STAMPED_LEN, Schedule, Sender};
 use super::setting::{typed, ways};
-use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
+use super::{Info, Lengths, Part, Reports, Setting, Task, Workload, header};
+use crate::workload::{Endpoint, Measurements};
 
 mod conclude;
 mod receiver;
@@ -313,7 +313,7 @@ impl Task for CbrTask {
         self.period().is_some()
     }
 
-    fn half(&self, part: Part) -> Box<dyn Half> {
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let flow = usize::from(part.flow);
         let direction = self.flows().get(flow).copied().flatten();
         let sends = (part.side == Side::Near) == (direction == Some(Direction::Up));
@@ -336,8 +336,8 @@ impl Task for CbrTask {
         Box::new(Sender::new(schedule, self.size, 1, part))
     }
 
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
-        let mut findings = Findings::default();
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = Measurements::default();
         let flows = self.flows();
         // Paced messages are messages on a byte stream, too.
         let framing = match self.period() {

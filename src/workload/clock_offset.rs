@@ -6,7 +6,7 @@
 //! The echo with the least round trip therefore decides. Drift is the median of the slopes between
 //! the best echoes of stretches of time (Theil–Sen), given only where its error is below 5 ppm.
 
-use crate::figures::ClockEstimate;
+use crate::measurements::ClockEstimate;
 
 /// Four times of one echo, in nanoseconds on two clocks.
 #[derive(Debug, Clone, Copy)]

@@ -12,21 +12,20 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Unit};
+use crate::measurements::{Better, Metric, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::{self, account_of};
 use super::setting::{PathKind, claiming, with_count};
-use super::{
-    Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic,
-};
+use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
+use crate::workload::{Endpoint, Measurements};
 
 mod answerer;
-mod asker;
+mod sender;
 
+use crate::workload::connect::sender::Sender;
 use answerer::Answerer;
-use asker::Asker;
 
 /// The workload.
 pub(super) struct Connect;
@@ -198,15 +197,15 @@ impl Task for ConnectTask {
         false
     }
 
-    fn half(&self, part: Part) -> Box<dyn Half> {
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match part.side {
-            Side::Near => Box::new(Asker::new(self, part.tag)),
+            Side::Near => Box::new(Sender::new(self, part.tag)),
             Side::Far => Box::new(Answerer::new(self, part.tag)),
         }
     }
 
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
-        let mut findings = Findings::default();
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = Measurements::default();
         let (near, far) = (reports.near, reports.far);
         findings.ledger.set(Direction::Up, account_of(near, far, reports.far_conns));
         findings.ledger.set(Direction::Down, account_of(far, near, reports.near_conns));

@@ -11,7 +11,7 @@
 
 use crate::contract::{Direction, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Unit};
+use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::OfferedRate;

@@ -7,14 +7,14 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Role, SEGMENTS, Unit};
+use crate::measurements::{Better, Metric, Role, SEGMENTS, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
 use super::bulk::{self, gather};
-use super::header;
-use super::{Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Workload};
+use super::{Info, Lengths, Part, Reports, Setting, Task, Workload, header};
+use crate::workload::{Endpoint, Measurements};
 
 /// The workload.
 pub(super) struct Fanout;
@@ -187,11 +187,11 @@ impl Task for FanoutTask {
         false
     }
 
-    fn half(&self, part: Part) -> Box<dyn Half> {
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
         self.bulk.half(part)
     }
 
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = self.bulk.conclude(reports);
         let flows = self.flows().len();
         let rates =
@@ -243,17 +243,17 @@ fn slowest_by_part(reports: &Reports<'_>, flows: usize) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HalfReport, ReceiveSpan, parse, parse_on};
+    use super::super::{ReceiveSpan, parse, parse_on};
     use super::*;
-    use crate::figures::{ConnStats, Tally};
-    use crate::workload::PathKind;
+    use crate::measurements::{ConnStats, Tally};
+    use crate::workload::{EndpointReport, PathKind};
 
-    fn halves(received: &[u64]) -> [Vec<HalfReport>; 2] {
+    fn halves(received: &[u64]) -> [Vec<EndpointReport>; 2] {
         let tally = |bytes| Tally { messages: 0, bytes, ..Tally::default() };
-        let sender = |_: &u64| HalfReport {
+        let sender = |_: &u64| EndpointReport {
             sent: tally(1_000_000),
             send_span_ns: Some(500_000_000),
-            ..HalfReport::default()
+            ..EndpointReport::default()
         };
         let receiver = |bytes: &u64| {
             let span = ReceiveSpan {
@@ -262,17 +262,17 @@ mod tests {
                 first_bytes: 0,
                 warmup_bytes: 0,
             };
-            HalfReport {
+            EndpointReport {
                 received: tally(*bytes),
                 receive_span: Some(span),
                 segments: vec![*bytes as f64; SEGMENTS],
-                ..HalfReport::default()
+                ..EndpointReport::default()
             }
         };
         [received.iter().map(sender).collect(), received.iter().map(receiver).collect()]
     }
 
-    fn conclude(received: &[u64]) -> Findings {
+    fn conclude(received: &[u64]) -> Measurements {
         let [near, far] = halves(received);
         let conns = vec![ConnStats::default(); received.len()];
         parse(&format!("fanout:receivers={},bytes=1MB", received.len())).unwrap().conclude(

@@ -10,9 +10,9 @@
 //! All big-endian. The far end's two stamps (nanoseconds on its own monotonic clock) are there only
 //! where the message has room for them. The tag marks the trial, so that strays are told apart.
 
-use crate::figures::{Account, ConnStats, Tally};
+use crate::measurements::{Account, ConnStats, Tally};
 
-use super::HalfReport;
+use crate::workload::EndpointReport;
 
 /// Bytes that every message has.
 pub(super) const LEN: usize = 12;
@@ -198,8 +198,8 @@ pub(super) fn account(sent: Tally, received: Tally, socket_drops: Option<u64>) -
 
 /// Returns the account of several flows together.
 pub(super) fn account_of(
-    senders: &[HalfReport],
-    receivers: &[HalfReport],
+    senders: &[EndpointReport],
+    receivers: &[EndpointReport],
     conns: &[ConnStats],
 ) -> Account {
     let [mut sent, mut received] = [Tally::default(); 2];

@@ -11,16 +11,15 @@
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Unit};
+use crate::measurements::{Better, Metric, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::account_of;
 use super::paced::{DRAIN, Period, conclude_both};
 use super::setting::{claiming, fits_rate, one_clock, with_count};
-use super::{
-    Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic,
-};
+use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
+use crate::workload::{Endpoint, Measurements};
 
 mod peer;
 mod playing;
@@ -239,13 +238,13 @@ impl Task for Lockstep {
         true
     }
 
-    fn half(&self, part: Part) -> Box<dyn Half> {
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let delivery = self.service(&part.guarantees).delivery;
         Box::new(Peer::new(self, delivery != Delivery::Reliable, part))
     }
 
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
-        let mut findings = Findings::default();
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = Measurements::default();
         conclude_both(&mut findings, reports, self.metrics().iter());
         for direction in [Direction::Up, Direction::Down] {
             let (senders, receivers, conns) = reports.of(direction);

@@ -8,12 +8,13 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, Metric, Role, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::setting::typed;
-use super::{Findings, Half, Lengths, NamedFile, Numbering, Part, Reports, Setting, Task, bulk};
+use super::{Lengths, NamedFile, Numbering, Part, Reports, Setting, Task, bulk};
+use crate::workload::{Endpoint, Measurements};
 
 /// The keys that every workload has beside its own.
 pub const KEYS: &[Key] = &[
@@ -232,11 +233,11 @@ impl Task for Loaded {
         self.task.numbering()
     }
 
-    fn half(&self, part: Part) -> Box<dyn Half> {
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
         self.task.half(part)
     }
 
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         self.task.conclude(reports)
     }
 

@@ -1,4 +1,4 @@
-//! Workloads: the work that is asked of a transport. One file per workload, both halves in it; no socket
+//! Workloads: the work that is asked of a transport. One file per workload, both endpoints in it; no socket
 //! and no clock inside: time is an argument. [`ALL`] is the list; adding a workload is one file and one
 //! line here.
 
@@ -10,8 +10,8 @@ use crate::contract::{
     Action, Direction, Guarantees, Lane, PeerKind, Service, Side, Sink, Source, Store,
 };
 use crate::error::{Error, Result, unknown};
-use crate::figures::series::RoundTrips;
-use crate::figures::{
+use crate::measurements::series::RoundTrips;
+use crate::measurements::{
     ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, PacedFlow, Pacing, Recorder,
     Tally, WarmUp,
 };
@@ -182,11 +182,11 @@ pub trait Task: Send + Sync {
         None
     }
 
-    /// Creates one half of one flow.
-    fn half(&self, part: Part) -> Box<dyn Half>;
+    /// Creates one endpoint of one flow.
+    fn half(&self, part: Part) -> Box<dyn Endpoint>;
 
     /// Turns what both ends report into the trial's figures.
-    fn conclude(&self, reports: &Reports<'_>) -> Findings;
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements;
 
     /// Returns the settings as JSON results show them, defaults included.
     fn spec(&self) -> Spec;
@@ -217,7 +217,7 @@ pub enum Purpose {
     Write,
 }
 
-/// Half of a flow to create, and its parameters.
+/// Endpoint of a flow to create, and its parameters.
 pub struct Part {
     /// The end.
     pub side: Side,
@@ -232,14 +232,14 @@ pub struct Part {
     pub transit: Nanos,
     /// Guarantees of the transport.
     pub guarantees: Guarantees,
-    /// Recorder of times, if this half measures any.
+    /// Recorder of times, if this endpoint measures any.
     pub recorder: Box<dyn Recorder>,
     /// The file that this end reads or writes, if [`Task::files`] names one.
     pub store: Option<Box<dyn Store>>,
 }
 
-/// Half of a flow: decides the next action and takes what arrives.
-pub trait Half: Send {
+/// Endpoint of a flow: decides the next action and takes what arrives.
+pub trait Endpoint: Send {
     /// Returns the action to take at `now`. A message to send is written into `out`.
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action;
 
@@ -295,11 +295,11 @@ pub trait Half: Send {
         RoundTrips::default()
     }
 
-    /// Returns the report of this half.
-    fn report(&mut self, now: Nanos) -> HalfReport;
+    /// Returns the report of this endpoint.
+    fn report(&mut self, now: Nanos) -> EndpointReport;
 }
 
-/// Progress of a half.
+/// Progress of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Standing {
     /// Data handed to the transport.
@@ -313,9 +313,9 @@ pub struct Standing {
     pub awaited: u64,
 }
 
-/// Report of one half of one flow, at the end.
+/// Report of one endpoint of one flow, at the end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct HalfReport {
+pub struct EndpointReport {
     /// Data handed to the transport.
     pub sent: Tally,
     /// Data received, each message once.
@@ -401,9 +401,9 @@ fn is_zero(count: &u64) -> bool {
 /// Reports of both ends of a trial, by flow.
 pub struct Reports<'a> {
     /// The near end's halves.
-    pub near: &'a [HalfReport],
+    pub near: &'a [EndpointReport],
     /// The far end's halves; empty where the peer is the kernel.
-    pub far: &'a [HalfReport],
+    pub far: &'a [EndpointReport],
     /// The near end's connections.
     pub near_conns: &'a [ConnStats],
     /// The far end's connections.
@@ -414,7 +414,10 @@ pub struct Reports<'a> {
 
 impl<'a> Reports<'a> {
     /// Returns the senders and the receivers of a direction, and the receivers' connections.
-    fn of(&self, direction: Direction) -> (&'a [HalfReport], &'a [HalfReport], &'a [ConnStats]) {
+    fn of(
+        &self,
+        direction: Direction,
+    ) -> (&'a [EndpointReport], &'a [EndpointReport], &'a [ConnStats]) {
         match direction {
             Direction::Up => (self.near, self.far, self.far_conns),
             Direction::Down => (self.far, self.near, self.near_conns),
@@ -424,7 +427,7 @@ impl<'a> Reports<'a> {
 
 /// The figures of a trial.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Findings {
+pub struct Measurements {
     /// Figures by metric name.
     pub metrics: Metrics,
     /// Metrics whose value is censored at the timeout, by name.
@@ -452,7 +455,7 @@ pub struct Findings {
     pub why_invalid: Option<String>,
 }
 
-/// A transfer's content as both halves of each flow know it. Whoever has the files knows more.
+/// A transfer's content as both endpoints of each flow know it. Whoever has the files knows more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// Origin of the content.

@@ -7,18 +7,19 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, Metric, Role, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::{self, account};
 use super::setting::{spoken, typed};
-use super::{Findings, Half, Info, Lengths, Numbering, Part, Reports, Setting, Task, Workload};
+use super::{Info, Lengths, Numbering, Part, Reports, Setting, Task, Workload};
+use crate::workload::{Endpoint, Measurements};
 
-mod asker;
 mod defaults;
-mod echoer;
 mod gate;
+mod reflector;
+mod sender;
 
 use defaults::{SHORTEST_INTERVAL, default_interval, default_timeout};
 use gate::put_percentiles;
@@ -376,21 +377,21 @@ impl Task for PingTask {
         Some(|message| header::Header::read(message).map(|header| header.seq))
     }
 
-    fn half(&self, part: Part) -> Box<dyn Half> {
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match part.side {
-            Side::Near => Box::new(asker::Asker::new(self, part)),
-            Side::Far => Box::new(echoer::Echoer::new(self, part.tag)),
+            Side::Near => Box::new(sender::Sender::new(self, part)),
+            Side::Far => Box::new(reflector::Reflector::new(self, part.tag)),
         }
     }
 
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let Some(near) = reports.near.first() else {
-            return Findings {
+            return Measurements {
                 why_invalid: Some("the near end reported nothing".into()),
-                ..Findings::default()
+                ..Measurements::default()
             };
         };
-        let mut findings = Findings {
+        let mut findings = Measurements {
             rtt_ns: near.rtt_ns.clone(),
             send_lateness_ns: near.send_lateness_ns.clone(),
             late_effect: near.late_effect,
@@ -398,10 +399,11 @@ impl Task for PingTask {
             warmup: near.warmup,
             clock: near.clock.clone(),
             why_invalid: self.why_invalid(near),
-            ..Findings::default()
+            ..Measurements::default()
         };
-        let drops =
-            |conns: &[crate::figures::ConnStats]| conns.first().and_then(|conn| conn.socket_drops);
+        let drops = |conns: &[crate::measurements::ConnStats]| {
+            conns.first().and_then(|conn| conn.socket_drops)
+        };
         let ledger = &mut findings.ledger;
         match reports.far.first() {
             Some(far) => {
@@ -460,7 +462,7 @@ fn fill_from(size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::HalfReport;
+    use crate::workload::EndpointReport;
 
     fn task(typed: &str) -> Result<Box<dyn Task>> {
         super::super::parse(typed)
@@ -582,10 +584,10 @@ mod tests {
     #[test]
     fn only_what_a_generator_did_to_the_figure_makes_a_trial_invalid() {
         let conclude = |share, ratio: f64| {
-            let near = [HalfReport {
+            let near = [EndpointReport {
                 late_send_share: Some(share),
                 late_effect: Some(ratio.ln()),
-                ..HalfReport::default()
+                ..EndpointReport::default()
             }];
             let reports = Reports {
                 near: &near,

@@ -11,7 +11,7 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Metric, Unit};
+use crate::measurements::{Better, Metric, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
@@ -20,9 +20,8 @@ use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use super::header::account_of;
 use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
 use super::setting::{claiming, fits_rate, numbered, with_count};
-use super::{
-    Findings, Half, Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic,
-};
+use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
+use crate::workload::{Endpoint, Measurements};
 
 mod client;
 mod service;
@@ -288,7 +287,7 @@ impl Task for Calls {
         true
     }
 
-    fn half(&self, part: Part) -> Box<dyn Half> {
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let lanes = self.lanes(&part.guarantees).len() as u16;
         match part.side {
             Side::Near => Box::new(Client::new(self, lanes, part)),
@@ -296,8 +295,8 @@ impl Task for Calls {
         }
     }
 
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
-        let mut findings = Findings::default();
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = Measurements::default();
         conclude_one(&mut findings, Direction::Up, reports.near, self.metrics().iter());
         for direction in [Direction::Up, Direction::Down] {
             let (senders, receivers, conns) = reports.of(direction);

@@ -9,7 +9,7 @@
 
 use crate::contract::{Direction, Guarantees, Service};
 use crate::error::Result;
-use crate::figures::{Better, Unit};
+use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 
 use super::paced::{LOST, Pace, Paced, Period, Work, count_key, direction_key, size_key};

@@ -12,7 +12,7 @@
 
 use crate::contract::{Direction, Guarantees, Service};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Unit};
+use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::units::OfferedRate;
 

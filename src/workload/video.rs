@@ -10,7 +10,7 @@
 
 use crate::contract::{Delivery, Direction, Guarantees, Lane, Ordering, Service};
 use crate::error::{Error, Result};
-use crate::figures::{Better, Unit};
+use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::{parse_rate, span_text};

@@ -11,7 +11,7 @@
 
 use crate::contract::Direction;
 use crate::error::Result;
-use crate::figures::{Better, Unit};
+use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::span_text;

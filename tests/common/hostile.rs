@@ -11,8 +11,8 @@ use std::process::{Command, Output};
 
 use crate::common;
 use deadheat::error::{Fault, FaultKind};
-use deadheat::race::outcome::Outcome;
-use deadheat::race::save;
+use deadheat::result::outcome::Outcome;
+use deadheat::result::save;
 use deadheat::trial::control::{self, FromServer, Greeting, Limits, PROTOCOL};
 use deadheat::units::BitRate;
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use deadheat::figures::series::{Point, RoundTrips, Series};
-use deadheat::figures::{Better, Metric, Role, Unit};
-use deadheat::race::analyse;
-use deadheat::race::outcome::{Entrant, Outcome, Trial};
+use deadheat::analysis::verdicts;
+use deadheat::measurements::series::{Point, RoundTrips, Series};
+use deadheat::measurements::{Better, Metric, Role, Unit};
+use deadheat::result::outcome::{Entrant, Outcome, Trial};
 use deadheat::rng::SplitMix64;
 use deadheat::trial::Record;
 
@@ -70,7 +70,7 @@ pub(crate) fn large() -> Outcome {
     };
     outcome.asked.contenders = NAMES.map(|(spec, _, _)| spec.to_owned()).to_vec();
     outcome.plan.blocks_max = BLOCKS;
-    analyse::refresh(&mut outcome, analyse::Stand::Look { alpha: 0.05, next: None });
+    verdicts::refresh(&mut outcome, verdicts::Stand::Look { alpha: 0.05, next: None });
     outcome
 }
 

@@ -5,7 +5,7 @@ use deadheat::map::file::{Contender, FORMAT, Kind, Map};
 use deadheat::map::levels;
 use deadheat::map::point::{Out, Point, Standing};
 use deadheat::map::shard::Shard;
-use deadheat::race::outcome::{Program, Ratio, Verdict};
+use deadheat::result::outcome::{Program, Ratio, Verdict};
 
 use super::everything;
 

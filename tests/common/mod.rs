@@ -11,33 +11,32 @@ pub(crate) mod study;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use deadheat::analysis::{shares, verdicts};
 use deadheat::contract::Direction;
-use deadheat::figures::path::{Fates, LinkFigures, PathFigures, WayFigures};
-use deadheat::figures::series::{Point, RoundTrips, Series};
-use deadheat::figures::{
+use deadheat::host::facts::HostFacts;
+use deadheat::host::placement::Placement;
+use deadheat::host::quiet::{
+    Disturbance, Disturber, HostQuiet, HostState, LevelChange, ProbePoint,
+};
+use deadheat::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes, PathFigures};
+use deadheat::measurements::series::{Point, RoundTrips, Series};
+use deadheat::measurements::{
     Account, Better, ClockEstimate, ContentState, Cost, Distribution, HostCounters, Ledger, Metric,
     PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Throttled, Unit, Verified, WarmUp,
 };
 use deadheat::path::gate::LatenessLimits;
-use deadheat::race::explain::bottleneck::Limit;
-use deadheat::race::explain::{BulkEnd, Calls, Explained, Explanation, Moving};
-use deadheat::race::imported::{Dated, Imported, ImportedFile, Over, Spread};
-use deadheat::race::outcome::{
+use deadheat::result::explained::{BulkEnd, Calls, Explained, Explanation, Limit, Moving};
+use deadheat::result::imported::{Dated, Imported, ImportedFile, Over, Spread};
+use deadheat::result::outcome::{
     Asked, Cell, Control, Difference, Effect, Entrant, Factor, Fixed, KneeAt, KneePlace,
     LevelRatio, Outcome, Program, Ratio, Replan, Share, ShareKind, Status, Summary, Sweep, Trial,
     Verdict, Warning,
 };
-use deadheat::race::path_ways::PathWay;
-use deadheat::race::{analyse, shares};
+use deadheat::result::path_way::PathWay;
 use deadheat::rng::SplitMix64;
 use deadheat::stats;
 use deadheat::trial::explain::parts::{Clocks, Part, PartTime, RoundTrip};
-use deadheat::trial::host::HostFacts;
 use deadheat::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay, TraceFile};
-use deadheat::trial::placement::Placement;
-use deadheat::trial::quiet::{
-    Disturbance, Disturber, HostQuiet, HostState, LevelChange, ProbePoint,
-};
 use deadheat::trial::{PathFacts, Record};
 
 const BLOCKS: u64 = 8;
@@ -257,8 +256,8 @@ fn path_way((link, direction): (usize, Direction)) -> PathWay {
 }
 
 fn path_figures() -> PathFigures {
-    let way = WayFigures {
-        fates: Fates {
+    let way = DirectionFigures {
+        fates: PacketOutcomes {
             arrived: MESSAGES + 2,
             arrived_bytes: 92 * (MESSAGES + 2),
             delivered: MESSAGES - 200,
@@ -348,7 +347,7 @@ pub(crate) fn varied() -> Outcome {
             outcome.trials.push(trial);
         }
     }
-    analyse::refresh(&mut outcome, analyse::Stand::Look { alpha: 0.05, next: None });
+    verdicts::refresh(&mut outcome, verdicts::Stand::Look { alpha: 0.05, next: None });
     outcome.shares = shares::shares(&outcome);
     outcome
 }

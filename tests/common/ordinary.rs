@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use deadheat::figures::{Account, Ledger};
-use deadheat::race::outcome::{
+use deadheat::measurements::{Account, Ledger};
+use deadheat::result::outcome::{
     Control, Difference, Effect, Outcome, Ratio, Status, Summary, Trial, Verdict, Warning,
 };
 use deadheat::rng::SplitMix64;

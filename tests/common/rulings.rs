@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deadheat::race::outcome::{Outcome, Program};
+use deadheat::result::outcome::{Outcome, Program};
 use deadheat::study::model::{
     Cell, Claim, Published, Quick, RacePlan, Source, Study, Test, Variant,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deadheat::race::outcome::Program;
+use deadheat::result::outcome::Program;
 use deadheat::study::judge::{Extent, judge};
 use deadheat::study::outcome::{RaceRun, Setting, StudyRun};
 use deadheat::study::read;

@@ -4,18 +4,17 @@
 // Clippy takes only functions marked #[test] for tests; the helpers fail tests the same way.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
-use std::io;
 use std::net::TcpStream;
-use std::thread;
+use std::{io, thread};
 
 use deadheat::Error;
 use deadheat::contract::{
     Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Service,
 };
 use deadheat::time::{Clock, Monotonic, Nanos};
-use deadheat::transport::door::{Door, HandOver};
+use deadheat::transport::handover::{ConnectionSource, HandOver};
 use deadheat::transport::hello::Hello;
-use deadheat::transport::{Contender, Endpoint, Progress};
+use deadheat::transport::{Address, Contender, Progress};
 
 mod booted;
 mod paced;
@@ -28,7 +27,7 @@ use rig::*;
 #[test]
 fn a_wrong_token_gets_nothing_and_the_right_one_still_gets_in() {
     for (contender, at) in every(PeerKind::Process).chain(mixes()) {
-        let mut listener = listen(&contender, &at, Door::Own).unwrap();
+        let mut listener = listen(&contender, &at, ConnectionSource::Own).unwrap();
         let to = listener.endpoint();
         thread::scope(|scope| {
             let far = scope.spawn(move || listener.accept(LONG));
@@ -384,7 +383,7 @@ fn a_peer_that_vanishes_hangs_nobody() {
 #[test]
 fn nobody_at_home_is_an_error_in_time() {
     for (contender, at) in every(PeerKind::Process) {
-        let mut listener = listen(&contender, &at, Door::Own).unwrap();
+        let mut listener = listen(&contender, &at, ConnectionSource::Own).unwrap();
         let error = listener.accept(Nanos::from_millis(20)).err().unwrap();
         assert!(matches!(error, Error::Blocked { .. }), "{contender:?}: {error}");
         let to = listener.endpoint();
@@ -419,9 +418,9 @@ fn a_silent_stranger_holds_nobody_up() {
         if !accepts_streams {
             continue;
         }
-        let mut listener = listen(&contender, &at, Door::Own).unwrap();
+        let mut listener = listen(&contender, &at, ConnectionSource::Own).unwrap();
         let to = listener.endpoint();
-        let Endpoint::Ip(address) = to else { panic!("{to}") };
+        let Address::Ip(address) = to else { panic!("{to}") };
         let silent: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
         let began = Monotonic.now();
         thread::scope(|scope| {
@@ -442,7 +441,7 @@ fn a_transport_of_one_machine_takes_nothing_from_a_server() {
             continue;
         }
         let (_server, agent) = HandOver::pair().unwrap();
-        let error = listen(&contender, &at, Door::Handed(agent)).err().unwrap();
+        let error = listen(&contender, &at, ConnectionSource::Handed(agent)).err().unwrap();
         assert!(matches!(error, Error::Unsupported { .. }), "{contender:?}: {error}");
     }
 }

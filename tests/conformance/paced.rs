@@ -4,29 +4,29 @@
 use std::thread;
 
 use deadheat::contract::{Delivery, Direction, PeerKind, Side, WaitMode};
-use deadheat::figures::{ConnStats, Tally};
+use deadheat::measurements::{ConnStats, Tally};
 use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
 use deadheat::transport::via::Via;
-use deadheat::transport::{Carrier, Conn, Contender, Endpoint, Transport};
+use deadheat::transport::{Address, Carrier, Conn, Contender, Transport};
 use deadheat::trial::driver::{Flow, Signal, Watch};
 use deadheat::trial::intervals::{self, Sampler};
 use deadheat::trial::samples::Samples;
 use deadheat::trial::suited;
-use deadheat::workload::{Findings, HalfReport, Part, Reports, Task, parse};
+use deadheat::workload::{EndpointReport, Measurements, Part, Reports, Task, parse};
 
 use crate::rig::{connect_with, every};
 
 /// The fakes beside the seam, with every transport that reaches a process.
-fn all() -> Vec<(Contender, Endpoint)> {
+fn all() -> Vec<(Contender, Address)> {
     let fakes: [(&'static dyn Transport, &str); 2] =
         [(&Mem, "mem"), (&LossyMem, "mem-lossy:loss=200")];
     let fakes = fakes.map(|(transport, typed)| {
         let spec = Spec::parse(typed).unwrap();
         let knobs = Settings::check(&spec, transport.info().keys).unwrap();
         let transport = Carrier::Listed(transport);
-        (Contender { transport, knobs, via: Via::Direct, spec }, Endpoint::Process(0))
+        (Contender { transport, knobs, via: Via::Direct, spec }, Address::Process(0))
     });
     every(PeerKind::Process).chain(fakes).collect()
 }
@@ -41,7 +41,7 @@ impl Watch for Tell<'_> {
 }
 
 /// Runs both ends of the only flow to their end. They spin, as nobody is there to nudge them.
-fn run(contender: &Contender, at: &Endpoint, typed: &str) -> Findings {
+fn run(contender: &Contender, at: &Address, typed: &str) -> Measurements {
     let task = parse(typed).unwrap();
     let ends = connect_with(contender, at, task.largest_message());
     let guarantees = contender.transport.info().guarantees;
@@ -77,9 +77,9 @@ fn run(contender: &Contender, at: &Endpoint, typed: &str) -> Findings {
 fn findings(
     task: &dyn Task,
     contender: &Contender,
-    near: (HalfReport, ConnStats),
-    far: (HalfReport, ConnStats),
-) -> Findings {
+    near: (EndpointReport, ConnStats),
+    far: (EndpointReport, ConnStats),
+) -> Measurements {
     task.conclude(&Reports {
         near: &[near.0],
         far: &[far.0],
@@ -132,7 +132,7 @@ fn a_blast_arrives_or_is_lost() {
 /// Events arrive in every mix that promises it for their lane, whatever carries the state beside them.
 #[test]
 fn events_of_a_mix_all_arrive_and_its_books_close() {
-    let at = Endpoint::Ip((std::net::Ipv6Addr::LOCALHOST, 0).into());
+    let at = Address::Ip((std::net::Ipv6Addr::LOCALHOST, 0).into());
     for typed in [
         "mix:events=tcp,state=udp",
         "mix:events=tcp,state=tcp:nodelay=off",

@@ -12,9 +12,9 @@ use deadheat::contract::{
 use deadheat::datapath::buffer::{PERIOD, pattern};
 use deadheat::spec::Kind;
 use deadheat::time::{Clock, Monotonic, Nanos};
-use deadheat::transport::door::Door;
+use deadheat::transport::handover::ConnectionSource;
 use deadheat::transport::hello::{Hello, Token};
-use deadheat::transport::{Conn, Contender, Dial, Endpoint, Info, Listen, Listener, Progress};
+use deadheat::transport::{Address, Conn, Contender, Dial, Info, Listen, Listener, Progress};
 use deadheat::trial::suited;
 
 /// The transports under test.
@@ -40,7 +40,7 @@ pub(crate) const LARGEST: usize = 60_000;
 pub(crate) const ONLY: &str = "DEADHEAT_TEST_ONLY";
 
 /// Every transport that works here, with each kind of address it reaches.
-pub(crate) fn everyone() -> Vec<(Contender, Endpoint)> {
+pub(crate) fn everyone() -> Vec<(Contender, Address)> {
     let mut all = Vec::new();
     let only = std::env::var(ONLY).ok();
     let specs: Vec<&str> = match &only {
@@ -57,13 +57,13 @@ pub(crate) fn everyone() -> Vec<(Contender, Endpoint)> {
             }
             Err(other) => panic!("{typed}: {other}"),
         }
-        let any: &[Endpoint] = &match contender.transport.info().reach {
+        let any: &[Address] = &match contender.transport.info().reach {
             Reach::Network | Reach::Path => vec![
-                Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into()),
-                Endpoint::Ip((Ipv6Addr::LOCALHOST, 0).into()),
+                Address::Ip((Ipv4Addr::LOCALHOST, 0).into()),
+                Address::Ip((Ipv6Addr::LOCALHOST, 0).into()),
             ],
-            Reach::Machine => vec![Endpoint::Unix(String::new())],
-            Reach::Process => vec![Endpoint::Process(0)],
+            Reach::Machine => vec![Address::Unix(String::new())],
+            Reach::Process => vec![Address::Process(0)],
         };
         all.extend(any.iter().map(|at| (contender.clone(), at.clone())));
     }
@@ -72,19 +72,19 @@ pub(crate) fn everyone() -> Vec<(Contender, Endpoint)> {
 
 /// Contenders that are made of others, of the kernel's and in user space: what rides on their first lane finds
 /// them like any other.
-pub(crate) fn mixes() -> impl Iterator<Item = (Contender, Endpoint)> {
+pub(crate) fn mixes() -> impl Iterator<Item = (Contender, Address)> {
     let task = deadheat::workload::parse("streams:streams=2").unwrap();
     let typed = ["mix:0=tcp,1=udp", "mix:0=quic,1=kcp:mode=fast+mtu=1400B", "mix:1=tcp,others=arq"];
     // A kernel that was booted for some transports has others to show.
     let asked = std::env::var_os(ONLY).is_none();
     typed.into_iter().filter(move |_| asked).map(move |typed| {
         let contender = suited(Contender::parse(typed).unwrap(), &*task).unwrap();
-        (contender, Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into()))
+        (contender, Address::Ip((Ipv4Addr::LOCALHOST, 0).into()))
     })
 }
 
 /// Those of [`everyone`] whose far end is this.
-pub(crate) fn every(peer: PeerKind) -> impl Iterator<Item = (Contender, Endpoint)> {
+pub(crate) fn every(peer: PeerKind) -> impl Iterator<Item = (Contender, Address)> {
     everyone().into_iter().filter(move |(contender, _)| contender.transport.info().peer == peer)
 }
 
@@ -109,8 +109,8 @@ pub(crate) fn values(kind: &Kind) -> Vec<String> {
 
 pub(crate) fn listen(
     contender: &Contender,
-    at: &Endpoint,
-    door: Door,
+    at: &Address,
+    door: ConnectionSource,
 ) -> deadheat::Result<Box<dyn Listener>> {
     let info = contender.transport.info();
     contender.transport.listen(Listen {
@@ -126,7 +126,7 @@ pub(crate) fn listen(
 
 pub(crate) fn dial(
     contender: &Contender,
-    to: &Endpoint,
+    to: &Address,
     hello: Hello,
     timeout: Nanos,
 ) -> deadheat::Result<Box<dyn Conn>> {
@@ -135,7 +135,7 @@ pub(crate) fn dial(
 
 pub(crate) fn dial_for(
     contender: &Contender,
-    to: &Endpoint,
+    to: &Address,
     hello: Hello,
     timeout: Nanos,
     largest_message: usize,
@@ -159,11 +159,11 @@ pub(crate) struct Ends {
     pub(crate) far: Option<Box<dyn Conn>>,
 }
 
-pub(crate) fn connect(contender: &Contender, at: &Endpoint) -> Ends {
+pub(crate) fn connect(contender: &Contender, at: &Address) -> Ends {
     connect_with(contender, at, largest(contender.transport.info()))
 }
 
-pub(crate) fn connect_with(contender: &Contender, at: &Endpoint, largest: usize) -> Ends {
+pub(crate) fn connect_with(contender: &Contender, at: &Address, largest: usize) -> Ends {
     let hello = Hello { token: RIGHT, flow: 0 };
     if contender.transport.info().peer == PeerKind::Kernel {
         let near = dial_for(contender, at, hello, LONG, largest).unwrap();
@@ -176,13 +176,13 @@ pub(crate) fn connect_with(contender: &Contender, at: &Endpoint, largest: usize)
 /// Both ends of a connection with these lanes.
 pub(crate) fn connect_lanes(
     contender: &Contender,
-    at: &Endpoint,
+    at: &Address,
     lanes: &[Service],
     largest_message: usize,
 ) -> Ends {
     let hello = Hello { token: RIGHT, flow: 0 };
     let (transport, knobs) = (&contender.transport, &contender.knobs);
-    let door = Door::Own;
+    let door = ConnectionSource::Own;
     let listen = Listen {
         at,
         token: RIGHT,
@@ -343,8 +343,8 @@ pub(crate) fn engines(plain: &Contender) -> Vec<Contender> {
 }
 
 /// Why this host does not have what a contender asks for; `None` where it does.
-pub(crate) fn lacking(contender: &Contender, at: &Endpoint) -> Option<Error> {
-    let listens = || listen(contender, at, Door::Own).map(|_| ());
+pub(crate) fn lacking(contender: &Contender, at: &Address) -> Option<Error> {
+    let listens = || listen(contender, at, ConnectionSource::Own).map(|_| ());
     match contender.check().and_then(|()| listens()).err()? {
         why @ Error::Unsupported { .. } => Some(why),
         other => panic!("{contender:?}: {other}"),

@@ -12,17 +12,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use deadheat::contract::{Inbox, Lane, Patience, Side, WaitMode};
-use deadheat::figures::Tally;
+use deadheat::host::facts::HostFacts;
+use deadheat::measurements::Tally;
 use deadheat::server::{Agent, AgentStarter, Bind, Config, Server, Stop};
 use deadheat::time::Nanos;
-use deadheat::transport::door::{Door, HandOver, Handed};
+use deadheat::transport::handover::{ConnectionSource, HandOver, Handed};
 use deadheat::transport::hello::Token;
-use deadheat::transport::{Conn, Contender, Endpoint, Listen, Progress};
+use deadheat::transport::{Address, Conn, Contender, Listen, Progress};
 use deadheat::trial::control::{
     self, AgentPlan, AgentReport, FromAgent, FromServer, Greeting, MAGIC, PROTOCOL, ToAgent,
 };
-use deadheat::trial::host::HostFacts;
-use deadheat::workload::HalfReport;
+use deadheat::workload::EndpointReport;
 
 /// Longer than anything here takes; only a failing test waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -131,7 +131,7 @@ fn live(manner: Manner, mut control: UnixStream, door: HandOver, seen: &Sender<S
 /// Whether the agent ends here.
 fn answer(manner: Manner, control: &mut UnixStream, door: &HandOver, seen: &Sender<Seen>) -> bool {
     // Not where the server is: it must put its own address there.
-    let endpoint = Endpoint::Ip("192.0.2.1:1".parse().unwrap());
+    let endpoint = Address::Ip("192.0.2.1:1".parse().unwrap());
     match manner {
         Manner::Crashes => return true,
         Manner::Babbles => return control::write_frame(control, b"[1,2").is_err(),
@@ -160,7 +160,7 @@ fn echo(plan: &AgentPlan, control: &mut UnixStream, door: HandOver) -> bool {
         knobs: &contender.knobs,
         lanes: contender.transport.info().guarantees.one_lane(),
         largest_message: 64,
-        door: Door::Handed(door),
+        door: ConnectionSource::Handed(door),
         tickets: deadheat::transport::Tickets::default(),
     };
     let mut listener = contender.transport.listen(listen).unwrap();
@@ -190,7 +190,7 @@ pub(crate) fn next_message(conn: &mut dyn Conn) -> Vec<u8> {
 }
 
 fn report() -> AgentReport {
-    let mut half = HalfReport::default();
+    let mut half = EndpointReport::default();
     half.received.bytes = 1_200_000;
     AgentReport { halves: vec![half], ..AgentReport::default() }
 }
@@ -355,7 +355,7 @@ impl Client {
     }
 
     /// Waits for the turn and for the agent's listener.
-    pub(crate) fn ready(&mut self) -> Endpoint {
+    pub(crate) fn ready(&mut self) -> Address {
         loop {
             let frame = control::read_frame(&mut self.0).unwrap();
             if let Ok(FromServer::Queued { .. }) = control::parse(&frame) {
@@ -408,7 +408,7 @@ pub(crate) fn plan() -> AgentPlan {
         side: Side::Far,
         contender: "udp".into(),
         workload: "bulk:bytes=1MB".into(),
-        endpoint: Endpoint::Ip("0.0.0.0:0".parse().unwrap()),
+        endpoint: Address::Ip("0.0.0.0:0".parse().unwrap()),
         token: Token::fresh().unwrap(),
         seed: 1,
         cpu: None,

@@ -6,12 +6,12 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use deadheat::host::facts::HostFacts;
 use deadheat::server::DEFAULT_LIMITS;
-use deadheat::transport::Endpoint;
+use deadheat::transport::Address;
 use deadheat::trial::control::{
     AgentReport, FromAgent, FromServer, Greeting, PROTOCOL, ToAgent, read, write, write_frame,
 };
-use deadheat::trial::host::HostFacts;
 
 /// Lets a client in, says `body` in its first trial, and answers nothing from then on.
 fn serve(mut client: TcpStream, body: &str) {
@@ -21,7 +21,7 @@ fn serve(mut client: TcpStream, body: &str) {
     write(&mut client, &welcome).unwrap();
     write(&mut client, &FromServer::Facts(Box::new(HostFacts::gather()))).unwrap();
     assert!(matches!(read(&mut client).unwrap(), ToAgent::Open(_)));
-    let endpoint = Endpoint::Ip(client.local_addr().unwrap());
+    let endpoint = Address::Ip(client.local_addr().unwrap());
     write(&mut client, &FromAgent::Ready { endpoint }).unwrap();
     write_frame(&mut client, body.as_bytes()).unwrap();
     // Until the client hangs up.

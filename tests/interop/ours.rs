@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use deadheat::contract::{Inbox, Lane, Patience, Service};
 use deadheat::time::Nanos;
-use deadheat::transport::door::Door;
+use deadheat::transport::handover::ConnectionSource;
 use deadheat::transport::hello::{Hello, Token};
-use deadheat::transport::{Conn, Contender, Dial, Endpoint, Listen, Listener, Progress, Tickets};
+use deadheat::transport::{Address, Conn, Contender, Dial, Listen, Listener, Progress, Tickets};
 
 pub(crate) const HELLO: Hello = Hello { token: Token::from_bytes([7; 16]), flow: 0 };
 pub(crate) const LONG: Nanos = Nanos::from_secs(30);
@@ -21,7 +21,7 @@ pub(crate) fn hello() -> String {
 pub(crate) fn dial(contender: &str, port: u16) -> deadheat::Result<Box<dyn Conn>> {
     let contender = Contender::parse(contender).unwrap();
     contender.transport.dial(&Dial {
-        to: &Endpoint::Ip((Ipv4Addr::LOCALHOST, port).into()),
+        to: &Address::Ip((Ipv4Addr::LOCALHOST, port).into()),
         hello: HELLO,
         knobs: &contender.knobs,
         lanes: &[Service::ORDERED],
@@ -35,16 +35,16 @@ pub(crate) fn dial(contender: &str, port: u16) -> deadheat::Result<Box<dyn Conn>
 pub(crate) fn listen(contender: &str) -> (Box<dyn Listener>, SocketAddr) {
     let contender = Contender::parse(contender).unwrap();
     let listen = Listen {
-        at: &Endpoint::Ip((Ipv4Addr::LOCALHOST, 0).into()),
+        at: &Address::Ip((Ipv4Addr::LOCALHOST, 0).into()),
         token: HELLO.token,
         knobs: &contender.knobs,
         lanes: &[Service::ORDERED],
         largest_message: LARGEST,
-        door: Door::Own,
+        door: ConnectionSource::Own,
         tickets: Tickets::default(),
     };
     let listener = contender.transport.listen(listen).unwrap();
-    let Endpoint::Ip(address) = listener.endpoint() else { panic!("no address") };
+    let Address::Ip(address) = listener.endpoint() else { panic!("no address") };
     (listener, address)
 }
 

@@ -1,9 +1,9 @@
 //! Two saved races compared.
 
 use crate::common;
-use deadheat::figures::{Better, Role};
-use deadheat::race::compare::{Change, Comparison, Row, compare};
-use deadheat::race::outcome::Outcome;
+use deadheat::analysis::compare::{Change, Comparison, Row, compare};
+use deadheat::measurements::{Better, Role};
+use deadheat::result::outcome::Outcome;
 
 const METRIC: &str = "rtt_p50_ns";
 

@@ -1,11 +1,12 @@
 //! A race held against a baseline: in virtual time, so that every figure and exit code is the same each time.
 
 use crate::common;
+use deadheat::analysis::derived;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use deadheat::race::outcome::{Outcome, Status};
-use deadheat::race::save;
+use deadheat::result::outcome::{Outcome, Status};
+use deadheat::result::save;
 
 const RACE: &[&str] = &[
     "race",
@@ -40,7 +41,7 @@ fn with_baseline() -> tempfile::TempDir {
 
 /// `base.json` with every figure of a contender multiplied, in `NAME.json`.
 fn edited(dir: &Path, name: &str, change: impl Fn(&mut Outcome)) {
-    let mut race = save::load(&dir.join("base.json")).unwrap();
+    let mut race = derived::load(&dir.join("base.json")).unwrap();
     change(&mut race);
     save::save(&race, &dir.join(name)).unwrap();
 }

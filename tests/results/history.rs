@@ -4,11 +4,11 @@ use crate::common;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use deadheat::race::history::{Entry, History, LeftOut, Way, history};
-use deadheat::race::outcome::Outcome;
-use deadheat::race::save;
+use deadheat::analysis::history::{ChangeDirection, Entry, History, LeftOut, history};
 use deadheat::report::Style;
 use deadheat::report::history::render;
+use deadheat::result::outcome::Outcome;
+use deadheat::result::save;
 
 const METRIC: &str = "rtt_p50_ns";
 
@@ -75,7 +75,7 @@ fn a_step_is_found_where_it_is_with_what_else_changed() {
     assert_eq!((group.races.len(), group.series.len()), (20, 2));
     let [change] = group.changes.as_slice() else { panic!("{:?}", group.changes) };
     assert_eq!(group.series[change.series].contender, "udp");
-    assert_eq!((change.before, change.after, change.way), (11, 12, Way::Worse));
+    assert_eq!((change.before, change.after, change.way), (11, 12, ChangeDirection::Worse));
     let ratio = change.ratio.unwrap();
     assert!(
         ratio.low < 1.25 && 1.25 < ratio.high && (ratio.point - 1.25).abs() < 0.01,
@@ -105,7 +105,7 @@ fn better_and_smaller_than_the_margin_are_said_as_such() {
         (0..20).map(move |day| Entry::new(day.to_string(), on_day(day, factor(day)))).collect()
     };
     let faster = history(days(0.5), Vec::new(), None);
-    assert_eq!(faster.groups[0].changes[0].way, Way::Better);
+    assert_eq!(faster.groups[0].changes[0].way, ChangeDirection::Better);
     let text = shown(&history(days(1.04), Vec::new(), None), "terminal");
     assert!(text.contains("No change of level beyond the margin."), "{text}");
     assert!(text.contains("Smaller than the margin: udp RTT p50: worse"), "{text}");
@@ -156,7 +156,7 @@ fn one_race_and_the_same_race_twice() {
 fn doubts_about_a_race_stand_beside_its_figures() {
     let mut entries: Vec<Outcome> = (0..3).map(|day| on_day(day, 1.0)).collect();
     entries[1].control.as_mut().unwrap().trusted = false;
-    entries[2].status = deadheat::race::outcome::Status::Failed;
+    entries[2].status = deadheat::result::outcome::Status::Failed;
     entries[2].summary.retain(|summary| summary.contender == common::TCP);
     let entries = entries.into_iter().enumerate().map(|(i, race)| Entry::new(i.to_string(), race));
     let text = shown(&history(entries.collect(), Vec::new(), None), "terminal");

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use deadheat::figures::{Recorder, Sample};
-use deadheat::race::outcome::Outcome;
+use deadheat::measurements::{Recorder, Sample};
 use deadheat::report::{self, Shown, Style};
+use deadheat::result::outcome::Outcome;
 use deadheat::trial::samples::{Place, Samples, append};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;

@@ -4,10 +4,10 @@ use crate::common;
 use std::collections::BTreeSet;
 
 use crate::common::large::{BLOCKS, CONTENDERS, large};
-use deadheat::race::outcome::{Outcome, Ratio};
-use deadheat::race::spread::five_numbers;
+use deadheat::analysis::spread::five_numbers;
 use deadheat::report::figure::Figure;
 use deadheat::report::plot::{self, palette, style};
+use deadheat::result::outcome::{Outcome, Ratio};
 use deadheat::study::model::{Cell, Published, Study};
 use deadheat::study::outcome::{
     Answer, Beside, ClaimRuling, Interval, Ruling, Setting, StudyRun, TestAnswer,
@@ -161,7 +161,7 @@ fn the_numbers_are_those_of_the_box() {
     let figures = figures(&outcome);
     let numbers = &find(&figures, "trials-rtt-p50-ns").numbers;
     let row = numbers.rows.iter().find(|row| row[0] == "tcp").unwrap();
-    let own = |trial: &&deadheat::race::outcome::Trial| {
+    let own = |trial: &&deadheat::result::outcome::Trial| {
         trial.contender == common::TCP && !trial.control && trial.record.valid
     };
     let mut values: Vec<f64> =

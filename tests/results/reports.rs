@@ -6,11 +6,11 @@ use crate::common;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use deadheat::figures::Unit;
-use deadheat::race::compare::{Change, compare};
-use deadheat::race::outcome::{Outcome, UNTRUSTED_GATE, Warning};
+use deadheat::analysis::compare::{Change, compare};
+use deadheat::measurements::Unit;
 use deadheat::report::study::Form;
 use deadheat::report::{self, Colour, Detail, Report, Samples, Style, map};
+use deadheat::result::outcome::{Outcome, UNTRUSTED_GATE, Warning};
 
 use deadheat::stats;
 

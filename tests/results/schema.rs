@@ -6,7 +6,7 @@ use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use deadheat::map::file::Map;
-use deadheat::race::outcome::Outcome;
+use deadheat::result::outcome::Outcome;
 use deadheat::study::outcome::StudyRun;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use deadheat::path::trace::Trace;
-use deadheat::race::outcome::Outcome;
+use deadheat::result::outcome::Outcome;
 use deadheat::spec::Spec;
 use deadheat::study::read;
 use deadheat::transport::hello::Hello;

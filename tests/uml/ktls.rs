@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use deadheat::contract::{Inbox, Lane, Patience, Service};
 use deadheat::time::Nanos;
-use deadheat::transport::door::Door;
+use deadheat::transport::handover::ConnectionSource;
 use deadheat::transport::hello::{Hello, LEN, Token};
-use deadheat::transport::{Conn, Contender, Dial, Endpoint, Listen, Listener, Progress, Tickets};
+use deadheat::transport::{Address, Conn, Contender, Dial, Listen, Listener, Progress, Tickets};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
@@ -59,15 +59,15 @@ impl Inbox for Kept {
 fn listen(typed: &str, tickets: &Tickets) -> Box<dyn Listener> {
     let contender = Contender::parse(typed).unwrap();
     contender.check().unwrap();
-    let at = &Endpoint::Ip((IpAddr::V4(Ipv4Addr::LOCALHOST), 0).into());
+    let at = &Address::Ip((IpAddr::V4(Ipv4Addr::LOCALHOST), 0).into());
     let (token, knobs) = (HELLO.token, &contender.knobs);
-    let (door, tickets) = (Door::Own, tickets.clone());
+    let (door, tickets) = (ConnectionSource::Own, tickets.clone());
     let largest_message = LARGEST;
     let listen = Listen { at, token, knobs, lanes: LANES, largest_message, door, tickets };
     contender.transport.listen(listen).unwrap()
 }
 
-fn dial(typed: &str, to: &Endpoint, tickets: &Tickets) -> Box<dyn Conn> {
+fn dial(typed: &str, to: &Address, tickets: &Tickets) -> Box<dyn Conn> {
     let contender = Contender::parse(typed).unwrap();
     let (knobs, hello, timeout) = (&contender.knobs, HELLO, LONG);
     let largest_message = LARGEST;
@@ -202,7 +202,7 @@ impl ServerCertVerifier for Anyone {
 /// A peer that changes its key is followed where the kernel can, and otherwise it is said that it cannot.
 fn key_changes() {
     let mut listener = listen("tls:offload=kernel", &Tickets::default());
-    let Endpoint::Ip(to) = listener.endpoint() else { panic!("no address") };
+    let Address::Ip(to) = listener.endpoint() else { panic!("no address") };
     thread::scope(|scope| {
         let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
         let mut wire = TcpStream::connect(to).unwrap();

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use deadheat::contract::{Delivery, Inbox, Lane, Ordering, Patience, Service};
 use deadheat::path::network::{Impairments, Loss};
 use deadheat::time::Nanos;
-use deadheat::transport::door::Door;
+use deadheat::transport::handover::ConnectionSource;
 use deadheat::transport::hello::{Hello, Token};
-use deadheat::transport::{Conn, Contender, Dial, Endpoint, Listen, Progress};
+use deadheat::transport::{Address, Conn, Contender, Dial, Listen, Progress};
 use serde_json::Value;
 
 use super::uml::{boot, boots};
@@ -62,14 +62,14 @@ fn open(hosts: &Hosts, typed: &str, lanes: &[Service]) -> [Box<dyn Conn>; 2] {
     contender.check().unwrap();
     let hello = Hello { token: Token::from_bytes([9; 16]), flow: 3 };
     let (transport, knobs) = (&contender.transport, &contender.knobs);
-    let at = Endpoint::Ip((FAR[0].parse::<std::net::IpAddr>().unwrap(), 0).into());
+    let at = Address::Ip((FAR[0].parse::<std::net::IpAddr>().unwrap(), 0).into());
     let listen = Listen {
         at: &at,
         token: hello.token,
         knobs,
         lanes,
         largest_message: SIZE,
-        door: Door::Own,
+        door: ConnectionSource::Own,
         tickets: deadheat::transport::Tickets::default(),
     };
     let mut listener = hosts.far(|| transport.listen(listen).unwrap());

@@ -7,8 +7,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ends::Direction;
-use crate::figures::{Fates, PathFigures, WayFigures};
 use crate::impair::expected::{self, least_offset};
+use crate::measurements::{DirectionFigures, PacketOutcomes, PathFigures};
 use crate::network::{Impairments, Link, Network, Rate};
 use crate::time::Nanos;
 use crate::trace::{Content, Trace};
@@ -84,12 +84,17 @@ pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
         links().flat_map(|(at, (link, had))| {
             let name = |direction| WayName { link: at, of: network.links.len(), direction };
             [
-                Way { name: name(Direction::Up), asked: &link.up, had: &had.up },
-                Way { name: name(Direction::Down), asked: &link.down, had: &had.down },
+                DirectionCheck { name: name(Direction::Up), asked: &link.up, had: &had.up },
+                DirectionCheck { name: name(Direction::Down), asked: &link.down, had: &had.down },
             ]
         })
     };
-    let checks = [Way::account, Way::devices, Way::rate, Way::loss];
+    let checks = [
+        DirectionCheck::account,
+        DirectionCheck::devices,
+        DirectionCheck::rate,
+        DirectionCheck::loss,
+    ];
     checks
         .iter()
         .find_map(|check| ways().find_map(|way| check(&way, network)))
@@ -97,10 +102,10 @@ pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
 }
 
 /// Direction of a link, as asked and as it was.
-struct Way<'a> {
+struct DirectionCheck<'a> {
     name: WayName,
     asked: &'a Impairments,
-    had: &'a WayFigures,
+    had: &'a DirectionFigures,
 }
 
 /// Name of a direction: `up`, or `up on link 2` where there are several.
@@ -121,9 +126,9 @@ impl fmt::Display for WayName {
     }
 }
 
-impl Way<'_> {
+impl DirectionCheck<'_> {
     fn account(&self, _: &Network) -> Option<String> {
-        let Fates { arrived, duplicated, delivered, lost, full, early, waiting, .. } =
+        let PacketOutcomes { arrived, duplicated, delivered, lost, full, early, waiting, .. } =
             self.had.fates;
         let sum = |parts: &[u64]| parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
         let (came, went) =
@@ -151,7 +156,7 @@ impl Way<'_> {
     /// each busy time may be counted in part.
     fn rate(&self, network: &Network) -> Option<String> {
         let Rate::Fixed(BitRate(asked)) = self.asked.rate else { return None };
-        let Fates { busy_ns, busy_bytes, .. } = self.had.fates;
+        let PacketOutcomes { busy_ns, busy_bytes, .. } = self.had.fates;
         let expected = u128::from(asked) * u128::from(busy_ns);
         let had = 8_000_000_000 * u128::from(busy_bytes);
         let packet = 8_000_000_000 * u128::from(u32::from(network.mtu) + self.asked.overhead);
@@ -170,7 +175,7 @@ impl Way<'_> {
     }
 
     fn loss(&self, _: &Network) -> Option<String> {
-        let Fates { arrived, lost, .. } = self.had.fates;
+        let PacketOutcomes { arrived, lost, .. } = self.had.fates;
         let expected = expected::losses(self.asked, arrived, 1.0 - LOSS_ERROR)?;
         (!expected.contains(&lost)).then(|| {
             format!(
@@ -304,8 +309,7 @@ fn trace_delay(trace: &Trace, otherwise: Nanos) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::LinkFigures;
-    use crate::figures::{Distribution, Quantile};
+    use crate::measurements::{Distribution, LinkFigures, Quantile};
     use crate::network::{GilbertElliott, Jitter, Loss, Order, Outages, Shape};
     use crate::waiting::WaitMode;
 
@@ -326,9 +330,13 @@ mod tests {
 
     /// Returns the figures of a path that did all that it was asked to.
     fn fine() -> PathFigures {
-        let fates = Fates { arrived: 1_000, delivered: 1_000, ..Fates::default() };
-        let way =
-            WayFigures { fates, lateness_ns: Some(late(2_000, 30_000)), ..Default::default() };
+        let fates =
+            PacketOutcomes { arrived: 1_000, delivered: 1_000, ..PacketOutcomes::default() };
+        let way = DirectionFigures {
+            fates,
+            lateness_ns: Some(late(2_000, 30_000)),
+            ..Default::default()
+        };
         PathFigures { links: vec![LinkFigures { up: way.clone(), down: way }] }
     }
 
@@ -337,7 +345,7 @@ mod tests {
         Distribution { n: 1_000, p50: ns(p50), p99: ns(p99), ..Distribution::default() }
     }
 
-    fn why(way: Impairments, change: impl FnOnce(&mut WayFigures)) -> Option<String> {
+    fn why(way: Impairments, change: impl FnOnce(&mut DirectionFigures)) -> Option<String> {
         let mut figures = fine();
         change(&mut figures.links[0].down);
         why_invalid(&network(way), &figures)
@@ -386,7 +394,7 @@ mod tests {
     fn an_account_that_does_not_close_is_no_account() {
         let said = why(delay(5), |way| way.fates.delivered -= 1).unwrap();
         assert!(said.contains("does not close: 1000 packets came in down"), "{said}");
-        let waiting = |way: &mut WayFigures| {
+        let waiting = |way: &mut DirectionFigures| {
             way.fates.delivered -= 1;
             way.fates.waiting = 1;
         };
@@ -399,7 +407,9 @@ mod tests {
     fn the_rate_is_held_to_a_thousandth_and_a_packet_at_each_end() {
         let rated = || Impairments { rate: Rate::Fixed(BitRate(20_000_000)), ..delay(5) };
         let busy = |bytes, ns| {
-            move |way: &mut WayFigures| (way.fates.busy_bytes, way.fates.busy_ns) = (bytes, ns)
+            move |way: &mut DirectionFigures| {
+                (way.fates.busy_bytes, way.fates.busy_ns) = (bytes, ns)
+            }
         };
         // One second: 2.5 MB.
         assert_eq!(why(rated(), busy(2_500_000, 1_000_000_000)), None);
@@ -415,7 +425,7 @@ mod tests {
     #[test]
     fn losses_are_held_to_what_the_model_says() {
         let lose = |n: u64| {
-            move |way: &mut WayFigures| {
+            move |way: &mut DirectionFigures| {
                 way.fates.lost = n;
                 way.fates.delivered -= n;
             }

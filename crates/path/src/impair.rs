@@ -21,15 +21,16 @@ use self::log::{Log, Run};
 use self::loss::Losses;
 use self::queue::{Entry, Given, Item, Mark, Queue, Turn};
 use self::rate::{Server, Steps};
-use self::way::Way;
 use super::network::{Impairments, Jitter, Rate};
 use super::trace::Content;
 use crate::ends::Direction;
-use crate::figures::Fates;
+use crate::impair::delay_stage::DelayStage;
+use crate::measurements::PacketOutcomes;
 use crate::time::Nanos;
 
 mod alone;
 mod codel;
+mod delay_stage;
 pub mod draw;
 pub mod expected;
 mod fair;
@@ -41,7 +42,6 @@ mod rate;
 mod shape;
 #[cfg(test)]
 mod tests;
-mod way;
 
 /// Channel: one direction of one link, from the arrival of packets to their departures. `H` is the owner's handle of
 /// a packet.
@@ -51,13 +51,13 @@ pub struct Channel<H> {
     losses: Losses,
     bottleneck: Option<Bottleneck<H>>,
     delay: Delay,
-    way: Way<H>,
+    way: DelayStage<H>,
     /// Dropped packets that are not reported yet.
     gone: VecDeque<Gone<H>>,
     /// Packets that the queue has dropped and that are not counted yet.
     given: Given<H>,
     log: Log,
-    fates: Fates,
+    fates: PacketOutcomes,
     /// Number of packets and copies that have come in.
     entered: u64,
     /// Number of the packet after the last lost one.
@@ -146,11 +146,11 @@ impl<H: Copy> Channel<H> {
             losses: Losses::new(model, place),
             bottleneck,
             delay: Delay::new(model),
-            way: Way::new(model),
+            way: DelayStage::new(model),
             gone: VecDeque::with_capacity(256),
             given: VecDeque::with_capacity(64),
             log: Log::new(model),
-            fates: Fates::default(),
+            fates: PacketOutcomes::default(),
             entered: 0,
             behind_loss: 0,
             last: Decided::Stays,
@@ -245,9 +245,9 @@ impl<H: Copy> Channel<H> {
     }
 
     /// Returns the fates of the packets so far. Packets that the queue drops are counted at the time of the drop.
-    pub fn fates(&self) -> Fates {
+    pub fn fates(&self) -> PacketOutcomes {
         let queued = self.bottleneck.as_ref().map_or(0, |bottleneck| bottleneck.queue.len());
-        Fates {
+        PacketOutcomes {
             waiting: (self.way.len() + queued) as u64,
             digest: fold(self.fates.digest, self.fates.arrived),
             ..self.fates

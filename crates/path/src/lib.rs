@@ -8,7 +8,7 @@
 //! | [`network`] | what lies between two hosts, as plain data |
 //! | [`impair`] | what becomes of each packet: pure, time is an argument |
 //! | [`emulator`] | a network that is up: sockets and commands at its hosts, its account |
-//! | [`figures`], [`gate`] | what a network did, and whether it did what it was asked to |
+//! | [`measurements`], [`gate`] | what a network did, and whether it did what it was asked to |
 //! | [`mod@run`] | any program on an emulated network |
 //! | [`emulated`], [`netem`], [`segment`] | hosts, devices and threads; the kernel's own emulator; super-packets and their segments |
 
@@ -20,11 +20,11 @@ use self::grammar::Carrier;
 
 pub mod emulated;
 pub mod emulator;
-pub mod figures;
 pub mod files;
 pub mod gate;
 pub mod grammar;
 pub mod impair;
+pub mod measurements;
 pub mod netem;
 pub mod network;
 pub mod profile;

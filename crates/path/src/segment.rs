@@ -36,7 +36,7 @@ const LONGEST_HEAD: usize = 320;
 
 /// A frame as packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Super {
+pub struct GsoFrame {
     /// Number of packets, at least 1.
     pub segments: u32,
     /// Flow: a hash of addresses, protocol and, where there are any, ports.
@@ -94,10 +94,10 @@ impl Head {
     }
 }
 
-impl Super {
+impl GsoFrame {
     /// Parses a frame. Never fails: what cannot be split is one packet.
     #[inline]
-    pub fn parse(frame: &[u8]) -> Super {
+    pub fn parse(frame: &[u8]) -> GsoFrame {
         let packet = frame.get(VNET..).unwrap_or_default();
         let version = version(packet);
         let split = split(frame, packet, version);
@@ -105,7 +105,7 @@ impl Super {
             let payload = packet.len() - usize::from(split.head);
             payload.div_ceil(usize::from(split.size)) as u32
         });
-        Super {
+        GsoFrame {
             segments,
             flow: flow(packet, version),
             capable: capable(packet, version),
@@ -127,7 +127,7 @@ impl Super {
 
     /// Prepares segments `from..to` as one frame: the bytes in `head`, then this part of the frame, which is all of
     /// it where nothing is to change. `changes.flipped` is not done here: a packet whose bits are flipped travels
-    /// alone, see [`Super::copy`].
+    /// alone, see [`GsoFrame::copy`].
     #[inline]
     pub fn run(
         &self,
@@ -410,7 +410,7 @@ mod tests {
         frame
     }
 
-    fn joined(super_: &Super, frame: &[u8], from: u32, to: u32, changes: Changes) -> Vec<u8> {
+    fn joined(super_: &GsoFrame, frame: &[u8], from: u32, to: u32, changes: Changes) -> Vec<u8> {
         let mut head = Head::default();
         let rest = super_.run(frame, from, to, changes, &mut head);
         [head.bytes(), &frame[rest]].concat()
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn a_super_packet_is_its_segments() {
         let frame = tcp_v4(2_500, 1_000);
-        let seen = Super::parse(&frame);
+        let seen = GsoFrame::parse(&frame);
         assert_eq!((seen.segments, seen.capable), (3, Capable::Yes));
         let lengths: Vec<u32> = (0..3).map(|n| seen.segment_bytes(n)).collect();
         assert_eq!(lengths, [1_052, 1_052, 552]);
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn each_segment_has_the_headers_that_the_kernel_gives_it() {
         let frame = tcp_v4(2_500, 1_000);
-        let seen = Super::parse(&frame);
+        let seen = GsoFrame::parse(&frame);
         let mut room = vec![0; 4_096];
         let mut data = Vec::new();
         for n in 0..3 {
@@ -458,11 +458,11 @@ mod tests {
     #[test]
     fn a_run_is_a_super_packet_whose_segments_are_the_same() {
         let frame = tcp_v4(9_999, 1_000);
-        let seen = Super::parse(&frame);
+        let seen = GsoFrame::parse(&frame);
         let (mut ours, mut theirs) = (vec![0; 4_096], vec![0; 4_096]);
         for (from, to) in [(0, 4), (3, 9), (5, 10), (9, 10), (0, 1)] {
             let run = joined(&seen, &frame, from, to, NONE);
-            let again = Super::parse(&run);
+            let again = GsoFrame::parse(&run);
             assert_eq!((again.segments, again.flow), (to - from, seen.flow));
             for n in from..to {
                 let a = seen.copy(&frame, n, NONE, &mut ours).unwrap();
@@ -477,12 +477,12 @@ mod tests {
     #[test]
     fn a_mark_changes_two_bits_and_the_checksum() {
         let frame = tcp_v4(2_500, 1_000);
-        let seen = Super::parse(&frame);
+        let seen = GsoFrame::parse(&frame);
         let mut room = vec![0; 4_096];
         for (from, to) in [(0, 3), (1, 2), (1, 3)] {
             let run = joined(&seen, &frame, from, to, MARKED);
             assert_eq!(run[VNET + 1] & 3, 3);
-            let len = Super::parse(&run).copy(&run, 0, NONE, &mut room).unwrap();
+            let len = GsoFrame::parse(&run).copy(&run, 0, NONE, &mut room).unwrap();
             assert!(checksums_hold(&room[..len]));
         }
     }
@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn a_flipped_bit_is_flipped_after_the_checksum_was_made() {
         let frame = tcp_v4(2_500, 1_000);
-        let seen = Super::parse(&frame);
+        let seen = GsoFrame::parse(&frame);
         let (mut whole, mut broken) = (vec![0; 4_096], vec![0; 4_096]);
         let len = seen.copy(&frame, 1, NONE, &mut whole).unwrap();
         for bit in [0, 7, 160, 8 * 52, 8 * 1_052 - 1] {
@@ -513,15 +513,15 @@ mod tests {
         let frame = tcp_v4(100, 1_000);
         let mut other = frame.clone();
         other[VNET + 21] ^= 1;
-        assert_eq!(Super::parse(&frame).flow, Super::parse(&frame).flow);
-        assert_ne!(Super::parse(&frame).flow, Super::parse(&other).flow);
+        assert_eq!(GsoFrame::parse(&frame).flow, GsoFrame::parse(&frame).flow);
+        assert_ne!(GsoFrame::parse(&frame).flow, GsoFrame::parse(&other).flow);
         // The same packet as a later fragment: its first bytes are no ports.
         let fragment = |mut frame: Vec<u8>| {
             frame[1] = GSO_NONE;
             put(&mut frame[VNET..], 6, 0x0001);
             frame
         };
-        assert_eq!(Super::parse(&fragment(frame)).flow, Super::parse(&fragment(other)).flow);
+        assert_eq!(GsoFrame::parse(&fragment(frame)).flow, GsoFrame::parse(&fragment(other)).flow);
     }
 
     /// Tests whatever a device hands over: no panic, and segments that add up to it.
@@ -537,7 +537,7 @@ mod tests {
                 frame[at] = rng.next_u64() as u8;
             }
             frame.truncate(if round % 3 == 0 { rng.below(120) as usize } else { frame.len() });
-            let seen = Super::parse(&frame);
+            let seen = GsoFrame::parse(&frame);
             split += u32::from(seen.segments > 1);
             let mut head = Head::default();
             let mut covered = 0;

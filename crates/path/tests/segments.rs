@@ -13,7 +13,7 @@ use std::process::Command;
 
 use deadheat_path::impair::Changes;
 use deadheat_path::rng::SplitMix64;
-use deadheat_path::segment::{Head, Super, VNET};
+use deadheat_path::segment::{GsoFrame, Head, VNET};
 
 const IFF_TUN: i16 = 0x1;
 const IFF_NO_PI: i16 = 0x1000;
@@ -72,7 +72,7 @@ fn compare() {
     for round in 0..400 {
         let kind = KINDS[round % KINDS.len()];
         let frame = random(kind, &mut rng);
-        let seen = Super::parse(&frame);
+        let seen = GsoFrame::parse(&frame);
         assert!(seen.segments > 1, "{kind:?} {frame:02x?}");
         into.write_all(&frame).unwrap();
         let kernels = collect(&mut out, kind, seen.segments);
@@ -92,7 +92,7 @@ fn compare() {
 }
 
 /// Segments `from..to` as the emulator would write them: as a run, or a single one as a copy.
-fn one(seen: &Super, frame: &[u8], from: u32, to: u32, rng: &mut SplitMix64) -> Vec<u8> {
+fn one(seen: &GsoFrame, frame: &[u8], from: u32, to: u32, rng: &mut SplitMix64) -> Vec<u8> {
     if to - from == 1 && rng.below(2) == 0 {
         let mut room = vec![0; 2_000];
         let len = seen.copy(frame, from, NO_CHANGES, &mut room).unwrap();

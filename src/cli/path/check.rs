@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::super::{Verdict, print};
 use crate::error::{Error, Result};
+use crate::host::doctor::percent;
 use crate::path::Path;
 use crate::path::emulator::Emulator;
 use crate::time::Nanos;
-use crate::trial::doctor::percent;
 use crate::trial::path_check::{
     Capacity, DelayCheck, Judged, LossCheck, PathCheck, RateCheck, WayCheck,
 };

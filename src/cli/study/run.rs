@@ -7,13 +7,13 @@ use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 use crate::foreign::visible;
-use crate::race::date;
-use crate::race::outcome::Outcome;
+use crate::host::facts::HostFacts;
 use crate::report::study::{Form, render, ruling_word, tally};
+use crate::result::date;
+use crate::result::outcome::Outcome;
 use crate::study::bundled;
 use crate::study::outcome::{Setting, StudyRun};
 use crate::study::run::{End, Job, Ran, Task, run as run_study};
-use crate::trial::host::HostFacts;
 
 use super::super::deciding::Deciding;
 use super::super::report::samples_of;

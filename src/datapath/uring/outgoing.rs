@@ -9,7 +9,7 @@ use crate::datapath::buffer::PERIOD;
 use crate::datapath::channel::Channel;
 use crate::datapath::memory::{Region, patterned};
 use crate::datapath::pump::read_exact;
-use crate::figures::ZeroCopy;
+use crate::measurements::ZeroCopy;
 
 /// Sender of a byte stream.
 #[derive(Debug)]

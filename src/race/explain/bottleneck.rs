@@ -1,32 +1,7 @@
 //! Bottleneck of a bulk transfer, judged from evidence alone.
 
-use serde::{Deserialize, Serialize};
-
+use crate::result::explained::Limit;
 use crate::units::BitRate;
-
-/// Bottleneck of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// Sender CPU: the sender's thread, or other work of its CPU.
-    SenderCpu,
-    /// Receiver CPU: the receiver's thread, or other work of its CPU.
-    ReceiverCpu,
-    /// Shared CPU of both ends, which is never idle.
-    OneCpu,
-    /// Other programs, no part of the trial, that had the CPU.
-    OtherPrograms,
-    /// Congestion window: the amount that congestion control allowed in flight.
-    CongestionWindow,
-    /// Receive window: the receiver's room.
-    ReceiveWindow,
-    /// Send buffer: the room in the sender's socket.
-    SendBuffer,
-    /// Pacing: the rate at which the sender's kernel let packets go.
-    Pacing,
-    /// Path between the two hosts: none of the above.
-    Path,
-}
 
 /// Evidence about a transfer in one direction.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,70 +1,12 @@
 //! Bulk data: the cost of a call, a byte and a packet, and the bottleneck of the transfer.
 
-use serde::{Deserialize, Serialize};
-
-use super::bottleneck::{Cpus, Evidence, Limit, TcpEvidence, Worker, judge};
-use super::{Explanation, Explored};
+use super::Explored;
+use super::bottleneck::{Cpus, Evidence, TcpEvidence, Worker, judge};
 use crate::contract::{Delivery, Direction, Framing, Guarantees};
-use crate::figures::{ConnStats, TcpView};
+use crate::measurements::{ConnStats, TcpView};
+use crate::result::explained::{BulkEnd, Calls, Explanation, Moving};
 use crate::trial::explain::{EndNotes, FlowNotes, Visits};
-use crate::workload::{HalfReport, Task};
-
-/// Bulk data in one direction: the trial with the median goodput.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Moving {
-    /// Direction of the data.
-    pub direction: Direction,
-    /// Bytes delivered to the receiver.
-    pub delivered_bytes: u64,
-    /// Goodput at the receiver, in bits per second, over the receiver's own span.
-    pub goodput_bps: f64,
-    /// The sender's calls.
-    pub sending: Calls,
-    /// The receiver's calls.
-    pub receiving: Calls,
-    /// Number of packets for each MB (1,000,000 bytes) sent: TCP's segments with data, or datagrams;
-    /// absent if neither exists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub packets_per_mb: Option<f64>,
-    /// The sender's CPU.
-    pub sender: End,
-    /// The receiver's CPU.
-    pub receiver: End,
-    /// Bottleneck of the transfer.
-    pub limit: Limit,
-    /// Reason in one sentence, with its evidence.
-    pub why: String,
-}
-
-/// The system calls of one end.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Calls {
-    /// Number of calls for each MB (1,000,000 bytes).
-    pub per_mb: f64,
-    /// Mean number of bytes that a call moved.
-    pub bytes: f64,
-    /// Mean duration of a call, in nanoseconds, including waits inside.
-    pub ns: f64,
-    /// Part of this time in which the thread ran.
-    pub ran_ns: f64,
-    /// Time for each byte, including waits inside.
-    pub ns_per_byte: f64,
-}
-
-/// The CPU of one end.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct End {
-    /// Share of the transfer's time in which its threads ran.
-    pub ran_share: f64,
-    /// CPU time of its threads for each GB, in nanoseconds.
-    pub thread_ns_per_gb: f64,
-    /// Number of CPUs that the two shares below are of: one if the end is held on one.
-    pub cpus: u64,
-    /// Share of the trial in which they were busy with anything.
-    pub busy_share: f64,
-    /// Share of the trial that they spent in interrupts and soft interrupts, where packets are received.
-    pub interrupts_share: f64,
-}
+use crate::workload::{EndpointReport, Task};
 
 /// Tells each direction of the bulk data in `trials`.
 pub(super) fn explain(
@@ -107,14 +49,14 @@ struct Side<'a> {
     notes: &'a EndNotes,
     flows: Vec<&'a FlowNotes>,
     conns: Vec<&'a ConnStats>,
-    halves: Vec<&'a HalfReport>,
+    halves: Vec<&'a EndpointReport>,
 }
 
 impl<'a> Side<'a> {
     fn of(
         notes: &'a EndNotes,
         conns: &'a [ConnStats],
-        halves: &'a [HalfReport],
+        halves: &'a [EndpointReport],
         ours: &[usize],
     ) -> Option<Side<'a>> {
         Some(Side {
@@ -130,11 +72,11 @@ impl<'a> Side<'a> {
     }
 
     /// Returns CPU figures for a transfer of `span_ns` and `bytes`.
-    fn end(&self, span_ns: f64, bytes: f64) -> End {
+    fn end(&self, span_ns: f64, bytes: f64) -> BulkEnd {
         let cpu = &self.notes.cpu;
         let share = |ns: u64| if cpu.all_ns == 0 { 0.0 } else { ns as f64 / cpu.all_ns as f64 };
         let thread = self.thread_ns() as f64;
-        End {
+        BulkEnd {
             ran_share: (thread / (span_ns * self.flows.len() as f64)).min(1.0),
             thread_ns_per_gb: thread * 1e9 / bytes,
             cpus: cpu.cpus,
@@ -214,9 +156,9 @@ impl<'a> OneWay<'a> {
         })
     }
 
-    fn evidence(&self, guarantees: &Guarantees, goodput_bps: f64, ends: &[End; 2]) -> Evidence {
+    fn evidence(&self, guarantees: &Guarantees, goodput_bps: f64, ends: &[BulkEnd; 2]) -> Evidence {
         let (sender, receiver) = (&self.sender, &self.receiver);
-        let worker = |end: &End| Worker {
+        let worker = |end: &BulkEnd| Worker {
             ran: end.ran_share,
             busy: (end.cpus == 1).then_some(end.busy_share),
             interrupts: end.interrupts_share,

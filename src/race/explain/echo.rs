@@ -1,7 +1,8 @@
 //! Round trips: the rows of all trials, matched and split.
 
-use super::{Explanation, Explored};
+use super::Explored;
 use crate::contract::PeerKind;
+use crate::result::explained::Explanation;
 use crate::trial::Noted;
 use crate::trial::explain::FlowNotes;
 use crate::trial::explain::parts::{Clocks, Joined, Missing, Scheme};

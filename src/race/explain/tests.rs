@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::super::outcome::Status;
+use super::super::Request;
 use super::super::testing::{self, Diary, WORKLOAD, day};
-use super::super::{Request, Stage};
 use super::*;
-use crate::figures::Metrics;
+use crate::host::facts::HostFacts;
+use crate::host::placement::{Load, Placement};
+use crate::measurements::Metrics;
+use crate::race::RaceContext;
+use crate::result::outcome::Status;
 use crate::time::Manual;
-use crate::trial::explain::parts::Part;
+use crate::trial::explain::parts::{Clocks, Part};
 use crate::trial::explain::{EndNotes, FlowNotes, Row, STAMPED};
-use crate::trial::placement::{Load, Placement};
-use crate::trial::{PathFacts, Runner, fake, host::HostFacts};
+use crate::trial::{PathFacts, Runner, fake};
 
 /// Answers usual orders with a figure, and instrumented ones with rows in which the far application
 /// takes as long as `think` says.
@@ -21,19 +23,21 @@ struct Made<F> {
     seeds: Vec<u64>,
 }
 
-impl<F: FnMut(&Order) -> std::result::Result<u64, End>> Runner for Made<F> {
-    fn run(&mut self, order: &Order) -> End {
+impl<F: FnMut(&Order) -> std::result::Result<u64, TrialOutcome>> Runner for Made<F> {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
         let task = workload::parse(&order.workload).unwrap();
         let names = task.metrics().into_iter().map(|metric| metric.name);
         if order.pass == Pass::Figures {
-            return End::Ran(Box::new(fake::record(names.map(|name| (name, 50e3)).collect())));
+            return TrialOutcome::Ran(Box::new(fake::record(
+                names.map(|name| (name, 50e3)).collect(),
+            )));
         }
         self.seeds.push(order.seed);
         match (self.think)(order) {
             Ok(think) => {
                 self.noted = Some(noted(think));
                 let metrics: Metrics = names.map(|name| (name, 52e3)).collect();
-                End::Ran(Box::new(fake::record(metrics)))
+                TrialOutcome::Ran(Box::new(fake::record(metrics)))
             }
             Err(end) => end,
         }
@@ -48,7 +52,7 @@ impl<F: FnMut(&Order) -> std::result::Result<u64, End>> Runner for Made<F> {
     }
 
     fn path(&self) -> PathFacts {
-        fake::Fake(|_: &Order| End::Failed(Error::Interrupted)).path()
+        fake::Fake(|_: &Order| TrialOutcome::Failed(Error::Interrupted)).path()
     }
 
     fn noted(&mut self) -> Option<Noted> {
@@ -99,11 +103,11 @@ fn request() -> Request {
 /// Runs `request`; its outcome, what happened, and the seeds of the pass.
 fn run(
     request: &Request,
-    think: impl FnMut(&Order) -> std::result::Result<u64, End>,
+    think: impl FnMut(&Order) -> std::result::Result<u64, TrialOutcome>,
 ) -> (Outcome, Vec<String>, Vec<u64>) {
     let (clock, mut diary) = (Manual::default(), Diary::default());
     let mut runner = Made { think, noted: None, seeds: Vec::new() };
-    let stage = Stage::new(&mut runner, &mut diary).at(&clock, day());
+    let stage = RaceContext::new(&mut runner, &mut diary).at(&clock, day());
     let outcome = request.run_with(stage).unwrap();
     (outcome, diary.0.into_inner(), runner.seeds)
 }
@@ -153,7 +157,7 @@ fn what_fails_is_missing_and_said() {
             return Ok(0);
         }
         tries += 1;
-        Err(End::Failed(Error::peer("far agent", "gone")))
+        Err(TrialOutcome::Failed(Error::peer("far agent", "gone")))
     });
     assert_eq!(tries, 8, "each trial is tried twice");
     let explained = outcome.explain.unwrap();
@@ -166,7 +170,7 @@ fn what_fails_is_missing_and_said() {
 
 #[test]
 fn a_pass_that_is_broken_off_leaves_the_race_as_it_was() {
-    let (outcome, _, _) = run(&request(), |_| Err(End::Failed(Error::Interrupted)));
+    let (outcome, _, _) = run(&request(), |_| Err(TrialOutcome::Failed(Error::Interrupted)));
     assert_eq!((outcome.status, outcome.explain), (Status::Budget, None));
     assert_eq!(outcome.trials.len(), 6);
 }

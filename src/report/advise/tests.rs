@@ -2,7 +2,7 @@ use super::*;
 use crate::advise::axis::Axis;
 use crate::advise::search::Step;
 use crate::advise::{app, outcome};
-use crate::race::outcome::Program;
+use crate::result::outcome::Program;
 
 fn crossover(axis: Axis, base: f64, lead: Lead, end: f64, found: Found) -> Crossover {
     let step = |value: f64| Step {

@@ -1,8 +1,7 @@
 //! Table of the claimed figures: a row for each contender, its figure, and a strip of its trials.
 
-use crate::figures::{Metric, Role};
-use crate::race::outcome::{Entrant, Outcome, Summary};
-use crate::race::spread::{self, FiveNumbers};
+use crate::analysis::spread::{self, FiveNumbers};
+use crate::measurements::{Metric, Role};
 use crate::report::answer::Standing;
 use crate::report::boxes::Axis;
 use crate::report::content::{entrant, label};
@@ -10,6 +9,7 @@ use crate::report::document::{Cell, Column, Table, Tone};
 use crate::report::results::{self, Bound};
 use crate::report::words::{self, Scale};
 use crate::report::{factors, spark};
+use crate::result::outcome::{Entrant, Outcome, Summary};
 
 /// Number of bars of a strip, on a terminal of 70 columns or more and on a narrower one.
 const BARS: (usize, usize) = (24, 14);

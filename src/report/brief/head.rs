@@ -1,12 +1,12 @@
 //! Line under the title: the workload of the contenders, where, and for how long.
 
-use crate::race::outcome::Outcome;
+use crate::host::idle::Idle;
+use crate::host::placement::Placement;
 use crate::report::content::{blocks_done, entered};
 use crate::report::{factors, imported, words};
+use crate::result::outcome::Outcome;
 use crate::spec::Spec;
 use crate::time::Nanos;
-use crate::trial::idle::Idle;
-use crate::trial::placement::Placement;
 use crate::units;
 
 /// Returns the subtitle: `64-byte ping, 1000/s, loopback on two cores · 93 blocks in 35 s`.

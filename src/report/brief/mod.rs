@@ -5,11 +5,9 @@ mod figures;
 mod head;
 mod trust;
 
-use super::content;
 use super::document::{Block, Document, Line, Section, Tone};
-use super::words;
-use super::{Colour, Style, answer, explain, factors, terminal};
-use crate::race::outcome::Outcome;
+use super::{Colour, Style, answer, content, explain, factors, terminal, words};
+use crate::result::outcome::Outcome;
 
 pub(super) use figures::claimed;
 pub(super) use head::subtitle;

@@ -1,11 +1,11 @@
 //! Trust in the answer, in a line; and warnings that a reader can act on.
 
-use crate::figures::Unit;
-use crate::race::outcome::{Outcome, Verdict, Warning};
+use crate::measurements::Unit;
 use crate::report::content::label;
 use crate::report::document::{Line, Tone};
 use crate::report::totals::Total;
 use crate::report::{answer, words};
+use crate::result::outcome::{Outcome, Verdict, Warning};
 
 /// Codes of warnings that help a reader to improve the next race.
 const TO_ACT_ON: &[&str] = &[
@@ -29,7 +29,7 @@ const SAID: &[&str] = &[
     "single_contender",
     "blocked",
     "gate_failed",
-    crate::race::outcome::UNTRUSTED_GATE,
+    crate::result::outcome::UNTRUSTED_GATE,
     "trial_failed",
 ];
 

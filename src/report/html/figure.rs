@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::blocks;
 use super::markup::Html;
-use crate::race::outcome::Outcome;
 use crate::report::figure::{Figure, Numbers};
 use crate::report::plot::palette::{self, Tint};
 use crate::report::plot::style::RULES;
+use crate::result::outcome::Outcome;
 
 /// Returns the colours of a result's contenders, in the part `part` alone.
 pub(super) fn colours(part: &str, outcome: &Outcome) -> String {

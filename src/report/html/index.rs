@@ -1,12 +1,10 @@
 //! A page over the results of a folder, with a link to the page of each.
 
-use super::blocks;
 use super::markup::Html;
-use super::{answer, day, shell, study};
-use crate::race::outcome::Outcome;
-use crate::report::content;
+use super::{answer, blocks, day, shell, study};
 use crate::report::document::{Line, Tone};
-use crate::report::words;
+use crate::report::{content, words};
+use crate::result::outcome::Outcome;
 use crate::study::outcome::StudyRun;
 
 /// A file of the folder.

@@ -2,20 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::blocks;
-use super::figure;
 use super::markup::{Html, slug};
 use super::shell::{self, Link};
 use super::study::About;
-use super::{Part, day, section_id};
-use crate::race::command;
-use crate::race::outcome::{Entrant, Outcome};
+use super::{Part, blocks, day, figure, section_id};
+use crate::host::facts::HostFacts;
 use crate::report::content::{self, Place};
 use crate::report::document::{Section, Tone};
 use crate::report::figure::Figure;
 use crate::report::plot::{self, palette};
 use crate::report::{answer, brief, evidence, words};
-use crate::trial::host::HostFacts;
+use crate::result::command;
+use crate::result::outcome::{Entrant, Outcome};
 
 /// Result to write, and its place.
 pub(super) struct Written<'a> {

@@ -3,7 +3,7 @@
 use super::super::text::field;
 use crate::map::file::Map;
 use crate::map::point::Point;
-use crate::race::outcome::{Summary, Verdict};
+use crate::result::outcome::{Summary, Verdict};
 
 pub(super) fn render(map: &Map) -> String {
     let label = |id: usize| map.contenders.get(id).map_or("", |one| one.label.as_str());

@@ -7,15 +7,14 @@
 //! | `csv.rs` | a row for each point |
 
 use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
-use super::plot::palette;
-use super::plot::{self, style};
+use super::plot::{self, palette, style};
 use super::text::{columns, pad};
 use super::words::{self, Scale};
 use super::{Detail, Style, markdown, terminal};
 use crate::error::{Error, Result, unknown};
 use crate::map::file::Map;
 use crate::map::point::{Point, Standing};
-use crate::race::layout;
+use crate::result::layout;
 use sheet::{Panel, Sheet};
 
 mod borders;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged};
 
-use crate::figures::Unit;
+use crate::measurements::Unit;
 use crate::report::words::{self, Scale};
 
 /// Ratio of the greatest to the least value from which on an axis is logarithmic.

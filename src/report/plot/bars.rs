@@ -8,14 +8,13 @@ use super::facets::Key;
 use super::ink::Ink;
 use super::rows::{Row, Rows};
 use super::{drawn, numbers, order, palette, said};
-use crate::figures::{Role, Unit};
-use crate::race::outcome::{Outcome, Summary};
+use crate::measurements::{Role, Unit};
 use crate::report::content::label;
 use crate::report::explain::name;
-use crate::report::factors;
 use crate::report::figure::Figure;
 use crate::report::totals::{Cost, Work};
-use crate::report::words;
+use crate::report::{factors, words};
+use crate::result::outcome::{Outcome, Summary};
 use crate::trial::explain::parts::{Part, RoundTrip};
 
 const BAND: f64 = 22.0;
@@ -164,7 +163,8 @@ pub(super) fn cpu(outcome: &Outcome) -> Option<Figure> {
 
 /// Draws goodput, the greatest first, with intervals.
 pub(super) fn ladder(outcome: &Outcome) -> Option<Figure> {
-    let is_rate = |m: &&crate::figures::Metric| m.unit == Unit::BitRate && m.role == Role::Claim;
+    let is_rate =
+        |m: &&crate::measurements::Metric| m.unit == Unit::BitRate && m.role == Role::Claim;
     let metric = outcome.metrics.iter().find(is_rate)?;
     let mut rungs: Vec<&Summary> = outcome
         .summary

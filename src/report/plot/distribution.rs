@@ -5,14 +5,13 @@ use super::canvas::{Canvas, Frame, Hold, Size};
 use super::facets::Key;
 use super::ink::Ink;
 use super::{drawn, numbers, order, palette, said};
-use crate::figures::{Distribution, Quantile, Unit};
-use crate::race::outcome::{Outcome, Trial};
-use crate::race::pooled::pooled;
-use crate::race::spread::{self, Pool};
-use crate::report::Shown;
+use crate::analysis::pooled::pooled;
+use crate::analysis::spread::{self, Pool};
+use crate::measurements::{Distribution, Quantile, Unit};
 use crate::report::content::label;
 use crate::report::figure::Figure;
-use crate::report::words;
+use crate::report::{Shown, words};
+use crate::result::outcome::{Outcome, Trial};
 
 /// Maximum number of points of a line: more cannot be told apart.
 const MOST_POINTS: usize = 200;

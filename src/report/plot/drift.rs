@@ -5,12 +5,12 @@ use super::canvas::Size;
 use super::facets::Facets;
 use super::ink::Ink;
 use super::{drawn, left_out, numbers, order, palette, slug};
-use crate::figures::Metric;
-use crate::race::outcome::{Outcome, Trial};
-use crate::race::spread;
+use crate::analysis::spread;
+use crate::measurements::Metric;
 use crate::report::content::label;
 use crate::report::figure::Figure;
 use crate::report::words;
+use crate::result::outcome::{Outcome, Trial};
 use crate::stats::quantile::median;
 
 const HEIGHT: f64 = 74.0;

@@ -8,12 +8,12 @@ use super::ink::Ink;
 use super::label::cut;
 use super::rows::Row;
 use super::{drawn, numbers, slug};
-use crate::figures::{Metric, Role};
-use crate::race::outcome::{Outcome, ShareKind};
-use crate::race::spread::{ByLevel, by_level};
-use crate::race::sweep::load_factor;
+use crate::analysis::spread::{ByLevel, by_level};
+use crate::analysis::sweep::load_factor;
+use crate::measurements::{Metric, Role};
 use crate::report::figure::Figure;
 use crate::report::words;
+use crate::result::outcome::{Outcome, ShareKind};
 
 /// Maximum number of factors and claims that have a figure each.
 const MOST_FACTORS: usize = 4;
@@ -156,7 +156,7 @@ pub(super) fn shares(outcome: &Outcome) -> Option<Figure> {
             .into(),
         numbers(&["metric", "factor", "share", "low", "high"], rows.collect()),
         |size| {
-            let x = (Axis::exact(0.0, 1.0), Quantity::Of(crate::figures::Unit::Share));
+            let x = (Axis::exact(0.0, 1.0), Quantity::Of(crate::measurements::Unit::Share));
             stacked(size, &key, &bars, x)
         },
     ))

@@ -19,10 +19,10 @@
 
 use super::figure::{Figure, Numbers};
 use super::{Shown, results, words};
-use crate::figures::{Metric, Role, Unit};
+use crate::analysis::spread;
 use crate::map::file::Map;
-use crate::race::outcome::Outcome;
-use crate::race::spread;
+use crate::measurements::{Metric, Role, Unit};
+use crate::result::outcome::Outcome;
 use crate::study::outcome::StudyRun;
 
 mod axis;

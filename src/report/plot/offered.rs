@@ -5,12 +5,11 @@ use super::canvas::{Canvas, Frame, Hold, Panel, Size};
 use super::facets::Key;
 use super::ink::Ink;
 use super::{drawn, numbers};
-use crate::figures::Unit;
-use crate::race::outcome::{KneePlace, Outcome, Sweep};
-use crate::race::sweep::{Curve, curves};
+use crate::analysis::sweep::{Curve, curves};
+use crate::measurements::Unit;
 use crate::report::figure::Figure;
-use crate::report::sweeps;
-use crate::report::words;
+use crate::report::{sweeps, words};
+use crate::result::outcome::{KneePlace, Outcome, Sweep};
 use crate::stats::knee::Load;
 
 /// Maximum number of lines that can be told apart.

@@ -5,12 +5,11 @@ use super::canvas::Size;
 use super::ink::Ink;
 use super::rows::{Row, Rows};
 use super::{MOST_ROWS, drawn, left_out, numbers, palette, slug};
-use crate::figures::{Better, Metric};
-use crate::race::outcome::{Outcome, Ratio, Verdict};
+use crate::measurements::{Better, Metric};
 use crate::report::content::{entrant, label};
-use crate::report::factors;
 use crate::report::figure::Figure;
-use crate::report::words;
+use crate::report::{factors, words};
+use crate::result::outcome::{Outcome, Ratio, Verdict};
 use crate::stats;
 
 const BAND: f64 = 18.0;

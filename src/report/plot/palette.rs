@@ -6,7 +6,7 @@
 //! Marks and lines also differ in shape and dashes.
 
 pub use super::ink::CLASSES;
-use crate::race::outcome::Outcome;
+use crate::result::outcome::Outcome;
 
 /// A colour on a light page and on a dark one, each as `#rrggbb`.
 #[derive(Debug, Clone, PartialEq, Eq)]

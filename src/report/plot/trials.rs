@@ -5,13 +5,13 @@ use super::canvas::{Panel, Size};
 use super::ink::Ink;
 use super::rows::{Row, Rows};
 use super::{drawn, numbers, order, palette, slug};
-use crate::figures::Metric;
-use crate::race::outcome::{Outcome, Summary, Trial};
-use crate::race::spread::{self, FiveNumbers, five_numbers};
+use crate::analysis::spread::{self, FiveNumbers, five_numbers};
+use crate::measurements::Metric;
 use crate::report::content::label;
 use crate::report::figure::Figure;
 use crate::report::results::Bound;
 use crate::report::words::{self, Scale};
+use crate::result::outcome::{Outcome, Summary, Trial};
 
 const BAND: f64 = 32.0;
 /// Position of the box above the marks, and of the marks below it: their middles, from that of the band.

@@ -5,13 +5,13 @@ use super::canvas::Size;
 use super::facets::Facets;
 use super::ink::Ink;
 use super::{drawn, left_out, numbers, order, palette};
-use crate::figures::Unit;
-use crate::figures::series::{Series, goodput_bps};
-use crate::race::outcome::{Outcome, Trial};
-use crate::race::spread;
+use crate::analysis::spread;
+use crate::measurements::Unit;
+use crate::measurements::series::{Series, goodput_bps};
 use crate::report::content::label;
 use crate::report::figure::Figure;
 use crate::report::words;
+use crate::result::outcome::{Outcome, Trial};
 
 const HEIGHT: f64 = 92.0;
 const MOST_PANELS: usize = 16;

@@ -2,7 +2,7 @@ use super::*;
 use crate::race::testing;
 use crate::study::outcome::{RaceRun, StudyRun};
 use crate::study::{again, read};
-use crate::trial::{End, Order};
+use crate::trial::{Order, TrialOutcome};
 
 const RACES: &str = r#"
 title = "Echoes"
@@ -52,7 +52,7 @@ fn ran(
     checked: &Checked,
     id: &str,
     setting: Setting,
-    trial: impl FnMut(&Order) -> End,
+    trial: impl FnMut(&Order) -> TrialOutcome,
 ) -> BTreeMap<String, Outcome> {
     let plan = checked.study.races.iter().find(|plan| plan.id == id).unwrap().at(setting);
     let outcome = testing::run(&plan.request().unwrap().seed(1), trial).unwrap();
@@ -65,7 +65,7 @@ fn echoes(order: &Order) -> f64 {
 }
 
 /// Adds 1 % of noise to a figure.
-fn noisy(level: impl Fn(&Order) -> f64) -> impl FnMut(&Order) -> End {
+fn noisy(level: impl Fn(&Order) -> f64) -> impl FnMut(&Order) -> TrialOutcome {
     let mut rng = crate::rng::SplitMix64::new(3);
     move |order| testing::ran(order, level(order) * (0.01 * rng.normal()).exp())
 }
@@ -146,7 +146,7 @@ fn too_few_blocks_and_races_that_did_not_run_leave_it_open_and_say_so() {
     let mut results = ran(&checked, "plain", Setting::Full, noisy(echoes));
     let outcome = results.get_mut("plain").unwrap();
     outcome.trials.retain(|trial| trial.block < 3);
-    analyse::refresh(outcome, analyse::Stand::Between { next: None });
+    verdicts::refresh(outcome, verdicts::Stand::Between { next: None });
     let ruling = judged(&checked, &results).rulings.remove(0);
     assert_eq!(ruling.ruling, Ruling::Open);
     assert_eq!(ruling.answers[0].seen.unwrap().low, None);
@@ -194,7 +194,7 @@ fn of_a_censored_figure_only_the_least_is_known() {
     for trial in outcome.trials.iter_mut().filter(|trial| trial.contender == 1) {
         trial.record.censored.push("rtt_p50_ns".into());
     }
-    analyse::refresh(outcome, analyse::Stand::Between { next: None });
+    verdicts::refresh(outcome, verdicts::Stand::Between { next: None });
     let ruling = judged(&checked, &results).rulings.remove(0);
     let answers: Vec<Answer> = ruling.answers.iter().map(|one| one.answer).collect();
     assert_eq!(answers, [Answer::Yes, Answer::Open, Answer::Yes, Answer::Open]);
@@ -336,7 +336,7 @@ fn a_run_of_before_is_restated_with_the_claims_of_now() {
     let before = study(&claim(&[("", UDP_TCP, "above 1")]));
     let mut run = StudyRun {
         study_format: 1,
-        deadheat: crate::race::outcome::Program { version: "0".into() },
+        deadheat: crate::result::outcome::Program { version: "0".into() },
         name: "x".into(),
         setting: Setting::Full,
         full: Vec::new(),

@@ -2,7 +2,7 @@ use super::*;
 use crate::race::testing;
 use crate::study::outcome::{Answer, Ruling};
 use crate::study::read;
-use crate::trial::{End as TrialEnd, Order};
+use crate::trial::{Order, TrialOutcome as TrialEnd};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

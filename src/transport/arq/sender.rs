@@ -6,7 +6,7 @@
 //! that is not acknowledged is sent again in order.
 
 use super::segment::{Segment, Then, write_header};
-use crate::figures::TcpView;
+use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::userspace::{Ring, RoundTrip};
 

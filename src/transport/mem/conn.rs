@@ -2,15 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fmt;
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use super::{Fate, Fates, LARGEST, ROOM, lock};
 use crate::contract::{GUARD, Inbox, Lane, Patience, Sink, Source};
-use crate::figures::ConnStats;
+use crate::measurements::ConnStats;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::{Conn, Effective, Progress};
 

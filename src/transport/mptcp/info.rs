@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use socket2::Socket;
 
-use crate::figures::TcpView;
+use crate::measurements::TcpView;
 use crate::transport::tcp::info::{Info, LONGEST, parse};
 
 /// Option level, as of include/linux/socket.h; the C library does not have it.

@@ -16,7 +16,7 @@ use super::AROUND;
 use super::lanes::Lanes;
 use super::setup::Setup;
 use crate::contract::{Lane, Side};
-use crate::figures::TcpView;
+use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, NAME, Resume};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::pace::{Pace, Rate};
 use super::wire::{Data, HEADER, Tally, write_ask, write_data};
-use crate::figures::TcpView;
+use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::userspace::{Ring, RoundTrip};
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::epoll::Epoll;
 use crate::datapath::wait::Interest;
-use crate::figures::{ConnStats, TcpView};
+use crate::measurements::{ConnStats, TcpView};
 use crate::time::Nanos;
 use crate::transport::{Conn, Effective, Progress};
 

@@ -14,10 +14,10 @@ use crate::contract::{AsksLanes, Ending, Guarantees, Lane, PeerKind};
 use crate::error::{Error, Result, unknown};
 use crate::spec::{Settings, Spec};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::door::Door;
+use crate::transport::handover::ConnectionSource;
 use crate::transport::via::Via;
 use crate::transport::{
-    Carrier, Conn, Contender, Dial, Endpoint, Info, Listen, Listener, Transport, refuse_server,
+    Address, Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server,
 };
 
 const ID: &str = "mix";
@@ -193,7 +193,7 @@ impl Transport for Mix {
                 knobs: &part.contender.knobs,
                 lanes: &part.lanes,
                 largest_message: listen.largest_message,
-                door: Door::Own,
+                door: ConnectionSource::Own,
                 tickets: listen.tickets.clone(),
             })
         });
@@ -284,8 +284,8 @@ impl MixListener {
 }
 
 impl Listener for MixListener {
-    fn endpoint(&self) -> Endpoint {
-        Endpoint::Several(self.listeners.iter().map(|listener| listener.endpoint()).collect())
+    fn endpoint(&self) -> Address {
+        Address::Several(self.listeners.iter().map(|listener| listener.endpoint()).collect())
     }
 
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {

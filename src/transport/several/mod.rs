@@ -5,14 +5,15 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::door::readable;
-use super::{Conn, Contender, Endpoint, Info};
+use super::{Conn, Contender, Info};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering as Order, PeerKind, Reach,
     Service,
 };
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::transport::handover::readable;
 
 mod joined;
 mod mix;
@@ -128,9 +129,9 @@ fn weakest(parts: &[Part], lanes: u16) -> Guarantees {
 }
 
 /// Returns the endpoints of so many parts.
-fn endpoints(of: &Endpoint, parts: usize) -> Result<&[Endpoint]> {
+fn endpoints(of: &Address, parts: usize) -> Result<&[Address]> {
     match of {
-        Endpoint::Several(all) if all.len() == parts => Ok(all),
+        Address::Several(all) if all.len() == parts => Ok(all),
         other => Err(Error::peer(
             other.to_string(),
             format!("{parts} endpoints are needed, one for each part of the contender"),

@@ -5,7 +5,7 @@ use std::thread;
 use super::*;
 use crate::contract::{AsksLanes, Inbox, Patience, WaitMode};
 use crate::datapath::wait::{Interest, Waiter, Woke};
-use crate::transport::door::Door;
+use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::{Hello, Token};
 use crate::transport::{Dial, Listen, Progress, Tickets};
 
@@ -33,20 +33,20 @@ fn suited(typed: &str, names: &[&str]) -> Result<Contender> {
 }
 
 fn listen(contender: &Contender) -> Box<dyn crate::transport::Listener> {
-    let at = Endpoint::Ip(([127, 0, 0, 1], 0).into());
+    let at = Address::Ip(([127, 0, 0, 1], 0).into());
     let listen = Listen {
         at: &at,
         token: HELLO.token,
         knobs: &contender.knobs,
         lanes: &[],
         largest_message: 9_000,
-        door: Door::Own,
+        door: ConnectionSource::Own,
         tickets: Tickets::default(),
     };
     contender.transport.listen(listen).unwrap()
 }
 
-fn dial(contender: &Contender, to: &Endpoint, timeout: Nanos) -> Result<Box<dyn Conn>> {
+fn dial(contender: &Contender, to: &Address, timeout: Nanos) -> Result<Box<dyn Conn>> {
     contender.transport.dial(&Dial {
         to,
         hello: HELLO,
@@ -226,10 +226,10 @@ fn the_end_shows_once_every_part_that_tells_it_has_ended_and_all_was_read() {
 fn a_part_that_does_not_get_through_is_named() {
     let contender = suited("mix:a=tcp,b=udp", &["a", "b"]).unwrap();
     let mut listener = listen(&contender);
-    let Endpoint::Several(mut ends) = listener.endpoint() else { panic!("one endpoint") };
+    let Address::Several(mut ends) = listener.endpoint() else { panic!("one endpoint") };
     let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    ends[1] = Endpoint::Ip(deaf.local_addr().unwrap());
-    let ends = Endpoint::Several(ends);
+    ends[1] = Address::Ip(deaf.local_addr().unwrap());
+    let ends = Address::Several(ends);
     thread::scope(|scope| {
         let far = scope.spawn(|| listener.accept(Nanos::from_secs(3)).err().unwrap());
         let error = dial(&contender, &ends, Nanos::from_secs(2)).err().unwrap();
@@ -238,7 +238,7 @@ fn a_part_that_does_not_get_through_is_named() {
         let error = far.join().unwrap().to_string();
         assert!(error.contains("b (udp): no UDP hello"), "{error}");
     });
-    let one = Endpoint::Ip(deaf.local_addr().unwrap());
+    let one = Address::Ip(deaf.local_addr().unwrap());
     let error = dial(&contender, &one, LONG).err().unwrap().to_string();
     assert!(error.contains("2 endpoints are needed"), "{error}");
 }

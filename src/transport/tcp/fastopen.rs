@@ -12,7 +12,7 @@ use crate::datapath::option;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::Token;
-use crate::transport::lobby::say;
+use crate::transport::pending::say;
 use crate::transport::{Dial, Place};
 
 /// The sysctl that allows it, as a file.

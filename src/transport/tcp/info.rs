@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 use socket2::Socket;
 
-use crate::figures::TcpView;
+use crate::measurements::TcpView;
 
 /// Bytes of the answer's buffer: more than any answer so far (280 from Linux 6.18).
 pub(in crate::transport) const LONGEST: usize = 512;

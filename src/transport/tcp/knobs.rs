@@ -11,7 +11,7 @@ use crate::datapath::option;
 use crate::datapath::stamps::{Counts, Stamps};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::figures::{Headers, TcpView};
+use crate::measurements::{Headers, TcpView};
 use crate::spec::{Key, Kind, Settings};
 use crate::transport::stream::{Engines, Flavour};
 use crate::transport::{Effective, frame};

@@ -11,7 +11,7 @@ use crate::datapath::datagram::{
 use crate::datapath::option::{Buffer, Fragmenting, cover};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
-use crate::transport::knock::Variant;
+use crate::transport::udp_handshake::Variant;
 use crate::units::Bytes;
 
 /// Messages per call, unless set otherwise.

@@ -8,7 +8,7 @@ use super::protocol::{Opening, State, Userspace};
 use super::session::Session;
 use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::error::Result;
-use crate::figures::{ConnStats, TcpView};
+use crate::measurements::{ConnStats, TcpView};
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::{Conn, Effective, Progress};
 

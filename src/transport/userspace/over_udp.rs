@@ -21,15 +21,15 @@ use crate::datapath::datagram::{
 use crate::datapath::option::{self, Buffer};
 use crate::datapath::wait::Interest;
 use crate::error::{Error, Result};
-use crate::figures::{ConnStats, TcpView};
+use crate::measurements::{ConnStats, TcpView};
 use crate::spec::Settings;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::door::readable;
+use crate::transport::handover::readable;
 use crate::transport::hello::{self, Hello};
-use crate::transport::knock::{self, Gate, Late};
 use crate::transport::udp::UDP;
+use crate::transport::udp_handshake::{self, Gate, Late};
 use crate::transport::{
-    Conn, Dial, Effective, Endpoint, Listen, Listener, Progress, Tickets, not_ip, told,
+    Address, Conn, Dial, Effective, Listen, Listener, Progress, Tickets, not_ip, told,
 };
 use crate::units::Bytes;
 
@@ -45,11 +45,12 @@ const LONGEST: usize = 65_535;
 
 /// Opens a connection: first the flow of datagrams, then whatever handshake the protocol has.
 pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-    let Endpoint::Ip(to) = *dial.to else {
+    let Address::Ip(to) = *dial.to else {
         return Err(not_ip(transport.info().id, dial.to));
     };
     let deadline = Monotonic.now() + dial.timeout;
-    let socket = knock::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
+    let socket =
+        udp_handshake::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
     let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
     let asked = Asked {
         knobs: dial.knobs,
@@ -67,7 +68,7 @@ pub(super) fn listen(
     transport: Box<dyn Userspace + Send>,
     listen: Listen<'_>,
 ) -> Result<Box<dyn Listener>> {
-    let Endpoint::Ip(at) = *listen.at else {
+    let Address::Ip(at) = *listen.at else {
         return Err(not_ip(transport.info().id, listen.at));
     };
     Ok(Box::new(OverUdpListener {
@@ -96,8 +97,8 @@ struct OverUdpListener {
 }
 
 impl Listener for OverUdpListener {
-    fn endpoint(&self) -> Endpoint {
-        Endpoint::Ip(self.gate.at())
+    fn endpoint(&self) -> Address {
+        Address::Ip(self.gate.at())
     }
 
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
@@ -230,9 +231,11 @@ impl OverUdp {
         let now = Monotonic.now();
         let protocol = &mut *self.session.protocol;
         let mut late = None;
-        self.arriving.each(|datagram| match knock::late(datagram, &self.hello, &self.welcome) {
-            None => protocol.handle(now, datagram),
-            found => late = found,
+        self.arriving.each(|datagram| {
+            match udp_handshake::late(datagram, &self.hello, &self.welcome) {
+                None => protocol.handle(now, datagram),
+                found => late = found,
+            }
         });
         if late == Some(Late::Hello) && self.side == Side::Far {
             // Its welcome was lost. Another hello will come where this does not get through.

@@ -7,7 +7,7 @@ use std::io;
 
 use crate::contract::{Lane, Service, Side};
 use crate::error::Result;
-use crate::figures::TcpView;
+use crate::measurements::TcpView;
 use crate::spec::Settings;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
@@ -101,7 +101,8 @@ pub trait Protocol: Send {
     /// Fails if the connection is closed.
     fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()>;
 
-    /// Hands over what arrived, in the order of its lane: pieces of a byte stream, or whole messages.
+    /// Hands over all that arrived, in the order of its lane: pieces of a byte stream, or whole messages. Nobody
+    /// asks again before more arrives.
     /// `take` answers how many of the bytes it took; of messages all. What it leaves comes again.
     fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize);
 

@@ -7,7 +7,7 @@ use crate::contract::{Framing, Inbox, Lane, Service, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern};
 use crate::datapath::pump::read_exact;
 use crate::error::Result;
-use crate::figures::{ConnStats, Headers};
+use crate::measurements::{ConnStats, Headers};
 use crate::time::Nanos;
 use crate::transport::frame::{Decoder, PREFIX, wrong_length};
 use crate::transport::{Info, Progress};

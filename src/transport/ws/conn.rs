@@ -11,7 +11,7 @@ use tungstenite::{Message, WebSocket, accept_with_config, client::client_with_co
 
 use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::datapath::channel::Channel;
-use crate::figures::{ConnStats, TcpView};
+use crate::measurements::{ConnStats, TcpView};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::frame::wrong_length;
 use crate::transport::stream::Flavour;

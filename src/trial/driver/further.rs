@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 
 use crate::contract::Patience;
 use crate::error::{Error, Result};
-use crate::figures::ConnStats;
+use crate::measurements::ConnStats;
 use crate::time::{Clock, Nanos};
 use crate::transport::Conn;
 
@@ -15,7 +15,7 @@ use super::Flow;
 pub enum Further<C: ?Sized> {
     /// There are none.
     None,
-    /// This end dials, when the half asks for one.
+    /// This end dials, when the endpoint asks for one.
     Dial(Box<dyn FnMut() -> Result<Box<C>> + Send>),
     /// Connections come in, and each ends the one before. The flow's [`Signal`](super::Signal) says when.
     Accept(Receiver<Box<C>>),
@@ -59,7 +59,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.is_closed = false;
     }
 
-    /// Tells the half that the next connection is open.
+    /// Tells the endpoint that the next connection is open.
     pub(in crate::trial) fn goes_on(&mut self, clock: &impl Clock) {
         self.half.on_opened(clock.now(), Nanos(self.conn.stats().connect_ns));
     }

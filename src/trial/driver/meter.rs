@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::units::{BitRate, Bytes};
-use crate::workload::Half;
+use crate::workload::Endpoint;
 
 use super::super::control::Limits;
 
@@ -24,12 +24,12 @@ const GRACE: Nanos = Nanos::from_secs(10);
 pub struct Meter {
     limits: Limits,
     began: Nanos,
-    ways: Mutex<[Way; 2]>,
+    ways: Mutex<[DirectionMeter; 2]>,
 }
 
 /// Direction under a limit: sent, or received.
 #[derive(Debug, Clone, Copy, Default)]
-struct Way {
+struct DirectionMeter {
     bytes: u64,
     /// Time at which all of it would have passed at the allowed rate.
     due: Nanos,
@@ -55,7 +55,7 @@ pub fn bytes_in(rate: BitRate, span: Nanos) -> u64 {
 impl Meter {
     /// Creates a meter for a trial that begins at `now`.
     pub fn new(limits: Limits, now: Nanos) -> Meter {
-        let way = Way { bytes: 0, due: now };
+        let way = DirectionMeter { bytes: 0, due: now };
         Meter { limits, began: now, ways: Mutex::new([way; 2]) }
     }
 
@@ -102,7 +102,7 @@ impl Metering {
     /// # Errors
     /// The limit that was passed.
     #[inline]
-    pub(super) fn check(&mut self, now: Nanos, half: &mut dyn Half) -> Result<()> {
+    pub(super) fn check(&mut self, now: Nanos, half: &mut dyn Endpoint) -> Result<()> {
         let standing = half.standing(now);
         let carried = [standing.sent.bytes, standing.received.bytes];
         let more = [carried[0] - self.seen[0], carried[1] - self.seen[1]];

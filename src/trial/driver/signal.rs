@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::figures::Tally;
+use crate::measurements::Tally;
 
 /// News for a flow's thread, which looks at them in each turn.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Signal {
         self.news.load(Ordering::Acquire)
     }
 
-    /// Tells the flow that the trial is over, whatever the half thinks.
+    /// Tells the flow that the trial is over, whatever the endpoint thinks.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.news.store(true, Ordering::Release);

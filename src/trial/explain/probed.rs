@@ -9,7 +9,7 @@ use super::{FlowNotes, MOST_ROWS, Row, STAMPED, Visits};
 use crate::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
 use crate::datapath::stamps::{Gate, Passed, Stamps};
 use crate::datapath::wait::Interest;
-use crate::figures::{ConnStats, TcpView};
+use crate::measurements::{ConnStats, TcpView};
 use crate::time::{Clock, Monotonic, Nanos, Realtime};
 use crate::transport::{Conn, Effective, Progress};
 use crate::workload::Numbering;
@@ -238,7 +238,7 @@ impl Probed {
     }
 }
 
-/// Notes each message on its way to the half.
+/// Notes each message on its way to the endpoint.
 struct Noting<'a> {
     inbox: &'a mut dyn Inbox,
     numbering: Option<Numbering>,

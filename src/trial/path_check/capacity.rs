@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::measure::{Came, Course, Sent};
+use super::measure::{Came, Sent};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::trial::path_check::measure::SendPlan;
 
 /// Bytes of one call.
 const CALL: usize = 128 << 10;
@@ -114,7 +115,7 @@ pub(super) fn datagrams(
     packets: usize,
     delay: Nanos,
 ) -> Result<Option<f64>> {
-    let course = Course { packets, size: 64, every: Nanos::ZERO, delay, stamps: Sent::Counted };
+    let course = SendPlan { packets, size: 64, every: Nanos::ZERO, delay, stamps: Sent::Counted };
     Ok(per_second(&course.run(from, to)?))
 }
 

@@ -1,9 +1,8 @@
 //! Packets from one socket to another, counted and timed by the kernel's stamps.
 
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::{io, thread};
 
 use socket2::Socket;
 
@@ -26,7 +25,7 @@ const TAIL: Nanos = Nanos::from_millis(250);
 
 /// A stream of datagrams to send.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Course {
+pub(super) struct SendPlan {
     /// Number of datagrams.
     pub packets: usize,
     /// The length of each as UDP has it, at least 8.
@@ -84,7 +83,7 @@ impl Came {
     }
 }
 
-impl Course {
+impl SendPlan {
     /// Sends from one socket and receives at the other, which this connects.
     ///
     /// # Errors
@@ -244,7 +243,7 @@ mod tests {
     #[test]
     fn every_packet_over_loopback_is_counted_and_timed() {
         let mut site = Site::here(IpAddr::from([127, 0, 0, 1])).unwrap();
-        let course = Course {
+        let course = SendPlan {
             packets: 200,
             size: 100,
             every: Nanos::from_micros(200),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::figures::path::LinkFigures;
+use crate::measurements::path::LinkFigures;
 use crate::path::network::{Jitter, Link, Loss, Order, Outages, Shape};
 
 /// The loopback interface as a path that does nothing and says so.
@@ -75,9 +75,9 @@ fn delays_are_judged_by_median_and_tail() {
 fn losses_must_be_what_was_asked_and_what_was_told() {
     let model = Impairments { loss: Loss::Bernoulli(0.01), ..Impairments::default() };
     let came = |got, full| Came { sent: 10_000, got, full, ..Came::default() };
-    let figures = |lost, bursts| WayFigures {
-        fates: Fates { lost, bursts, ..Fates::default() },
-        ..WayFigures::default()
+    let figures = |lost, bursts| DirectionFigures {
+        fates: PacketOutcomes { lost, bursts, ..PacketOutcomes::default() },
+        ..DirectionFigures::default()
     };
     let check = LossCheck::of(&model, &came(9_900, 0), &figures(100, 98));
     assert_eq!(check.judged, Judged::Within);
@@ -96,7 +96,7 @@ fn losses_must_be_what_was_asked_and_what_was_told() {
     // It lost what it does not know of; too many; and some in a device.
     assert_eq!(LossCheck::of(&model, &came(9_890, 0), &figures(100, 98)).judged, Judged::Outside);
     assert_eq!(LossCheck::of(&model, &came(9_800, 0), &figures(200, 98)).judged, Judged::Outside);
-    let dropped = WayFigures { device_drops: 1, ..figures(100, 98) };
+    let dropped = DirectionFigures { device_drops: 1, ..figures(100, 98) };
     assert_eq!(LossCheck::of(&model, &came(9_900, 0), &dropped).judged, Judged::Outside);
 }
 
@@ -126,7 +126,7 @@ fn a_check_is_fine_unless_something_judged_is_outside() {
             direction: Direction::Up,
             delay: DelayCheck::of(&[0; 1_000], Nanos::ZERO, limits, false),
             rate: None,
-            loss: LossCheck::of(&link.up, &Came::default(), &WayFigures::default()),
+            loss: LossCheck::of(&link.up, &Came::default(), &DirectionFigures::default()),
         }],
         capacity: None,
         took_ns: Nanos::ZERO,

@@ -2,14 +2,14 @@
 
 use crate::contract::{Action, GUARD, Patience};
 use crate::error::Result;
-use crate::figures::series::{Point, Series};
-use crate::figures::{ConnStats, Tally};
+use crate::measurements::series::{Point, Series};
+use crate::measurements::{ConnStats, Tally};
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::several::Joined;
 use crate::transport::userspace::OverPath;
 use crate::transport::{Conn, Effective, Progress};
 use crate::trial::driver::{Flow, Signal, Turns, Watch, failed};
-use crate::workload::HalfReport;
+use crate::workload::EndpointReport;
 
 /// Longest wait of a flow that finds no room for a message, as in a real trial.
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
@@ -63,7 +63,7 @@ enum Phase {
 
 /// Results of an end.
 pub(super) struct Stops {
-    pub(super) report: HalfReport,
+    pub(super) report: EndpointReport,
     pub(super) series: Series,
     pub(super) stats: ConnStats,
     pub(super) effective: Effective,
@@ -257,7 +257,7 @@ impl End {
         }
     }
 
-    /// Does what the half asks for; what to wait for where that leads to nothing.
+    /// Does what the endpoint asks for; what to wait for where that leads to nothing.
     fn act(&mut self, action: Action, turns: &Turns, clock: &Manual) -> Result<Wait> {
         let now = clock.now();
         match action {
@@ -310,7 +310,7 @@ impl End {
         }
     }
 
-    /// Ends the flow now, whatever the half thinks.
+    /// Ends the flow now, whatever the endpoint thinks.
     pub(super) fn stop(&mut self, now: Nanos) {
         self.flow.end(now, &mut self.told);
         let report = self.flow.half.report(now);

@@ -12,8 +12,8 @@ use super::end::{End, Stops};
 use super::flight::{Arrival, Cutter, Flights, Part};
 use crate::contract::{Direction, Side};
 use crate::error::{Error, Result};
-use crate::figures::path::{LinkFigures, PathFigures, WayFigures};
-use crate::figures::series::Point;
+use crate::measurements::path::{DirectionFigures, LinkFigures, PathFigures};
+use crate::measurements::series::Point;
 use crate::path::impair::{self, Capable, Channel, Packet};
 use crate::path::network::{Link, USUAL_NIC};
 use crate::rng::SplitMix64;
@@ -306,10 +306,10 @@ impl World {
 
     /// Returns the figures of the path.
     pub(super) fn figures(&self) -> PathFigures {
-        let way = |channel: &Channel<Part>| WayFigures {
+        let way = |channel: &Channel<Part>| DirectionFigures {
             fates: channel.fates(),
             losses: channel.log().if_short(),
-            ..WayFigures::default()
+            ..DirectionFigures::default()
         };
         let [up, down] = &self.channels;
         PathFigures { links: vec![LinkFigures { up: way(up), down: way(down) }] }

@@ -1,6 +1,6 @@
 //! Progress of a receiver at the ends of a flow's warm-up and of the parts of its measured time.
 
-use crate::figures::SEGMENTS;
+use crate::measurements::SEGMENTS;
 use crate::time::Nanos;
 
 use super::super::ReceiveSpan;

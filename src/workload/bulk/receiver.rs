@@ -6,13 +6,14 @@
 
 use crate::contract::{Action, Delivery, FileAt, Framing, Guarantees, Lane, Sink};
 use crate::error::Error;
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
+use super::super::Standing;
 use super::super::header::{self, Header, SeqWindow, count};
-use super::super::{Half, HalfReport, Standing};
 use super::keeper::{Fit, Keeper};
 use super::marks::{Marks, Timing};
+use crate::workload::{Endpoint, EndpointReport};
 
 pub(super) struct Receiver {
     framing: Framing,
@@ -72,7 +73,7 @@ impl Receiver {
     }
 }
 
-impl Half for Receiver {
+impl Endpoint for Receiver {
     fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
         if self.keeper.as_ref().is_some_and(|keeper| keeper.has_failed()) {
             return Action::Fail;
@@ -117,13 +118,13 @@ impl Half for Receiver {
         Standing { received: self.received, lost, ..Standing::default() }
     }
 
-    fn report(&mut self, _now: Nanos) -> HalfReport {
-        HalfReport {
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        EndpointReport {
             received: self.received,
             receive_span: self.marks.span(),
             segments: self.marks.segments(self.received.bytes),
             content: self.keeper.as_ref().map(|keeper| keeper.report()),
-            ..HalfReport::default()
+            ..EndpointReport::default()
         }
     }
 }

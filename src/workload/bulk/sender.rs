@@ -3,12 +3,13 @@
 use crate::contract::{Action, FileAt, Lane, Source, Store};
 use crate::datapath::buffer::{PERIOD, pattern};
 use crate::error::Error;
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
+use super::super::Standing;
 use super::super::header::{self, Header};
-use super::super::{Half, HalfReport, Standing};
 use super::Stop;
+use crate::workload::{Endpoint, EndpointReport};
 
 pub(super) struct Sender {
     stop: Stop,
@@ -25,7 +26,7 @@ pub(super) struct Sender {
     failure: Option<Error>,
 }
 
-/// Content that this half gives its messages, or its byte stream where it comes from a file.
+/// Content that this endpoint gives its messages, or its byte stream where it comes from a file.
 pub(super) struct Freight {
     from: From,
     /// Offset of its first byte in the whole content.
@@ -123,7 +124,7 @@ impl Sender {
     }
 }
 
-impl Half for Sender {
+impl Endpoint for Sender {
     fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
         if self.failure.is_some() {
             return Action::Fail;
@@ -164,9 +165,9 @@ impl Half for Sender {
         Standing { sent: self.sent(), ..Standing::default() }
     }
 
-    fn report(&mut self, _now: Nanos) -> HalfReport {
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
         let span = self.start.map(|start| (self.last - start).0);
-        HalfReport { sent: self.sent(), send_span_ns: span, ..HalfReport::default() }
+        EndpointReport { sent: self.sent(), send_span_ns: span, ..EndpointReport::default() }
     }
 }
 

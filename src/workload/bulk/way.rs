@@ -1,11 +1,12 @@
 //! All flows of one direction, summed up.
 
 use crate::contract::{Direction, Framing};
-use crate::figures::{Account, ConnStats, SEGMENTS, Tally};
+use crate::measurements::{Account, ConnStats, SEGMENTS, Tally};
 
+use super::super::Reports;
 use super::super::header::{account, add};
-use super::super::{HalfReport, Reports};
 use super::settings::Connect;
+use crate::workload::EndpointReport;
 
 /// A sum of rates that is unknown as soon as one of them is.
 #[derive(Debug, Clone, Copy)]
@@ -80,8 +81,8 @@ pub(in crate::workload) fn segments(
 impl OneWay {
     fn add(
         &mut self,
-        sender: Option<&HalfReport>,
-        receiver: Option<&HalfReport>,
+        sender: Option<&EndpointReport>,
+        receiver: Option<&EndpointReport>,
         conn: Option<&ConnStats>,
     ) {
         if let Some(sender) = sender {

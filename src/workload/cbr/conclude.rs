@@ -1,12 +1,13 @@
 //! Figures of a paced trial, and the gate that decides if it counts.
 
 use crate::contract::Direction;
-use crate::figures::{ConnStats, Distribution, PacedFlow, Pacing, Quantile};
+use crate::measurements::{ConnStats, Distribution, PacedFlow, Pacing, Quantile};
 use crate::time::Nanos;
 
 use super::super::bulk::Timing;
-use super::super::{Findings, HalfReport, Reports, Task, paced};
+use super::super::{Reports, Task, paced};
 use super::{CbrTask, Stop};
+use crate::workload::{EndpointReport, Measurements};
 
 impl CbrTask {
     pub(super) fn timing(&self) -> Timing {
@@ -23,7 +24,7 @@ impl CbrTask {
         reports: &Reports<'a>,
         flows: &[Option<Direction>],
         direction: Direction,
-    ) -> Vec<(&'a HalfReport, Option<&'a HalfReport>, Option<&'a ConnStats>)> {
+    ) -> Vec<(&'a EndpointReport, Option<&'a EndpointReport>, Option<&'a ConnStats>)> {
         let (senders, receivers, conns) = match direction {
             Direction::Up => (reports.near, reports.far, reports.near_conns),
             Direction::Down => (reports.far, reports.near, reports.far_conns),
@@ -51,7 +52,7 @@ impl CbrTask {
 
     /// Adds the outcome of the schedules to `findings`. Of several flows the one with the greatest figure
     /// stands for the trial.
-    pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Findings) {
+    pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Measurements) {
         let flows = self.flows();
         for direction in &self.directions {
             for (sender, receiver, _) in self.ends(reports, &flows, *direction) {

@@ -1,11 +1,11 @@
 //! Measurement of a constant rate at its receiver: goodput, and how delays differ from the least one.
 
-use crate::figures::{Recorder, Tally};
+use crate::measurements::{Recorder, Tally};
 use crate::time::Nanos;
 
-use super::super::HalfReport;
 use super::super::bulk::{Marks, Timing};
 use super::super::paced::Measure;
+use crate::workload::EndpointReport;
 
 pub(super) struct Arrivals {
     recorder: Box<dyn Recorder>,
@@ -31,7 +31,7 @@ impl Measure for Arrivals {
     }
 
     /// Adds the figures; the delays are summed up at the end only, as that takes time.
-    fn report(&mut self, ended: bool, report: &mut HalfReport) {
+    fn report(&mut self, ended: bool, report: &mut EndpointReport) {
         report.receive_span = self.marks.span();
         report.segments = self.marks.segments(self.received_bytes);
         report.delay_variation_ns =

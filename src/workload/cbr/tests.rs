@@ -2,10 +2,11 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::contract::{Action, Lane};
-use crate::figures::{ConnStats, Distribution, Pacing, Quantile};
-use crate::figures::{Headers, Recorder, Sample, Tally};
+use crate::measurements::{
+    ConnStats, Distribution, Headers, Pacing, Quantile, Recorder, Sample, Tally,
+};
 use crate::rng::SplitMix64;
-use crate::workload::HalfReport;
+use crate::workload::EndpointReport;
 
 /// Keeps every time, for tests to look at.
 #[derive(Clone, Default)]
@@ -46,7 +47,12 @@ fn task(typed: &str) -> Box<dyn Task> {
     super::super::parse(typed).unwrap()
 }
 
-fn half(task: &dyn Task, side: Side, flow: u16, guarantees: Guarantees) -> (Box<dyn Half>, Kept) {
+fn half(
+    task: &dyn Task,
+    side: Side,
+    flow: u16,
+    guarantees: Guarantees,
+) -> (Box<dyn Endpoint>, Kept) {
     let kept = Kept::default();
     let recorder = Box::new(kept.clone());
     (
@@ -69,7 +75,7 @@ struct Run {
     sends: Vec<Nanos>,
     messages: Vec<Vec<u8>>,
     kept: Kept,
-    report: HalfReport,
+    report: EndpointReport,
 }
 
 impl Run {
@@ -376,10 +382,10 @@ fn a_blast_is_pumped_and_has_no_pace() {
 fn conclude(
     typed: &str,
     guarantees: &Guarantees,
-    near: &[HalfReport],
-    far: &[HalfReport],
+    near: &[EndpointReport],
+    far: &[EndpointReport],
     headers: Option<Headers>,
-) -> Findings {
+) -> Measurements {
     let conns =
         vec![ConnStats { socket_drops: Some(0), headers, ..ConnStats::default() }; near.len()];
     task(typed).conclude(&Reports { near, far, near_conns: &conns, far_conns: &conns, guarantees })
@@ -388,21 +394,26 @@ fn conclude(
 const UDP: Headers =
     Headers { ip_bytes: 20, transport_bytes: 8, framing_bytes: 0, mtu: Some(1500), packets: None };
 
-fn sender(messages: u64, span_ns: u64, pacing: Pacing) -> HalfReport {
+fn sender(messages: u64, span_ns: u64, pacing: Pacing) -> EndpointReport {
     let sent = Tally { messages, bytes: messages * 1400, ..Tally::default() };
-    HalfReport { sent, send_span_ns: Some(span_ns), pacing: Some(pacing), ..HalfReport::default() }
+    EndpointReport {
+        sent,
+        send_span_ns: Some(span_ns),
+        pacing: Some(pacing),
+        ..EndpointReport::default()
+    }
 }
 
-fn receiver(messages: u64, last_ns: u64, pdv: u64) -> HalfReport {
+fn receiver(messages: u64, last_ns: u64, pdv: u64) -> EndpointReport {
     let received = Tally { messages, bytes: messages * 1400, ..Tally::default() };
     let span =
         super::super::ReceiveSpan { first_ns: 0, last_ns, first_bytes: 1400, warmup_bytes: 0 };
     let delays = Distribution { p50: Some(Quantile::Ns(pdv)), ..Distribution::default() };
-    HalfReport {
+    EndpointReport {
         received,
         receive_span: Some(span),
         delay_variation_ns: Some(delays),
-        ..HalfReport::default()
+        ..EndpointReport::default()
     }
 }
 

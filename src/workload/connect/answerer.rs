@@ -1,12 +1,13 @@
-//! The far half: answers each request, on whichever connection is open.
+//! The far endpoint: answers each request, on whichever connection is open.
 
 use crate::contract::{Action, Lane};
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
+use super::super::Standing;
 use super::super::header::{Header, SeqWindow, count};
-use super::super::{Half, HalfReport, Standing};
 use super::ConnectTask;
+use crate::workload::{Endpoint, EndpointReport};
 
 pub(super) struct Answerer {
     tag: u32,
@@ -33,7 +34,7 @@ impl Answerer {
     }
 }
 
-impl Half for Answerer {
+impl Endpoint for Answerer {
     fn poll(&mut self, _now: Nanos, out: &mut [u8]) -> Action {
         match self.asked {
             Some(seq) => {
@@ -83,7 +84,7 @@ impl Half for Answerer {
         Standing { sent: self.sent, received: self.received, ..Standing::default() }
     }
 
-    fn report(&mut self, _now: Nanos) -> HalfReport {
-        HalfReport { sent: self.sent, received: self.received, ..HalfReport::default() }
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        EndpointReport { sent: self.sent, received: self.received, ..EndpointReport::default() }
     }
 }

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::contract::{Action, Lane};
-use crate::figures::ConnStats;
+use crate::measurements::ConnStats;
 use crate::workload;
 
 const MS: u64 = 1_000_000;
@@ -18,8 +18,8 @@ fn race(
     task: &ConnectTask,
     set_up: impl Fn(u64) -> u64,
     lost: &[u64],
-) -> [workload::HalfReport; 2] {
-    let (mut near, mut far) = (Asker::new(task, 7), Answerer::new(task, 7));
+) -> [workload::EndpointReport; 2] {
+    let (mut near, mut far) = (Sender::new(task, 7), Answerer::new(task, 7));
     let mut out = vec![0; task.largest_message()];
     let mut under_way: VecDeque<(Nanos, Side, Vec<u8>)> = VecDeque::new();
     let (mut now, mut opened, mut sent) = (Nanos(MS), 0, 0);
@@ -62,7 +62,7 @@ fn race(
     }
 }
 
-fn findings(task: &ConnectTask, [near, far]: [workload::HalfReport; 2]) -> Findings {
+fn findings(task: &ConnectTask, [near, far]: [workload::EndpointReport; 2]) -> Measurements {
     task.conclude(&Reports {
         near: &[near],
         far: &[far],
@@ -104,7 +104,7 @@ fn a_request_that_is_lost_is_asked_again_and_its_wait_counts() {
 #[test]
 fn an_answer_to_an_earlier_connection_is_none_to_this_one() {
     let task = task("connect:count=20");
-    let mut near = Asker::new(&task, 7);
+    let mut near = Sender::new(&task, 7);
     let mut out = vec![0; 64];
     near.on_opened(Nanos(0), Nanos(0));
     for at in [0, 2_000 * MS] {

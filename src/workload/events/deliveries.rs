@@ -1,6 +1,6 @@
 //! Deliveries of events: their times, what they waited for, and the age of the state beside them.
 
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::paced::{Arrived, Measure, Quantiles, held, saw};

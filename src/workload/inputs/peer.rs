@@ -1,15 +1,16 @@
 //! Player: sends its inputs, and takes the other's.
 
 use crate::contract::{Action, Delivery, Lane};
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::header::{Header, add};
 use super::super::paced::{DRAIN, Intake, Otherwise, Pacer, Period, Plan, Slot, Turn};
-use super::super::{Half, HalfReport, Part, Standing};
+use super::super::{Part, Standing};
 use super::Lockstep;
 use super::playing::Playing;
 use super::wire::Tick;
+use crate::workload::{Endpoint, EndpointReport};
 
 pub(super) struct Peer {
     tag: u32,
@@ -136,7 +137,7 @@ impl Peer {
     }
 }
 
-impl Half for Peer {
+impl Endpoint for Peer {
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         self.polled = None;
         match self.pacer.turn(now) {
@@ -207,8 +208,8 @@ impl Half for Peer {
         Standing { sent: self.sent(), received: *self.intake.received(), ..Standing::default() }
     }
 
-    fn report(&mut self, _now: Nanos) -> HalfReport {
-        let mut report = HalfReport {
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        let mut report = EndpointReport {
             sent: self.sent(),
             received: *self.intake.received(),
             ..self.pacer.report()

@@ -4,7 +4,7 @@ use super::*;
 use crate::contract::{Action, Lane};
 use crate::units::BitRate;
 use crate::workload::paced::pacer::tests::part;
-use crate::workload::{self, Bounds, HalfReport, PathKind};
+use crate::workload::{self, Bounds, EndpointReport, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()
@@ -60,7 +60,7 @@ fn play(
     typed: &str,
     guarantees: Guarantees,
     mut loses: impl FnMut(usize, u64) -> bool,
-) -> [HalfReport; 2] {
+) -> [EndpointReport; 2] {
     let task = task(typed);
     let mut halves = [Side::Near, Side::Far].map(|side| task.half(part(side, guarantees)));
     let (mut flights, mut counts): (Vec<Flight>, _) = (Vec::new(), [0; 2]);

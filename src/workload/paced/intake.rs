@@ -1,7 +1,7 @@
 //! Messages that one end receives, each once, and the decision whether more will come.
 
 use crate::contract::Delivery;
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::header::{Arrival, Header, SeqWindow, count};

@@ -3,11 +3,12 @@
 //! messages are not all alike and equally far apart.
 
 use crate::contract::Direction;
-use crate::figures::{Metric, Metrics, PacedFlow};
+use crate::measurements::{Metric, Metrics, PacedFlow};
 use crate::spec::{Key, Kind};
 use crate::time::Nanos;
 
-use super::{Findings, HalfReport, MOST_LATE, Reports, header};
+use super::{MOST_LATE, Reports, header};
+use crate::workload::{EndpointReport, Measurements};
 
 mod held;
 mod intake;
@@ -73,7 +74,7 @@ const MOST_MISSED: f64 = 0.09;
 
 /// Returns the figures of all receivers as those of the trial: of several flows, their mean by the messages
 /// of each.
-fn joined<'a>(receivers: &[HalfReport], metrics: impl Iterator<Item = &'a Metric>) -> Metrics {
+fn joined<'a>(receivers: &[EndpointReport], metrics: impl Iterator<Item = &'a Metric>) -> Metrics {
     let mean = |name: &str| {
         let known = receivers
             .iter()
@@ -87,7 +88,7 @@ fn joined<'a>(receivers: &[HalfReport], metrics: impl Iterator<Item = &'a Metric
 }
 
 /// Adds what became of the schedules of a direction's senders, and whether they make a trial.
-fn conclude(findings: &mut Findings, direction: Direction, senders: &[HalfReport]) {
+fn conclude(findings: &mut Measurements, direction: Direction, senders: &[EndpointReport]) {
     let pacings = senders.iter().filter_map(|sender| sender.pacing.clone());
     let flow = |pacing| PacedFlow { direction, pacing, delay_variation_ns: None };
     findings.paced.extend(pacings.map(flow));
@@ -96,9 +97,9 @@ fn conclude(findings: &mut Findings, direction: Direction, senders: &[HalfReport
 
 /// Adds what became of the schedules of the senders of a direction, and the figures that they have themselves.
 pub(super) fn conclude_one<'a>(
-    findings: &mut Findings,
+    findings: &mut Measurements,
     direction: Direction,
-    senders: &[HalfReport],
+    senders: &[EndpointReport],
     metrics: impl Iterator<Item = &'a Metric>,
 ) {
     conclude(findings, direction, senders);
@@ -107,20 +108,20 @@ pub(super) fn conclude_one<'a>(
 
 /// Adds what became of the schedules of both ends where both send, and their figures, which are means of both.
 pub(super) fn conclude_both<'a>(
-    findings: &mut Findings,
+    findings: &mut Measurements,
     reports: &Reports<'_>,
     metrics: impl Iterator<Item = &'a Metric>,
 ) {
     conclude(findings, Direction::Up, reports.near);
     conclude(findings, Direction::Down, reports.far);
-    let both: Vec<HalfReport> = reports.near.iter().chain(reports.far).cloned().collect();
+    let both: Vec<EndpointReport> = reports.near.iter().chain(reports.far).cloned().collect();
     findings.metrics = joined(&both, metrics);
 }
 
 /// Says whether the schedules that are in `findings` make a trial, how late they were, and what that did to
 /// figures at most. A message that was missed for want of CPU time takes its share of the figures with it,
 /// which is known and is carried into the intervals; only a trial that is made of such does not count.
-pub(super) fn judge(findings: &mut Findings) {
+pub(super) fn judge(findings: &mut Measurements) {
     let [mut slots, mut missed, mut late] = [0u64; 3];
     for PacedFlow { pacing, .. } in &findings.paced {
         slots += pacing.slots;

@@ -2,11 +2,12 @@
 //! Knows nothing of their content.
 
 use crate::contract::Lane;
-use crate::figures::{Pacing, Recorder, Tally};
+use crate::measurements::{Pacing, Recorder, Tally};
 use crate::rng::SplitMix64;
 use crate::time::Nanos;
 
-use super::super::{HalfReport, Part};
+use super::super::Part;
+use crate::workload::EndpointReport;
 
 /// Message that is to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,12 +231,12 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
 
     /// Returns the report of the sender. The distributions are added at the end only: summing them up takes
     /// time, and the schedule does not wait.
-    pub(in crate::workload) fn report(&self) -> HalfReport {
-        HalfReport {
+    pub(in crate::workload) fn report(&self) -> EndpointReport {
+        EndpointReport {
             sent: self.sent,
             send_span_ns: self.span_ns(),
             pacing: self.is_over().then(|| self.pacing()),
-            ..HalfReport::default()
+            ..EndpointReport::default()
         }
     }
 }
@@ -244,7 +245,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
 pub(in crate::workload) mod tests {
     use super::*;
     use crate::contract::{Guarantees, Side};
-    use crate::figures::{Distribution, Sample};
+    use crate::measurements::{Distribution, Sample};
 
     /// A recorder for tests that look at no times of sending.
     pub(in crate::workload) struct Deaf;

@@ -1,12 +1,13 @@
 //! The receiving half of messages one way.
 
 use crate::contract::{Action, Delivery, Lane};
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
-use super::super::{Half, HalfReport, Standing};
+use super::super::Standing;
 use super::intake::Intake;
 use super::read_stamp;
+use crate::workload::{Endpoint, EndpointReport};
 
 /// Measurement that a workload takes of arrivals.
 pub(in crate::workload) trait Measure: Send {
@@ -33,7 +34,7 @@ pub(in crate::workload) trait Measure: Send {
     }
 
     /// Adds its figures. That takes time only where the flow has `ended`.
-    fn report(&mut self, ended: bool, report: &mut HalfReport) {
+    fn report(&mut self, ended: bool, report: &mut EndpointReport) {
         if ended {
             let figures = self.figures().into_iter().flatten();
             report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
@@ -61,7 +62,7 @@ impl<M: Measure> Receiver<M> {
     }
 }
 
-impl<M: Measure> Half for Receiver<M> {
+impl<M: Measure> Endpoint for Receiver<M> {
     #[inline]
     fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
         match self.intake.give_up_at(self.measure.is_waiting()) {
@@ -98,8 +99,9 @@ impl<M: Measure> Half for Receiver<M> {
         Standing { received: *self.intake.received(), ..Standing::default() }
     }
 
-    fn report(&mut self, _now: Nanos) -> HalfReport {
-        let mut report = HalfReport { received: *self.intake.received(), ..HalfReport::default() };
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        let mut report =
+            EndpointReport { received: *self.intake.received(), ..EndpointReport::default() };
         self.measure.report(self.intake.has_ended(), &mut report);
         report
     }

@@ -2,14 +2,15 @@
 //! due.
 
 use crate::contract::{Action, Lane};
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::header::Header;
-use super::super::{Half, HalfReport, Part, Standing};
+use super::super::{Part, Standing};
 use super::pacer::{Otherwise, Pacer, Plan, Slot, Turn};
 use super::schedule::Schedule;
 use super::write_stamp;
+use crate::workload::{Endpoint, EndpointReport};
 
 pub(in crate::workload) struct Sender<I> {
     tag: u32,
@@ -73,7 +74,7 @@ pub(in crate::workload) fn fill(out: &mut [u8]) {
     }
 }
 
-impl<I: Iterator<Item = Slot> + Send> Half for Sender<I> {
+impl<I: Iterator<Item = Slot> + Send> Endpoint for Sender<I> {
     #[inline]
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         if !self.pacer.has_begun() {
@@ -119,7 +120,7 @@ impl<I: Iterator<Item = Slot> + Send> Half for Sender<I> {
         Standing { sent: self.pacer.tally(), ..Standing::default() }
     }
 
-    fn report(&mut self, _now: Nanos) -> HalfReport {
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
         self.pacer.report()
     }
 }

@@ -2,14 +2,15 @@
 //! arrivals.
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
-use crate::figures::{Better, Metric, Unit};
+use crate::measurements::{Better, Metric, Unit};
 use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 
 use super::super::header::account_of;
 use super::super::setting::{claiming, with_count};
-use super::super::{Findings, Half, Lengths, Part, Reports, Task};
+use super::super::{Lengths, Part, Reports, Task};
 use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
+use crate::workload::{Endpoint, Measurements};
 
 /// Part of a paced workload that is its own.
 pub(in crate::workload) trait Work: Send + Sync {
@@ -173,7 +174,7 @@ impl<W: Work> Task for Paced<W> {
         true
     }
 
-    fn half(&self, part: Part) -> Box<dyn Half> {
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let schedule = self.pace.schedule(part.flow);
         let lanes = self.work.lanes(&part.guarantees);
         if self.pace.sends(part.side) {
@@ -190,8 +191,8 @@ impl<W: Work> Task for Paced<W> {
         Box::new(Receiver::new(size, tag, transit, loses.unwrap_or(Delivery::Reliable), measure))
     }
 
-    fn conclude(&self, reports: &Reports<'_>) -> Findings {
-        let (direction, mut findings) = (self.pace.direction, Findings::default());
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let (direction, mut findings) = (self.pace.direction, Measurements::default());
         let (senders, receivers, conns) = reports.of(direction);
         conclude(&mut findings, direction, senders);
         let account = account_of(senders, receivers, conns);

@@ -1,10 +1,11 @@
 //! Figures of a trial, and the gate that decides if it counts.
 
-use crate::figures::{Distribution, Quantile};
+use crate::measurements::{Distribution, Quantile};
 use crate::time::Nanos;
 
-use super::super::{Findings, HalfReport, MOST_LATE};
+use super::super::MOST_LATE;
 use super::{CLAIMS, Claim, Pace, PingTask};
+use crate::workload::{EndpointReport, Measurements};
 
 /// The most that lateness may do to the claimed figure in a trial that counts, as a ratio: a fifth of
 /// the figure is the generator's then. All contenders of a race are late alike on a host that wakes
@@ -25,7 +26,7 @@ impl PingTask {
     /// cannot favour anybody: a late send is in the round trip, which runs from the intended time, and what
     /// it does to the figure is known. Only a trial that is made of the generator's lateness does not
     /// count.
-    pub(super) fn why_invalid(&self, near: &HalfReport) -> Option<String> {
+    pub(super) fn why_invalid(&self, near: &EndpointReport) -> Option<String> {
         if let Some(effect) = near.late_effect.filter(|effect| effect.exp() > MOST_LATE_EFFECT) {
             return Some(format!(
                 "the generator was late: without it {} would be {:.0} % less ({:.0} % allowed)",
@@ -44,7 +45,7 @@ impl PingTask {
     }
 }
 
-pub(super) fn put_percentiles(findings: &mut Findings, rtt: &Distribution) {
+pub(super) fn put_percentiles(findings: &mut Measurements, rtt: &Distribution) {
     let percentiles = [rtt.p50, rtt.p90, rtt.p99, rtt.p999];
     for (Claim { name, .. }, value) in CLAIMS.iter().zip(percentiles) {
         let Some(value) = value else { continue };

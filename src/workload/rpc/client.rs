@@ -1,10 +1,10 @@
-//! The near half: asks at its times, and takes the responses.
+//! The near endpoint: asks at its times, and takes the responses.
 //!
 //! A request has the size of its response behind the header; a message of a response has the number of its
 //! request there.
 
 use crate::contract::{Action, Delivery, Lane};
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::header::Header;
@@ -12,8 +12,9 @@ use super::super::paced::{
     DRAIN, Intake, Otherwise, Pacer, Plan, Quantiles, STAMPED_LEN, Slot, Turn, fill, read_stamp,
     write_stamp,
 };
-use super::super::{Half, HalfReport, Part, Standing};
+use super::super::{Part, Standing};
 use super::Calls;
+use crate::workload::{Endpoint, EndpointReport};
 
 /// A request and what has come of its response.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +111,7 @@ impl Client {
     }
 }
 
-impl Half for Client {
+impl Endpoint for Client {
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         self.polled = None;
         if !self.pacer.has_begun() {
@@ -186,8 +187,9 @@ impl Half for Client {
         }
     }
 
-    fn report(&mut self, _now: Nanos) -> HalfReport {
-        let mut report = HalfReport { received: *self.intake.received(), ..self.pacer.report() };
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        let mut report =
+            EndpointReport { received: *self.intake.received(), ..self.pacer.report() };
         if self.is_settled {
             let figures = self.figures().into_iter().flatten();
             report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();

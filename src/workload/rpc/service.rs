@@ -1,17 +1,18 @@
-//! The far half: answers each request with as many messages as its response takes. Where there are several lanes,
+//! The far endpoint: answers each request with as many messages as its response takes. Where there are several lanes,
 //! responses take turns message by message, so that a short one need not wait for a long one; where there is
 //! one, they go one after the other, as those of HTTP/1.1 do on a connection (RFC 9112, 9.3.2).
 
 use std::collections::VecDeque;
 
 use crate::contract::{Action, Delivery, Lane};
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
+use super::super::Standing;
 use super::super::header::Header;
 use super::super::paced::{Intake, STAMPED_LEN, fill, read_stamp, write_stamp};
-use super::super::{Half, HalfReport, Standing};
 use super::Calls;
+use crate::workload::{Endpoint, EndpointReport};
 
 /// A response of which something is left.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +61,7 @@ impl Server {
     }
 }
 
-impl Half for Server {
+impl Endpoint for Server {
     fn poll(&mut self, _now: Nanos, out: &mut [u8]) -> Action {
         if !self.has_begun {
             self.has_begun = true;
@@ -118,7 +119,11 @@ impl Half for Server {
         Standing { sent: self.sent, received: *self.intake.received(), ..Standing::default() }
     }
 
-    fn report(&mut self, _now: Nanos) -> HalfReport {
-        HalfReport { sent: self.sent, received: *self.intake.received(), ..HalfReport::default() }
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        EndpointReport {
+            sent: self.sent,
+            received: *self.intake.received(),
+            ..EndpointReport::default()
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::contract::{Action, Lane};
 use crate::units::BitRate;
 use crate::workload::paced::pacer::tests::part;
-use crate::workload::{self, Bounds, HalfReport, PathKind};
+use crate::workload::{self, Bounds, EndpointReport, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()
@@ -68,7 +68,7 @@ fn what_it_says_of_itself_is_the_same_work_again() {
 type Flight = (Nanos, Lane, Vec<u8>);
 
 /// Both halves with 10 ms between them, each way; the far one sends a message each millisecond.
-fn run(typed: &str, lanes: u16) -> [HalfReport; 2] {
+fn run(typed: &str, lanes: u16) -> [EndpointReport; 2] {
     let task = task(typed);
     let promised = Guarantees { lanes, ..Guarantees::BYTE_STREAM };
     let [mut near, mut far] = [Side::Near, Side::Far].map(|side| task.half(part(side, promised)));

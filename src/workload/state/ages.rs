@@ -4,7 +4,7 @@
 //! Kaul, Yates and Gruteser, INFOCOM 2012). It grows with time and falls with each newer update, so its mean
 //! is the area of a saw over its length, and a quantile of it is one of time, not of updates.
 
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::paced::Measure;

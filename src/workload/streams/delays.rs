@@ -1,6 +1,6 @@
 //! One-way delays of the messages of some streams, and how much of them is waiting for others.
 
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::paced::{Arrived, Held, Measure, Quantiles, held};

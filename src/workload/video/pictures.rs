@@ -1,6 +1,6 @@
 //! Frames of a video as they came, and the quality as seen.
 
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::paced::{Measure, Period, Quantiles};

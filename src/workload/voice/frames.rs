@@ -1,6 +1,6 @@
 //! Frames of a voice as they came, and the quality as heard.
 
-use crate::figures::Tally;
+use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::paced::Measure;

@@ -97,7 +97,7 @@ fn irtt() {
 fn irtt_knows_which_way_packets_were_lost() {
     let outcome = import(&["irtt-loss.json.gz"]);
     let record = &trial(&outcome).record;
-    let lost = |account: &Option<deadheat::figures::Account>| {
+    let lost = |account: &Option<deadheat::measurements::Account>| {
         account.as_ref().filter(|account| account.closes()).unwrap().lost_on_path
     };
     assert_eq!((lost(&record.ledger.up), lost(&record.ledger.down)), (5, 3));

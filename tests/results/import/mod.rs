@@ -1,14 +1,15 @@
 //! Importing files that the real tools wrote (`files/`, and README.md for how), and files that are
 //! not what they should be.
 
+use deadheat::analysis::derived;
 use std::path::{Path, PathBuf};
 
+use deadheat::analysis::compare::compare;
 use deadheat::import::Import;
-use deadheat::race::compare::compare;
-use deadheat::race::imported::Spread;
-use deadheat::race::outcome::{Outcome, Trial};
-use deadheat::race::save;
 use deadheat::report::{self, Shown, Style};
+use deadheat::result::imported::Spread;
+use deadheat::result::outcome::{Outcome, Trial};
+use deadheat::result::save;
 use deadheat::stats::Outcome as Ruled;
 use deadheat::trial::samples;
 
@@ -80,7 +81,7 @@ fn what_is_imported_is_saved_read_back_shown_and_compared() {
     let names = ["hyperfine.json", "irtt.json.gz", "iperf3-udp.json", "ping.txt"];
     let outcome = Import::new(names.map(file)).run(Some(&kept)).unwrap();
     save::save(&outcome, &saved).unwrap();
-    assert_eq!(save::load(&saved).unwrap(), outcome);
+    assert_eq!(derived::load(&saved).unwrap(), outcome);
     for report in report::ALL {
         let shown = Shown { outcome: &outcome, samples: Some(&kept) };
         let bytes = report.render(&shown, &Style::default()).unwrap();
@@ -136,7 +137,7 @@ fn the_command_saves_shows_and_never_replaces_what_it_reads() {
     let done = run("r.json");
     assert!(done.status.success());
     assert!(String::from_utf8_lossy(&done.stdout).contains("rtt_p50_ns"));
-    let saved = save::load(&folder.path().join("r.json")).unwrap();
+    let saved = derived::load(&folder.path().join("r.json")).unwrap();
     assert_eq!(saved.contenders[0].label, "ping");
     assert!(folder.path().join("r.samples").is_file());
 }

@@ -10,7 +10,7 @@ use std::io;
 
 use super::netlink::{Device, Message, NLM_F_CREATE, NLM_F_EXCL, Netlink, nested, u32_at};
 use crate::error::{Error, Result};
-use crate::figures::PathFigures;
+use crate::measurements::PathFigures;
 use crate::network::{Impairments, Nic};
 use crate::units::BitRate;
 

@@ -8,14 +8,14 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
 use super::lag::least_wake_up;
-use super::lane::Lane;
 use super::port::Port;
 use super::slab::Slab;
 use super::wait::{Bell, Sleeper, Woken, go_first};
+use crate::emulated::pipeline::Pipeline;
 use crate::ends::Direction;
 use crate::error::{Error, Result};
-use crate::figures::{LinkFigures, PathFigures, WayFigures};
 use crate::impair::Place;
+use crate::measurements::{DirectionFigures, LinkFigures, PathFigures};
 use crate::network::{Grouping, Impairments, Network};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::BitRate;
@@ -72,7 +72,7 @@ enum Order {
     /// Forgets everything; this is time 0.
     Begin { seed: u64, origin: Nanos, done: Sender<Result<()>> },
     /// Asks for the figures since then.
-    Tell { done: Sender<Vec<(usize, Direction, WayFigures)>> },
+    Tell { done: Sender<Vec<(usize, Direction, DirectionFigures)>> },
 }
 
 impl Forwarder {
@@ -99,13 +99,21 @@ impl Forwarder {
                 let slab = Slab::new(budget, expected(model))
                     .map_err(|e| Error::setup("take memory for the packets of a path", e))?;
                 let place = Place { seed: network.seed.unwrap_or(0), link: at as u16, direction };
-                let lane = Lane::new(model, place, grouping, slab)?;
+                let lane = Pipeline::new(model, place, grouping, slab)?;
                 let (from, to) = match direction {
                     Direction::Up => (&near, &far),
                     Direction::Down => (&far, &near),
                 };
                 let (from, to, missed) = (Arc::clone(from), Arc::clone(to), from.drops());
-                ways.push(Way { link: at, direction, lane, from, to, missed, since: None });
+                ways.push(LinkDirection {
+                    link: at,
+                    direction,
+                    lane,
+                    from,
+                    to,
+                    missed,
+                    since: None,
+                });
             }
         }
         let cpus = cpus(&allowed_cpus());
@@ -194,7 +202,7 @@ fn expected(model: &Impairments) -> usize {
 }
 
 impl Hand {
-    fn start(ways: Vec<Way>, wait: WaitMode, cpu: Option<usize>) -> Result<Hand> {
+    fn start(ways: Vec<LinkDirection>, wait: WaitMode, cpu: Option<usize>) -> Result<Hand> {
         let op = "start a thread that moves packets";
         let bell = Arc::new(Bell::new().map_err(|e| Error::setup(op, e))?);
         let (orders, taken) = mpsc::channel();
@@ -253,10 +261,10 @@ impl Drop for Hand {
 }
 
 /// Direction of a link, with its ports.
-struct Way {
+struct LinkDirection {
     link: usize,
     direction: Direction,
-    lane: Lane,
+    lane: Pipeline,
     from: Arc<dyn Port>,
     to: Arc<dyn Port>,
     /// Number of packets that the device had lost when this began.
@@ -276,7 +284,7 @@ impl Clock for Since {
     }
 }
 
-impl Way {
+impl LinkDirection {
     /// Releases packets that are due and reads frames that are there; returns true if there was anything.
     fn turn(&mut self, clock: Since) -> io::Result<bool> {
         let (mut busy, mut now) = (false, Nanos::ZERO);
@@ -316,7 +324,7 @@ impl Way {
         Ok(self.lane.begin(Place { seed, link: self.link as u16, direction: self.direction }))
     }
 
-    fn figures(&self) -> WayFigures {
+    fn figures(&self) -> DirectionFigures {
         let mut figures = self.lane.figures();
         figures.device_drops += self.from.drops().saturating_sub(self.missed);
         figures
@@ -325,7 +333,7 @@ impl Way {
 
 /// State of one thread.
 struct Worker {
-    ways: Vec<Way>,
+    ways: Vec<LinkDirection>,
     orders: Receiver<Order>,
     bell: Arc<Bell>,
     wait: WaitMode,
@@ -417,9 +425,7 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use std::io::IoSlice;
-    use std::os::fd::AsFd;
-    use std::os::fd::OwnedFd;
-    use std::os::fd::{AsRawFd, FromRawFd};
+    use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
     use std::sync::atomic::{AtomicI32, Ordering};
 
     use super::*;

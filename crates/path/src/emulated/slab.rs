@@ -8,7 +8,7 @@
 use std::io;
 
 use super::port::LONGEST_FRAME;
-use crate::segment::Super;
+use crate::segment::GsoFrame;
 use deadheat_base::memory::Region;
 
 /// Slot sizes in bytes. A frame is read into one of the largest and, if it is shorter, copied to one that fits
@@ -62,7 +62,7 @@ struct Frame {
     len: u32,
     /// Number of departures to come.
     left: u32,
-    seen: Option<Super>,
+    seen: Option<GsoFrame>,
 }
 
 impl Slab {
@@ -134,14 +134,14 @@ impl Slab {
 
     /// Returns the parse of a frame.
     #[inline]
-    pub(super) fn seen(&self, slot: Slot) -> Super {
+    pub(super) fn seen(&self, slot: Slot) -> GsoFrame {
         let seen = self.sizes[slot.size()].frames[slot.index()].seen;
-        seen.unwrap_or_else(|| Super::parse(self.frame(slot)))
+        seen.unwrap_or_else(|| GsoFrame::parse(self.frame(slot)))
     }
 
     /// Stores the parse of a frame, and the number of its departures; it is freed after them.
     #[inline]
-    pub(super) fn expect(&mut self, slot: Slot, seen: Super, departures: u32) {
+    pub(super) fn expect(&mut self, slot: Slot, seen: GsoFrame, departures: u32) {
         let frame = &mut self.sizes[slot.size()].frames[slot.index()];
         frame.seen = Some(seen);
         frame.left = departures;
@@ -221,7 +221,7 @@ mod tests {
     fn land(slab: &mut Slab, len: usize, fill: u8) -> Option<Slot> {
         slab.landing()[..len].fill(fill);
         let slot = slab.keep(len)?;
-        let seen = Super::parse(slab.frame(slot));
+        let seen = GsoFrame::parse(slab.frame(slot));
         slab.expect(slot, seen, 2);
         Some(slot)
     }

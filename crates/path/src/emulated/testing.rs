@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use super::port::Port;
 use crate::impair::Changes;
-use crate::segment::{Head, Super, VNET};
+use crate::segment::{GsoFrame, Head, VNET};
 use crate::time::{Clock, Manual, Nanos};
 
 /// Bytes of the headers of IPv4 and UDP.
@@ -37,7 +37,7 @@ pub(super) fn datagrams(count: usize, size: u16, last: u16) -> Vec<u8> {
 
 /// Returns the payload of each packet of a frame.
 pub(super) fn payloads(frame: &[u8]) -> Vec<Vec<u8>> {
-    let seen = Super::parse(frame);
+    let seen = GsoFrame::parse(frame);
     let mut head = Head::default();
     (0..seen.segments)
         .map(|n| {

@@ -7,15 +7,14 @@ use deadheat_base::process::ignore_interrupts;
 use deadheat_base::{descriptor, frame};
 
 use super::{Built, FromEmulator, Rights, ToEmulator};
-use crate::Path;
 use crate::emulated::card::Cards;
 use crate::emulated::forward::{Forwarder, grouping_for};
 use crate::emulated::hosts::Hosts;
 use crate::error::{Error, Result};
-use crate::figures::PathFigures;
 use crate::gate::IdlePing;
-use crate::netem;
+use crate::measurements::PathFigures;
 use crate::network::Network;
+use crate::{Path, netem};
 
 /// Runs an emulator on its control channel until that ends; returns the process's exit code.
 pub(super) fn run(mut control: UnixStream) -> i32 {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::figures::{Fates, WayFigures};
+use crate::measurements::{DirectionFigures, PacketOutcomes};
 use crate::network::Impairments;
 
 /// File of the devices' counters, of the calling thread's namespace.
@@ -72,7 +72,7 @@ pub(super) fn way(
     model: &Impairments,
     came: Counters,
     drops: u64,
-) -> WayFigures {
+) -> DirectionFigures {
     let one = |handle: &str| {
         qdiscs.iter().find(|qdisc| {
             qdisc["handle"] == handle && qdisc["dev"].as_str().is_none_or(|dev| dev == device)
@@ -99,8 +99,8 @@ pub(super) fn way(
     let copies = if model.duplicate > 0.0 { accounted.saturating_sub(came.packets) } else { 0 };
     let arrived = accounted - copies;
     let overhead = delivered * u64::from(model.overhead);
-    WayFigures {
-        fates: Fates {
+    DirectionFigures {
+        fates: PacketOutcomes {
             arrived,
             arrived_bytes: came.bytes.saturating_sub(ETHERNET * came.packets),
             delivered,
@@ -111,11 +111,11 @@ pub(super) fn way(
             marked: count(queue, "ecn_mark"),
             duplicated: copies,
             waiting,
-            ..Fates::default()
+            ..PacketOutcomes::default()
         },
         device_drops: drops,
         writes: delivered,
-        ..WayFigures::default()
+        ..DirectionFigures::default()
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
         let model = Impairments { overhead: 24, ..Impairments::default() };
         let came = Counters { packets: 978, bytes: 978 * 114, drops: 0 };
         let up = way(&qdiscs, "f0", &model, came, 0);
-        let want = Fates {
+        let want = PacketOutcomes {
             arrived: 978,
             arrived_bytes: 97_800,
             delivered: 900,
@@ -162,7 +162,7 @@ mod tests {
             early: 20,
             marked: 7,
             waiting: 3,
-            ..Fates::default()
+            ..PacketOutcomes::default()
         };
         assert_eq!((up.fates, up.device_drops), (want, 0));
         // What came in and was not forwarded has no fate; what a device dropped is told.

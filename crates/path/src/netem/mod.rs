@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::network::{Backend, Network};
 use crate::ends::Direction;
 use crate::error::{Error, Result};
-use crate::figures::{LinkFigures, PathFigures};
+use crate::measurements::{LinkFigures, PathFigures};
 use crate::rng::SplitMix64;
 
 mod account;

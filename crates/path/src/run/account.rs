@@ -2,7 +2,7 @@
 
 use crate::emulator::{Built, Rights};
 use crate::ends::Side;
-use crate::figures::{PathFigures, Quantile, WayFigures};
+use crate::measurements::{DirectionFigures, PathFigures, Quantile};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
@@ -58,7 +58,7 @@ pub(super) fn account(figures: &PathFigures) -> Vec<String> {
     lines
 }
 
-fn way(way: &WayFigures) -> String {
+fn way(way: &DirectionFigures) -> String {
     let fates = &way.fates;
     let mut parts = vec![format!("{} packets in, {} out", fates.arrived, fates.delivered)];
     let share = |n: u64| percent(n as f64 / fates.arrived.max(1) as f64);
@@ -109,20 +109,26 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Distribution, Fates, LinkFigures};
+    use crate::measurements::{Distribution, LinkFigures, PacketOutcomes};
 
     #[test]
     fn an_account_names_what_happened_and_nothing_else() {
-        let fates =
-            Fates { arrived: 1_000, delivered: 989, lost: 10, waiting: 1, ..Fates::default() };
+        let fates = PacketOutcomes {
+            arrived: 1_000,
+            delivered: 989,
+            lost: 10,
+            waiting: 1,
+            ..PacketOutcomes::default()
+        };
         let lateness = Distribution {
             n: 989,
             p50: Some(Quantile::Ns(4_200)),
             p99: Some(Quantile::Ns(38_000)),
             ..Distribution::default()
         };
-        let up = WayFigures { fates, lateness_ns: Some(lateness), ..WayFigures::default() };
-        let down = WayFigures { device_drops: 3, ..WayFigures::default() };
+        let up =
+            DirectionFigures { fates, lateness_ns: Some(lateness), ..DirectionFigures::default() };
+        let down = DirectionFigures { device_drops: 3, ..DirectionFigures::default() };
         let link = LinkFigures { up, down };
         let one = account(&PathFigures { links: vec![link.clone()] });
         assert_eq!(

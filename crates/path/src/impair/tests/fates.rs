@@ -16,7 +16,7 @@ fn gilbert(share: f64, burst: f64) -> GilbertElliott {
 }
 
 /// Returns the fates of a million packets under the model.
-fn million(loss: &Loss, seed: u64) -> Fates {
+fn million(loss: &Loss, seed: u64) -> PacketOutcomes {
     let place = Place { seed, ..PLACE };
     let mut channel: Channel<()> = Channel::new(&loses(loss.clone()), place);
     for i in 0..MILLION {

@@ -62,7 +62,11 @@ fn overhead_counts_in_the_queue() {
 
 /// Simulates a sender that answers to drops and marks as Reno does: it halves its window once per round trip of 40
 /// ms, and grows by a packet in each. Returns everything that left, for `time`.
-fn reno(model: &Impairments, capable: Capable, time: Nanos) -> (Vec<Departure<u64>>, Fates) {
+fn reno(
+    model: &Impairments,
+    capable: Capable,
+    time: Nanos,
+) -> (Vec<Departure<u64>>, PacketOutcomes) {
     const WAY: u64 = 20_000_000;
     let mut channel = channel(model);
     let (mut all, mut seen) = (Vec::new(), 0);

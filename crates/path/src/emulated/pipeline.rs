@@ -1,0 +1,276 @@
+//! Lane: one direction of one link, without threads. Frames come in at a time, and their packets go out to a port at
+//! the times that the channel gives them. Times are nanoseconds since the channel began.
+
+use std::io::{self, IoSlice};
+
+use super::port::{LONGEST_FRAME, Port};
+use super::slab::{Slab, Slot};
+use crate::error::Result;
+use crate::impair::{Changes, Channel, Departure, End, Packet, Place};
+use crate::measurements::DirectionFigures;
+use crate::network::{AGGREGATE, Grouping, Impairments, LossPer, Rate};
+use crate::segment::{GsoFrame, Head};
+use crate::time::{Clock, Nanos};
+use deadheat_base::moments::Moments;
+
+/// Significant decimal digits of a release's lateness, and of the time in a queue.
+const DIGITS: u8 = 3;
+
+/// Lane from the arrival of frames to the departure of runs of their packets.
+pub(super) struct Pipeline {
+    model: Impairments,
+    grouping: Grouping,
+    channel: Channel<Segment>,
+    slab: Slab,
+    /// Run that the next departure may still join.
+    open: Option<Run>,
+    head: Head,
+    /// Buffer for a packet of which a bit is flipped.
+    alone: Box<[u8]>,
+    lateness: Moments,
+    /// Times in the queue of packets that left it, where there is a queue.
+    queued: Option<Moments>,
+    writes: u64,
+    drops: u64,
+}
+
+/// A packet of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Segment {
+    slot: Slot,
+    n: u32,
+}
+
+/// Run of neighbouring packets of a frame that go on together.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    slot: Slot,
+    from: u32,
+    to: u32,
+    /// Number of packets in the frame.
+    of: u32,
+    changes: Changes,
+    /// Departure time of its first packet.
+    first: Nanos,
+    /// Departure time of its last packet, and of all of them with it.
+    at: Nanos,
+}
+
+impl Run {
+    fn of(segment: Segment, of: u32, changes: Changes, at: Nanos) -> Run {
+        Run { slot: segment.slot, from: segment.n, to: segment.n + 1, of, changes, first: at, at }
+    }
+
+    fn takes(&self, segment: Segment, changes: Changes, at: Nanos, grouping: Grouping) -> bool {
+        let near = match grouping {
+            Grouping::Strict => at == self.at,
+            Grouping::Aggregate => at <= self.first + AGGREGATE,
+        };
+        near && segment.slot == self.slot
+            && segment.n == self.to
+            && changes == self.changes
+            && changes.flipped.is_none()
+    }
+
+    fn packets(&self) -> u32 {
+        self.to - self.from
+    }
+}
+
+impl Pipeline {
+    /// Creates a lane at its time 0, with room for the frames of `slab`.
+    ///
+    /// # Errors
+    /// Fails if a histogram cannot be made.
+    pub(super) fn new(
+        model: &Impairments,
+        place: Place,
+        grouping: Grouping,
+        slab: Slab,
+    ) -> Result<Pipeline> {
+        Ok(Pipeline {
+            model: model.clone(),
+            grouping,
+            channel: Channel::new(model, place),
+            slab,
+            open: None,
+            head: Head::default(),
+            alone: vec![0; LONGEST_FRAME].into(),
+            lateness: Moments::new(DIGITS)?,
+            queued: queued(model)?,
+            writes: 0,
+            drops: 0,
+        })
+    }
+
+    /// Forgets all packets and figures; from here on this is time 0.
+    ///
+    /// # Errors
+    /// Fails if a histogram cannot be made.
+    pub(super) fn begin(&mut self, place: Place) -> Result<()> {
+        self.lateness = Moments::new(DIGITS)?;
+        self.queued = queued(&self.model)?;
+        self.channel = Channel::new(&self.model, place);
+        self.slab.clear();
+        (self.open, self.writes, self.drops) = (None, 0, 0);
+        Ok(())
+    }
+
+    /// Returns the buffer to read the next frame to.
+    #[inline]
+    pub(super) fn landing(&mut self) -> &mut [u8] {
+        self.slab.landing()
+    }
+
+    /// Takes the frame of `len` bytes that was read as arrived at `now`, until which everything has been released.
+    pub(super) fn arrive(&mut self, now: Nanos, len: usize) {
+        let Some(slot) = self.slab.keep(len) else {
+            self.drops += u64::from(GsoFrame::parse(self.slab.landed(len)).segments);
+            return;
+        };
+        let seen = GsoFrame::parse(self.slab.frame(slot));
+        let departures = (0..seen.segments)
+            .map(|n| {
+                let bytes = seen.segment_bytes(n);
+                let packet = Packet { bytes, flow: seen.flow, capable: seen.capable };
+                match self.model.loss_per {
+                    LossPer::Super if n > 0 => {
+                        self.channel.follow(now, &packet, Segment { slot, n })
+                    }
+                    _ => self.channel.arrive(now, &packet, Segment { slot, n }),
+                }
+            })
+            .sum();
+        self.slab.expect(slot, seen, departures);
+    }
+
+    /// Returns the time at which [`Pipeline::release`] next has something to do, if no frame comes.
+    #[inline]
+    pub(super) fn next(&self) -> Option<Nanos> {
+        match self.open {
+            Some(run) if !self.has_neighbours_to_come(run) => Some(run.at),
+            _ => self.channel.next(),
+        }
+    }
+
+    /// Writes all that departs until `now`, and returns the number of writes. `clock` says how late each of them is.
+    ///
+    /// # Errors
+    /// The error of the port where it is gone. Where it has no room, the packets are lost and counted.
+    pub(super) fn release(
+        &mut self,
+        now: Nanos,
+        clock: &impl Clock,
+        to: &dyn Port,
+    ) -> io::Result<u64> {
+        let before = self.writes;
+        while let Some(Departure { at, handle: segment, end, queued }) = self.channel.depart(now) {
+            match end {
+                End::Delivered(changes) => {
+                    if let Some(all) = &mut self.queued {
+                        all.add(queued.0);
+                    }
+                    self.deliver(segment, changes, at, clock, to)?;
+                }
+                End::Dropped(_) => self.slab.departed(segment.slot, 1),
+            }
+        }
+        if let Some(run) = self.open
+            && !self.has_neighbours_to_come(run)
+        {
+            self.close(clock, to)?;
+        }
+        Ok(self.writes - before)
+    }
+
+    /// Adds a packet to the open run, or closes that and opens another.
+    fn deliver(
+        &mut self,
+        segment: Segment,
+        changes: Changes,
+        at: Nanos,
+        clock: &impl Clock,
+        to: &dyn Port,
+    ) -> io::Result<()> {
+        if let Some(run) = &mut self.open {
+            if run.takes(segment, changes, at, self.grouping) {
+                (run.to, run.at) = (segment.n + 1, at);
+                return Ok(());
+            }
+            self.close(clock, to)?;
+        }
+        let of = self.slab.seen(segment.slot).segments;
+        self.open = Some(Run::of(segment, of, changes, at));
+        Ok(())
+    }
+
+    /// Returns true if a packet that has not departed yet might still go with this run.
+    fn has_neighbours_to_come(&self, run: Run) -> bool {
+        self.grouping == Grouping::Aggregate
+            && run.to < run.of
+            && run.changes.flipped.is_none()
+            && self.channel.next().is_some_and(|next| next <= run.first + AGGREGATE)
+    }
+
+    /// Writes the open run.
+    fn close(&mut self, clock: &impl Clock, to: &dyn Port) -> io::Result<()> {
+        let Some(run) = self.open.take() else { return Ok(()) };
+        let (frame, seen) = (self.slab.frame(run.slot), self.slab.seen(run.slot));
+        let written = if run.changes.flipped.is_some() {
+            let len = seen.copy(frame, run.from, run.changes, &mut self.alone).unwrap_or(0);
+            self.lateness.add((clock.now() - run.at).0);
+            to.write(&[IoSlice::new(&self.alone[..len])])
+        } else {
+            let rest = &frame[seen.run(frame, run.from, run.to, run.changes, &mut self.head)];
+            self.lateness.add((clock.now() - run.at).0);
+            match self.head.bytes() {
+                [] => to.write(&[IoSlice::new(rest)]),
+                head => to.write(&[IoSlice::new(head), IoSlice::new(rest)]),
+            }
+        };
+        self.writes += 1;
+        self.slab.departed(run.slot, run.packets());
+        match written {
+            Ok(()) => Ok(()),
+            Err(error) if is_gone(&error) => Err(error),
+            // With a bit flipped where it matters, the device sees no IP packet. A router would not
+            // either.
+            Err(error) if run.changes.flipped.is_some() && is_refused(&error) => Ok(()),
+            Err(_) => {
+                self.drops += u64::from(run.packets());
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the figures since the beginning, without losses in devices.
+    pub(super) fn figures(&self) -> DirectionFigures {
+        DirectionFigures {
+            fates: self.channel.fates(),
+            lateness_ns: Some(self.lateness.distribution(0, 0)),
+            queued_ns: self.queued.as_ref().map(|queued| queued.distribution(0, 0)),
+            losses: self.channel.log().if_short(),
+            device_drops: self.drops,
+            writes: self.writes,
+        }
+    }
+}
+
+/// Creates a histogram of queueing times, for a model that has a queue.
+fn queued(model: &Impairments) -> Result<Option<Moments>> {
+    (model.rate != Rate::Unlimited).then(|| Moments::new(DIGITS)).transpose()
+}
+
+/// Returns true if no later write can succeed.
+fn is_gone(error: &io::Error) -> bool {
+    let gone = [libc::EBADF, libc::EBADFD, libc::ENODEV, libc::ENXIO, libc::EPIPE, libc::ENOTSOCK];
+    error.raw_os_error().is_some_and(|code| gone.contains(&code))
+}
+
+/// Returns true if the device did not accept the write of a packet.
+fn is_refused(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
+}
+
+#[cfg(test)]
+mod tests;

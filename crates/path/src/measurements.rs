@@ -1,0 +1,97 @@
+//! Figures of an emulated or simulated path over one trial, by its own account.
+
+use serde::{Deserialize, Serialize};
+
+pub use deadheat_base::distribution::{Distribution, Quantile};
+
+/// Figures of a path over one trial.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PathFigures {
+    /// Figures by link.
+    pub links: Vec<LinkFigures>,
+}
+
+/// Figures of both directions of a link.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LinkFigures {
+    /// Figures from near to far.
+    pub up: DirectionFigures,
+    /// Figures from far to near.
+    pub down: DirectionFigures,
+}
+
+/// Figures of one direction of a link. Packets are those that the link would carry: the segments of a super-packet,
+/// each on its own.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DirectionFigures {
+    /// Outcomes that the model decided.
+    pub fates: PacketOutcomes,
+    /// Lateness of each release, from the logical time of its departure to the moment at which it was handed to the
+    /// device; absent in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_ns: Option<Distribution>,
+    /// Queueing time of packets that left the queue, from arrival to departure; absent where nothing limits the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_ns: Option<Distribution>,
+    /// Packets that the loss model took, as ranges of their numbers from 1, as `drop=` takes them back: `5-6/40`.
+    /// Absent where it took none or more than 256 runs, and where the kernel decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub losses: Option<String>,
+    /// Packets that were lost in devices and rings, outside the model. Anything but 0 makes a trial
+    /// invalid.
+    #[serde(default)]
+    pub device_drops: u64,
+    /// Writes to the outgoing device; `fates.delivered` over this is how many packets one carried.
+    #[serde(default)]
+    pub writes: u64,
+}
+
+/// Outcomes of the packets of one direction. `arrived + duplicated = delivered + lost + full + early + waiting`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PacketOutcomes {
+    /// Number of packets that came in.
+    pub arrived: u64,
+    /// Bytes that came in, as IP packets.
+    pub arrived_bytes: u64,
+    /// Number of packets that went out, copies included.
+    pub delivered: u64,
+    /// Bytes that went out.
+    pub delivered_bytes: u64,
+    /// Number of packets that the loss model took.
+    pub lost: u64,
+    /// Number of runs of consecutive packets that the loss model took.
+    #[serde(default)]
+    pub bursts: u64,
+    /// Number of packets that found the queue full.
+    #[serde(default)]
+    pub full: u64,
+    /// Number of packets that the queue dropped to stay short.
+    #[serde(default)]
+    pub early: u64,
+    /// Number of packets that were marked instead.
+    #[serde(default)]
+    pub marked: u64,
+    /// Number of copies made.
+    #[serde(default)]
+    pub duplicated: u64,
+    /// Number of packets with a flipped bit.
+    #[serde(default)]
+    pub corrupted: u64,
+    /// Number of packets that went out after one that had come in later (RFC 4737, type-P-reordered).
+    #[serde(default)]
+    pub reordered: u64,
+    /// Number of packets still under way at the end.
+    #[serde(default)]
+    pub waiting: u64,
+    /// Busy time: time during which packets waited for the rate, in nanoseconds.
+    #[serde(default)]
+    pub busy_ns: u64,
+    /// Bytes that left during that time, link-layer overhead included.
+    #[serde(default)]
+    pub busy_bytes: u64,
+    /// Hash of all that was drawn at the entrance (losses, copies, flipped bits, reordering, offsets of delays), in
+    /// order: the same for the same seed and the same packets. What a queue does depends on when packets come, and is
+    /// not in it.
+    #[serde(default)]
+    pub digest: u64,
+}

@@ -1,0 +1,40 @@
+//! Claims of a race: the pairs and metrics that verdicts are about, the level of each, and the looks at them.
+
+use crate::measurements::{Metric, Role};
+use crate::result::outcome::{Entrant, Fixed};
+use crate::stats::Plan;
+
+/// Returns the error level of the whole race.
+pub fn alpha(confidence: f64) -> f64 {
+    // 1 - 0.95 is 0.050000000000000044 in f64.
+    ((1.0 - confidence) * 1e9).round() / 1e9
+}
+
+/// Returns the number of blocks that an interval of one claim takes.
+pub fn fewest_blocks(confidence: f64) -> usize {
+    Plan::fewest_blocks(1, alpha(confidence))
+}
+
+/// Pairs that compete under the same conditions, times claimed metrics.
+pub fn claims(entrants: &[Entrant], metrics: &[Metric]) -> usize {
+    let racing: Vec<&Entrant> = entrants.iter().filter(|entrant| entrant.is_racing()).collect();
+    let meets = |(at, entrant): (usize, &&Entrant)| {
+        racing[..at].iter().filter(|other| other.competes_with(entrant)).count()
+    };
+    let pairs: usize = racing.iter().enumerate().map(meets).sum();
+    pairs * claimed(metrics).count()
+}
+
+/// Returns the metrics with verdicts.
+pub fn claimed(metrics: &[Metric]) -> impl Iterator<Item = &Metric> {
+    metrics.iter().filter(|metric| metric.role == Role::Claim)
+}
+
+/// Returns the looks of `fixed` in the form that the statistics take.
+pub fn looks(fixed: &Fixed, confidence: f64) -> Plan {
+    Plan {
+        looks: fixed.looks.clone(),
+        alpha: alpha(confidence),
+        claims: usize::try_from(fixed.claims).unwrap_or(usize::MAX),
+    }
+}

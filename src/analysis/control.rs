@@ -1,0 +1,106 @@
+//! The control: a contender against its hidden copy.
+//!
+//! Original and copy are the same by construction, so their interval is no test of the race but a
+//! picture of it: what identical contenders differ by here. It raises an alarm only where that is
+//! news, in one of 200 sound races. An alarm says that the set-up itself makes a difference.
+
+use super::table::{Pairs, Table};
+use crate::analysis::claims::{alpha, claimed};
+use crate::analysis::sentence::{in_percent, percent};
+use crate::analysis::verdicts::{Question, Stand, judge};
+use crate::result::outcome::{Control, Outcome, Ratio, Verdict};
+use crate::stats::{self, Claim, Outcome as Ruled};
+
+/// The share of the race's error that the alarm has at each of four looks: 0.5 % of races of 95 %
+/// confidence in all. A race may end at any of them.
+const ALARM_SHARE: f64 = 0.1 / 4.0;
+
+/// The share of the margin below which a difference of original and copy moves no verdict.
+const HARMLESS: f64 = 0.2;
+
+/// Compares the contender copied last with its copy.
+pub(crate) fn control<'a>(
+    outcome: &'a Outcome,
+    table: &Table<'a>,
+    stand: Stand,
+) -> Option<Control> {
+    // It may have been the copy of a contender that dropped out since.
+    let alarmed = |control: &&Control| control.verdicts.iter().any(|v| v.outcome == Ruled::Ahead);
+    if let Some(alarmed) = outcome.control.as_ref().filter(alarmed) {
+        return Some(alarmed.clone());
+    }
+    let copied = outcome.trials.iter().rev().find(|trial| trial.control)?;
+    let entrant = outcome.contenders.get(copied.contender)?;
+    let column = |copy, metric| table.one(entrant.id, copy, metric).cloned().unwrap_or_default();
+    let questions: Vec<Question<'_>> = claimed(&outcome.metrics)
+        .map(|metric| Question {
+            metric,
+            a: entrant.id,
+            b: entrant.id,
+            names: (&entrant.label, "its hidden copy"),
+            pairs: Pairs::of(&column(false, &metric.name), &column(true, &metric.name)),
+        })
+        .collect();
+    // The interval shown is the race's; only an alarm is a decision.
+    let shown = Stand::Look { alpha: alpha(outcome.asked.confidence), next: None };
+    let mut verdicts = judge(outcome, &[], &questions, alpha(outcome.asked.confidence), shown);
+    let alarms = alarms(&questions, outcome, stand);
+    for (verdict, alarm) in verdicts.iter_mut().zip(alarms) {
+        let found = match verdict.outcome {
+            _ if alarm => Ruled::Ahead,
+            Ruled::DeadHeat => Ruled::DeadHeat,
+            Ruled::Ahead | Ruled::Undecided => Ruled::Undecided,
+        };
+        verdict.outcome = found;
+        (verdict.ahead, verdict.direction) = (alarm.then_some(entrant.id), None);
+        verdict.note = note(&entrant.label, verdict);
+    }
+    let tested = |verdict: &Verdict| verdict.outcome != Ruled::Ahead && verdict.ratio.is_some();
+    let trusted = verdicts.iter().all(tested);
+    let first = verdicts.iter().find(|verdict| !tested(verdict)).or(verdicts.first());
+    let note = first.map_or_else(String::new, |verdict| verdict.note.clone());
+    Some(Control { contender: entrant.id, verdicts, trusted, note })
+}
+
+/// Returns, for each question, true if it shows a difference that chance makes in one of 200 sound races.
+fn alarms(questions: &[Question<'_>], outcome: &Outcome, stand: Stand) -> Vec<bool> {
+    let Stand::Look { .. } = stand else { return vec![false; questions.len()] };
+    let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
+    let level = ALARM_SHARE * alpha(outcome.asked.confidence);
+    let rulings = stats::rule(&claims, stats::Better::Lower, HARMLESS * outcome.plan.margin, level);
+    rulings.iter().map(|ruling| ruling.outcome == Ruled::Ahead).collect()
+}
+
+/// Formats a change in percent with its sign: `−3`, `+0.6`.
+fn signed(change: f64) -> String {
+    match in_percent(change.abs()) {
+        none if none == "0" => none,
+        size if change < 0.0 => format!("−{size}"),
+        size => format!("+{size}"),
+    }
+}
+
+fn note(label: &str, verdict: &Verdict) -> String {
+    let Some(ratio) = verdict.ratio else {
+        return format!(
+            "no block has a valid trial of both {label} and its hidden copy, so nothing shows what \
+             identical contenders differ by here"
+        );
+    };
+    // Which of the two is the copy means nothing: the difference is told from the side where it is
+    // positive.
+    let Ratio { point, low, high } = if ratio.point < 1.0 { ratio.inverse() } else { ratio };
+    let seen = format!(
+        "identical copies of {label} differed by {} ({} to {} %)",
+        percent(point - 1.0),
+        signed(low - 1.0),
+        signed(high - 1.0)
+    );
+    match verdict.outcome {
+        Ruled::Ahead => format!(
+            "{seen}, which chance does in one of 200 races: something other than the transports \
+             makes a difference here"
+        ),
+        Ruled::DeadHeat | Ruled::Undecided => seen,
+    }
+}

@@ -1,0 +1,81 @@
+//! All of an outcome that follows from its trials: summaries, verdicts, differences, warnings. The same trials
+//! and plan always give the same, while a race runs and when its journal is read.
+
+use std::path::Path;
+
+use super::differences::differences;
+use super::{path_ways, shares, sweep, warnings};
+use crate::analysis::claims::looks;
+use crate::analysis::verdicts::{self, Stand};
+use crate::error::Result;
+use crate::path::Path as Typed;
+use crate::path::network::Network;
+use crate::result::outcome::{Outcome, blocks_done};
+use crate::result::save;
+use crate::stats::Plan;
+use crate::transport::Contender;
+
+/// Returns the decisions permitted after `done` blocks.
+pub(crate) fn stand(looks: &Plan, done: u64) -> Stand {
+    let next = looks.looks.iter().map(|look| look.blocks as u64).find(|at| *at > done);
+    let next = next.map(|at| at - done);
+    match looks.at(usize::try_from(done).unwrap_or(usize::MAX)) {
+        Some(look) => Stand::Look { alpha: look.alpha, next },
+        None => Stand::Between { next },
+    }
+}
+
+/// Brings all that follows from the trials up to date.
+pub(crate) fn refresh(
+    outcome: &mut Outcome,
+    contenders: &[Contender],
+    network: Option<&Network>,
+    stand: Stand,
+) {
+    for entrant in &mut outcome.contenders {
+        let mut trials = outcome.trials.iter().rev();
+        let ran = trials.find(|t| t.contender == entrant.id && t.record.valid);
+        if let Some(trial) = ran {
+            entrant.implementation.clone_from(&trial.record.implementation);
+            entrant.effective.clone_from(&trial.record.effective);
+            entrant.far_effective.clone_from(&trial.record.far_effective);
+        }
+    }
+    verdicts::refresh(outcome, stand);
+    // Intervals take a while: for the file at each look, and once more at the end.
+    if let Stand::Look { .. } = stand {
+        outcome.shares = shares::shares(outcome);
+        outcome.sweeps = sweep::sweeps(outcome);
+    }
+    outcome.differences = differences(&outcome.contenders, contenders);
+    outcome.path_ways = path_ways::ways(outcome, network);
+    warnings::refresh(outcome);
+}
+
+/// Returns the model of the path that trials were run over, if it is emulated. A race that is only read
+/// again may lack the files that its path names; then nothing can be compared with the model.
+pub(crate) fn network(outcome: &Outcome) -> Option<Network> {
+    match Typed::parse(&outcome.asked.path) {
+        Ok(Typed::Emulated(network) | Typed::Simulated(network)) => Some(network),
+        Ok(Typed::Loopback) | Err(_) => None,
+    }
+}
+
+/// Reads a race as it was saved or compressed by gzip; where it runs or was killed, with the blocks that are in its
+/// journal only, and what follows from them.
+///
+/// # Errors
+/// As of [`save::load_with`].
+pub fn load(file: &Path) -> Result<Outcome> {
+    save::load_with(file, derive)
+}
+
+/// Derives from all blocks of a recovered outcome what the race would have derived from them.
+fn derive(outcome: &mut Outcome) -> Result<()> {
+    let parsed = outcome.contenders.iter().map(|entrant| Contender::parse(&entrant.spec));
+    let contenders: Vec<Contender> = parsed.collect::<Result<_>>()?;
+    let looks = looks(&outcome.plan, outcome.asked.confidence);
+    let (stand, network) = (stand(&looks, blocks_done(outcome)), network(outcome));
+    refresh(outcome, &contenders, network.as_ref(), stand);
+    Ok(())
+}

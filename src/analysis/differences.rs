@@ -1,0 +1,267 @@
+//! Differences in conditions between contenders, and why they matter. Conditions that can be held equal
+//! are; the rest stands beside the verdict, so that nobody takes a difference of conditions for one of
+//! protocols.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
+use crate::result::outcome::{Difference, Entrant};
+use crate::transport::Contender;
+use crate::transport::via::Via;
+
+/// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the
+/// same, parsed; contenders that dropped out do not count. In a race over conditions, those under the
+/// first of them are compared: what is varied is no difference.
+pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Difference> {
+    let first = entrants.iter().find(|entrant| entrant.is_racing());
+    let racing: Vec<(&Entrant, &Contender)> = entrants
+        .iter()
+        .zip(contenders)
+        .filter(|(entrant, _)| entrant.is_racing() && first.is_some_and(|e| e.meets(entrant)))
+        .collect();
+    let promised = PROMISES.iter().map(|promise| {
+        let value = |(entrant, contender): &(&Entrant, &Contender)| {
+            (entrant.label.clone(), told(contender, promise.value))
+        };
+        difference(promise.what.to_owned(), racing.iter().map(value).collect(), promise.matters)
+    });
+    promised.chain(options(&racing)).flatten().collect()
+}
+
+/// Returns a promise of a contender: if it is made of others that differ in it, that of each.
+fn told(contender: &Contender, value: fn(&Contender) -> String) -> String {
+    let parts = contender.transport.parts();
+    let each: Vec<String> = parts.iter().map(|part| told(&part.contender, value)).collect();
+    match each.first() {
+        None => value(contender),
+        Some(first) if each.iter().all(|other| other == first) => first.clone(),
+        Some(_) => {
+            let named =
+                parts.iter().zip(&each).map(|(part, told)| format!("{}: {told}", part.name));
+            named.collect::<Vec<String>>().join("; ")
+        }
+    }
+}
+
+/// Promise of a transport, and the reason why it matters when another does not make it.
+struct Promise {
+    what: &'static str,
+    value: fn(&Contender) -> String,
+    matters: &'static str,
+}
+
+const PROMISES: &[Promise] = &[
+    Promise {
+        what: "delivery",
+        value: |contender| match contender.transport.info().guarantees.service.delivery {
+            Delivery::Reliable => "lost messages are sent again".into(),
+            Delivery::Within(_) => "lost messages are sent again for a while".into(),
+            Delivery::BestEffort => "lost messages are gone".into(),
+        },
+        matters: "a loss costs one side time and the other side data, so compare latency together \
+                  with the ledger",
+    },
+    Promise {
+        what: "ordering",
+        value: |contender| match contender.transport.info().guarantees.service.ordering {
+            Ordering::Ordered => "as sent".into(),
+            Ordering::Unordered => "as they arrive".into(),
+        },
+        matters: "a transport that keeps order holds later messages back until an earlier one has \
+                  arrived (head-of-line blocking)",
+    },
+    Promise {
+        what: "lanes",
+        value: |contender| match contender.transport.info().guarantees.lanes {
+            1 => "one order for all messages of a connection".into(),
+            most => format!("up to {most} in a connection, each with its own order"),
+        },
+        matters: "messages of several streams wait for each other's losses where they share an order; \
+                  work that has one stream only is not concerned",
+    },
+    Promise {
+        what: "framing",
+        value: |contender| {
+            let info = contender.transport.info();
+            match (info.guarantees.framing, info.framing_bytes) {
+                (Framing::Messages, _) => "keeps messages whole".into(),
+                (Framing::ByteStream, 0) => "byte stream".into(),
+                (Framing::ByteStream, n) => format!("byte stream, {n} bytes in front of a message"),
+            }
+        },
+        matters: "on a byte stream each message carries its length and may arrive in pieces or \
+                  together with others",
+    },
+    Promise {
+        what: "congestion",
+        value: |contender| match contender.transport.info().guarantees.congestion {
+            Congestion::Controlled => "controlled".into(),
+            Congestion::Backpressure => "back-pressure of the receiver".into(),
+            Congestion::Uncontrolled => "none".into(),
+        },
+        matters: "without congestion control a sender fills queues and takes bandwidth from \
+                  others; what it gains here it may not keep on a shared network",
+    },
+    Promise {
+        what: "encryption",
+        value: |contender| match contender.transport.info().guarantees.encrypted {
+            true => "encrypted".into(),
+            false => "plain".into(),
+        },
+        matters: "encryption costs CPU time per byte and round trips at the start; an application \
+                  that needs it must add it to the plain ones",
+    },
+    Promise {
+        what: "relay",
+        value: |contender| match contender.via {
+            Via::Direct => "none in between".into(),
+            Via::Relay => "through a relay".into(),
+        },
+        matters: "a relay takes in and forwards each packet once more, and ends TCP's connections",
+    },
+    Promise {
+        what: "far end",
+        value: |contender| match contender.transport.info().peer {
+            PeerKind::Process => "a process".into(),
+            PeerKind::Kernel => "the kernel".into(),
+        },
+        matters: "the kernel answers without waking a process, so its round trip is a floor and \
+                  not what an application would see",
+    },
+];
+
+/// Knobs as asked, and options as read back at either end, where they differ.
+fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
+    let kinds: [(&str, Source); 3] = [
+        ("asked", |entrant| &entrant.asked),
+        ("effective", |entrant| &entrant.effective),
+        ("effective at the far end", |entrant| &entrant.far_effective),
+    ];
+    let mut all = Vec::new();
+    let mut told = BTreeSet::new();
+    // What is in force says more than what was asked, and the near end stands for both.
+    for (kind, source) in [kinds[1], kinds[2], kinds[0]] {
+        let names: BTreeSet<&String> =
+            racing.iter().flat_map(|(entrant, _)| source(entrant).keys()).collect();
+        for name in names {
+            let values: BTreeMap<String, String> = racing
+                .iter()
+                .filter_map(|(entrant, _)| {
+                    Some((entrant.label.clone(), source(entrant).get(name)?.clone()))
+                })
+                .collect();
+            // An option that only some have is a difference of kind, and told above.
+            let found = difference(format!("{name} ({kind})"), values, why(racing, name));
+            if found.is_some() && told.insert(name.clone()) {
+                all.push(found);
+            }
+        }
+    }
+    all
+}
+
+type Source = fn(&Entrant) -> &BTreeMap<String, String>;
+
+/// Returns the reason why an option matters, from the first transport that has it.
+fn why<'a>(racing: &[(&Entrant, &'a Contender)], option: &str) -> &'a str {
+    let said = racing.iter().find_map(|(_, c)| c.meaning(option));
+    said.map_or(
+        "the contenders ran with different settings, so the verdict is about these settings",
+        |meaning| meaning.matters,
+    )
+}
+
+/// Returns a difference; `None` if all are equal, or only one has the value.
+fn difference(what: String, values: BTreeMap<String, String>, matters: &str) -> Option<Difference> {
+    let distinct: BTreeSet<&String> = values.values().collect();
+    (distinct.len() > 1).then(|| Difference { what, values, matters: matters.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::Request;
+
+    fn between(specs: &[&str], change: impl FnOnce(&mut [Entrant])) -> Vec<Difference> {
+        let mut checked = Request::new(specs.to_vec()).check().unwrap();
+        change(&mut checked.entrants);
+        differences(&checked.entrants, &checked.contenders)
+    }
+
+    fn what(found: &[Difference]) -> Vec<&str> {
+        found.iter().map(|difference| difference.what.as_str()).collect()
+    }
+
+    #[test]
+    fn equals_have_no_differences() {
+        assert_eq!(between(&["udp", "udp"], |_| ()), []);
+        assert_eq!(between(&["tcp"], |_| ()), []);
+    }
+
+    #[test]
+    fn transports_differ_by_their_promises() {
+        let found = between(&["tcp", "udp"], |_| ());
+        for expected in ["delivery", "ordering", "framing", "congestion"] {
+            assert!(what(&found).contains(&expected), "{found:?}");
+        }
+        assert!(!what(&found).contains(&"far end"));
+        assert_eq!(found[0].values["udp"], "lost messages are gone");
+        assert!(found.iter().all(|difference| !difference.matters.is_empty()));
+    }
+
+    #[test]
+    fn what_the_parts_of_a_mix_promise_is_told_of_each_where_it_differs() {
+        let request = Request::new(["mix:events=tcp,state=udp", "quic"]).workload("events");
+        let checked = request.check().unwrap();
+        let found = differences(&checked.entrants, &checked.contenders);
+        let of = |what: &str| {
+            let found = found.iter().find(|difference| difference.what == what);
+            found.map(|found| found.values["mix:events=tcp,state=udp"].as_str())
+        };
+        let delivery = "events: lost messages are sent again; state: lost messages are gone";
+        assert_eq!(of("delivery"), Some(delivery));
+        assert_eq!(of("encryption"), Some("plain"));
+        assert_eq!(of("far end"), None);
+    }
+
+    #[test]
+    fn a_kernel_that_answers_is_told() {
+        let found = between(&["udp", "icmp"], |_| ());
+        assert!(what(&found).contains(&"far end"), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_in_force_is_told_once_and_before_what_was_asked() {
+        let found = between(&["tcp:cc=cubic", "tcp:cc=reno"], |entrants| {
+            entrants[0].effective.insert("cc".into(), "cubic".into());
+            entrants[1].effective.insert("cc".into(), "reno".into());
+        });
+        assert_eq!(what(&found), ["cc (effective)"]);
+        let found = between(&["tcp:cc=cubic", "tcp:cc=reno"], |_| ());
+        assert_eq!(what(&found), ["cc (asked)"]);
+        let found = between(&["udp", "udp"], |entrants| {
+            entrants[0].effective.insert("rcvbuf".into(), "212992".into());
+            entrants[1].effective.insert("rcvbuf".into(), "425984".into());
+        });
+        assert_eq!(what(&found), ["rcvbuf (effective)"]);
+        assert!(found[0].matters.contains("buffer"));
+    }
+
+    #[test]
+    fn every_knob_says_why_it_matters() {
+        for info in crate::transport::ALL.iter().map(|transport| transport.info()) {
+            for key in info.keys {
+                let meaning = info.meaning(key.name);
+                assert!(meaning.is_some(), "{}: {} does not say why it matters", info.id, key.name);
+            }
+        }
+    }
+
+    #[test]
+    fn who_dropped_out_does_not_differ() {
+        let found = between(&["tcp", "udp"], |entrants| {
+            entrants[1].blocked = Some("no answer".into());
+        });
+        assert_eq!(found, []);
+    }
+}

@@ -1,0 +1,73 @@
+//! Exclusions by gates: whether they took more trials from one contender than from another.
+//!
+//! A gate that sees conditions only takes as many from each. Where it does not, the race is judged on
+//! all trials, too, and is not trusted where that changes a verdict.
+
+use crate::result::outcome::{Entrant, Outcome};
+use crate::stats::{Outcome as Ruled, fisher};
+
+/// Significance level: below this probability, differing losses are not chance.
+const LEVEL: f64 = 0.01;
+
+/// Two contenders of which one lost more trials than the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Differing {
+    /// Contender that lost more.
+    pub more: Losses,
+    /// Contender that lost less.
+    pub less: Losses,
+}
+
+/// The trials of a contender that failed their gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Losses {
+    /// The contender's label.
+    pub label: String,
+    /// Number of trials that failed their gate.
+    pub failed: u64,
+    /// Number of all its trials.
+    pub trials: u64,
+}
+
+/// Returns the pair of competitors whose losses differ most, if they do.
+pub(crate) fn differ(outcome: &Outcome) -> Option<Differing> {
+    let racing: Vec<(&Entrant, u64, u64)> = outcome
+        .contenders
+        .iter()
+        .filter(|entrant| entrant.is_racing() && !entrant.floor)
+        .map(|entrant| {
+            let own = || outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
+            let failed = own().filter(|trial| !trial.record.valid).count() as u64;
+            (entrant, failed, own().count() as u64)
+        })
+        .collect();
+    let mut pairs = Vec::new();
+    for (at, a) in racing.iter().enumerate() {
+        for b in &racing[at + 1..] {
+            pairs.push((fisher(a.1, a.2, b.1, b.2), a, b));
+        }
+    }
+    let tests = pairs.len() as f64;
+    let (p, a, b) = pairs.into_iter().min_by(|x, y| x.0.total_cmp(&y.0))?;
+    let share = |(_, failed, all): &(&Entrant, u64, u64)| *failed as f64 / (*all).max(1) as f64;
+    let (more, less) = if share(a) >= share(b) { (a, b) } else { (b, a) };
+    let said = |(entrant, failed, trials): &(&Entrant, u64, u64)| Losses {
+        label: entrant.label.clone(),
+        failed: *failed,
+        trials: *trials,
+    };
+    (p * tests <= LEVEL).then(|| Differing { more: said(more), less: said(less) })
+}
+
+/// Returns true if a verdict would differ had no trial been excluded.
+pub(crate) fn decide(outcome: &Outcome) -> bool {
+    outcome.unfiltered.iter().any(|with| {
+        let same = |v: &&crate::result::outcome::Verdict| {
+            (&v.metric, v.a, v.b) == (&with.metric, with.a, with.b)
+        };
+        outcome.verdicts.iter().find(same).is_some_and(|without| {
+            let is_decided = without.outcome != Ruled::Undecided;
+            is_decided && (without.outcome, without.ahead) != (with.outcome, with.ahead)
+        })
+    })
+}

@@ -1,0 +1,107 @@
+//! Warnings of the host itself, in words.
+
+use crate::analysis::sentence::percent;
+use crate::measurements::Throttled;
+use crate::time::Nanos;
+
+/// Notice about the host that a race ran on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HostNotice {
+    /// CPU time that the hypervisor took away (steal).
+    Steal {
+        /// Number of trials affected.
+        trials: usize,
+        /// Largest share of one trial.
+        most: f64,
+    },
+    /// Placement of the ends by the scheduler.
+    Placement,
+    /// Quota that limits the race's processes.
+    Quota {
+        /// Number of CPUs that they may use on average.
+        cpus: f64,
+    },
+    /// Throttling of one end's processes by a quota.
+    Throttled {
+        /// End concerned, in words.
+        whom: &'static str,
+        /// Number of trials concerned.
+        trials: usize,
+        /// Number and total duration of throttlings, in all of these trials.
+        throttled: Throttled,
+    },
+    /// Other programs were busy when the race began.
+    Busy {
+        /// Share of the CPUs that they used.
+        share: f64,
+        /// Time that the race waited for them.
+        waited: Nanos,
+    },
+    /// The host itself was unsteady between blocks.
+    Noisy {
+        /// Scatter of an echo from one block to the next, as a share.
+        scatter: f64,
+    },
+}
+
+impl HostNotice {
+    /// Returns the stable identifier of the notice.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            HostNotice::Steal { .. } => "steal",
+            HostNotice::Placement => "host_placement",
+            HostNotice::Quota { .. } => "cpu_quota",
+            HostNotice::Throttled { .. } => "cpu_throttled",
+            HostNotice::Busy { .. } => "busy_host",
+            HostNotice::Noisy { .. } => "noisy_host",
+        }
+    }
+
+    pub(crate) fn message(&self) -> String {
+        match self {
+            HostNotice::Steal { trials, most } => format!(
+                "the hypervisor took CPU time from {trials} trials, up to {} of one",
+                percent(*most)
+            ),
+            HostNotice::Placement => {
+                "the host's scheduler placed the two ends, perhaps differently in each trial".into()
+            }
+            HostNotice::Quota { cpus } => format!(
+                "a quota lets this race use {cpus:.2} CPUs on the average (cgroup, cpu.max); what needs more \
+                 is stopped for the rest of each period"
+            ),
+            HostNotice::Throttled { whom, trials, throttled } => format!(
+                "a CPU quota held {whom} back {throttled}, in {trials} {}; what was under way waited for it",
+                if *trials == 1 { "trial" } else { "trials" }
+            ),
+            HostNotice::Busy { share, waited } => format!(
+                "other programs used {} of this host's CPUs before the first block, and still did \
+                 after {:.0} s of waiting",
+                percent(*share),
+                waited.0 as f64 / 1e9
+            ),
+            HostNotice::Noisy { scatter } => format!(
+                "this host is unsteady: an echo between blocks, with no contender in it, varied by {} \
+                 from one block to the next",
+                percent(*scatter)
+            ),
+        }
+    }
+
+    pub(crate) fn advice(&self) -> &'static str {
+        match self {
+            HostNotice::Steal { .. } => "race on a host of its own, or at a quieter time",
+            HostNotice::Placement => {
+                "use --placement same-core, cross-core or busy to hold it equal"
+            }
+            HostNotice::Quota { .. } => "run it without the quota (CPUQuota=, --cpus)",
+            HostNotice::Throttled { .. } => {
+                "run it without the quota (CPUQuota=, --cpus), or with a workload that needs less CPU time"
+            }
+            HostNotice::Busy { .. } => "stop them and race again",
+            HostNotice::Noisy { .. } => {
+                "stop other programs, or raise --budget: more blocks make up for noise"
+            }
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! Warnings in words. Each says what was observed and what to do, under a code that stays the same.
+
+use super::exclusions::Differing;
+use super::host_notice::HostNotice;
+use super::losses::Losses;
+use super::order::OrderEffect;
+use crate::analysis::sentence::percent;
+use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Warning};
+
+/// Share of trials that may fail their gate before the race is not trusted.
+const MOST_GATE_FAILURES: f64 = 0.2;
+
+/// Notice about a race.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// A contender's trials fall into two clusters.
+    TwoRegimes {
+        /// The contender's label.
+        label: String,
+        /// The metric's label.
+        metric: String,
+        /// Ratio of the upper centre to the lower: 1.4 for 40 %.
+        ratio: f64,
+        /// Share of trials in the upper one.
+        share: f64,
+    },
+    /// Problem of the host.
+    Host(HostNotice),
+    /// Gate failures: trials that failed their gate, and were repeated.
+    GateFailures {
+        /// Number of failed trials.
+        failed: usize,
+        /// Number of trials in all.
+        trials: usize,
+        /// Reason given by the first of them.
+        why: String,
+        /// Number of these failures caused by the path, and not by an end.
+        of_path: usize,
+    },
+    /// Gates took more trials from one contender than from another.
+    ExclusionsDiffer {
+        /// Contenders that differ.
+        who: Differing,
+        /// Effect on the verdicts: whether one of them depends on it.
+        decides: Decides,
+    },
+    /// The place of a trial in its block makes a difference.
+    OrderEffect(OrderEffect),
+    /// More messages were lost on the way than the emulated path has lost packets.
+    LostOutsidePath {
+        /// The contender's label.
+        label: String,
+        /// Number of messages that were lost on the way.
+        lost: u64,
+        /// Number of packets that the path has lost, damaged or still holds, by its own account.
+        accounted: u64,
+    },
+    /// An emulated path was asked for more than it could move.
+    PathOverrun {
+        /// Number of packets that were lost outside its model.
+        packets: u64,
+        /// Number of trials in which that happened.
+        trials: usize,
+    },
+    /// Fragmentation of messages, with the losses by it and by the receive buffer.
+    Fragmented(Losses),
+    /// A receiver's socket had no room for messages.
+    ReceiveBuffer(Losses),
+    /// The sending host's own queue had no room for messages.
+    SendQueue(Losses),
+    /// Losses on loopback, where nothing but a full buffer loses messages.
+    LoopbackLoss {
+        /// Labels of the contenders concerned.
+        labels: Vec<String>,
+        /// Number of lost messages.
+        lost: u64,
+    },
+    /// The planned blocks cannot decide all claims.
+    BudgetTooSmall {
+        /// Number of planned blocks.
+        blocks: u64,
+        /// Minimum number of blocks needed.
+        fewest: u64,
+    },
+    /// Single contender: there is none to compare with.
+    SingleContender {
+        /// The contender's label.
+        label: String,
+    },
+    /// The machine is so noisy that the margin had to be raised.
+    MarginWidened {
+        /// New margin, as a fraction.
+        margin: f64,
+        /// Reason for the margin.
+        reason: String,
+    },
+    /// A claimed figure falls among lost messages.
+    Censored {
+        /// The contender's label.
+        label: String,
+        /// The metric's label.
+        metric: String,
+    },
+    /// Option in force that is not the one asked for.
+    NotAsAsked {
+        /// The contender's label.
+        label: String,
+        /// The option.
+        option: String,
+        /// Value asked for.
+        asked: String,
+        /// Value in force.
+        effective: String,
+    },
+    /// An option was not the same in all trials and flows of a contender.
+    SettingChanged {
+        /// The contender's label.
+        label: String,
+        /// The option.
+        option: String,
+        /// End concerned: `near` or `far`.
+        end: &'static str,
+        /// First value.
+        from: String,
+        /// Value in another trial or flow.
+        to: String,
+    },
+    /// Accounts of messages do not close.
+    LedgerOpen {
+        /// Number of trials concerned.
+        trials: usize,
+        /// Reason given by the first of them.
+        why: String,
+    },
+    /// A contender's packets do not get through.
+    Blocked {
+        /// Label of the contender.
+        label: String,
+        /// Evidence of the blocking.
+        evidence: String,
+    },
+    /// A trial failed, again when repeated, and ended the race.
+    TrialFailed {
+        /// Error of the trial.
+        error: String,
+    },
+    /// The race could not be saved, and ended.
+    SaveFailed {
+        /// Error of the save.
+        error: String,
+    },
+    /// The race went on after the error that its verdicts may have was spent.
+    ResumedAfterLastLook {
+        /// Number of blocks at that time.
+        blocks: u64,
+        /// Upper bound on the probability of a false verdict now.
+        error: f64,
+    },
+    /// The race went on on another host.
+    ResumedElsewhere {
+        /// Host on which it began.
+        from: String,
+        /// Host on which it went on.
+        to: String,
+    },
+}
+
+/// Effect on the verdicts: whether one of them would differ without something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decides {
+    /// Some verdict would differ.
+    Yes,
+    /// All verdicts would be the same.
+    No,
+}
+
+const EXCLUSIONS_ADVICE: &str = "race again when the host is quieter; with --details the verdicts on \
+                                 all trials stand beside the others";
+
+const ORDER_ADVICE: &str = "race fewer contenders at once, or longer trials; the order is balanced, so that \
+                            each contender has each place as often, and no verdict hangs on it";
+
+fn exclusions_differ(Differing { more, less }: &Differing, decides: Decides) -> String {
+    let then = match decides {
+        Decides::Yes => "counted with them, a verdict is another one",
+        Decides::No => "counted with them, the verdicts are the same",
+    };
+    format!(
+        "gates excluded {} of {} trials of {} and {} of {} of {}; {then}",
+        more.failed, more.trials, more.label, less.failed, less.trials, less.label
+    )
+}
+
+impl Notice {
+    /// Returns the stable identifier of the notice.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Notice::TwoRegimes { .. } => "two_regimes",
+            Notice::Host(notice) => notice.code(),
+            Notice::GateFailures { failed, trials, .. } => {
+                if *failed as f64 > MOST_GATE_FAILURES * *trials as f64 {
+                    UNTRUSTED_GATE
+                } else {
+                    "gate_failed"
+                }
+            }
+            Notice::ExclusionsDiffer { decides: Decides::Yes, .. } => UNTRUSTED_EXCLUSIONS,
+            Notice::ExclusionsDiffer { decides: Decides::No, .. } => "exclusions_differ",
+            Notice::OrderEffect(_) => "order_effect",
+            Notice::LostOutsidePath { .. } => "lost_outside_path",
+            Notice::PathOverrun { .. } => "path_overrun",
+            Notice::Fragmented(_) => "fragmented",
+            Notice::ReceiveBuffer(_) => "receive_buffer",
+            Notice::SendQueue(_) => "send_queue",
+            Notice::LoopbackLoss { .. } => "loss_on_loopback",
+            Notice::BudgetTooSmall { .. } => "budget_too_small",
+            Notice::SingleContender { .. } => "single_contender",
+            Notice::MarginWidened { .. } => "margin_widened",
+            Notice::Censored { .. } => "censored_percentile",
+            Notice::NotAsAsked { .. } => "not_as_asked",
+            Notice::SettingChanged { .. } => "setting_changed",
+            Notice::LedgerOpen { .. } => "ledger_open",
+            Notice::Blocked { .. } => "blocked",
+            Notice::TrialFailed { .. } => "trial_failed",
+            Notice::SaveFailed { .. } => "save_failed",
+            Notice::ResumedAfterLastLook { .. } => "resumed_after_last_look",
+            Notice::ResumedElsewhere { .. } => "resumed_elsewhere",
+        }
+    }
+
+    /// Returns the notice as results carry it.
+    pub fn warning(&self) -> Warning {
+        Warning {
+            code: self.code().to_owned(),
+            message: self.message(),
+            advice: self.advice().to_owned(),
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Notice::TwoRegimes { label, metric, ratio, share } => format!(
+                "{label} has two regimes: {metric} is {} higher in {} of its trials",
+                percent(ratio - 1.0),
+                percent(*share)
+            ),
+            Notice::Host(notice) => notice.message(),
+            Notice::GateFailures { failed, trials, why, of_path } => {
+                let path = of_path_words(*of_path, *failed);
+                format!("{failed} of {trials} trials failed their gate{path}; the first: {why}")
+            }
+            Notice::LostOutsidePath { label, lost, accounted } => format!(
+                "{lost} messages of {label} were lost on the way, and the path knows of {accounted} \
+                 packets that did not arrive as they were sent"
+            ),
+            Notice::PathOverrun { packets, trials } => format!(
+                "{packets} packets were lost in the emulated path's devices and rings in {trials} \
+                 trials, which do not count: this host could not move what was offered"
+            ),
+            Notice::Fragmented(losses) => fragmented(losses),
+            Notice::ReceiveBuffer(losses) => receive_buffer(losses),
+            Notice::SendQueue(losses) => send_queue(losses),
+            Notice::ExclusionsDiffer { who, decides } => exclusions_differ(who, *decides),
+            Notice::OrderEffect(effect) => effect.to_string(),
+            Notice::LoopbackLoss { labels, lost } => format!(
+                "{lost} messages of {} were lost on loopback, where only full buffers lose any",
+                labels.join(", ")
+            ),
+            Notice::BudgetTooSmall { blocks, fewest } => format!(
+                "blocks planned: {blocks}; {fewest} are the fewest that can decide all \
+                 claims, so some must stay undecided"
+            ),
+            Notice::SingleContender { label } => {
+                format!(
+                    "{label} raced alone, so there is no verdict; its hidden copy ran beside it"
+                )
+            }
+            Notice::MarginWidened { margin, reason } => {
+                format!("margin widened: {} ({reason}), by the rule of its time", percent(*margin))
+            }
+            Notice::Censored { label, metric } => format!(
+                "{metric} of {label} falls among messages that were lost: it is at least the timeout"
+            ),
+            Notice::NotAsAsked { label, option, asked, effective } => {
+                format!("{label} asked for {option}={asked} and has {effective}")
+            }
+            Notice::SettingChanged { label, option, end, from, to } => format!(
+                "{option} of {label} changed during the race: at the {end} end it was {from} at first \
+                 and {to} later"
+            ),
+            Notice::LedgerOpen { trials, why } => {
+                format!("the ledger does not close in {trials} trials; the first: {why}")
+            }
+            Notice::Blocked { label, evidence } => format!("{label} is blocked: {evidence}"),
+            Notice::TrialFailed { error } => format!("a trial failed twice: {error}"),
+            Notice::SaveFailed { error } => format!("the race could not be saved: {error}"),
+            Notice::ResumedAfterLastLook { blocks, error } => format!(
+                "the race was resumed after its last look at {blocks} blocks; the chance of a \
+                 false verdict is up to {}",
+                percent(*error)
+            ),
+            Notice::ResumedElsewhere { from, to } => {
+                format!("the race began on {from} and went on on {to}")
+            }
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        match self {
+            Notice::TwoRegimes { .. } => {
+                "pin both ends with --placement same-core or cross-core, and look at the trials \
+                 one by one"
+            }
+            Notice::ExclusionsDiffer { .. } => EXCLUSIONS_ADVICE,
+            Notice::OrderEffect(_) => ORDER_ADVICE,
+            Notice::Host(notice) => notice.advice(),
+            Notice::GateFailures { of_path: 1.., .. } => {
+                "leave the path's threads a CPU of their own (--placement same-core, fewer programs), \
+                 emulate a longer delay or a lower rate, or use wait=spin where CPUs are to spare"
+            }
+            Notice::LostOutsidePath { .. } => {
+                "look at the hosts' own queues and buffers; the loss is not the path's"
+            }
+            Notice::PathOverrun { .. } => {
+                "offer less (a paced workload, a lower rate), or race on a host with more CPUs"
+            }
+            Notice::GateFailures { .. } => {
+                "close other programs, or ask for less: a longer interval, a lower rate"
+            }
+            Notice::Fragmented(_) => {
+                "send messages that fit the path MTU; where the receive buffer lost some, raise it, \
+                 too (rcvbuf, net.core.rmem_max on the receiving host)"
+            }
+            Notice::ReceiveBuffer(_) => {
+                "raise the receive buffer (rcvbuf, and net.core.rmem_max on the receiving host where \
+                 that holds it down), or lower the rate"
+            }
+            Notice::SendQueue(_) => {
+                "lower the rate to what the first link carries: a sender that nobody slows down only \
+                 fills its own queue"
+            }
+            Notice::LoopbackLoss { .. } => {
+                "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate"
+            }
+            Notice::BudgetTooSmall { .. } => {
+                "raise --budget or --blocks, shorten the workload, or race fewer contenders"
+            }
+            Notice::SingleContender { .. } => "name a second contender to have a verdict",
+            Notice::MarginWidened { .. } => {
+                "race again: the margin is 5 % or what --margin says, and no longer grows"
+            }
+            Notice::Censored { .. } => {
+                "read the loss in the ledger first; a longer timeout shows the tail"
+            }
+            Notice::NotAsAsked { .. } => {
+                "load the kernel module or allow the setting, or ask for what the host has"
+            }
+            Notice::SettingChanged { .. } => {
+                "find what changes it on that host (sysctl, a route, a tuning daemon), and race again"
+            }
+            Notice::LedgerOpen { .. } => {
+                "do not rely on the loss figures of these trials; the ledger says why"
+            }
+            Notice::Blocked { .. } => {
+                "look for a firewall or address filter between the hosts; the others raced on"
+            }
+            Notice::TrialFailed { .. } => {
+                "mend what the message names; the blocks done are kept and can be resumed"
+            }
+            Notice::SaveFailed { .. } => {
+                "free space or choose another file with -o; the last saved state is intact"
+            }
+            Notice::ResumedAfterLastLook { .. } => {
+                "for the full confidence run a new race with more --blocks or --budget"
+            }
+            Notice::ResumedElsewhere { .. } => "run the race anew on one host",
+        }
+    }
+}
+
+/// Returns in words the number of failures caused by the path.
+fn of_path_words(of_path: usize, failed: usize) -> String {
+    match of_path {
+        0 => String::new(),
+        all if all == failed => ", all for the path".to_owned(),
+        some => format!(", {some} of them for the path"),
+    }
+}
+
+/// Describes the effect of fragmentation, with every cause of loss and its share.
+fn fragmented(losses: &Losses) -> String {
+    let Some((packets, parts)) = losses.in_fragments() else { return String::new() };
+    let (label, size, mtu) = (&losses.label, packets.message_bytes, packets.path_mtu);
+    let cut = format!(
+        "{label} sends messages of {size} B in {parts} fragments each over a path MTU of {mtu} B \
+         (at most {} B fit one packet), and one lost fragment loses the message",
+        packets.largest_whole()
+    );
+    let (sent, lost) = (losses.sent, losses.lost);
+    if lost == 0 {
+        return format!("{cut}; none of {sent} was lost");
+    }
+    let mut causes = Vec::new();
+    if losses.refused > 0 {
+        causes.push(format!(
+            "{} in the sending host's own queue, which had no room for a fragment",
+            share(losses.refused, lost)
+        ));
+    }
+    causes.push(in_flight(losses));
+    if losses.dropped > 0 {
+        causes.push(format!(
+            "{} at the receiver's socket{}",
+            share(losses.dropped, lost),
+            room(losses)
+        ));
+    }
+    if losses.elsewhere() > 0 {
+        causes.push(format!("{} unexplained", share(losses.elsewhere(), lost)));
+    }
+    format!("{cut}; {lost} of {sent} were lost ({}): {}", share(lost, sent), causes.join("; "))
+}
+
+/// Describes the fragments that left the sender.
+fn in_flight(losses: &Losses) -> String {
+    let Some(together) = losses.reassembled else {
+        return "how many for missing fragments, no counter shows".to_owned();
+    };
+    if losses.unassembled == 0 {
+        return "none for missing fragments".to_owned();
+    }
+    let crowded = match losses.without_room {
+        0 => String::new(),
+        refused => format!(
+            ", and {refused} of {} fragments found no room to wait for the others, as incomplete \
+             messages filled net.ipv4.ipfrag_high_thresh",
+            losses.fragments
+        ),
+    };
+    format!(
+        "{} for missing fragments (the receiving host put {together} messages together{crowded})",
+        share(losses.unassembled, losses.lost)
+    )
+}
+
+/// Describes the messages that found no room at the receiver, and their share of all losses.
+fn receive_buffer(losses: &Losses) -> String {
+    let Losses { label, sent, lost, dropped, .. } = losses;
+    format!(
+        "{dropped} of {sent} messages of {label} ({}) were dropped at the receiver's socket{}; that \
+         is {} of all it lost",
+        share(*dropped, *sent),
+        room(losses),
+        share(*dropped, *lost)
+    )
+}
+
+/// Describes the messages that found no room at the sender, and their share of all losses.
+fn send_queue(losses: &Losses) -> String {
+    let Losses { label, sent, lost, refused, .. } = losses;
+    format!(
+        "{refused} of {sent} messages of {label} ({}) never left the sending host: the queue of its \
+         device was full, though each call succeeded; that is {} of all it lost",
+        share(*refused, *sent),
+        share(*refused, *lost)
+    )
+}
+
+fn room(losses: &Losses) -> String {
+    let told = losses.buffer.as_ref();
+    told.map_or_else(String::new, |size| format!(", whose buffer of {size} B was full"))
+}
+
+fn share(part: u64, whole: u64) -> String {
+    percent(part as f64 / whole.max(1) as f64)
+}

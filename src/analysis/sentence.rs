@@ -1,0 +1,353 @@
+//! Verdicts in words. A verdict is read before it is computed with, so it is a sentence that can
+//! stand alone in a chat or a commit message.
+
+use crate::measurements::{Better, Metric, Unit};
+use crate::result::outcome::{Effect, Ratio, Verdict};
+use crate::stats::Outcome;
+use crate::time::Nanos;
+
+/// A pair of contenders under one metric.
+pub(crate) struct Pair<'a> {
+    pub a: &'a str,
+    pub b: &'a str,
+    pub metric: &'a Metric,
+}
+
+/// Losses behind a pair's figures.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    pub censored: bool,
+    /// Number of blocks in which both figures fall among lost messages.
+    pub both_censored: u64,
+}
+
+/// State of the plan: more blocks were planned, so that it can be said how many would decide, or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Planned {
+    Blocks,
+    Nothing,
+}
+
+impl Pair<'_> {
+    /// Returns the verdict in a sentence or two.
+    pub(crate) fn note(&self, verdict: &Verdict, seen: &Seen) -> String {
+        self.say(verdict, seen, Planned::Blocks)
+    }
+
+    /// Returns the verdict on independent samples, for which no planned block tells how many more it takes.
+    pub(crate) fn of_independent(&self, verdict: &Verdict, seen: &Seen) -> String {
+        self.say(verdict, seen, Planned::Nothing)
+    }
+
+    fn say(&self, verdict: &Verdict, seen: &Seen, planned: Planned) -> String {
+        let Some(range) = verdict.ratio else {
+            return self.without_ratio(seen);
+        };
+        match (verdict.outcome, verdict.direction) {
+            (Outcome::Ahead, _) => format!("{}.", self.lead(range, verdict, seen)),
+            (Outcome::DeadHeat, _) => self.dead_heat(range, verdict),
+            (Outcome::Undecided, Some(_)) => {
+                let margin = percent(verdict.margin);
+                let open = format!(
+                    "{}; whether by more than the {margin} that matter is open",
+                    self.lead(range, verdict, seen)
+                );
+                format!("{open}.{}", self.outlook(verdict, seen, planned))
+            }
+            (Outcome::Undecided, None) => format!(
+                "{} and {}: undecided, {} {}.{}",
+                self.a,
+                self.b,
+                self.metric.label,
+                range.bare(seen),
+                self.outlook(verdict, seen, planned)
+            ),
+        }
+    }
+
+    fn without_ratio(&self, seen: &Seen) -> String {
+        let Pair { a, b, metric } = self;
+        match seen.both_censored {
+            0 => format!(
+                "{a} and {b}: undecided, too few blocks have a valid {} of both.",
+                metric.label
+            ),
+            1 => format!(
+                "{a} and {b}: undecided, the {} of both falls among lost messages.",
+                metric.label
+            ),
+            n => format!(
+                "{a} and {b}: undecided, the {} of both falls among lost messages in {n} blocks.",
+                metric.label
+            ),
+        }
+    }
+
+    /// Returns the lead: `udp is ahead of tcp: RTT p50 is 20 % lower (17 to 23 %), by 12.3 µs`.
+    fn lead(&self, ratio: Ratio, verdict: &Verdict, seen: &Seen) -> String {
+        let a_wins = (ratio.point < 1.0) == (self.metric.better == Better::Lower);
+        let (winner, loser, r) =
+            if a_wins { (self.a, self.b, ratio) } else { (self.b, self.a, ratio.inverse()) };
+        let by = verdict.effect.and_then(|effect| self.amount(&effect));
+        let by = by.map_or_else(String::new, |by| format!(", by {by}"));
+        let least = if seen.censored { "at least " } else { "" };
+        format!(
+            "{winner} is ahead of {loser}: {} is {least}{}{by}",
+            self.metric.label,
+            r.in_words()
+        )
+    }
+
+    fn dead_heat(&self, ratio: Ratio, verdict: &Verdict) -> String {
+        let Pair { a, b, metric } = self;
+        let (label, within) = (&metric.label, percent(verdict.margin));
+        let is_measurable = ratio.low > 1.0 || ratio.high < 1.0;
+        if !is_measurable {
+            return format!("{a} and {b}: dead heat, {label} within {within} ({}).", ratio.plain());
+        }
+        // The same from the side that is lower, so that the difference is positive.
+        let (lower, higher, r) =
+            if ratio.point < 1.0 { (a, b, ratio) } else { (b, a, ratio.inverse()) };
+        format!(
+            "{a} and {b}: dead heat, {label} within {within}: that of {lower} is {} than that of {higher}, \
+             which is too little to matter.",
+            r.in_words()
+        )
+    }
+
+    /// Returns what would decide the claim, as a sentence of its own with a space in front; nothing if
+    /// nobody can know.
+    fn outlook(&self, verdict: &Verdict, seen: &Seen, planned: Planned) -> String {
+        if planned == Planned::Nothing {
+            return String::new();
+        }
+        let outlook = match (verdict.more_blocks, verdict.more_ns) {
+            _ if seen.censored => {
+                "No time will: the figure falls among lost messages, which cannot show a tie".into()
+            }
+            (None, _) => "No time will: the estimate lies on the margin".into(),
+            (Some(1), None) => "About 1 more block should decide it".into(),
+            (Some(blocks), None) => format!("About {blocks} more blocks should decide it"),
+            (Some(_), Some(ns)) => {
+                format!("About {} more should decide it on this machine", time_in_words(Nanos(ns)))
+            }
+        };
+        format!(" {outlook}.")
+    }
+
+    /// Formats a difference without its sign, in the unit of the metric.
+    fn amount(&self, effect: &Effect) -> Option<String> {
+        let size = effect.point.abs();
+        match self.metric.unit {
+            Unit::Nanos => Some(Nanos(size as u64).to_string()),
+            Unit::BitRate => Some(rate_in_words(size)),
+            Unit::Share => None,
+        }
+    }
+}
+
+impl Ratio {
+    /// Formats the ratio with its interval: `ratio 0.99, 0.97 to 1.02`.
+    fn plain(self) -> String {
+        format!("ratio {}, {} to {}", times(self.point), times(self.low), times(self.high))
+    }
+
+    /// Formats the ratio as [`Ratio::plain`] does; the ratio of figures that are bounds is a bound.
+    fn bare(self, seen: &Seen) -> String {
+        let bound = if seen.censored { "bound of the " } else { "" };
+        format!("{bound}{}", self.plain())
+    }
+
+    /// Formats the ratio in words: `23 % lower (19 to 27 %)`, `3.4 times as high (3.1 to 3.8)`.
+    fn in_words(self) -> String {
+        let Ratio { point, low, high } = self;
+        if point < 1.0 {
+            let from = in_percent(1.0 - high);
+            return format!("{} lower ({from} to {})", percent(1.0 - point), percent(1.0 - low));
+        }
+        if point < 2.0 {
+            let from = in_percent(low - 1.0);
+            return format!("{} higher ({from} to {})", percent(point - 1.0), percent(high - 1.0));
+        }
+        format!("{} times as high ({} to {})", times(point), times(low), times(high))
+    }
+}
+
+/// Formats a ratio with as many digits as it deserves: `0.99`, `3.4`, `28`.
+fn times(ratio: f64) -> String {
+    let digits = match ratio {
+        r if r < 2.0 => 2,
+        r if r < 10.0 => 1,
+        _ => 0,
+    };
+    format!("{ratio:.digits$}")
+}
+
+/// Formats a rate in bits per second: `12.3 Mbit/s`.
+fn rate_in_words(bps: f64) -> String {
+    let (value, unit) = match bps {
+        r if r >= 1e9 => (r / 1e9, "Gbit/s"),
+        r if r >= 1e6 => (r / 1e6, "Mbit/s"),
+        r => (r / 1e3, "kbit/s"),
+    };
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$} {unit}")
+}
+
+/// Formats a time to wait, in one unit: `40 s`, `4 min`, `2 h`, `9 days`.
+pub(crate) fn time_in_words(span: Nanos) -> String {
+    let seconds = span.as_secs_f64();
+    let (value, unit) = match seconds {
+        s if s < 90.0 => (s, "s"),
+        s if s < 90.0 * 60.0 => (s / 60.0, "min"),
+        s if s < 48.0 * 3_600.0 => (s / 3_600.0, "h"),
+        s => (s / 86_400.0, "days"),
+    };
+    format!("{} {unit}", value.ceil().max(1.0))
+}
+/// Formats a fraction in percent: `5 %`, `3.4 %`, `23 %`.
+pub fn percent(fraction: f64) -> String {
+    format!("{} %", in_percent(fraction))
+}
+
+/// Formats a fraction as [`percent`] does, without the sign.
+pub fn in_percent(fraction: f64) -> String {
+    let value = 100.0 * fraction;
+    if value.abs() >= 9.95 {
+        return format!("{value:.0}");
+    }
+    let digits = format!("{value:.1}");
+    let short = digits.strip_suffix(".0").unwrap_or(&digits);
+    // -0.04 rounds to "-0".
+    if short == "-0" { "0" } else { short }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Role;
+
+    #[test]
+    fn percentages_read_well() {
+        let shown = [0.05, 0.034, 0.2345, 0.0996, -0.0004, 1.5].map(percent);
+        assert_eq!(shown, ["5 %", "3.4 %", "23 %", "10 %", "0 %", "150 %"]);
+    }
+
+    fn say(
+        better: Better,
+        outcome: Outcome,
+        ratio: [f64; 3],
+        change: impl FnOnce(&mut Verdict),
+        seen: Seen,
+    ) -> String {
+        let (name, label, unit) = match better {
+            Better::Lower => ("rtt_p50_ns", "RTT p50", Unit::Nanos),
+            Better::Higher => ("goodput_bps", "goodput", Unit::BitRate),
+        };
+        let metric =
+            Metric { name: name.into(), label: label.into(), unit, better, role: Role::Claim };
+        let [point, low, high] = ratio;
+        let mut verdict = Verdict {
+            metric: name.into(),
+            a: 0,
+            b: 1,
+            outcome,
+            ahead: None,
+            ratio: Some(Ratio { point, low, high }),
+            margin: 0.05,
+            confidence: 0.95,
+            blocks: 40,
+            more_blocks: None,
+            more_ns: None,
+            direction: None,
+            resolution: None,
+            effect: None,
+            note: String::new(),
+        };
+        change(&mut verdict);
+        Pair { a: "tcp", b: "udp", metric: &metric }.note(&verdict, &seen)
+    }
+
+    const NONE: Seen = Seen { censored: false, both_censored: 0 };
+
+    #[test]
+    fn who_is_ahead_is_named_with_the_better_figure() {
+        use Better::{Higher, Lower};
+        for (better, ratio, want) in [
+            (
+                Lower,
+                [0.77, 0.73, 0.81],
+                "tcp is ahead of udp: RTT p50 is 23 % lower (19 to 27 %), by 12.3 µs.",
+            ),
+            (
+                Lower,
+                [1.25, 1.2, 1.3],
+                "udp is ahead of tcp: RTT p50 is 20 % lower (17 to 23 %), by 12.3 µs.",
+            ),
+            (
+                Higher,
+                [1.25, 1.2, 1.3],
+                "tcp is ahead of udp: goodput is 25 % higher (20 to 30 %), by 12.3 kbit/s.",
+            ),
+            (
+                Higher,
+                [0.25, 0.2, 0.3],
+                "udp is ahead of tcp: goodput is 4.0 times as high (3.3 to 5.0), by 12.3 kbit/s.",
+            ),
+        ] {
+            let effect = Effect { point: -12_300.0, low: -13_000.0, high: -11_000.0 };
+            let said = say(better, Outcome::Ahead, ratio, |v| v.effect = Some(effect), NONE);
+            assert_eq!(said, want);
+        }
+    }
+
+    #[test]
+    fn a_tie_says_what_was_measurable() {
+        let tie = |ratio| say(Better::Lower, Outcome::DeadHeat, ratio, |_| (), NONE);
+        assert_eq!(
+            tie([0.99, 0.97, 1.02]),
+            "tcp and udp: dead heat, RTT p50 within 5 % (ratio 0.99, 0.97 to 1.02)."
+        );
+        assert_eq!(
+            tie([0.98, 0.97, 0.99]),
+            "tcp and udp: dead heat, RTT p50 within 5 %: that of tcp is 2 % lower (1 to 3 %) than that \
+             of udp, which is too little to matter."
+        );
+    }
+
+    #[test]
+    fn what_is_open_says_the_direction_and_what_would_decide() {
+        let open = |ratio, change: fn(&mut Verdict), seen| {
+            say(Better::Lower, Outcome::Undecided, ratio, change, seen)
+        };
+        assert_eq!(
+            open([0.91, 0.80, 1.05], |v| v.more_blocks = Some(14), NONE),
+            "tcp and udp: undecided, RTT p50 ratio 0.91, 0.80 to 1.05. About 14 more blocks should \
+             decide it."
+        );
+        let minutes = |v: &mut Verdict| {
+            (v.more_blocks, v.more_ns) = (Some(600), Some(230_000_000_000));
+            v.direction = Some(1);
+        };
+        assert_eq!(
+            open([1.05, 1.007, 1.1], minutes, NONE),
+            "udp is ahead of tcp: RTT p50 is 4.8 % lower (0.7 to 9.1 %); whether by more than the 5 % \
+             that matter is open. About 4 min more should decide it on this machine."
+        );
+        assert_eq!(
+            open([1.05, 0.99, 1.1], |_| (), NONE),
+            "tcp and udp: undecided, RTT p50 ratio 1.05, 0.99 to 1.10. No time will: the estimate lies \
+             on the margin."
+        );
+        let lost = Seen { censored: true, both_censored: 3 };
+        assert!(open([1.05, 0.99, 1.1], |_| (), lost).contains("bound of the ratio 1.05"));
+        let none = say(Better::Lower, Outcome::Undecided, [1.0; 3], |v| v.ratio = None, lost);
+        assert!(none.ends_with("falls among lost messages in 3 blocks."), "{none}");
+    }
+
+    #[test]
+    fn waiting_times_have_one_unit() {
+        let said = [1, 50, 200, 7_000, 800_000].map(|s| time_in_words(Nanos::from_secs(s)));
+        assert_eq!(said, ["1 s", "50 s", "4 min", "2 h", "10 days"]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Settings that changed: from one trial of a contender to another, or between flows.
+
+use std::collections::BTreeSet;
+
+use super::notice::Notice;
+use crate::result::outcome::{Entrant, Outcome};
+use crate::transport::options::Holds;
+use crate::transport::{Contender, Effective};
+use crate::trial::Record;
+
+/// Returns a notice for each option of each contender that changed at an end.
+pub(crate) fn changed(outcome: &Outcome) -> Vec<Notice> {
+    let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
+    racing.flat_map(|entrant| of_entrant(outcome, entrant)).collect()
+}
+
+/// Accessor for the options that an end read back: those of its first flow, and the differences of the
+/// others.
+type Read = fn(&Record) -> (&Effective, &[Effective]);
+
+const ENDS: [(&str, Read); 2] = [
+    ("near", |record| (&record.effective, &record.effective_by_flow)),
+    ("far", |record| (&record.far_effective, &record.far_effective_by_flow)),
+];
+
+fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
+    let trials = || {
+        let own = outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
+        own.map(|trial| &trial.record).filter(|record| record.valid)
+    };
+    let mut all = Vec::new();
+    for (end, read) in ENDS {
+        let names: BTreeSet<&String> = trials().flat_map(|record| read(record).0.keys()).collect();
+        for option in names.into_iter().filter(|name| has_to_hold(entrant, name)) {
+            let mut values = trials().flat_map(|record| {
+                let (first, flows) = read(record);
+                [first].into_iter().chain(flows).filter_map(|flow| flow.get(option))
+            });
+            let Some(from) = values.next() else { continue };
+            if let Some(to) = values.find(|value| word(value) != word(from)) {
+                all.push(Notice::SettingChanged {
+                    label: entrant.label.clone(),
+                    option: option.clone(),
+                    end,
+                    from: from.clone(),
+                    to: to.clone(),
+                });
+            }
+        }
+    }
+    all
+}
+
+/// Returns true if the option has to hold, so that a change is worth reporting. An option of which the
+/// transport says nothing may change.
+fn has_to_hold(entrant: &Entrant, option: &str) -> bool {
+    // Imported results name contenders that nobody here has.
+    let ours = Contender::parse(&entrant.spec).ok();
+    match ours.as_ref().and_then(|one| one.meaning(option)).map(|meaning| meaning.holds) {
+        Some(Holds::Always) => true,
+        Some(Holds::WhereAsked) => entrant.asked.get(option).is_some_and(|asked| !asked.is_empty()),
+        None => false,
+    }
+}
+
+/// Returns the value without its remarks in parentheses, which may differ from trial to trial.
+fn word(value: &str) -> &str {
+    value.split_once(" (").map_or(value, |(word, _)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Metrics;
+    use crate::race::{Request, testing};
+    use crate::result::outcome::Trial;
+    use crate::trial::fake;
+
+    /// Returns the notices of a race of TCP whose trials and their flows read back these values of
+    /// `option`.
+    fn found(spec: &str, option: &str, trials: &[&[&str]]) -> Vec<Notice> {
+        let mut outcome = testing::outcome(2);
+        outcome.contenders = Request::new([spec]).check().unwrap().entrants;
+        for (block, flows) in trials.iter().enumerate() {
+            let mut record = fake::record(Metrics::new());
+            let read = |value: &str| Effective::from([(option.to_owned(), value.to_owned())]);
+            record.far_effective = read(flows[0]);
+            record.far_effective_by_flow = flows.iter().map(|value| read(value)).collect();
+            let block = block as u64;
+            outcome.trials.push(Trial { block, order: 0, contender: 0, control: false, record });
+        }
+        changed(&outcome)
+    }
+
+    #[test]
+    fn a_setting_that_changes_is_told_with_what_it_was_and_is() {
+        let between_trials = found("tcp", "cc", &[&["cubic"], &["cubic"], &["bbr"]]);
+        let between_flows = found("tcp", "cc", &[&["cubic", "cubic", "bbr"]]);
+        let expected = Notice::SettingChanged {
+            label: "tcp".into(),
+            option: "cc".into(),
+            end: "far",
+            from: "cubic".into(),
+            to: "bbr".into(),
+        };
+        assert_eq!(between_trials, std::slice::from_ref(&expected));
+        assert_eq!(between_flows, [expected]);
+        assert_eq!(found("tcp", "cc", &[&["cubic"], &["cubic"]]), []);
+    }
+
+    #[test]
+    fn what_the_host_tunes_may_move_unless_it_was_asked_for() {
+        let moves: &[&[&str]] = &[&["131072"], &["262144"]];
+        assert_eq!(found("tcp", "rcvbuf", moves), []);
+        assert_eq!(found("tcp:rcvbuf=64kB", "rcvbuf", moves).len(), 1);
+        assert_eq!(found("tcp", "unheard-of", moves), []);
+        let remarks: &[&[&str]] = &[&["zerocopy"], &["zerocopy (the kernel copied some calls)"]];
+        assert_eq!(found("tcp:io=zerocopy", "io", remarks), []);
+    }
+}

@@ -1,0 +1,128 @@
+//! Figures by contender and block, and the log-ratios that they make.
+//!
+//! The hidden copy of a contender is that contender once more: its trials count for it. Where a
+//! block has a figure of both, the contender's figure there is their geometric mean, which scatters
+//! less than either.
+
+use std::collections::BTreeMap;
+
+use crate::result::outcome::{Outcome, Trial};
+use crate::stats::Slack;
+
+/// Figure of one contender in one block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Figure {
+    pub value: f64,
+    pub censored: bool,
+    /// Upper bound on the decrease of the logarithm had no message been sent late.
+    pub late: f64,
+}
+
+/// A contender's figures of one metric, by block.
+pub(crate) type Column = BTreeMap<u64, Figure>;
+
+/// Trials that count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Valid trials: those that passed their gate.
+    Valid,
+    /// All trials that have figures.
+    Ran,
+}
+
+/// Figures of a race, by contender, copy and metric.
+pub(crate) struct Table<'a>(BTreeMap<(usize, bool, &'a str), Column>);
+
+impl<'a> Table<'a> {
+    pub(crate) fn of(trials: &'a [Trial], counted: Counted) -> Table<'a> {
+        let mut columns: BTreeMap<(usize, bool, &'a str), Column> = BTreeMap::new();
+        let counts = |trial: &&Trial| counted == Counted::Ran || trial.record.valid;
+        for trial in trials.iter().filter(counts) {
+            for (name, value) in &trial.record.metrics {
+                let key = (trial.contender, trial.control, name.as_str());
+                let figure = Figure {
+                    value: *value,
+                    censored: trial.record.censored.contains(name),
+                    late: trial.record.late_effect.unwrap_or(0.0),
+                };
+                // A repeat in the same block stands for the trial that it repeats.
+                columns.entry(key).or_default().insert(trial.block, figure);
+            }
+        }
+        Table(columns)
+    }
+
+    /// Returns the figures of a contender alone, or of its copy alone.
+    pub(crate) fn one(&self, contender: usize, copy: bool, metric: &'a str) -> Option<&Column> {
+        self.0.get(&(contender, copy, metric))
+    }
+
+    /// Returns the figures of a contender and its copy together, one for each block.
+    pub(crate) fn both(&self, contender: usize, metric: &'a str) -> Column {
+        let mut column = self.one(contender, false, metric).cloned().unwrap_or_default();
+        for (block, copy) in self.one(contender, true, metric).into_iter().flatten() {
+            column.entry(*block).and_modify(|own| *own = own.and(*copy)).or_insert(*copy);
+        }
+        column
+    }
+}
+
+impl Figure {
+    fn and(self, copy: Figure) -> Figure {
+        Figure {
+            value: (self.value * copy.value).sqrt(),
+            censored: self.censored || copy.censored,
+            late: 0.5 * (self.late + copy.late),
+        }
+    }
+}
+
+/// Pairs of figures of two contenders, one for each block.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Pairs {
+    /// Log-ratios: logarithms of the first contender's figure over the second's.
+    pub log_ratios: Vec<f64>,
+    /// Differences: the first contender's figure less the second's.
+    pub differences: Vec<f64>,
+    /// True if any of these figures is censored at the timeout.
+    pub censored: bool,
+    /// Number of blocks in which both figures are censored, so that they have no ratio.
+    pub both_censored: u64,
+    /// Number of blocks that have both figures and no ratio of them: one is zero, or both are censored.
+    pub left_out: u64,
+    /// Bounds on the effect of late sends on the ratio.
+    pub slack: Slack,
+}
+
+/// Returns the log-ratios of `a` over `b` in `metric`, block by block.
+pub fn pairs(outcome: &Outcome, metric: &str, a: usize, b: usize) -> Pairs {
+    let table = Table::of(&outcome.trials, Counted::Valid);
+    Pairs::of(&table.both(a, metric), &table.both(b, metric))
+}
+
+impl Pairs {
+    /// Returns the pairs of a and b, in the blocks that have both.
+    pub(crate) fn of(a: &Column, b: &Column) -> Pairs {
+        let mut pairs = Pairs::default();
+        let mut late = 0.0;
+        for (block, a) in a {
+            let Some(b) = b.get(block) else { continue };
+            pairs.censored |= a.censored || b.censored;
+            let log_ratio = a.value.ln() - b.value.ln();
+            if a.censored && b.censored {
+                pairs.both_censored += 1;
+                pairs.left_out += 1;
+            } else if log_ratio.is_finite() {
+                pairs.log_ratios.push(log_ratio);
+                pairs.differences.push(a.value - b.value);
+                late += a.late - b.late;
+            } else {
+                pairs.left_out += 1;
+            }
+        }
+        // Lateness that both have alike is in both figures, and not in their ratio.
+        let late = late / pairs.log_ratios.len().max(1) as f64;
+        pairs.slack = Slack { below: late.max(0.0), above: (-late).max(0.0) };
+        pairs
+    }
+}

@@ -1,0 +1,468 @@
+//! Analysis: from trials to summary, verdicts and control. Pure: the same trials and plan always give the
+//! same answer, so a saved race can be analysed again.
+//!
+//! # When a claim is decided
+//!
+//! Only at the looks that the plan fixed, or once more, with the error that is left, when time runs
+//! out. A look before the last decides only what is resolved as finely as was asked
+//! ([`Ruling::is_sharp`]). Between looks the file shows current estimates, all `undecided`. A decision once made stays,
+//! with the estimate it was made on: that is what its error level is about. Decided claims keep
+//! their share of the error at later looks, so that all intervals hold together.
+//!
+//! # What makes a pair
+//!
+//! A block counts for a claim if both contenders have a valid trial with the figure in it. A
+//! figure censored at the timeout is the least it can be: ratios that stand on one can show who
+//! is ahead, but never a tie, and a block where both are censored has no ratio.
+
+use super::sentence::{Pair, Seen};
+use super::table::{Column, Counted, Table};
+pub use super::table::{Pairs, pairs};
+use super::{control, exclusions};
+use crate::analysis::claims::{alpha, claimed, fewest_blocks};
+use crate::measurements::{Better, Metric};
+use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Summary, Verdict};
+use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, signed_rank};
+
+/// Decisions permitted at this point of a race.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Stand {
+    /// Look at the results, at this error level.
+    Look {
+        /// The family-wise level that it may spend.
+        alpha: f64,
+        /// Number of blocks until the next look; absent at the last.
+        next: Option<u64>,
+    },
+    /// No decision: estimates only.
+    Between {
+        /// Number of blocks until the next look; absent after the last.
+        next: Option<u64>,
+    },
+}
+
+/// Brings summary, verdicts and control up to date with the trials.
+pub fn refresh(outcome: &mut Outcome, stand: Stand) {
+    let table = Table::of(&outcome.trials, Counted::Valid);
+    let summary = summaries(outcome, &table);
+    let verdicts = verdicts(outcome, &table, &outcome.verdicts, stand);
+    let control = control::control(outcome, &table, stand);
+    let unfiltered = match exclusions::differ(outcome) {
+        None => Vec::new(),
+        Some(_) => verdicts_on(outcome, Counted::Ran, stand),
+    };
+    outcome.summary = summary;
+    outcome.verdicts = verdicts;
+    outcome.control = control;
+    outcome.unfiltered = unfiltered;
+}
+
+/// Returns the verdicts based on these trials alone.
+fn verdicts_on(outcome: &Outcome, counted: Counted, stand: Stand) -> Vec<Verdict> {
+    verdicts(outcome, &Table::of(&outcome.trials, counted), &outcome.unfiltered, stand)
+}
+
+/// Brings the summary alone up to date, where trials are no pairs.
+pub fn summarise(outcome: &mut Outcome) {
+    outcome.summary = summaries(outcome, &Table::of(&outcome.trials, Counted::Valid));
+}
+
+/// Returns true if every claim is decided. Always false for a race without claims.
+pub fn all_decided(outcome: &Outcome) -> bool {
+    let mut verdicts = outcome.verdicts.iter().peekable();
+    verdicts.peek().is_some() && verdicts.all(|verdict| verdict.outcome != Ruled::Undecided)
+}
+
+/// Returns the scatter of the log-ratio of a block, the largest of all claims: the standard deviation
+/// about their own centre, which says nothing of who leads. `None` with too few blocks.
+pub(crate) fn scatter(outcome: &Outcome) -> Option<f64> {
+    let table = Table::of(&outcome.trials, Counted::Valid);
+    let mut scatters = claims(outcome, &table, &[])
+        .into_iter()
+        .map(|claim| stats::scatter(&claim.pairs.log_ratios));
+    scatters.try_fold(0.0, |most: f64, scatter| Some(most.max(scatter?)))
+}
+
+fn summaries<'a>(outcome: &'a Outcome, table: &Table<'a>) -> Vec<Summary> {
+    let mut all = Vec::new();
+    for metric in &outcome.metrics {
+        for entrant in &outcome.contenders {
+            let columns = [false, true].map(|copy| table.one(entrant.id, copy, &metric.name));
+            let figures = || columns.iter().flatten().flat_map(|column| column.values());
+            let mut values: Vec<f64> = figures().map(|figure| figure.value).collect();
+            values.sort_unstable_by(f64::total_cmp);
+            let Some(estimate) = quantile::median(&values) else {
+                continue;
+            };
+            let ends = median_interval(&values, outcome.asked.confidence);
+            all.push(Summary {
+                contender: entrant.id,
+                metric: metric.name.clone(),
+                estimate,
+                low: ends.map(|(low, _)| low),
+                high: ends.map(|(_, high)| high),
+                trials: values.len() as u64,
+                censored: figures().any(|figure| figure.censored),
+                regimes: stats::regimes(&values),
+            });
+        }
+    }
+    all
+}
+
+/// Returns the order statistics that enclose the median at `confidence`; `None` with too few values.
+fn median_interval(sorted: &[f64], confidence: f64) -> Option<(f64, f64)> {
+    let (low, high) = quantile::median_ranks(sorted.len(), alpha(confidence))?;
+    Some((*sorted.get(low)?, *sorted.get(high)?))
+}
+
+/// A claim before it is ruled on. The labels are for its sentence.
+pub(crate) struct Question<'a> {
+    pub metric: &'a Metric,
+    pub a: usize,
+    pub b: usize,
+    pub names: (&'a str, &'a str),
+    pub pairs: Pairs,
+}
+
+impl Question<'_> {
+    /// Returns the claim in the form that the statistics take.
+    pub(crate) fn claim(&self) -> Claim<'_> {
+        Claim { log_ratios: &self.pairs.log_ratios, slack: self.pairs.slack }
+    }
+}
+
+fn verdicts<'a>(
+    outcome: &'a Outcome,
+    table: &Table<'a>,
+    earlier: &[Verdict],
+    stand: Stand,
+) -> Vec<Verdict> {
+    let level = match stand {
+        Stand::Look { alpha, .. } => alpha,
+        Stand::Between { .. } => alpha(outcome.asked.confidence),
+    };
+    judge(outcome, earlier, &claims(outcome, table, earlier), level, stand)
+}
+
+/// Returns the claims of a race: pairs of competitors under the same conditions, for each claimed metric.
+/// A contender that dropped out keeps what was decided before.
+fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> Vec<Question<'a>> {
+    let mut questions = Vec::new();
+    for metric in claimed(&outcome.metrics) {
+        let column = |entrant: &Entrant| table.both(entrant.id, &metric.name);
+        let columns: Vec<Column> = outcome.contenders.iter().map(column).collect();
+        for (at, a) in outcome.contenders.iter().enumerate() {
+            for (with, b) in outcome.contenders.iter().enumerate().skip(at + 1) {
+                let gone = !a.is_racing() || !b.is_racing();
+                let stays = gone && decided(earlier, &metric.name, a.id, b.id).is_some();
+                if a.competes_with(b) && (!gone || stays) {
+                    questions.push(Question {
+                        metric,
+                        a: a.id,
+                        b: b.id,
+                        names: (&a.label, &b.label),
+                        pairs: Pairs::of(&columns[at], &columns[with]),
+                    });
+                }
+            }
+        }
+    }
+    questions
+}
+
+/// Rules on questions that share the error `level`, and lets earlier decisions stand.
+pub(crate) fn judge(
+    outcome: &Outcome,
+    earlier: &[Verdict],
+    questions: &[Question<'_>],
+    level: f64,
+    stand: Stand,
+) -> Vec<Verdict> {
+    let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
+    // Which end of the scale wins is asked of each metric below; a race may have both kinds.
+    let rulings = stats::rule(&claims, Better::Lower, outcome.plan.margin, level);
+    questions
+        .iter()
+        .zip(rulings)
+        .map(|(question, ruling)| {
+            decided(earlier, &question.metric.name, question.a, question.b)
+                .cloned()
+                .unwrap_or_else(|| verdict(outcome, question, ruling, stand))
+        })
+        .collect()
+}
+
+fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Option<&'a Verdict> {
+    earlier
+        .iter()
+        .find(|verdict| verdict.metric == metric && verdict.a == a && verdict.b == b)
+        .filter(|verdict| verdict.outcome != Ruled::Undecided)
+}
+
+fn verdict(outcome: &Outcome, question: &Question<'_>, ruling: Ruling, stand: Stand) -> Verdict {
+    let pairs = &question.pairs;
+    let blocks = pairs.log_ratios.len();
+    let lacking = fewest_blocks(outcome.asked.confidence).saturating_sub(blocks) as u64;
+    let wanted = outcome.asked.resolve.unwrap_or(outcome.plan.margin);
+    let stand = match stand {
+        Stand::Look { next: Some(next), .. } if !ruling.is_sharp(wanted) => {
+            Stand::Between { next: Some(next) }
+        }
+        stand => stand,
+    };
+    let ruling = admitted(ruling, pairs, lacking, stand);
+    let more_blocks = match ruling.missing {
+        Missing::Blocks(more) => Some(more),
+        Missing::Nothing | Missing::Never => None,
+    };
+    let a_wins = (ruling.ratio.point < 1.0) == (question.metric.better == Better::Lower);
+    let winner = if a_wins { question.a } else { question.b };
+    let effect = signed_rank::interval(&pairs.differences, ruling.ratio.confidence);
+    let mut verdict = Verdict {
+        metric: question.metric.name.clone(),
+        a: question.a,
+        b: question.b,
+        outcome: ruling.outcome,
+        ahead: (ruling.outcome == Ruled::Ahead).then_some(winner),
+        ratio: ratio(&ruling),
+        margin: outcome.plan.margin,
+        confidence: ruling.ratio.confidence,
+        blocks: blocks as u64,
+        more_blocks,
+        more_ns: more_blocks.and_then(|more| Some(more.saturating_mul(block_ns(outcome)?))),
+        direction: ruling.direction.map(|_| winner),
+        resolution: ruling.resolution.filter(|resolution| resolution.is_finite()),
+        effect: effect.map(|stats::Estimate { point, low, high, .. }| Effect { point, low, high }),
+        note: String::new(),
+    };
+    let (a, b) = question.names;
+    let seen = Seen { censored: pairs.censored, both_censored: pairs.both_censored };
+    verdict.note = Pair { a, b, metric: question.metric }.note(&verdict, &seen);
+    verdict
+}
+
+/// Returns the ratio, if there is one. A ratio too large for a number cannot be written down.
+fn ratio(ruling: &Ruling) -> Option<Ratio> {
+    let stats::Estimate { point, low, high, confidence } = ruling.ratio;
+    let finite = [point, low, high].iter().all(|end| end.is_finite());
+    (confidence > 0.0 && finite).then_some(Ratio { point, low, high })
+}
+
+/// Returns the ruling reduced to what may be said now. A tie of two tests needs fewer blocks than an
+/// interval at the race's confidence; if gates refused that many blocks, the ruling has to wait.
+fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling {
+    let undecided = Ruling { outcome: Ruled::Undecided, winner: None, ..ruling };
+    let at_least = |blocks: Option<u64>| match (ruling.missing, blocks) {
+        (Missing::Blocks(more), Some(blocks)) => Missing::Blocks(more.max(blocks)),
+        (_, Some(blocks)) => Missing::Blocks(blocks),
+        (missing, None) => missing,
+    };
+    match stand {
+        Stand::Between { next } => Ruling { direction: None, missing: at_least(next), ..undecided },
+        Stand::Look { .. } if pairs.censored && ruling.outcome == Ruled::DeadHeat => {
+            Ruling { missing: Missing::Never, ..undecided }
+        }
+        Stand::Look { .. } if lacking > 0 => {
+            Ruling { direction: None, missing: at_least(Some(lacking)), ..undecided }
+        }
+        Stand::Look { .. } => ruling,
+    }
+}
+
+/// Returns the mean duration of a block over the trials so far; `None` if they took no time.
+fn block_ns(outcome: &Outcome) -> Option<u64> {
+    let took: u64 = outcome.trials.iter().map(|trial| trial.record.took_ns).sum();
+    let blocks = outcome.trials.iter().map(|trial| trial.block).max()? + 1;
+    Some(took / blocks).filter(|ns| *ns > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Metrics;
+    use crate::race::testing;
+    use crate::result::outcome::Trial;
+    use crate::trial::fake;
+
+    const LOOK: Stand = Stand::Look { alpha: 0.05, next: None };
+
+    /// Returns a race of two or more contenders with these figures of its first claim, by block.
+    fn race(columns: &[&[f64]]) -> Outcome {
+        let mut outcome = testing::outcome(columns.len());
+        let name = claimed(&outcome.metrics).next().unwrap().name.clone();
+        for (block, figure) in columns[0].iter().enumerate() {
+            // The copy is 0.1 % above the original.
+            outcome.trials.push(trial(&name, block, 0, figure * 1.001));
+            outcome.trials.last_mut().unwrap().control = true;
+        }
+        for (contender, column) in columns.iter().enumerate() {
+            for (block, figure) in column.iter().enumerate() {
+                outcome.trials.push(trial(&name, block, contender, *figure));
+            }
+        }
+        outcome
+    }
+
+    fn trial(name: &str, block: usize, contender: usize, figure: f64) -> Trial {
+        Trial {
+            block: block as u64,
+            order: 0,
+            contender,
+            control: false,
+            record: fake::record(Metrics::from([(name.to_owned(), figure)])),
+        }
+    }
+
+    fn scattered(centre: f64) -> Vec<f64> {
+        (0..12).map(|i| centre * (1.0 + 0.001 * f64::from(i))).collect()
+    }
+
+    #[test]
+    fn a_clear_lead_is_decided_at_a_look_and_not_between() {
+        let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
+        refresh(&mut outcome, Stand::Between { next: Some(3) });
+        let verdict = &outcome.verdicts[0];
+        assert_eq!((verdict.outcome, verdict.more_blocks), (Ruled::Undecided, Some(3)));
+        assert!(
+            verdict.ratio.is_some_and(|ratio| (ratio.point - 1.25 * 1.001f64.sqrt()).abs() < 1e-9)
+        );
+        refresh(&mut outcome, LOOK);
+        let verdict = &outcome.verdicts[0];
+        assert_eq!((verdict.outcome, verdict.ahead), (Ruled::Ahead, Some(1)));
+        assert!(verdict.note.starts_with("udp is ahead of tcp: "), "{}", verdict.note);
+        assert!(all_decided(&outcome) && outcome.trusted());
+        let control = outcome.control.unwrap();
+        assert_eq!(control.verdicts[0].outcome, Ruled::DeadHeat);
+        assert_eq!((control.verdicts[0].a, control.verdicts[0].b), (0, 0));
+    }
+
+    #[test]
+    fn a_decision_stays_with_the_blocks_it_was_made_on() {
+        let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
+        refresh(&mut outcome, LOOK);
+        let then = outcome.verdicts.clone();
+        let name = outcome.metrics[0].name.clone();
+        for block in 12..40 {
+            outcome.trials.push(trial(&name, block, 0, 80.0));
+            outcome.trials.push(trial(&name, block, 1, 100.0));
+        }
+        refresh(&mut outcome, LOOK);
+        assert_eq!(outcome.verdicts, then);
+        // Those of the copy count, too.
+        assert_eq!(outcome.summary[0].trials, 40 + 12);
+    }
+
+    #[test]
+    fn higher_goodput_wins() {
+        let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
+        outcome.metrics[0].better = Better::Higher;
+        refresh(&mut outcome, LOOK);
+        assert_eq!(outcome.verdicts[0].ahead, Some(0));
+    }
+
+    #[test]
+    fn only_blocks_with_both_make_pairs() {
+        let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
+        let invalid = outcome.trials.iter_mut().filter(|trial| trial.contender == 1);
+        for trial in invalid.take(4) {
+            trial.record.valid = false;
+        }
+        refresh(&mut outcome, LOOK);
+        assert_eq!(outcome.verdicts[0].blocks, 8);
+        let [tcp, udp] = &outcome.summary[..2] else { panic!("{:?}", outcome.summary) };
+        assert_eq!((tcp.trials, udp.trials), (2 * 12, 8));
+    }
+
+    #[test]
+    fn a_control_that_differs_takes_the_trust_away_for_good() {
+        let mut outcome = race(&[&scattered(100.0), &scattered(100.0)]);
+        for trial in outcome.trials.iter_mut().filter(|trial| trial.control) {
+            for figure in trial.record.metrics.values_mut() {
+                *figure *= 1.3;
+            }
+        }
+        refresh(&mut outcome, LOOK);
+        assert!(!outcome.trusted());
+        refresh(&mut outcome, Stand::Between { next: None });
+        let control = outcome.control.as_ref().unwrap();
+        assert!(!control.trusted && control.note.contains("something other than the transports"));
+    }
+
+    #[test]
+    fn an_undecided_control_is_noted_and_trusted() {
+        let mut outcome = race(&[&scattered(100.0)[..3], &scattered(100.0)[..3]]);
+        refresh(&mut outcome, LOOK);
+        let control = outcome.control.unwrap();
+        assert!(
+            control.trusted && control.note.contains("copies of tcp differed by 0.1 %"),
+            "{control:?}"
+        );
+    }
+
+    #[test]
+    fn censored_figures_prove_no_tie() {
+        let mut outcome = race(&[&scattered(100.0), &scattered(100.0)]);
+        let name = outcome.metrics[0].name.clone();
+        let lost = outcome.trials.iter_mut().filter(|trial| trial.contender == 1);
+        for trial in lost.take(2) {
+            trial.record.censored.push(name.clone());
+        }
+        refresh(&mut outcome, LOOK);
+        let verdict = &outcome.verdicts[0];
+        assert_eq!((verdict.outcome, verdict.more_blocks), (Ruled::Undecided, None));
+        assert!(verdict.note.contains("lost messages"), "{}", verdict.note);
+        assert!(outcome.summary[1].censored);
+    }
+
+    #[test]
+    fn a_tie_waits_for_the_blocks_that_an_interval_takes() {
+        let five = &scattered(100.0)[..5];
+        let mut outcome = race(&[five, five]);
+        refresh(&mut outcome, LOOK);
+        let verdict = &outcome.verdicts[0];
+        assert_eq!((verdict.outcome, verdict.more_blocks), (Ruled::Undecided, Some(1)));
+        let six = &scattered(100.0)[..6];
+        let mut outcome = race(&[six, six]);
+        refresh(&mut outcome, LOOK);
+        assert_eq!(outcome.verdicts[0].outcome, Ruled::DeadHeat);
+    }
+
+    #[test]
+    fn figures_without_a_ratio_decide_nothing() {
+        let mut outcome = race(&[&[0.0; 12], &scattered(80.0)]);
+        refresh(&mut outcome, LOOK);
+        let verdict = &outcome.verdicts[0];
+        assert_eq!((verdict.outcome, verdict.ratio, verdict.blocks), (Ruled::Undecided, None, 0));
+        assert!(serde_json::to_string(&outcome).is_ok());
+    }
+
+    #[test]
+    fn a_blocked_contender_makes_no_claims_but_keeps_decisions() {
+        let columns = [scattered(100.0), scattered(80.0), scattered(60.0)];
+        let mut outcome = race(&[&columns[0], &columns[1], &columns[2]]);
+        outcome.contenders[2].blocked = Some("no answer".into());
+        refresh(&mut outcome, LOOK);
+        assert_eq!(outcome.verdicts.len(), 1);
+        outcome.contenders[1].blocked = Some("no answer".into());
+        refresh(&mut outcome, LOOK);
+        assert_eq!(outcome.verdicts.len(), 1);
+    }
+
+    /// Ranks from the table of the sign test: n = 6 gives the whole range, 8 ranks 1 and 8, 9
+    /// ranks 2 and 8, 20 ranks 6 and 15.
+    #[test]
+    fn the_median_lies_between_order_statistics() {
+        let ends = |n: u32| {
+            let values: Vec<f64> = (1..=n).map(f64::from).collect();
+            median_interval(&values, 0.95)
+        };
+        assert_eq!([0, 1, 5].map(ends), [None, None, None]);
+        assert_eq!(ends(6), Some((1.0, 6.0)));
+        assert_eq!(ends(8), Some((1.0, 8.0)));
+        assert_eq!(ends(9), Some((2.0, 8.0)));
+        assert_eq!(ends(20), Some((6.0, 15.0)));
+        let (low, high) = ends(10_000).unwrap();
+        assert!((low - 4_902.0).abs() < 2.0 && (high - 5_099.0).abs() < 2.0, "{low} {high}");
+    }
+}

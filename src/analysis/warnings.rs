@@ -1,0 +1,487 @@
+//! Warnings to read before believing a race, found in its trials and its plan.
+
+use super::host_notice::HostNotice;
+use super::losses::Losses;
+use super::notice::{Decides, Notice};
+use super::{exclusions, order, path_account, settings};
+use crate::analysis::claims::alpha;
+use crate::host::quiet::{Disturbance, Disturber, NOISY};
+use crate::measurements::Throttled;
+use crate::result::outcome::{Outcome, Trial};
+use crate::stats::Plan;
+use crate::time::Nanos;
+use crate::trial::Record;
+
+/// Share of CPU time that the hypervisor may take from a trial before it is worth a word.
+const NOTABLE_STEAL: f64 = 0.01;
+
+/// Brings the warnings that follow from trials and plan up to date; those of events stay.
+pub fn refresh(outcome: &mut Outcome) {
+    let derived = derive(outcome);
+    let events = std::mem::take(&mut outcome.warnings);
+    outcome.warnings = derived
+        .iter()
+        .map(Notice::warning)
+        .chain(events.into_iter().filter(|w| EVENTS.contains(&w.code.as_str())))
+        .collect();
+}
+
+/// Adds the warning of an event.
+pub fn add(outcome: &mut Outcome, notice: &Notice) {
+    outcome.warnings.push(notice.warning());
+}
+
+/// Warnings that do not follow from trials and plan, and are kept.
+const EVENTS: &[&str] =
+    &["trial_failed", "save_failed", "resumed_after_last_look", "resumed_elsewhere"];
+
+/// Derives all notices from trials and plan.
+fn derive(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    all.extend(of_plan(outcome));
+    all.extend(of_contenders(outcome));
+    all.extend(settings::changed(outcome));
+    all.extend(of_host(outcome));
+    all.extend(of_gates(outcome));
+    all.extend(exclusions::differ(outcome).map(|who| {
+        let decides = if exclusions::decide(outcome) { Decides::Yes } else { Decides::No };
+        Notice::ExclusionsDiffer { who, decides }
+    }));
+    all.extend(order::effect(outcome).map(Notice::OrderEffect));
+    all.extend(path_account::notices(outcome));
+    all.extend(of_ledgers(outcome));
+    all.extend(of_losses(outcome));
+    all.extend(of_figures(outcome));
+    all
+}
+
+fn of_plan(outcome: &Outcome) -> Vec<Notice> {
+    let plan = &outcome.plan;
+    let mut all = Vec::new();
+    let claims = usize::try_from(plan.claims).unwrap_or(usize::MAX);
+    let fewest = Plan::fewest_blocks(claims, alpha(outcome.asked.confidence)) as u64;
+    if claims > 0 && plan.blocks_max < fewest {
+        all.push(Notice::BudgetTooSmall { blocks: plan.blocks_max, fewest });
+    }
+    if outcome.margin_widened() {
+        all.push(Notice::MarginWidened { margin: plan.margin, reason: plan.margin_reason.clone() });
+    }
+    let varied =
+        outcome.contenders.iter().any(|e| e.cell.as_ref().is_some_and(|c| c.placement.is_some()));
+    if plan.placement == "host" && !varied && outcome.asked.to.is_none() {
+        all.push(Notice::Host(HostNotice::Placement));
+    }
+    all
+}
+
+fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    let mut racing = outcome.contenders.iter().filter(|e| e.is_racing() && !e.floor);
+    if let (Some(only), None) = (racing.next(), racing.next()) {
+        all.push(Notice::SingleContender { label: only.label.clone() });
+    }
+    for entrant in &outcome.contenders {
+        if let Some(evidence) = &entrant.blocked {
+            all.push(Notice::Blocked { label: entrant.label.clone(), evidence: evidence.clone() });
+        }
+        // Sizes are rounded by the kernel in its own ways (tcp(7), socket(7)); words are not.
+        for (option, asked) in &entrant.asked {
+            let words = asked.parse::<f64>().is_err() && asked.starts_with(char::is_alphabetic);
+            match entrant.effective.get(option) {
+                Some(effective) if words && asked != "host" && effective != asked => {
+                    all.push(Notice::NotAsAsked {
+                        label: entrant.label.clone(),
+                        option: option.clone(),
+                        asked: asked.clone(),
+                        effective: effective.clone(),
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+    all
+}
+
+fn of_host(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    let touched = || {
+        let shares = outcome.trials.iter().map(|trial| trial.record.steal_share);
+        shares.filter(|share| *share > NOTABLE_STEAL)
+    };
+    if touched().count() > 0 {
+        all.push(Notice::Host(HostNotice::Steal {
+            trials: touched().count(),
+            most: touched().fold(0.0, f64::max),
+        }));
+    }
+    let quota = outcome.host.cpu_quota_milli.map(|milli| milli as f64 / 1_000.0);
+    let few = |cpus: &f64| *cpus < outcome.host.cpus.len() as f64;
+    all.extend(quota.filter(few).map(|cpus| Notice::Host(HostNotice::Quota { cpus })));
+    all.extend(throttled(outcome, "this program", |record| record.throttled));
+    if outcome.asked.to.is_some() {
+        all.extend(throttled(outcome, "the far end", |record| record.far_throttled));
+    }
+    let Some(quiet) = &outcome.probe else { return all };
+    if let Some(Disturbance { by: Disturber::Programs, share }) = quiet.disturbed {
+        let waited = Nanos(quiet.waited_ns);
+        all.push(Notice::Host(HostNotice::Busy { share, waited }));
+    }
+    if let Some(scatter) = quiet.scatter.filter(|scatter| *scatter > NOISY) {
+        all.push(Notice::Host(HostNotice::Noisy { scatter }));
+    }
+    all
+}
+
+/// Returns a notice of the throttling of one end by a quota, over all trials.
+fn throttled(
+    outcome: &Outcome,
+    whom: &'static str,
+    of: impl Fn(&Record) -> Option<Throttled>,
+) -> Option<Notice> {
+    let each = || outcome.trials.iter().filter_map(|trial| of(&trial.record));
+    let throttled = each().reduce(Throttled::plus)?;
+    Some(Notice::Host(HostNotice::Throttled { whom, trials: each().count(), throttled }))
+}
+
+fn of_gates(outcome: &Outcome) -> Option<Notice> {
+    let racing = || {
+        let trials = outcome.trials.iter();
+        trials.filter(|trial| !is_blocked(outcome, trial))
+    };
+    let failed = || racing().filter(|trial| !trial.record.valid);
+    let first = failed().next()?;
+    Some(Notice::GateFailures {
+        failed: failed().count(),
+        trials: racing().count(),
+        why: first.record.why_invalid.clone().unwrap_or_default(),
+        of_path: failed().filter(|trial| trial.record.path_invalid.is_some()).count(),
+    })
+}
+
+fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    let accounts = |trial: &Trial| {
+        let accounts = trial.record.ledger.accounts();
+        accounts.map(|(_, account)| account.clone()).collect::<Vec<_>>()
+    };
+    let valid = || outcome.trials.iter().filter(|trial| trial.record.valid);
+    let open = || valid().filter(|trial| accounts(trial).iter().any(|a| !a.closes()));
+    if let Some(first) = open().next() {
+        let why = accounts(first).into_iter().find_map(|a| a.open_because);
+        all.push(Notice::LedgerOpen {
+            trials: open().count(),
+            why: why.unwrap_or_else(|| "more or less arrived than was sent".to_owned()),
+        });
+    }
+    if outcome.path.kind == "loopback" {
+        let lost = |trial: &Trial| {
+            accounts(trial).into_iter().fold(0u64, |sum, a| sum.saturating_add(a.lost_on_path))
+        };
+        let losers = outcome.contenders.iter().filter(|entrant| {
+            valid().any(|trial| trial.contender == entrant.id && lost(trial) > 0)
+        });
+        let labels: Vec<String> = losers.map(|entrant| entrant.label.clone()).collect();
+        if !labels.is_empty() {
+            let lost = valid().fold(0u64, |sum, trial| sum.saturating_add(lost(trial)));
+            all.push(Notice::LoopbackLoss { labels, lost });
+        }
+    }
+    all
+}
+
+/// Returns notices of fragments, full queues and full receive buffers. If messages are fragmented, one
+/// notice names all.
+fn of_losses(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    for losses in outcome.contenders.iter().filter_map(|entrant| Losses::of(outcome, entrant)) {
+        if losses.in_fragments().is_some() {
+            all.push(Notice::Fragmented(losses));
+            continue;
+        }
+        if losses.refused > 0 {
+            all.push(Notice::SendQueue(losses.clone()));
+        }
+        if losses.dropped > 0 {
+            all.push(Notice::ReceiveBuffer(losses));
+        }
+    }
+    all
+}
+
+fn of_figures(outcome: &Outcome) -> Vec<Notice> {
+    let mut all = Vec::new();
+    for summary in &outcome.summary {
+        let entrant = outcome.contenders.get(summary.contender);
+        let metric = outcome.metrics.iter().find(|m| m.name == summary.metric);
+        let (Some(entrant), Some(metric)) = (entrant, metric) else {
+            continue;
+        };
+        if metric.role != crate::measurements::Role::Claim {
+            continue;
+        }
+        let (label, metric) = (entrant.label.clone(), metric.label.clone());
+        if summary.censored {
+            all.push(Notice::Censored { label: label.clone(), metric: metric.clone() });
+        }
+        if let Some([lower, upper]) = summary.regimes {
+            all.push(Notice::TwoRegimes {
+                label,
+                metric,
+                ratio: upper.centre / lower.centre,
+                share: upper.share,
+            });
+        }
+    }
+    all
+}
+
+fn is_blocked(outcome: &Outcome, trial: &Trial) -> bool {
+    let entrant = outcome.contenders.get(trial.contender);
+    entrant.is_some_and(|entrant| entrant.blocked.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::verdicts;
+    use crate::host::quiet::HostQuiet;
+    use crate::measurements::{Account, HostCounters, Metrics, Packets};
+    use crate::race::testing;
+    use crate::result::outcome::{UNTRUSTED_GATE, Warning};
+    use crate::trial::fake;
+
+    /// Returns a race of two with ten trials each, which have nothing to be warned of.
+    fn calm() -> Outcome {
+        let mut outcome = testing::outcome(2);
+        outcome.plan.blocks_max = 10;
+        outcome.host.cpus = vec![0, 1];
+        let name = outcome.metrics[0].name.clone();
+        for block in 0..10 {
+            for contender in 0..2 {
+                let figure = 100.0 + block as f64;
+                outcome.trials.push(Trial {
+                    block,
+                    order: contender as u64,
+                    contender,
+                    control: false,
+                    record: fake::record(Metrics::from([(name.clone(), figure)])),
+                });
+            }
+        }
+        outcome
+    }
+
+    fn codes(mut outcome: Outcome, change: impl FnOnce(&mut Outcome)) -> Vec<String> {
+        change(&mut outcome);
+        verdicts::refresh(&mut outcome, verdicts::Stand::Between { next: None });
+        refresh(&mut outcome);
+        let complete = |w: &Warning| !w.message.is_empty() && !w.advice.is_empty();
+        assert!(outcome.warnings.iter().all(complete));
+        outcome.warnings.into_iter().map(|warning| warning.code).collect()
+    }
+
+    #[test]
+    fn a_calm_race_has_no_warnings() {
+        assert_eq!(codes(calm(), |_| ()), Vec::<String>::new());
+    }
+
+    type Change<'a> = Box<dyn FnOnce(&mut Outcome) + 'a>;
+
+    #[test]
+    fn what_the_host_did_has_its_code() {
+        let cases: Vec<(&str, Change<'_>)> = vec![
+            ("steal", Box::new(|o| o.trials[3].record.steal_share = 0.2)),
+            ("cpu_quota", Box::new(|o| o.host.cpu_quota_milli = Some(1_500))),
+            ("cpu_throttled", Box::new(|o| o.trials[3].record.throttled = held(12, 340))),
+            (
+                "cpu_throttled",
+                Box::new(|o| {
+                    o.asked.to = Some("far.example".into());
+                    o.trials[3].record.far_throttled = held(12, 340);
+                }),
+            ),
+            (
+                "busy_host",
+                Box::new(|o| {
+                    let disturbed = Some(Disturbance { by: Disturber::Programs, share: 0.43 });
+                    o.probe = Some(HostQuiet { disturbed, ..HostQuiet::default() });
+                }),
+            ),
+            (
+                "noisy_host",
+                Box::new(|o| {
+                    o.probe = Some(HostQuiet { scatter: Some(0.2), ..HostQuiet::default() });
+                }),
+            ),
+        ];
+        for (code, change) in cases {
+            assert_eq!(codes(calm(), change), [code]);
+        }
+    }
+
+    fn held(times: u64, ms: u64) -> Option<Throttled> {
+        Some(Throttled { times, held_ns: ms * 1_000_000 })
+    }
+
+    #[test]
+    fn what_a_quota_took_is_summed_up_once_for_both_ends_of_one_machine() {
+        let mut outcome = calm();
+        for trial in &mut outcome.trials[3..5] {
+            trial.record.throttled = held(6, 170);
+            trial.record.far_throttled = held(6, 170);
+        }
+        refresh(&mut outcome);
+        let said: Vec<_> =
+            outcome.warnings.iter().map(|warning| warning.message.as_str()).collect();
+        let expected = "a CPU quota held this program back 12 times, 340 ms in all, in 2 trials; what was under \
+                        way waited for it";
+        assert_eq!(said, [expected]);
+    }
+
+    #[test]
+    fn each_thing_seen_has_its_code() {
+        let account = |lost, delivered| Account {
+            unit: "messages".into(),
+            sent: 10,
+            delivered,
+            lost_on_path: lost,
+            ..Account::default()
+        };
+        let cases: Vec<(&str, Change<'_>)> = vec![
+            ("gate_failed", Box::new(|o| o.trials[0].record.valid = false)),
+            ("budget_too_small", Box::new(|o| o.plan.blocks_max = 3)),
+            ("host_placement", Box::new(|o| o.plan.placement = "host".into())),
+            ("margin_widened", Box::new(|o| o.plan.margin = 0.1)),
+            ("loss_on_loopback", Box::new(|o| o.trials[0].record.ledger.up = Some(account(2, 8)))),
+            (
+                "receive_buffer",
+                Box::new(|o| {
+                    let full = Account { dropped_at_receiver: 2, ..account(0, 8) };
+                    o.trials[0].record.ledger.up = Some(full);
+                }),
+            ),
+            (
+                "send_queue",
+                Box::new(|o| {
+                    o.path.kind = "remote".into();
+                    o.trials[0].record.ledger.up = Some(account(2, 8));
+                    o.trials[0].record.counters =
+                        Some(HostCounters { udp_send_buffer_errors: 1, ..Default::default() });
+                }),
+            ),
+            (
+                "fragmented",
+                Box::new(|o| {
+                    o.trials[0].record.ledger.up = Some(account(0, 10));
+                    o.trials[0].record.packets =
+                        Some(Packets { message_bytes: 9_000, header_bytes: 28, path_mtu: 1_500 });
+                }),
+            ),
+            ("ledger_open", Box::new(|o| o.trials[0].record.ledger.up = Some(account(0, 8)))),
+            (
+                "censored_percentile",
+                Box::new(|o| o.trials[0].record.censored = vec![o.metrics[0].name.clone()]),
+            ),
+            (
+                "not_as_asked",
+                Box::new(|o| {
+                    o.contenders[0].asked.insert("cc".into(), "bbr".into());
+                    o.contenders[0].effective.insert("cc".into(), "cubic".into());
+                }),
+            ),
+            (
+                UNTRUSTED_GATE,
+                Box::new(|o| o.trials.iter_mut().take(5).for_each(|t| t.record.valid = false)),
+            ),
+            (
+                "two_regimes",
+                Box::new(|o| {
+                    let slow = o.trials.iter_mut().filter(|t| t.contender == 1 && t.block % 2 == 0);
+                    for trial in slow {
+                        trial.record.metrics.values_mut().for_each(|figure| *figure *= 4.0);
+                    }
+                }),
+            ),
+        ];
+        for (code, change) in cases {
+            assert_eq!(codes(calm(), change), [code]);
+        }
+    }
+
+    #[test]
+    fn a_blocked_contender_may_leave_one_alone() {
+        let found = codes(calm(), |o| o.contenders[1].blocked = Some("silence".into()));
+        assert_eq!(found, ["single_contender", "blocked"]);
+    }
+
+    #[test]
+    fn a_size_that_the_kernel_rounds_and_the_hosts_choice_are_no_surprise() {
+        let found = codes(calm(), |o| {
+            for (option, asked, got) in [("sndbuf", "64kB", "128000"), ("cc", "host", "bbr")] {
+                o.contenders[0].asked.insert(option.into(), asked.into());
+                o.contenders[0].effective.insert(option.into(), got.into());
+            }
+        });
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn one_trial_in_five_may_fail_and_no_more() {
+        let share = |n: usize| {
+            let fail = |o: &mut Outcome| {
+                o.trials.iter_mut().take(n).for_each(|t| t.record.valid = false);
+            };
+            codes(calm(), fail)
+        };
+        assert_eq!(share(4), ["gate_failed"]);
+        assert_eq!(share(5), [UNTRUSTED_GATE]);
+    }
+
+    #[test]
+    fn warnings_of_events_outlive_a_refresh_and_others_do_not() {
+        let mut outcome = calm();
+        add(&mut outcome, &Notice::TrialFailed { error: "x".into() });
+        outcome.warnings.push(Notice::Host(HostNotice::Placement).warning());
+        assert_eq!(codes(outcome, |_| ()), ["trial_failed"]);
+    }
+
+    #[test]
+    fn a_blast_of_fragments_is_explained_by_its_causes_and_their_shares() {
+        let mut outcome = calm();
+        outcome.path.kind = "remote".into();
+        let record = &mut outcome.trials[0].record;
+        record.packets = Some(Packets { message_bytes: 32_768, header_bytes: 28, path_mtu: 1_500 });
+        record.ledger.up = Some(Account {
+            unit: "messages".into(),
+            sent: 1_000,
+            delivered: 0,
+            lost_on_path: 750,
+            dropped_at_receiver: 250,
+            ..Account::default()
+        });
+        record.far_effective.insert("rcvbuf".into(), "212992".into());
+        record.counters = Some(HostCounters { fragment_failures: 300, ..Default::default() });
+        record.far_counters = Some(HostCounters {
+            fragments_received: 9_000,
+            reassembled: 250,
+            reassembly_failures: 4_000,
+            ..Default::default()
+        });
+        let label = outcome.contenders[0].label.clone();
+        refresh(&mut outcome);
+        let told = outcome.warnings.iter().find(|w| w.code == "fragmented").unwrap();
+        assert_eq!(
+            told.message,
+            format!(
+                "{label} sends messages of 32768 B in 23 fragments each over a path MTU of 1500 B (at \
+                 most 1472 B fit one packet), and one lost fragment loses the message; 1000 of 1000 \
+                 were lost (100 %): 30 % in the sending host's own queue, which had no room for a \
+                 fragment; 45 % for missing fragments (the receiving host put 250 messages together, \
+                 and 4000 of 9000 fragments found no room to wait for the others, as incomplete \
+                 messages filled net.ipv4.ipfrag_high_thresh); 25 % at the receiver's socket, whose \
+                 buffer of 212992 B was full"
+            )
+        );
+    }
+}

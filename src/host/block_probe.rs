@@ -1,0 +1,139 @@
+//! A short echo between two bare threads of this process, on the CPUs that the ends of trials have.
+//!
+//! Over a socket pair, so that no protocol and no contender is in it. About 40 round trips, some 3 ms in
+//! all, with fresh threads: a thread that waits from block to block would be one more on the CPU.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::placement::{Assigned, Ends, Placement};
+use super::probe::{Rhythm, Run, Sockets, nearest_rank};
+use super::quiet::{ProbePoint, Shares, Watched};
+use super::topology::Topology;
+use super::usage::CpuTimes;
+use crate::contract::WaitMode;
+use crate::host::probe::EchoPlan;
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// Time for which the CPUs are watched at once while the host settles.
+pub(crate) const WINDOW: Nanos = Nanos::from_millis(250);
+
+/// Echoes of one measurement that count, and those before them.
+const COUNT: usize = 40;
+const WARMUP: usize = 10;
+
+/// Measures the host between blocks.
+pub struct HostProbe {
+    course: EchoPlan,
+    /// CPUs whose use by others disturbs: all that this process may use without those of an emulated
+    /// path, whose threads may watch the clock.
+    cpus: Vec<usize>,
+    /// The ends' own among them.
+    own: Vec<usize>,
+    /// The reading at the last point.
+    times: CpuTimes,
+    stop: Arc<AtomicBool>,
+}
+
+impl HostProbe {
+    /// Creates a probe where `placement` puts the ends of trials, or next to the near end where the
+    /// far one is on another host. `stop` ends a wait for the host to settle.
+    pub fn new(
+        placement: Placement,
+        ends: Ends,
+        topology: &Topology,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let here = if ends == Ends::TwoMachines { Ends::OneMachine } else { ends };
+        let anywhere = Assigned { near: None, far: None, wait: WaitMode::Hybrid };
+        let at = placement.assign(here, topology).unwrap_or(anywhere);
+        let mut cpus = topology.ids();
+        if ends == Ends::ThroughEmulator {
+            let path = crate::path::emulated::forward::cpus(&cpus);
+            // On a single CPU the path's use of it cannot be told from others'.
+            cpus.retain(|cpu| !path.is_empty() && !path.contains(cpu));
+        }
+        let own =
+            [at.near, at.far].into_iter().flatten().filter(|cpu| cpus.contains(cpu)).collect();
+        let course = EchoPlan {
+            at,
+            over: Sockets::Pair,
+            rhythm: Rhythm::BackToBack,
+            warmup: WARMUP,
+            count: COUNT,
+        };
+        HostProbe { course, times: CpuTimes::read_of(&cpus), cpus, own, stop }
+    }
+
+    /// Takes one measurement; absent if no echo came back.
+    pub fn measure(&mut self) -> Option<ProbePoint> {
+        let run = self.course.run().ok()?;
+        let times = CpuTimes::read_of(&self.cpus);
+        let steal_share = times.steal_share_since(&self.times);
+        self.times = times;
+        let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_millis();
+        point(&run, u64::try_from(at_ms).ok()?, steal_share)
+    }
+}
+
+fn point(run: &Run, at_ms: u64, steal_share: f64) -> Option<ProbePoint> {
+    let at = |q| nearest_rank(&run.rtt_ns, q);
+    Some(ProbePoint { at_ms, p50_ns: at(0.5)?, high_ns: at(0.9)?, steal_share })
+}
+
+impl Watched for HostProbe {
+    fn now(&self) -> Nanos {
+        Monotonic.now()
+    }
+
+    fn echo(&mut self) -> Option<u64> {
+        self.measure().map(|point| point.p50_ns)
+    }
+
+    /// Returns the larger of two shares: of all CPUs, and of those that the ends have, because one
+    /// program on one of many CPUs disturbs if it is theirs.
+    fn sit_still(&mut self) -> Shares {
+        let read = |cpus: &[usize]| CpuTimes::read_of(cpus);
+        let before = [read(&self.cpus), read(&self.own)];
+        std::thread::sleep(Duration::from(WINDOW));
+        let after = [read(&self.cpus), read(&self.own)];
+        let most = |share: fn(&CpuTimes, &CpuTimes) -> f64| {
+            before.iter().zip(&after).map(|(then, now)| share(now, then)).fold(0.0, f64::max)
+        };
+        Shares { busy: most(CpuTimes::busy_share_since), steal: most(CpuTimes::steal_share_since) }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_needs_no_network_and_knows_its_time() {
+        let topology = Topology::here();
+        for (placement, ends) in [
+            (Placement::SameCore, Ends::OneMachine),
+            (Placement::Host, Ends::TwoMachines),
+            (Placement::SameCore, Ends::ThroughEmulator),
+        ] {
+            let mut probe = HostProbe::new(placement, ends, topology, Arc::default());
+            let point = probe.measure().unwrap();
+            assert!(0 < point.p50_ns && point.p50_ns <= point.high_ns);
+            assert!((0.0..=1.0).contains(&point.steal_share));
+            assert!(point.at_ms > 1_700_000_000_000);
+        }
+    }
+
+    #[test]
+    fn no_answers_are_no_point() {
+        assert_eq!(point(&Run::default(), 1, 0.0), None);
+        let run = Run { rtt_ns: (1..=40).collect(), ..Run::default() };
+        let expected = ProbePoint { at_ms: 1, p50_ns: 20, high_ns: 36, steal_share: 0.25 };
+        assert_eq!(point(&run, 1, 0.25), Some(expected));
+    }
+}

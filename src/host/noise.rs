@@ -1,0 +1,117 @@
+//! Noise floor: how different two identical things look here.
+
+use serde::{Deserialize, Serialize};
+
+use super::placement::{Ends, Placement};
+use super::probe::{PAUSE, Rhythm, Sockets, nearest_rank};
+use super::topology::Topology;
+use crate::error::Result;
+use crate::host::probe::EchoPlan;
+use crate::stats::signed_rank;
+
+/// Pairs of runs; as many as a race has blocks before it settles most things.
+pub const PAIRS: usize = 12;
+
+/// The level of the interval.
+const CONFIDENCE: f64 = 0.95;
+
+/// Difference between identical runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// The placement it holds for.
+    pub placement: Placement,
+    /// Pairs of runs it comes from.
+    pub pairs: u64,
+    /// Half the width of the 95 % interval for the ratio of two medians that are the same, as a
+    /// fraction: 0.04 is 4 %.
+    pub half_width: f64,
+    /// The slowest run's median over the fastest's. Far above the half-width, it means that runs
+    /// fall into regimes.
+    pub worst_ratio: f64,
+}
+
+/// Runs [`PAIRS`] pairs of identical echo runs under `placement`, each with fresh threads and
+/// sockets, in the order AB BA AB …, and compares A with B as a race compares contenders: by the
+/// log-ratio of each pair. Takes about a second. Absent if runs brought no answers.
+///
+/// # Errors
+/// Fails if the host cannot do the placement, or loopback does not work.
+pub fn measure(placement: Placement, topology: &Topology) -> Result<Option<Noise>> {
+    let course = EchoPlan {
+        at: placement.assign(Ends::OneMachine, topology)?,
+        over: Sockets::Loopback,
+        rhythm: Rhythm::Every(PAUSE),
+        warmup: 10,
+        count: 70,
+    };
+    let mut medians = Vec::with_capacity(2 * PAIRS);
+    for _ in 0..2 * PAIRS {
+        match nearest_rank(&course.run()?.rtt_ns, 0.5) {
+            Some(median) if median > 0 => medians.push(median as f64),
+            _ => return Ok(None),
+        }
+    }
+    Ok(sum_up(placement, &medians))
+}
+
+fn sum_up(placement: Placement, medians: &[f64]) -> Option<Noise> {
+    let log_ratios: Vec<f64> = medians
+        .chunks_exact(2)
+        .enumerate()
+        .map(|(pair, runs)| {
+            let log_ratio = (runs[0] / runs[1]).ln();
+            if pair % 2 == 0 { log_ratio } else { -log_ratio }
+        })
+        .collect();
+    let fastest = medians.iter().copied().reduce(f64::min)?;
+    let slowest = medians.iter().copied().reduce(f64::max)?;
+    Some(Noise {
+        placement,
+        pairs: log_ratios.len() as u64,
+        half_width: half_width(&log_ratios)?,
+        worst_ratio: slowest / fastest,
+    })
+}
+
+/// Returns half the width of the interval around the centre of the log-ratios, as a fraction;
+/// absent if they are too few or not finite.
+fn half_width(log_ratios: &[f64]) -> Option<f64> {
+    let interval = signed_rank::interval(log_ratios, CONFIDENCE)?;
+    let half = 0.5 * (interval.high - interval.low);
+    half.is_finite().then(|| half.exp_m1())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_runs_from_the_14th_average_to_the_14th_from_the_end() {
+        // For 0, 1, … 11 the Walsh averages are sums over two of pairs i <= j: of the 78, 12 lie
+        // at or below 2.5 (sums 0 to 5: 1 + 1 + 2 + 2 + 3 + 3), so the 14th is 3, and 8 from above.
+        let ratios: Vec<f64> = (0..12).map(|i| f64::from(i) / 100.0).collect();
+        let expected = (0.5 * (0.08 - 0.03_f64)).exp_m1();
+        assert!((half_width(&ratios).unwrap() - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn drift_cancels_and_noise_does_not() {
+        let steady = [100.0; 2 * PAIRS];
+        let noise = sum_up(Placement::SameCore, &steady).unwrap();
+        assert_eq!((noise.pairs, noise.half_width, noise.worst_ratio), (12, 0.0, 1.0));
+        let mut unsteady = steady;
+        for (i, median) in unsteady.iter_mut().enumerate() {
+            *median += [0.0, 20.0, 5.0][i % 3];
+        }
+        let noise = sum_up(Placement::SameCore, &unsteady).unwrap();
+        assert!(noise.half_width > 0.05);
+        assert_eq!(noise.worst_ratio, 1.2);
+    }
+
+    #[test]
+    fn too_few_or_impossible_ratios_give_no_interval() {
+        assert_eq!(half_width(&[0.0; 3]), None);
+        assert_eq!(half_width(&[f64::NAN; 12]), None);
+        assert_eq!(sum_up(Placement::SameCore, &[]), None);
+    }
+}

@@ -1,0 +1,359 @@
+//! Course of a race whose plan is fixed: block after block until every claim is decided or the budget is
+//! spent. Every block is saved, in the journal or with all others.
+
+use crate::analysis::claims;
+use std::{fs, io};
+
+use super::block::{self, Common};
+use super::every::Pace;
+use super::run::{active, all_blocked};
+use super::schedule::{self, Role, Slot};
+use super::{explain, plan, quiet};
+use crate::analysis::derived::{self, network};
+use crate::analysis::notice::Notice;
+use crate::analysis::verdicts::{self, Stand};
+use crate::analysis::{shares, sweep, warnings};
+use crate::error::{Error, Result};
+use crate::path::network::Network;
+use crate::race::context::{Event, RaceContext};
+use crate::result::journal::Journal;
+use crate::result::outcome::{Entrant, Outcome, Status, blocks_done};
+use crate::result::save;
+use crate::stats::Plan;
+use crate::time::Nanos;
+use crate::transport::Contender;
+
+/// Course of a race whose plan is fixed.
+pub(super) struct BlockLoop<'a> {
+    stage: RaceContext<'a>,
+    contenders: Vec<Contender>,
+    common: Common,
+    outcome: Outcome,
+    /// The path, if it is emulated or simulated.
+    network: Option<Network>,
+    looks: Plan,
+    /// Number of blocks after which the maximum is estimated anew.
+    replan_at: Option<u64>,
+    /// True if their number is left open: more may be added before the last look.
+    is_open: bool,
+    began: Nanos,
+    limit: Option<Nanos>,
+    journal: Option<Journal>,
+    /// Number of whole blocks in the outcome.
+    done: u64,
+    /// True if the last of them ended with a look.
+    looked: bool,
+    /// Expected duration of a block. The fields below count the blocks run here and the time they took.
+    expected: Nanos,
+    blocks_here: u64,
+    spent_here: Nanos,
+    pace: Pace,
+}
+
+/// Reason why a race ended before its time.
+enum Halt {
+    Trial(Error),
+    Save(Error),
+}
+
+impl<'a> BlockLoop<'a> {
+    /// Creates a race that goes on after the blocks in `outcome`.
+    pub(super) fn new(
+        stage: RaceContext<'a>,
+        contenders: Vec<Contender>,
+        common: Common,
+        outcome: Outcome,
+    ) -> BlockLoop<'a> {
+        BlockLoop {
+            looks: claims::looks(&outcome.plan, outcome.asked.confidence),
+            replan_at: None,
+            is_open: false,
+            done: blocks_done(&outcome),
+            began: stage.clock.now(),
+            limit: None,
+            expected: Nanos::ZERO,
+            blocks_here: 0,
+            spent_here: Nanos::ZERO,
+            pace: Pace::of(&outcome.asked),
+            journal: stage.save.as_deref().map(Journal::of),
+            looked: false,
+            stage,
+            contenders,
+            common,
+            network: network(&outcome),
+            outcome,
+        }
+    }
+
+    /// Leaves the number of blocks open: it is estimated anew half-way and before the last look.
+    pub(super) fn replanning(mut self) -> BlockLoop<'a> {
+        self.is_open = true;
+        if self.outcome.plan.replans.is_empty() {
+            self.replan_at = self.looks.replan_at().map(|at| at as u64);
+        }
+        self
+    }
+
+    /// Sets the time limit, counted from `began`.
+    pub(super) fn within(mut self, limit: Option<Nanos>, began: Nanos) -> BlockLoop<'a> {
+        (self.limit, self.began) = (limit, began);
+        self
+    }
+
+    /// Sets the expected duration of a block, used until blocks have shown how long they take.
+    pub(super) fn expecting(mut self, block: Nanos) -> BlockLoop<'a> {
+        self.expected = block;
+        self
+    }
+
+    /// Leaves only the samples of whole blocks.
+    fn cut_samples(&mut self) -> Result<()> {
+        let done = blocks_done(&self.outcome);
+        if let Some(part) = self.stage.samples_part() {
+            remove(&part)?;
+        }
+        match (self.stage.samples(), self.stage.keep.as_deref_mut()) {
+            (Some(main), _) if done == 0 => remove(&main),
+            (Some(main), Some(keep)) => keep.cut(&main, done),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs to the end.
+    pub(super) fn drive(mut self) -> Result<Outcome> {
+        self.outcome.status = Status::Running;
+        let next = match derived::stand(&self.looks, self.done) {
+            Stand::Look { next, .. } | Stand::Between { next } => next,
+        };
+        self.refresh(Stand::Between { next });
+        match &self.stage.save {
+            // Nothing is worth a file before the first block, but one that cannot be written has cost
+            // nothing yet.
+            Some(file) if self.done == 0 => save::prepare(file)?,
+            _ => self.save()?,
+        }
+        let takes = self.pace.of_block(self.expected).0.checked_mul(self.blocks_left());
+        self.stage.observer.on(Event::Planned {
+            outcome: &self.outcome,
+            takes: takes.filter(|takes| *takes > 0).map(Nanos),
+        });
+        let ended = self.cut_samples().map_err(Halt::Save).and_then(|()| self.blocks());
+        // A block that was broken off is not in the result, and its samples go with it.
+        let cut = self.cut_samples().map_err(Halt::Save);
+        let ended = ended.and_then(|status| cut.map(|()| status));
+        if self.done == 0 {
+            self.stage.observer.on(Event::Ended { outcome: &self.outcome });
+            return Err(match ended {
+                Ok(_) => Error::Interrupted,
+                Err(Halt::Trial(error) | Halt::Save(error)) => error,
+            });
+        }
+        let ended = ended.and_then(|status| self.explain(status).map_err(Halt::Trial));
+        self.outcome.shares = shares::shares(&self.outcome);
+        self.outcome.sweeps = sweep::sweeps(&self.outcome);
+        quiet::conclude(&mut self.outcome);
+        self.outcome.status = match &ended {
+            Ok(status) => *status,
+            Err(_) => Status::Failed,
+        };
+        let saved = match ended {
+            Ok(_) => self.save(),
+            Err(Halt::Save(error)) => Err(error),
+            Err(Halt::Trial(error)) => {
+                self.add(&Notice::TrialFailed { error: error.to_string() });
+                self.save()
+            }
+        };
+        if let Err(error) = saved {
+            self.outcome.status = Status::Failed;
+            self.add(&Notice::SaveFailed { error: error.to_string() });
+        }
+        self.stage.observer.on(Event::Ended { outcome: &self.outcome });
+        Ok(self.outcome)
+    }
+
+    /// Runs block after block, to the end.
+    fn blocks(&mut self) -> Result<Status, Halt> {
+        loop {
+            if self.stage.stopped() {
+                return Ok(Status::Interrupted);
+            }
+            if self.blocks_left() == 0 {
+                return Ok(self.ended());
+            }
+            if self.out_of_time() {
+                return Ok(self.last_look());
+            }
+            match self.pace.wait(&mut self.stage).and_then(|()| self.block()) {
+                Ok(()) => {}
+                Err(Error::Interrupted) => return Ok(Status::Interrupted),
+                Err(error) => return Err(Halt::Trial(error)),
+            }
+            if !self.pace.is_given() && verdicts::all_decided(&self.outcome) {
+                return Ok(Status::Decided);
+            }
+            self.save_block().map_err(Halt::Save)?;
+        }
+    }
+
+    /// Runs the instrumented pass, if one was asked for and the race ran to its end.
+    fn explain(&mut self, status: Status) -> Result<Status> {
+        let is_asked = self.outcome.asked.explain && self.outcome.explain.is_none();
+        if !is_asked || status == Status::Interrupted {
+            return Ok(status);
+        }
+        // All that the race itself found is safe before anything else runs.
+        self.outcome.status = status;
+        self.save()?;
+        match explain::run(&mut self.stage, &self.common, &self.outcome) {
+            Ok(explained) => self.outcome.explain = Some(explained),
+            // The race is over; what explains it is only absent.
+            Err(Error::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(status)
+    }
+
+    /// Runs one block, and updates everything that follows from it.
+    fn block(&mut self) -> Result<()> {
+        let (floors, active): (Vec<&Entrant>, Vec<&Entrant>) =
+            active(&self.outcome.contenders).partition(|entrant| entrant.floor);
+        let active: Vec<usize> = active.iter().map(|entrant| entrant.id).collect();
+        let floors: Vec<Slot> = floors
+            .iter()
+            .filter(|_| plan::has_floors(self.done))
+            .map(|entrant| Slot { contender: entrant.id, role: Role::Contender })
+            .collect();
+        if active.is_empty() {
+            return Err(all_blocked(&self.outcome.contenders));
+        }
+        let began = self.stage.clock.now();
+        let block = schedule::block(self.outcome.seed, self.done, &active, &floors);
+        let entrants = self.outcome.contenders.clone();
+        let ran = block::run(&mut self.stage, &block, &self.common, &entrants)?;
+        self.outcome.trials.extend(ran.trials);
+        for (contender, evidence) in ran.blocked {
+            if let Some(entrant) = self.outcome.contenders.get_mut(contender) {
+                entrant.blocked = Some(evidence);
+            }
+        }
+        quiet::probe(&mut self.stage, &mut self.outcome);
+        self.done += 1;
+        self.blocks_here += 1;
+        self.spent_here += self.stage.clock.now() - began;
+        self.replan();
+        let stand = derived::stand(&self.looks, self.done);
+        self.looked = matches!(stand, Stand::Look { .. });
+        self.refresh(stand);
+        self.stage.observer.on(Event::BlockDone {
+            outcome: &self.outcome,
+            blocks: self.done,
+            remaining: self.remaining(),
+        });
+        Ok(())
+    }
+
+    /// Estimates the number of blocks anew where that is due, without a look at who leads.
+    fn replan(&mut self) {
+        let is_half_way = self.replan_at == Some(self.done);
+        let is_at_the_end = self.is_open && self.blocks_left() == 0;
+        if !is_half_way && !is_at_the_end {
+            return;
+        }
+        let Some(scatter) = verdicts::scatter(&self.outcome) else { return };
+        let room = self.limit.map_or(u64::MAX, |limit| {
+            let elapsed = self.stage.clock.now() - self.began;
+            (limit - elapsed).0 / self.pace.of_block(self.block_time()).0.max(1)
+        });
+        let Outcome { plan: fixed, asked, .. } = &mut self.outcome;
+        if is_half_way || room > 0 && !plan::is_resolved(fixed, asked, scatter, self.done) {
+            plan::again(fixed, asked, scatter, self.done, room);
+            self.looks = claims::looks(fixed, asked.confidence);
+        }
+    }
+
+    /// Takes the last look. The race was ended by time and not by its findings, so all the error that is
+    /// left may be spent.
+    fn last_look(&mut self) -> Status {
+        let done = usize::try_from(self.done).unwrap_or(usize::MAX);
+        self.refresh(Stand::Look { alpha: self.looks.last(done), next: None });
+        self.ended()
+    }
+
+    fn ended(&self) -> Status {
+        if verdicts::all_decided(&self.outcome) { Status::Decided } else { Status::Budget }
+    }
+
+    /// Returns true if another block would not end in time. The first block may always run.
+    fn out_of_time(&self) -> bool {
+        let now = self.stage.clock.now();
+        let starts = self.pace.next().unwrap_or(now).max(now);
+        let would_end = starts - self.began + self.block_time();
+        self.blocks_here > 0 && self.limit.is_some_and(|limit| would_end > limit)
+    }
+
+    fn block_time(&self) -> Nanos {
+        self.spent_here.0.checked_div(self.blocks_here).map_or(self.expected, Nanos)
+    }
+
+    fn blocks_left(&self) -> u64 {
+        self.outcome.plan.blocks_max.saturating_sub(self.done)
+    }
+
+    fn remaining(&self) -> Nanos {
+        let block = self.pace.of_block(self.block_time());
+        let blocks = Nanos(block.0.saturating_mul(self.blocks_left()));
+        let elapsed = self.stage.clock.now() - self.began;
+        self.limit.map_or(blocks, |limit| blocks.min(limit - elapsed))
+    }
+
+    fn refresh(&mut self, stand: Stand) {
+        derived::refresh(&mut self.outcome, &self.contenders, self.network.as_ref(), stand);
+    }
+
+    /// Adds the warning of an event.
+    pub(super) fn add(&mut self, notice: &Notice) {
+        warnings::add(&mut self.outcome, notice);
+    }
+
+    /// Saves the block that is done: in the journal, or with all others where that is due. What was decided at
+    /// a look stays, so the result is saved whole then.
+    fn save_block(&mut self) -> Result<()> {
+        let now = self.stage.clock.now();
+        match &mut self.journal {
+            Some(journal) if !self.looked && !journal.is_full(self.done, now) => {
+                journal.append(&self.outcome)?;
+                if let Some(file) = &self.stage.save {
+                    self.stage.observer.on(Event::Saved { file });
+                }
+                Ok(())
+            }
+            _ => self.save(),
+        }
+    }
+
+    fn save(&mut self) -> Result<()> {
+        let (Some(file), Some(journal)) = (&self.stage.save, &mut self.journal) else {
+            return Ok(());
+        };
+        save::save(&self.outcome, file)?;
+        journal.close(&self.outcome, self.stage.clock.now())?;
+        // Those of the race whose file this one replaces.
+        if self.stage.keep.is_none() && self.done == 1 {
+            remove(&save::samples_file(file))?;
+        }
+        self.stage.observer.on(Event::Saved { file });
+        Ok(())
+    }
+}
+
+/// Removes raw samples that belong to no block of this race. Those of an earlier race under the same name
+/// would be taken for this one's.
+fn remove(samples: &std::path::Path) -> Result<()> {
+    match fs::remove_file(samples) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::setup(format!("remove old samples, {}", samples.display()), error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,201 @@
+//! Surroundings of a race: the runner of trials, the observer, the clock, the stop flag, and the file for
+//! results.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use crate::error::Result;
+use crate::host::quiet::Disturbance;
+use crate::result::outcome::Outcome;
+use crate::result::save;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::trial::Runner;
+
+/// Event in a race, reported as it happens.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A trial before block 0 begins: the `trial`-th (from 1) of `of`.
+    Pilot {
+        /// Number of the trial, from 1.
+        trial: u64,
+        /// Number of trials in all.
+        of: u64,
+    },
+    /// Race waits for the host to settle.
+    Settling {
+        /// Disturbance that it waits out.
+        why: &'a Disturbance,
+    },
+    /// Plan is fixed; no block has run, or, on resuming, some have.
+    Planned {
+        /// The race so far, plan included.
+        outcome: &'a Outcome,
+        /// Approximate duration of all its blocks; absent if nothing was measured.
+        takes: Option<Nanos>,
+    },
+    /// Race waits for the start time of the next block.
+    Waiting {
+        /// Time left until then.
+        left: Nanos,
+    },
+    /// A trial begins.
+    TrialStarted(Place<'a>),
+    /// A trial ended.
+    TrialEnded {
+        /// Position of the trial.
+        place: Place<'a>,
+        /// Reason why it does not count; absent if it does.
+        why_invalid: Option<&'a str>,
+    },
+    /// A block is done, and the estimates are up to date.
+    BlockDone {
+        /// The race so far.
+        outcome: &'a Outcome,
+        /// Number of blocks done.
+        blocks: u64,
+        /// Maximum time left, if no verdict ends the race early.
+        remaining: Nanos,
+    },
+    /// An instrumented trial after the last block begins: the `trial`-th (from 1) of `of`.
+    Explaining {
+        /// Number of the trial, from 1.
+        trial: u64,
+        /// Number of trials in all.
+        of: u64,
+        /// The contender's label.
+        label: &'a str,
+    },
+    /// The race so far is on disk.
+    Saved {
+        /// File of the saved race.
+        file: &'a Path,
+    },
+    /// Race is over; the outcome says how.
+    Ended {
+        /// Complete result.
+        outcome: &'a Outcome,
+    },
+}
+
+/// Observer of a race. Only `cli` prints.
+pub trait Observer {
+    /// Receives an event.
+    fn on(&mut self, event: Event<'_>);
+}
+
+/// Observer that ignores all events.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn on(&mut self, _event: Event<'_>) {}
+}
+
+/// Position of a trial in its race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// Block of the trial, from 0.
+    pub block: u64,
+    /// Position in the block, from 0.
+    pub order: u64,
+    /// Id of the contender.
+    pub contender: usize,
+    /// Label of the contender.
+    pub label: &'a str,
+    /// True if it is the hidden copy.
+    pub control: bool,
+}
+
+/// Store of raw samples: moves those of one trial into the race's file.
+pub trait SampleStore {
+    /// Appends the samples that a trial left in `part` to `main`, under its position in the race, and
+    /// removes `part`. A part that does not exist (the trial failed early) is no error.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
+    fn append(&mut self, main: &Path, part: &Path, place: &Place<'_>) -> Result<()>;
+
+    /// Removes the samples of block `first` and later ones from `main`: an interrupted block is run
+    /// again. A file that does not exist is no error.
+    ///
+    /// # Errors
+    /// If the file cannot be read or cut.
+    fn cut(&mut self, main: &Path, first: u64) -> Result<()>;
+}
+
+/// Surroundings of a race. Made with [`RaceContext::new`], the rest by chaining.
+pub struct RaceContext<'a> {
+    pub(super) runner: &'a mut dyn Runner,
+    pub(super) observer: &'a mut dyn Observer,
+    pub(super) keep: Option<&'a mut dyn SampleStore>,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) started: SystemTime,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) save: Option<PathBuf>,
+}
+
+impl<'a> RaceContext<'a> {
+    /// Creates a stage: trials by `runner`, watched by `observer`, on the machine's clock, saved nowhere.
+    pub fn new(runner: &'a mut dyn Runner, observer: &'a mut dyn Observer) -> RaceContext<'a> {
+        RaceContext {
+            runner,
+            observer,
+            keep: None,
+            clock: &Monotonic,
+            started: SystemTime::now(),
+            stop: Arc::new(AtomicBool::new(false)),
+            save: None,
+        }
+    }
+
+    /// Sets the stop flag: once it is set (Ctrl-C), the race ends cleanly. Whole blocks are kept.
+    pub fn stop(mut self, flag: Arc<AtomicBool>) -> RaceContext<'a> {
+        self.stop = flag;
+        self
+    }
+
+    /// Saves the race to `file` after every block.
+    pub fn save(mut self, file: impl Into<PathBuf>) -> RaceContext<'a> {
+        self.save = Some(file.into());
+        self
+    }
+
+    /// Keeps raw samples beside the saved race; without [`RaceContext::save`] none are kept.
+    pub fn keep(mut self, keep: &'a mut dyn SampleStore) -> RaceContext<'a> {
+        self.keep = Some(keep);
+        self
+    }
+
+    /// Replaces the clock for the budget, and the time of day for the record.
+    pub fn at(mut self, clock: &'a dyn Clock, started: SystemTime) -> RaceContext<'a> {
+        self.clock = clock;
+        self.started = started;
+        self
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns the file of raw samples: `race.json` has its samples in `race.samples`.
+    pub(super) fn samples(&self) -> Option<PathBuf> {
+        self.keep.as_ref()?;
+        Some(save::samples_file(self.save.as_ref()?))
+    }
+
+    /// Removes the samples of the last trial if there is no race to keep them with.
+    pub(super) fn drop_samples_part(&self) {
+        if let Some(part) = self.samples_part() {
+            // Most trials leave nothing.
+            let _ = std::fs::remove_file(part);
+        }
+    }
+
+    /// Returns the file that one trial leaves its samples in before they are kept.
+    pub(super) fn samples_part(&self) -> Option<PathBuf> {
+        Some(self.samples()?.with_extension("samples.part"))
+    }
+}

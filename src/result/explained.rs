@@ -1,0 +1,125 @@
+//! Explanation of a race, as it is saved: where the time of each contender went, by its instrumented pass.
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::Direction;
+use crate::trial::explain::parts::{Clocks, RoundTrip};
+
+/// Result of the instrumented pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// Metric by which the probe effect is measured: the race's first.
+    pub metric: String,
+    /// Number of trials of each contender.
+    pub rounds: u64,
+    /// Breakdowns by contender, in the race's order.
+    pub contenders: Vec<Explanation>,
+}
+
+/// Breakdown of one contender's time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The contender's id.
+    pub contender: usize,
+    /// Number of trials behind the breakdown.
+    pub trials: u64,
+    /// Value of the metric in the race, without instruments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headline: Option<f64>,
+    /// Median of the metric in this pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instrumented: Option<f64>,
+    /// The parts of a round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip: Option<RoundTrip>,
+    /// Clocks of the two ends, one or two, if there are parts of a far end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<Clocks>,
+    /// Bulk data, by direction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moving: Vec<Moving>,
+    /// Information that could not be obtained, with the reasons, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// Bulk data in one direction: the trial with the median goodput.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moving {
+    /// Direction of the data.
+    pub direction: Direction,
+    /// Bytes delivered to the receiver.
+    pub delivered_bytes: u64,
+    /// Goodput at the receiver, in bits per second, over the receiver's own span.
+    pub goodput_bps: f64,
+    /// The sender's calls.
+    pub sending: Calls,
+    /// The receiver's calls.
+    pub receiving: Calls,
+    /// Number of packets for each MB (1,000,000 bytes) sent: TCP's segments with data, or datagrams;
+    /// absent if neither exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_per_mb: Option<f64>,
+    /// The sender's CPU.
+    pub sender: BulkEnd,
+    /// The receiver's CPU.
+    pub receiver: BulkEnd,
+    /// Bottleneck of the transfer.
+    pub limit: Limit,
+    /// Reason in one sentence, with its evidence.
+    pub why: String,
+}
+
+/// The system calls of one end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Calls {
+    /// Number of calls for each MB (1,000,000 bytes).
+    pub per_mb: f64,
+    /// Mean number of bytes that a call moved.
+    pub bytes: f64,
+    /// Mean duration of a call, in nanoseconds, including waits inside.
+    pub ns: f64,
+    /// Part of this time in which the thread ran.
+    pub ran_ns: f64,
+    /// Time for each byte, including waits inside.
+    pub ns_per_byte: f64,
+}
+
+/// The CPU of one end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BulkEnd {
+    /// Share of the transfer's time in which its threads ran.
+    pub ran_share: f64,
+    /// CPU time of its threads for each GB, in nanoseconds.
+    pub thread_ns_per_gb: f64,
+    /// Number of CPUs that the two shares below are of: one if the end is held on one.
+    pub cpus: u64,
+    /// Share of the trial in which they were busy with anything.
+    pub busy_share: f64,
+    /// Share of the trial that they spent in interrupts and soft interrupts, where packets are received.
+    pub interrupts_share: f64,
+}
+
+/// Bottleneck of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Sender CPU: the sender's thread, or other work of its CPU.
+    SenderCpu,
+    /// Receiver CPU: the receiver's thread, or other work of its CPU.
+    ReceiverCpu,
+    /// Shared CPU of both ends, which is never idle.
+    OneCpu,
+    /// Other programs, no part of the trial, that had the CPU.
+    OtherPrograms,
+    /// Congestion window: the amount that congestion control allowed in flight.
+    CongestionWindow,
+    /// Receive window: the receiver's room.
+    ReceiveWindow,
+    /// Send buffer: the room in the sender's socket.
+    SendBuffer,
+    /// Pacing: the rate at which the sender's kernel let packets go.
+    Pacing,
+    /// Path between the two hosts: none of the above.
+    Path,
+}

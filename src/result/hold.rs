@@ -1,0 +1,67 @@
+//! Lock that allows one race per file: the race that saves to it holds it until the end.
+//!
+//! A lock on the file itself would stay with what a save replaces (rename(2)), so the name is held: a
+//! socket in the abstract Unix namespace, which ends with the process and leaves nothing behind (unix(7)).
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
+use std::{fs, io};
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::units::hex::hex;
+
+/// Lock on a file, so that no other race saves to it meanwhile.
+#[derive(Debug)]
+pub struct Hold {
+    _name: UnixListener,
+}
+
+/// Holds the file that a race is saved to.
+///
+/// # Errors
+/// [`Error::Usage`] where another race on this host holds it; [`Error::Setup`] where its directory
+/// cannot be looked at.
+pub fn hold(file: &Path) -> Result<Hold> {
+    let directory = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let failed = |e| Error::setup(format!("hold {}", file.display()), e);
+    let place = fs::metadata(directory).map_err(failed)?;
+    let mut name = Sha256::new();
+    name.update(place.dev().to_be_bytes());
+    name.update(place.ino().to_be_bytes());
+    name.update(file.file_name().unwrap_or_default().as_encoded_bytes());
+    let digest = hex(&name.finalize());
+    let address = SocketAddr::from_abstract_name(format!("deadheat-file-{digest}"));
+    match UnixListener::bind_addr(&address.map_err(failed)?) {
+        Ok(name) => Ok(Hold { _name: name }),
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse => Err(Error::usage(format!(
+            "another race that runs now saves to {}; give this one another file with -o",
+            file.display()
+        ))),
+        Err(e) => Err(failed(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_held_by_one_and_free_again_after() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("race.json");
+        let first = hold(&file).unwrap();
+        let why = hold(&dir.path().join(".").join("race.json")).unwrap_err().to_string();
+        assert!(why.contains("race.json") && why.contains("another race that runs now"), "{why}");
+        hold(&dir.path().join("other.json")).unwrap();
+        drop(first);
+        hold(&file).unwrap();
+        assert!(hold(Path::new("/nowhere/race.json")).is_err());
+    }
+}

@@ -1,0 +1,390 @@
+//! Journal of the blocks of a running race, in a file beside its result: measurements are written once,
+//! and not again with every block after them.
+//!
+//! The result is saved whole now and then, and at the end. What came after the last time is in the journal,
+//! `race.journal` for `race.json`, one JSON object a line, until the next. Whoever reads the result reads both.
+//!
+//! ```text
+//! {"journal":1,"seed":7,"started":"2026-11-23T10:00:00Z"}
+//! {"trial":{"block":4,"order":0,"contender":1,…}}
+//! {"trial":{"block":4,"order":1,"contender":0,…}}
+//! {"block":{"number":4}}
+//! ```
+//!
+//! A block counts once its last line is there; what follows that was written as the race was killed.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::outcome::{Entrant, Fixed, Outcome, Trial};
+use super::packed;
+use super::save::{LARGEST, explained};
+use crate::error::{Error, Result};
+use crate::host::quiet::ProbePoint;
+use crate::result::outcome::blocks_done;
+use crate::time::Nanos;
+
+/// The version of these lines.
+const VERSION: u32 = 1;
+
+/// Minimum time between two whole saves.
+const EVERY: Nanos = Nanos::from_secs(2);
+
+/// Line of a journal.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", untagged)]
+enum Line {
+    Head(Head),
+    Trial { trial: Box<Trial> },
+    Block { block: Box<Block> },
+}
+
+/// Head of a journal, which identifies its race.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    journal: u32,
+    seed: u64,
+    started: String,
+}
+
+impl Head {
+    fn of(outcome: &Outcome) -> Head {
+        Head { journal: VERSION, seed: outcome.seed, started: outcome.started.clone() }
+    }
+}
+
+/// End of a block, with everything that is no trial.
+#[derive(Debug, Serialize, Deserialize)]
+struct Block {
+    number: u64,
+    /// Contenders that turned out blocked, by id, with the evidence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    blocked: Vec<(usize, String)>,
+    /// Point of the host's probe after the block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    probe: Option<ProbePoint>,
+    /// The plan, where it has changed since the last whole save.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plan: Option<Fixed>,
+}
+
+/// Journal of a running race.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    file: PathBuf,
+    /// True if the journal has a head.
+    is_begun: bool,
+    /// Number of blocks at the last whole save; the plan and the time of that save follow.
+    saved: u64,
+    plan: Option<Fixed>,
+    at: Nanos,
+}
+
+impl Journal {
+    /// Returns the journal of the result in `file`.
+    pub(crate) fn of(result: &Path) -> Journal {
+        Journal { file: beside(result), is_begun: false, saved: 0, plan: None, at: Nanos::ZERO }
+    }
+
+    /// Returns true if the result is to be saved whole after `done` blocks: the first time, and then
+    /// whenever it has grown by a quarter, so that all saves together write a few times the size of the
+    /// result, not its square.
+    pub(crate) fn is_full(&self, done: u64, now: Nanos) -> bool {
+        let is_more = done.saturating_sub(self.saved) >= self.saved.div_ceil(4);
+        self.saved == 0 || (is_more && now - self.at >= EVERY)
+    }
+
+    /// Removes the journal: the result was saved whole and contains everything in it.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where the old lines cannot be removed.
+    pub(crate) fn close(&mut self, outcome: &Outcome, now: Nanos) -> Result<()> {
+        (self.is_begun, self.saved, self.at) = (false, blocks_done(outcome), now);
+        self.plan = Some(outcome.plan.clone());
+        match fs::remove_file(&self.file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(explained(&self.file, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends the last block of `outcome`, and forces it to disk.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] naming the file and what would help.
+    pub(crate) fn append(&mut self, outcome: &Outcome) -> Result<()> {
+        self.try_append(outcome).map_err(|error| explained(&self.file, error))
+    }
+
+    fn try_append(&mut self, outcome: &Outcome) -> io::Result<()> {
+        let number = blocks_done(outcome).saturating_sub(1);
+        let mut lines = Vec::new();
+        // Opened for each block, so that a place that is gone is noticed.
+        let mut out = if self.is_begun {
+            File::options().append(true).open(&self.file)?
+        } else {
+            write_line(&mut lines, &Line::Head(Head::of(outcome)))?;
+            File::create(&self.file)?
+        };
+        for trial in last_block(outcome, number) {
+            write_line(&mut lines, &Line::Trial { trial: Box::new(trial.clone()) })?;
+        }
+        let evidence = |entrant: &Entrant| Some((entrant.id, entrant.blocked.clone()?));
+        let block = Block {
+            number,
+            blocked: outcome.contenders.iter().filter_map(evidence).collect(),
+            probe: outcome.probe.as_ref().and_then(|probe| probe.points.last().cloned()),
+            plan: (self.plan.as_ref() != Some(&outcome.plan)).then(|| outcome.plan.clone()),
+        };
+        write_line(&mut lines, &Line::Block { block: Box::new(block) })?;
+        out.write_all(&lines)?;
+        out.sync_data()?;
+        self.is_begun = true;
+        Ok(())
+    }
+}
+
+fn write_line(into: &mut Vec<u8>, line: &Line) -> io::Result<()> {
+    serde_json::to_writer(&mut *into, line)?;
+    into.push(b'\n');
+    Ok(())
+}
+
+fn last_block(outcome: &Outcome, number: u64) -> impl Iterator<Item = &Trial> {
+    let first = outcome.trials.iter().rposition(|trial| trial.block < number);
+    outcome.trials.iter().skip(first.map_or(0, |at| at + 1))
+}
+
+/// Returns `race.journal` for `race.json`.
+pub(crate) fn beside(result: &Path) -> PathBuf {
+    result.with_extension("journal")
+}
+
+/// Reads the journal of the result in `file`; empty if there is none. It is read before the result: a
+/// race that is running may save that whole meanwhile, and then has all blocks of this one.
+///
+/// # Errors
+/// As of [`packed::read`].
+pub(crate) fn read(result: &Path) -> Result<Vec<u8>> {
+    let file = beside(result);
+    if fs::metadata(&file).is_ok_and(|there| there.is_file()) {
+        match packed::read(&file, LARGEST) {
+            // It was closed just now.
+            Err(Error::Setup { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            read => return read,
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Returns `outcome`, saved to `result`, with the blocks of its journal that came after; `derive` brings up to date
+/// what follows from the trials. The result is saved whole at each look, so nothing was decided in between.
+///
+/// # Errors
+/// [`Error::Data`] where a whole line of the journal means nothing.
+pub(crate) fn recover(
+    result: &Path,
+    text: &[u8],
+    mut outcome: Outcome,
+    derive: impl FnOnce(&mut Outcome) -> Result<()>,
+) -> Result<Outcome> {
+    let bad = |what: String| Error::data(beside(result).display().to_string(), what);
+    let saved = blocks_done(&outcome);
+    let mut reader = Reader { outcome: &mut outcome, block: Vec::new() };
+    // What has no end was being written when the race was killed.
+    for (at, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let Some(line) = line.strip_suffix(b"\n") else { break };
+        let parsed = serde_json::from_slice(line);
+        let line = parsed.map_err(|error| bad(format!("line {}: {error}", at + 1)))?;
+        let is_ours = reader.take(line).map_err(|what| bad(format!("line {}: {what}", at + 1)))?;
+        if !is_ours {
+            break;
+        }
+    }
+    if blocks_done(&outcome) > saved {
+        derive(&mut outcome).map_err(|error| bad(error.to_string()))?;
+    }
+    Ok(outcome)
+}
+
+/// A journal on its way into an outcome.
+struct Reader<'a> {
+    outcome: &'a mut Outcome,
+    /// Trials of the block that has not ended.
+    block: Vec<Trial>,
+}
+
+impl Reader<'_> {
+    /// Takes a line; whether the journal is this race's.
+    fn take(&mut self, line: Line) -> Result<bool, String> {
+        match line {
+            Line::Head(head) => return Ok(head == Head::of(self.outcome)),
+            Line::Trial { trial } if trial.contender >= self.outcome.contenders.len() => {
+                return Err(format!("no contender has the id {}", trial.contender));
+            }
+            Line::Trial { trial } => self.block.push(*trial),
+            Line::Block { block } => self.end(*block)?,
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, block: Block) -> Result<(), String> {
+        let trials = std::mem::take(&mut self.block);
+        let done = blocks_done(self.outcome);
+        if block.number < done {
+            return Ok(());
+        }
+        if block.number > done || trials.iter().any(|trial| trial.block != block.number) {
+            return Err(format!("block {} where block {done} follows", block.number));
+        }
+        let outcome = &mut *self.outcome;
+        outcome.trials.extend(trials);
+        outcome.probe.iter_mut().zip(block.probe).for_each(|(probe, point)| probe.add(point));
+        if let Some(plan) = block.plan {
+            outcome.plan = plan;
+        }
+        for (id, evidence) in block.blocked {
+            let entrant = outcome.contenders.get_mut(id);
+            entrant.ok_or_else(|| format!("no contender has the id {id}"))?.blocked =
+                Some(evidence);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::derived::load;
+    use crate::race::testing::{self, WORKLOAD, ran};
+    use crate::race::{Event, Observer, RaceContext, Request};
+    use crate::result::outcome::Status;
+    use crate::time::{Clock, Manual};
+    use crate::trial::Order;
+    use crate::trial::fake::Fake;
+
+    /// Reads the result whenever the race says that it is saved.
+    struct ReadBack {
+        file: PathBuf,
+        last: Option<Outcome>,
+        /// Results that were read with a journal, and without.
+        read: [u32; 2],
+        /// The newest result with its journal.
+        files: Option<[Vec<u8>; 2]>,
+    }
+
+    impl Observer for ReadBack {
+        fn on(&mut self, event: Event<'_>) {
+            match event {
+                Event::BlockDone { outcome, .. } => self.last = Some(outcome.clone()),
+                Event::Saved { file } => {
+                    let read = load(file).unwrap();
+                    if read.status != Status::Running {
+                        return;
+                    }
+                    assert_eq!(Some(&read), self.last.as_ref());
+                    let journal = beside(&self.file);
+                    self.read[usize::from(!journal.exists())] += 1;
+                    if journal.exists() {
+                        self.files = Some([file, &journal].map(|file| fs::read(file).unwrap()));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns a race of 40 blocks, each trial of which takes a second.
+    fn race(dir: &Path) -> (Outcome, ReadBack) {
+        let file = dir.join("race.json");
+        let mut observer = ReadBack { file: file.clone(), last: None, read: [0; 2], files: None };
+        let clock = Manual::default();
+        let mut trials = 0u32;
+        let mut runner = Fake(|order: &Order| {
+            trials += 1;
+            clock.advance_to(clock.now() + Nanos::from_secs(1));
+            // Nobody leads for sure.
+            ran(order, 100.0 + f64::from(trials * 7919 % 31))
+        });
+        let stage =
+            RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day()).save(&file);
+        let request = Request::new(["tcp", "udp"]).workload(WORKLOAD).blocks(40).seed(7);
+        let outcome = request.margin(0.05).run_with(stage).unwrap();
+        (outcome, observer)
+    }
+
+    #[test]
+    fn every_block_is_on_disk_as_soon_as_it_is_done_and_few_of_them_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outcome, observer) = race(dir.path());
+        assert_eq!(load(&observer.file).unwrap(), outcome);
+        let [with, without] = observer.read;
+        assert_eq!(with + without, 39, "after the last block it is not running any more");
+        assert!(with > without && without > 5, "{with} and {without}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no journal is left");
+    }
+
+    #[test]
+    fn a_journal_that_is_cut_off_has_its_whole_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, observer) = race(dir.path());
+        let [result, journal] = observer.files.unwrap();
+        let file = dir.path().join("race.json");
+        fs::write(&file, &result).unwrap();
+        fs::write(beside(&file), b"").unwrap();
+        let saved = blocks_done(&load(&file).unwrap());
+        let ends: Vec<usize> = (0..journal.len())
+            .filter(|at| journal[*at..].starts_with(b"{\"block\":{\"number\""))
+            .map(|at| at + journal[at..].iter().position(|byte| *byte == b'\n').unwrap())
+            .collect();
+        for length in (0..=journal.len()).step_by(97).chain(ends.iter().map(|at| at + 1)) {
+            fs::write(beside(&file), &journal[..length]).unwrap();
+            let whole = ends.iter().filter(|at| **at < length).count() as u64;
+            assert_eq!(blocks_done(&load(&file).unwrap()), saved + whole, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_journal_of_another_race_or_of_nonsense_adds_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, observer) = race(dir.path());
+        let [result, journal] = observer.files.unwrap();
+        let file = dir.path().join("race.json");
+        fs::write(&file, &result).unwrap();
+        let journal = String::from_utf8(journal).unwrap();
+        let (head, rest) = journal.split_once('\n').unwrap();
+        let with = |journal: String| {
+            fs::write(beside(&file), journal).unwrap();
+            load(&file).map(|outcome| blocks_done(&outcome)).map_err(|error| error.to_string())
+        };
+        let saved = with(String::new()).unwrap();
+        assert!(with(journal.clone()).unwrap() > saved);
+        let other = head.replacen("\"seed\":", "\"seed\":1", 1);
+        assert_eq!(with(format!("{other}\n{rest}")), Ok(saved));
+        let refused = with(format!("{head}\n{{\"block\":7}}\n{rest}")).unwrap_err();
+        assert!(refused.contains("race.journal: line 2"), "{refused}");
+        let late = rest.replace(&format!("\"number\":{saved}"), "\"number\":39");
+        assert!(with(format!("{head}\n{late}")).unwrap_err().contains("block 39 where block"));
+        let nobody = rest.replacen("\"contender\":", "\"contender\":9", 1);
+        assert!(with(format!("{head}\n{nobody}")).unwrap_err().contains("no contender"));
+    }
+
+    /// The longest races are those for which it matters.
+    #[test]
+    fn ten_thousand_blocks_are_written_a_few_times_and_not_ten_thousand_times() {
+        let mut journal = Journal::of(Path::new("race.json"));
+        let mut written = 0;
+        for done in 1..=10_000 {
+            let now = Nanos::from_secs(done);
+            if journal.is_full(done, now) {
+                (journal.saved, journal.at) = (done, now);
+                written += done;
+            }
+        }
+        assert!((10_000..60_000).contains(&written), "{written}");
+    }
+}

@@ -1,0 +1,61 @@
+//! One direction of one link of an emulated path over a race, as it is saved.
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::Direction;
+
+/// Totals of one direction of one link over all valid trials, the control's included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathWay {
+    /// Index of the link, from 0.
+    pub link: usize,
+    /// Direction of the link.
+    pub direction: Direction,
+    /// Number of trials behind the totals.
+    pub trials: u64,
+    /// Number of packets that came in; each segment of a super-packet counts.
+    pub packets: u64,
+    /// Number of packets dropped by the loss model.
+    pub lost: u64,
+    /// Number of packets that found the queue full, or were dropped to keep it short.
+    pub queue_drops: u64,
+    /// Number of packets that were marked instead (ECN).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub marked: u64,
+    /// Number of copies made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duplicated: u64,
+    /// Number of packets with a flipped bit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub corrupted: u64,
+    /// Number of packets that went out after one that had come in later (RFC 4737).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reordered: u64,
+    /// The least share of packets that the model may be expected to take, 0 to 1, at 99 %; absent where
+    /// the model does not say it of a number of packets. Trials that share a seed meet the same draws,
+    /// which count for what they are: one sample, and not several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_low: Option<f64>,
+    /// Greatest share of packets that the model may be expected to take, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_high: Option<f64>,
+    /// Rate in bits per second at which packets left while others waited; absent if none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<f64>,
+    /// The median over trials of the median time in the queue, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_p50_ns: Option<f64>,
+    /// Median over trials of the 99th percentile of the time in the queue, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_p99_ns: Option<f64>,
+    /// Median over trials of the median lateness of releases, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_p50_ns: Option<f64>,
+    /// Median over trials of the 99th percentile of the lateness of releases, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_p99_ns: Option<f64>,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}

@@ -1,0 +1,437 @@
+//! Saving of a race to disk, whole or not at all, and reading it back with suspicion.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use serde_json::error::Category;
+
+use super::outcome::{FORMAT, Factor, Outcome};
+use super::{date, journal, layout, packed};
+use crate::error::{Error, Result};
+use crate::trial::Record;
+
+/// Maximum size of a file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
+pub const LARGEST: u64 = 512 << 20;
+
+/// Returns `deadheat-YYYYMMDD-HHMMSS.json` (UTC) in the current directory.
+pub fn default_file(at: SystemTime) -> PathBuf {
+    PathBuf::from(format!("deadheat-{}.json", date::compact(at)))
+}
+
+/// Makes sure that a race can be saved to `file`, before it runs: a place for it that can be written,
+/// and nothing there that is not a file, since saving replaces what is there.
+///
+/// # Errors
+/// [`Error::Usage`] for a directory or device, [`Error::Setup`] where nothing can be written.
+pub fn prepare(file: &Path) -> Result<()> {
+    let there = fs::metadata(file);
+    if there.is_ok_and(|there| !there.is_file()) {
+        return Err(Error::usage(format!(
+            "{} is not a file; -o takes the name of a file to write or replace",
+            file.display()
+        )));
+    }
+    let temporary = beside(file);
+    let tried = File::create(&temporary).and_then(|_| fs::remove_file(&temporary));
+    tried.map_err(|error| explained(file, error))
+}
+
+/// Saves a race, or what was made of races, so that `file` holds either the old state or the new one,
+/// whatever happens: written beside it, forced to disk, renamed over it (rename(2) is atomic), and the
+/// directory forced too.
+///
+/// # Errors
+/// [`Error::Setup`] naming the file and what would help. The old state is intact.
+pub fn save<T: Serialize>(value: &T, file: &Path) -> Result<()> {
+    let temporary = beside(file);
+    let saved = write_out(value, &temporary)
+        .and_then(|()| keep_mode(file, &temporary))
+        .and_then(|()| fs::rename(&temporary, file))
+        .and_then(|()| sync_directory(file));
+    saved.map_err(|error| {
+        // What is half written helps nobody; that it cannot be removed changes nothing.
+        let _ = fs::remove_file(&temporary);
+        explained(file, error)
+    })
+}
+
+/// Reads a race, as it was saved or compressed by gzip; where it runs or was killed, with the blocks that are in
+/// its journal only. Where there are any, `derive` brings up to date what follows from the trials.
+///
+/// # Errors
+/// [`Error::Setup`] where the file cannot be read, [`Error::Data`] where it holds anything but a
+/// whole race of this format, saying what it holds instead.
+pub fn load_with(file: &Path, derive: impl FnOnce(&mut Outcome) -> Result<()>) -> Result<Outcome> {
+    let journal = journal::read(file)?;
+    let text = packed::read(file, LARGEST)?;
+    let outcome = parse(&text).map_err(|what| Error::data(file.display().to_string(), what))?;
+    journal::recover(file, &journal, outcome, derive)
+}
+
+/// Returns the file of raw samples beside a result: `race.samples` for `race.json` and for `race.json.gz`.
+pub fn samples_file(result: &Path) -> PathBuf {
+    match result.extension() {
+        Some(ending) if ending == "gz" => result.with_extension("").with_extension("samples"),
+        _ => result.with_extension("samples"),
+    }
+}
+
+/// Reads a race from its JSON.
+///
+/// # Errors
+/// A sentence that says what is wrong with it.
+pub fn parse(text: &[u8]) -> Result<Outcome, String> {
+    check_head(text)?;
+    let outcome: Outcome = match serde_json::from_slice(text) {
+        Ok(outcome) => outcome,
+        Err(error) => return Err(blame(text).unwrap_or_else(|| error.to_string())),
+    };
+    check_references(&outcome)?;
+    Ok(outcome)
+}
+
+/// Parses the head of a file that this program saves. `foreign` is the message for JSON that is none;
+/// `whole` ends the message for a text that is cut off.
+pub(crate) fn head<T: DeserializeOwned>(
+    text: &[u8],
+    foreign: &str,
+    whole: &str,
+) -> Result<T, String> {
+    // A struct may also be read from an array, which nothing that is saved is.
+    if text.trim_ascii_start().starts_with(b"[") && serde_json::from_slice::<Value>(text).is_ok() {
+        return Err(foreign.to_owned());
+    }
+    serde_json::from_slice(text).map_err(|error| match error.classify() {
+        _ if text.is_empty() => "the file is empty".to_owned(),
+        _ if is_at_end(&error, text) => {
+            let bytes = text.len();
+            format!(
+                "the file ends in the middle, after {bytes} bytes; it was cut off when copied{whole}"
+            )
+        }
+        Category::Data => foreign.to_owned(),
+        _ => format!("this is not JSON: {error}"),
+    })
+}
+
+/// Checks that it is JSON, from this program, in this format.
+fn check_head(text: &[u8]) -> Result<(), String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        format: Option<Value>,
+        deadheat: Option<Value>,
+        kind: Option<Value>,
+    }
+    let foreign = "this is JSON, but not a race saved by deadheat";
+    let head: Head = head(text, foreign, ", as races are saved whole")?;
+    if head.kind.is_some_and(|kind| kind == "map") {
+        return Err("this is a map and no single race; `deadheat report` shows it".to_owned());
+    }
+    let (Some(format), Some(_)) = (head.format, head.deadheat) else {
+        return Err(foreign.to_owned());
+    };
+    match format.as_u64() {
+        Some(format) if format == u64::from(FORMAT) => Ok(()),
+        Some(newer) if newer > u64::from(FORMAT) => {
+            Err(format!("written by a newer deadheat, format {newer}; this one reads {FORMAT}"))
+        }
+        Some(other) => Err(format!("format {other} does not exist; this one reads {FORMAT}")),
+        None => Err(foreign.to_owned()),
+    }
+}
+
+/// Returns true if reading stopped because the text ended. The parser reports a number that is cut off as
+/// a wrong number, so the place decides.
+pub(crate) fn is_at_end(error: &serde_json::Error, text: &[u8]) -> bool {
+    let lines = text.split(|byte| *byte == b'\n');
+    let (count, last) = lines.fold((0, 0), |(count, _), line| (count + 1, line.len()));
+    error.is_eof() || (error.line(), error.column()) == (count, last)
+}
+
+/// Checks that every id refers to a contender, so that readers of a race can rely on it.
+fn check_references(outcome: &Outcome) -> Result<(), String> {
+    let n = outcome.contenders.len();
+    let ids = outcome.contenders.iter().enumerate();
+    if let Some((place, entrant)) = ids.into_iter().find(|(place, entrant)| entrant.id != *place) {
+        return Err(format!("contenders[{place}].id is {}, not {place}", entrant.id));
+    }
+    check_cells(outcome)?;
+    let trials = outcome.trials.iter().map(|trial| trial.contender);
+    let summary = outcome.summary.iter().map(|summary| summary.contender);
+    let verdicts = outcome.verdicts.iter();
+    let control = outcome.control.iter();
+    let named = [
+        ("trials", trials.max()),
+        ("summary", summary.max()),
+        ("verdicts", verdicts.map(|v| v.a.max(v.b).max(v.ahead.unwrap_or(0))).max()),
+        ("control", control.map(|control| control.contender).max()),
+    ];
+    match named.into_iter().find(|(_, largest)| largest.is_some_and(|id| id >= n)) {
+        Some((what, Some(id))) => Err(format!("{what} name contender {id}, and there are {n}")),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that every cell names a contender, and a level of each factor.
+fn check_cells(outcome: &Outcome) -> Result<(), String> {
+    for (at, entrant) in outcome.contenders.iter().enumerate() {
+        let Some(cell) = &entrant.cell else { continue };
+        let known = |(level, factor): (&usize, &Factor)| *level < factor.levels.len();
+        let whole = cell.levels.len() == outcome.factors.len()
+            && cell.levels.iter().zip(&outcome.factors).all(known)
+            && cell.contender < outcome.asked.contenders.len();
+        if !whole {
+            return Err(format!(
+                "contenders[{at}].cell does not fit the factors and the contenders asked for"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the field that does not fit, and the reason. Called only after reading has failed, so it may
+/// be slow.
+fn blame(text: &[u8]) -> Option<String> {
+    let (path, why) = misfit::<Outcome>(&mut serde_json::Deserializer::from_slice(text))?;
+    // What a trial found lies flat in it, and serde loses the way there.
+    let index = path.strip_prefix("trials[").and_then(|rest| rest.strip_suffix(']'));
+    if let Some(at) = index.and_then(|at| at.parse::<usize>().ok()) {
+        let race: Value = serde_json::from_slice(text).ok()?;
+        if let Some((field, why)) = misfit::<Record>(race.get("trials")?.get(at)?) {
+            return Some(format!("{path}.{field}: {why}"));
+        }
+    }
+    Some(if path == "." { why } else { format!("{path}: {why}") })
+}
+
+/// Returns the path at which `json` is not a `T`, and the reason; `None` if it is one.
+fn misfit<'de, T: Deserialize<'de>>(json: impl Deserializer<'de>) -> Option<(String, String)> {
+    let error = serde_path_to_error::deserialize::<_, T>(json).err()?;
+    Some((error.path().to_string(), error.inner().to_string()))
+}
+
+/// Returns `.race.json.part` for `race.json`: in the same directory, because a rename crosses none.
+fn beside(file: &Path) -> PathBuf {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    file.with_file_name(format!(".{name}.part"))
+}
+
+fn write_out<T: Serialize>(value: &T, temporary: &Path) -> io::Result<()> {
+    let mut file = File::create(temporary)?;
+    write_json(value, &mut file)?;
+    file.sync_all()
+}
+
+/// Keeps the permissions of a file that is replaced.
+fn keep_mode(file: &Path, temporary: &Path) -> io::Result<()> {
+    match fs::metadata(file) {
+        Ok(there) => fs::set_permissions(temporary, there.permissions()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+fn write_json<T: Serialize>(value: &T, file: &mut impl Write) -> io::Result<()> {
+    let mut buffered = io::BufWriter::new(file);
+    layout::write(value, &mut buffered)?;
+    buffered.write_all(b"\n")?;
+    buffered.flush()
+}
+
+/// Makes the new name itself survive a power failure (fsync(2), NOTES).
+fn sync_directory(file: &Path) -> io::Result<()> {
+    let directory = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(directory)?.sync_all()
+}
+
+pub(crate) fn explained(file: &Path, error: io::Error) -> Error {
+    let op = format!("save {}", file.display());
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free space or choose another place with -o; the blocks saved before are intact"
+        }
+        io::ErrorKind::FileTooLarge => {
+            "files may be no larger here (ulimit -f); raise that, or ask for fewer blocks; the blocks \
+             saved before are intact"
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "the directory does not exist; make it or choose another place with -o"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "choose a place that can be written with -o"
+        }
+        _ => "choose another place with -o",
+    };
+    Error::setup_advice(op, error, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::derived::load;
+    use crate::measurements::Metrics;
+    use crate::race::testing;
+    use crate::result::outcome::{Status, Trial};
+    use crate::trial::fake;
+
+    fn race() -> Outcome {
+        let mut outcome = testing::outcome(2);
+        outcome.trials.push(Trial {
+            block: 0,
+            order: 0,
+            contender: 1,
+            control: false,
+            record: fake::record(Metrics::from([("rtt_p50_ns".to_owned(), 12.5)])),
+        });
+        outcome
+    }
+
+    fn refusal(text: &str) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("race.json");
+        fs::write(&file, text).unwrap();
+        let error = load(&file).unwrap_err();
+        assert!(matches!(error, Error::Data { .. }), "{error}");
+        error.to_string()
+    }
+
+    fn json() -> Value {
+        serde_json::to_value(race()).unwrap()
+    }
+
+    #[test]
+    fn what_is_saved_is_read_back_and_nothing_else_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("race.json");
+        let mut outcome = race();
+        save(&outcome, &file).unwrap();
+        outcome.status = Status::Decided;
+        save(&outcome, &file).unwrap();
+        assert_eq!(load(&file).unwrap(), outcome);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_is_named_with_a_remedy() {
+        let Ok(mut full) = File::options().write(true).open("/dev/full") else {
+            println!("skipped: no /dev/full here");
+            return;
+        };
+        let error = write_json(&race(), &mut full).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let said = explained(Path::new("race.json"), error).to_string();
+        assert!(said.starts_with("save race.json: "), "{said}");
+        assert!(said.contains("free space") && said.contains("intact"), "{said}");
+    }
+
+    #[test]
+    fn a_failed_save_leaves_the_old_state() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("race.json");
+        let old = race();
+        save(&old, &file).unwrap();
+        // The name of the temporary file is taken by a directory, for root too.
+        fs::create_dir(beside(&file)).unwrap();
+        assert!(save(&testing::outcome(1), &file).is_err());
+        assert_eq!(load(&file).unwrap(), old);
+        let missing = directory.path().join("no/race.json");
+        let said = save(&old, &missing).unwrap_err().to_string();
+        assert!(said.contains("directory does not exist"), "{said}");
+    }
+
+    #[test]
+    fn every_truncation_is_refused_without_a_panic() {
+        let text = serde_json::to_string(&race()).unwrap();
+        for end in 1..text.len() {
+            let error = parse(&text.as_bytes()[..end]).unwrap_err();
+            assert!(error.contains("ends in the middle"), "{end}: {error}");
+        }
+        assert!(refusal("").contains("empty"));
+    }
+
+    #[test]
+    fn every_changed_byte_is_read_or_refused_without_a_panic() {
+        let text = serde_json::to_vec(&race()).unwrap();
+        for place in 0..text.len() {
+            for byte in [b'"', b'9', b'-', b'}', 0xff] {
+                let mut changed = text.clone();
+                changed[place] = byte;
+                if let Err(error) = parse(&changed) {
+                    assert!(!error.is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_files_are_told_apart() {
+        assert!(refusal("{}").contains("not a race saved by deadheat"));
+        assert!(refusal("[1, 2]").contains("not a race saved by deadheat"));
+        assert!(refusal(r#"{"format": 1}"#).contains("not a race saved by deadheat"));
+        assert!(refusal("hello").contains("not JSON"));
+        assert!(refusal(&"[".repeat(100_000)).contains("not JSON"));
+        let mut newer = json();
+        newer["format"] = 2.into();
+        newer["trials"] = "in a new shape".into();
+        assert!(
+            refusal(&newer.to_string())
+                .ends_with("written by a newer deadheat, format 2; this one reads 1")
+        );
+    }
+
+    #[test]
+    fn the_field_that_does_not_fit_is_named() {
+        let with = |change: &dyn Fn(&mut Value)| {
+            let mut race = json();
+            change(&mut race);
+            refusal(&race.to_string())
+        };
+        let said = with(&|race| race["trials"][0]["metrics"]["rtt_p50_ns"] = "fast".into());
+        assert!(said.contains("trials[0].metrics.rtt_p50_ns: invalid type: string"), "{said}");
+        let said = with(&|race| race["contenders"][1]["id"] = (-1).into());
+        assert!(said.contains("contenders[1].id: invalid value"), "{said}");
+        let said = with(&|race| race["plan"]["margin"] = Value::Null);
+        assert!(said.contains("plan.margin: invalid type: null"), "{said}");
+        let said = with(&|race| {
+            race.as_object_mut().unwrap().remove("host");
+        });
+        assert!(said.contains("missing field `host`"), "{said}");
+    }
+
+    #[test]
+    fn ids_that_point_nowhere_are_refused() {
+        let mut outcome = race();
+        outcome.trials[0].contender = 7;
+        let said = refusal(&serde_json::to_string(&outcome).unwrap());
+        assert!(said.contains("trials name contender 7, and there are 2"), "{said}");
+        let mut outcome = race();
+        outcome.contenders[0].id = 1;
+        let said = refusal(&serde_json::to_string(&outcome).unwrap());
+        assert!(said.contains("contenders[0].id is 1"), "{said}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_a_matter_of_set_up() {
+        let error = load(Path::new("/nowhere/race.json")).unwrap_err();
+        assert!(error.to_string().starts_with("read /nowhere/race.json: "), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_mode() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("race.json");
+        save(&race(), &file).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
+        save(&race(), &file).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o400);
+    }
+}

@@ -1,0 +1,107 @@
+//! Limits of the number of control connections, in all and from one origin.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::config::Config;
+use super::log::origin;
+
+/// Limits of control connections.
+pub(super) struct ConnectionLimits {
+    all: usize,
+    /// Largest number of connections of one origin; `None` where there is a secret. A client that has proved it is
+    /// known, and any number of them may come from behind one address.
+    each: Option<usize>,
+    taken: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// Seat of one control connection; free again when dropped.
+pub(super) struct Seat {
+    seats: Arc<ConnectionLimits>,
+    origin: IpAddr,
+}
+
+impl ConnectionLimits {
+    /// Creates the seats of a server.
+    pub(super) fn new(config: &Config) -> Arc<ConnectionLimits> {
+        let each = config.secret.is_none().then_some(config.room.per_origin);
+        Arc::new(ConnectionLimits { all: config.room.sessions, each, taken: Mutex::default() })
+    }
+
+    /// Takes a seat for a control connection from `ip`, or says why there is none.
+    pub(super) fn take(self: &Arc<ConnectionLimits>, ip: IpAddr) -> Result<Seat, String> {
+        let origin = origin(ip);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.values().sum::<usize>() >= self.all {
+            return Err(format!(
+                "{} control connections are open already; try again later",
+                self.all
+            ));
+        }
+        let mine = taken.entry(origin).or_default();
+        if let Some(each) = self.each.filter(|each| *mine >= *each) {
+            return Err(format!(
+                "{each} control connections are open from {origin} already; end one of those races \
+                 first"
+            ));
+        }
+        *mine += 1;
+        Ok(Seat { seats: Arc::clone(self), origin })
+    }
+
+    /// Returns true if none is taken.
+    pub(super) fn are_free(&self) -> bool {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut taken = self.seats.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.origin) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.origin);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Room, Secret};
+    use super::*;
+
+    fn seats(sessions: usize, per_origin: usize, secret: Option<&str>) -> Arc<ConnectionLimits> {
+        let room = Room { sessions, per_origin, ..Room::default() };
+        let secret = secret.map(|secret| Secret::new(secret, "FILE").unwrap());
+        ConnectionLimits::new(&Config { room, secret, ..Config::default() })
+    }
+
+    /// A whole company may race from behind one address, if it knows the secret.
+    #[test]
+    fn who_has_proved_the_secret_shares_with_nobody() {
+        let seats = seats(3, 1, Some("open sesame"));
+        let ip = "10.0.0.1".parse().unwrap();
+        let taken: Vec<Seat> = (0..3).map(|_| seats.take(ip).ok().unwrap()).collect();
+        assert!(seats.take(ip).is_err());
+        drop(taken);
+    }
+
+    #[test]
+    fn one_origin_cannot_take_all_and_seats_come_back() {
+        let seats = seats(3, 2, None);
+        let (a, b): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let first = seats.take(a).ok().unwrap();
+        let _second = seats.take(a).ok().unwrap();
+        let why = seats.take(a).err().unwrap();
+        assert!(why.contains("2 control connections are open from 10.0.0.1"), "{why}");
+        let _third = seats.take(b).ok().unwrap();
+        let why = seats.take(b).err().unwrap();
+        assert!(why.contains("3 control connections are open already"), "{why}");
+        drop(first);
+        assert!(seats.take(a).is_ok());
+        assert_eq!(seats.taken.lock().unwrap().len(), 2);
+    }
+}

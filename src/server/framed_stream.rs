@@ -1,0 +1,237 @@
+//! Frames over a stream that may stop in the middle, send nonsense, or send too much.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use serde::Serialize;
+
+use super::config::Patience;
+use super::stop::Stop;
+use super::wait;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::trial::control;
+use crate::trial::control_stream::Stream;
+
+/// End of a control connection.
+pub(super) struct FramedStream<S> {
+    stream: S,
+    frames: Frames,
+}
+
+/// Result of waiting for a frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Frame: its JSON.
+    Frame(Vec<u8>),
+    /// Other descriptor: something that was waited for beside the frame is ready.
+    Other,
+    /// Silence: the time is up and nothing came.
+    Silence,
+    /// Stuck: a message began and did not end in time.
+    Stuck,
+    /// Gone: the peer has left; the reason, where that is known.
+    Gone(String),
+    /// Nonsense: the peer's bytes are no frame.
+    Nonsense(String),
+    /// Stopped: the server is told to stop.
+    Stopped,
+}
+
+impl<S: Stream> FramedStream<S>
+where
+    for<'a> &'a S: Read + Write,
+{
+    /// Creates a line for frames of at most `largest` bytes over `stream`.
+    pub(super) fn new(stream: S, largest: usize) -> FramedStream<S> {
+        FramedStream { stream, frames: Frames::new(largest) }
+    }
+
+    /// Returns the stream under it.
+    pub(super) fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// The error of the stream; a peer that does not read is a timeout.
+    pub(super) fn say<T: Serialize>(&self, message: &T) -> io::Result<()> {
+        control::write(&mut { &self.stream }, message)
+    }
+
+    /// Sends a message that is already JSON.
+    ///
+    /// # Errors
+    /// As [`FramedStream::say`].
+    pub(super) fn pass(&self, frame: &[u8]) -> io::Result<()> {
+        control::write_frame(&mut { &self.stream }, frame)
+    }
+
+    /// Waits for a frame until `deadline`, and beside it for `stop` and for `other`.
+    pub(super) fn hear(
+        &mut self,
+        stop: &Stop,
+        deadline: Option<Nanos>,
+        patience: &Patience,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Heard {
+        loop {
+            if let Some(heard) = self.pending(Monotonic.now(), patience) {
+                return heard;
+            }
+            let mut fds = vec![stop.as_fd(), self.stream.as_fd()];
+            fds.extend(other);
+            let until = wait::earlier(deadline, self.stuck_at(patience));
+            let ready = match wait::until(&fds, until) {
+                Ok(ready) => ready,
+                Err(e) => return Heard::Gone(format!("cannot be waited for: {e}")),
+            };
+            if ready[0] {
+                return Heard::Stopped;
+            }
+            if ready[1] {
+                if let Err(heard) = self.fill(Monotonic.now()) {
+                    return heard;
+                }
+                continue;
+            }
+            if ready.get(2).copied().unwrap_or(false) {
+                return Heard::Other;
+            }
+            if deadline.is_some_and(|deadline| Monotonic.now() >= deadline) {
+                return Heard::Silence;
+            }
+        }
+    }
+
+    /// Returns the result that is known without waiting: a frame that is complete, nonsense, or being stuck.
+    pub(super) fn pending(&mut self, now: Nanos, patience: &Patience) -> Option<Heard> {
+        while self.stream.holds_more() {
+            if let Err(heard) = self.fill(now) {
+                return Some(heard);
+            }
+        }
+        match self.frames.next(now) {
+            Ok(Some(frame)) => Some(Heard::Frame(frame)),
+            Err(why) => Some(Heard::Nonsense(why)),
+            Ok(None) => self.stuck_at(patience).filter(|at| now >= *at).map(|_| Heard::Stuck),
+        }
+    }
+
+    /// Returns the time by which a message that has begun must be complete.
+    pub(super) fn stuck_at(&self, patience: &Patience) -> Option<Nanos> {
+        self.frames.began.map(|began| began + patience.partial)
+    }
+
+    /// Reads once; the stream must be readable.
+    pub(super) fn fill(&mut self, now: Nanos) -> Result<(), Heard> {
+        let mut buffer = [0; 16_384];
+        match (&self.stream).read(&mut buffer) {
+            Ok(0) if self.frames.began.is_some() => {
+                Err(Heard::Gone("left in the middle of a message".into()))
+            }
+            Ok(0) => Err(Heard::Gone("left".into())),
+            Ok(n) => {
+                self.frames.push(&buffer[..n], now);
+                Ok(())
+            }
+            Err(e) if is_passing(&e) => Ok(()),
+            Err(e) => Err(Heard::Gone(format!("left: {e}"))),
+        }
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+}
+
+/// Splitter of bytes into frames; no stream and no clock inside.
+struct Frames {
+    largest: usize,
+    bytes: Vec<u8>,
+    /// Time at which the frame that is not complete began.
+    began: Option<Nanos>,
+}
+
+impl Frames {
+    fn new(largest: usize) -> Frames {
+        Frames { largest, bytes: Vec::new(), began: None }
+    }
+
+    fn push(&mut self, bytes: &[u8], now: Nanos) {
+        self.began.get_or_insert(now);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Returns the next frame's JSON, if it is complete; an error, if these bytes cannot be a frame.
+    fn next(&mut self, now: Nanos) -> Result<Option<Vec<u8>>, String> {
+        let Some(prefix) = self.bytes.first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let len = u32::from_be_bytes(*prefix) as usize;
+        if len == 0 || len > self.largest {
+            return Err(format!(
+                "a control message of {len} bytes (1 to {} expected)",
+                self.largest
+            ));
+        }
+        if self.bytes.len() < 4 + len {
+            return Ok(None);
+        }
+        let rest = self.bytes.split_off(4 + len);
+        let mut frame = std::mem::replace(&mut self.bytes, rest);
+        self.began = (!self.bytes.is_empty()).then_some(now);
+        Ok(Some(frame.split_off(4)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(body: &[u8]) -> Vec<u8> {
+        let mut wire = Vec::new();
+        control::write_frame(&mut wire, body).unwrap();
+        wire
+    }
+
+    #[test]
+    fn frames_are_cut_wherever_the_stream_was() {
+        let wire = [frame(b"one"), frame(b"two2")].concat();
+        for cut in 0..wire.len() {
+            let mut frames = Frames::new(4);
+            let mut got = Vec::new();
+            for part in [&wire[..cut], &wire[cut..]] {
+                frames.push(part, Nanos(1));
+                while let Some(frame) = frames.next(Nanos(2)).unwrap() {
+                    got.push(frame);
+                }
+            }
+            assert_eq!(got, [b"one".to_vec(), b"two2".to_vec()], "cut at {cut}");
+            assert_eq!(frames.began, None);
+        }
+    }
+
+    #[test]
+    fn too_large_and_empty_frames_are_no_frames() {
+        let mut frames = Frames::new(4);
+        frames.push(&[0, 0, 0, 5], Nanos(1));
+        assert!(frames.next(Nanos(1)).unwrap_err().contains("of 5 bytes (1 to 4 expected)"));
+        let mut frames = Frames::new(4);
+        frames.push(&[0; 4], Nanos(1));
+        assert!(frames.next(Nanos(1)).is_err());
+    }
+
+    #[test]
+    fn a_message_that_stops_is_stuck_from_its_first_byte_on() {
+        let (stream, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut line = FramedStream::new(stream, 100);
+        let patience = Patience::default();
+        assert_eq!(line.stuck_at(&patience), None);
+        line.frames.push(&[0, 0], Nanos::from_secs(1));
+        line.frames.push(&[0, 9, b'{'], Nanos::from_secs(9));
+        assert_eq!(line.stuck_at(&patience), Some(Nanos::from_secs(11)));
+        assert_eq!(line.pending(Nanos::from_secs(10), &patience), None);
+        assert_eq!(line.pending(Nanos::from_secs(11), &patience), Some(Heard::Stuck));
+    }
+}

@@ -1,0 +1,437 @@
+//! Pre-authentication: connections that are not yet identified, a data connection by its hello, a client by its greeting and,
+//! where there is a secret, by its proof. A stranger here costs a descriptor and at most a kilobyte; no thread, and
+//! no answer unless it speaks control.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::config::Config;
+use super::let_in::LetIn;
+use super::log::{Scribe, origin};
+use super::socket::normal;
+use super::wait::earlier;
+use crate::error::{Error, Fault};
+use crate::time::Nanos;
+use crate::transport::hello::{self, Hello};
+use crate::trial::control::{self, FromServer};
+use crate::trial::control_stream::ControlStream;
+
+/// Largest message, in bytes, from a client that has not been let in. A greeting has about 60.
+pub(super) const LARGEST_FROM_STRANGER: usize = 1024;
+
+/// First byte of a TLS record that carries a handshake (RFC 8446, 5.1).
+const TLS_HANDSHAKE: u8 = 22;
+
+/// Number of connections accepted per call, so that a flood of them leaves time for those already here.
+const AT_ONCE: usize = 512;
+
+/// Pause of the listener when the host has no descriptors left.
+const PAUSE: Nanos = Nanos::from_millis(100);
+
+/// Connections whose first message is not complete, oldest first.
+pub(super) struct PreAuth {
+    room: usize,
+    patience: Nanos,
+    let_in: LetIn,
+    closed_until: Option<Nanos>,
+    strangers: Vec<Stranger>,
+    /// Number of connections by origin.
+    crowd: HashMap<IpAddr, usize>,
+}
+
+struct Stranger {
+    stream: ControlStream,
+    peer: SocketAddr,
+    since: Nanos,
+    got: Vec<u8>,
+    /// Nonce for the proof of the secret, once it was asked for.
+    nonce: Option<String>,
+}
+
+/// Connection that has been identified; nothing beyond its first messages has been read.
+pub(super) enum Arrival {
+    /// Data connection, which presents a token.
+    Data { stream: ControlStream, peer: SocketAddr, hello: Hello },
+    /// Control connection of a client, let in.
+    Control { stream: ControlStream, peer: SocketAddr },
+}
+
+impl PreAuth {
+    pub(super) fn new(config: &Config) -> PreAuth {
+        PreAuth {
+            room: config.room.doorstep.max(1),
+            patience: config.patience.first,
+            let_in: LetIn::new(config),
+            closed_until: None,
+            strangers: Vec::new(),
+            crowd: HashMap::new(),
+        }
+    }
+
+    /// Returns true if new connections are taken at `now`.
+    pub(super) fn is_open(&self, now: Nanos) -> bool {
+        self.closed_until.is_none_or(|until| now >= until)
+    }
+
+    /// Returns the number of connections here.
+    pub(super) fn len(&self) -> usize {
+        self.strangers.len()
+    }
+
+    /// Returns the time at which it must be looked at though nobody spoke.
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        let oldest = self.strangers.iter().map(|s| s.since).min();
+        earlier(oldest.map(|since| since + self.patience), self.closed_until)
+    }
+
+    /// Returns the descriptors to wait for, in the order in which [`PreAuth::look`] wants to be told who spoke.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.strangers.iter().map(|stranger| stranger.stream.as_fd())
+    }
+
+    /// Accepts new connections. When there is no room, the oldest of the origin with most of them goes: an honest
+    /// client speaks within a round trip, so that it is never the one for long.
+    pub(super) fn accept(&mut self, listener: &TcpListener, scribe: &Scribe, now: Nanos) {
+        if !self.is_open(now) {
+            return;
+        }
+        self.closed_until = None;
+        // Whoever is taken is looked at once before newcomers can push it out.
+        for _ in 0..AT_ONCE.min(self.room.div_ceil(2)) {
+            match listener.accept() {
+                Ok((stream, peer)) => self.take(stream, normal(peer), scribe, now),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // Without a stranger to push out, the descriptors are those of trials and clients.
+                Err(e) if is_exhausted(&e) && self.strangers.is_empty() => {
+                    self.closed_until = Some(now + PAUSE);
+                    return;
+                }
+                Err(e) if is_exhausted(&e) => self.push_out(scribe, now),
+                // The connection failed before it was taken (accept(2)); the next one may not.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn take(&mut self, stream: TcpStream, peer: SocketAddr, scribe: &Scribe, now: Nanos) {
+        if self.strangers.len() >= self.room {
+            self.push_out(scribe, now);
+        }
+        if let Err(e) = stream.set_nonblocking(true) {
+            scribe.stranger(now, peer, &format!("cannot be served: {e}"));
+            return;
+        }
+        *self.crowd.entry(origin(peer.ip())).or_default() += 1;
+        let stream = ControlStream::plain(stream);
+        self.strangers.push(Stranger { stream, peer, since: now, got: Vec::new(), nonce: None });
+    }
+
+    /// Removes one connection from the count of its origin.
+    fn uncount(crowd: &mut HashMap<IpAddr, usize>, peer: SocketAddr) {
+        let origin = origin(peer.ip());
+        if let Some(count) = crowd.get_mut(&origin) {
+            *count -= 1;
+            if *count == 0 {
+                crowd.remove(&origin);
+            }
+        }
+    }
+
+    fn push_out(&mut self, scribe: &Scribe, now: Nanos) {
+        let most = self.crowd.values().copied().max();
+        let oldest = self
+            .strangers
+            .iter()
+            .position(|stranger| self.crowd.get(&origin(stranger.peer.ip())).copied() == most);
+        if let Some(oldest) = oldest {
+            let gone = self.strangers.remove(oldest);
+            PreAuth::uncount(&mut self.crowd, gone.peer);
+            let why = "pushed out: too many connections that say nothing";
+            scribe.stranger(now, gone.peer, why);
+        }
+    }
+
+    /// Reads from those that `spoke`, answers greetings, turns away those whose time is up, and moves those that are
+    /// identified to `arrivals`.
+    pub(super) fn look(
+        &mut self,
+        spoke: &[bool],
+        scribe: &Scribe,
+        now: Nanos,
+        arrivals: &mut Vec<Arrival>,
+    ) {
+        let mut staying = Vec::with_capacity(self.strangers.len());
+        for (i, mut stranger) in std::mem::take(&mut self.strangers).into_iter().enumerate() {
+            let step = if spoke.get(i).copied().unwrap_or(false) {
+                stranger.advance(&self.let_in, now)
+            } else {
+                Step::Wait
+            };
+            if step == Step::Wait && now - stranger.since < self.patience {
+                staying.push(stranger);
+                continue;
+            }
+            PreAuth::uncount(&mut self.crowd, stranger.peer);
+            match step {
+                Step::Wait => stranger.time_is_up(scribe, now),
+                Step::Gone(why) => scribe.stranger(now, stranger.peer, &why),
+                Step::Refuse(why) => stranger.refuse(&why, scribe, now),
+                Step::Hello(hello) => {
+                    arrivals.extend(stranger.into_arrival(|stream, peer| Arrival::Data {
+                        stream,
+                        peer,
+                        hello,
+                    }))
+                }
+                Step::Frame => arrivals.extend(
+                    stranger.into_arrival(|stream, peer| Arrival::Control { stream, peer }),
+                ),
+            }
+        }
+        self.strangers = staying;
+    }
+}
+
+/// Result of a stranger's bytes so far.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Wait,
+    Gone(String),
+    Refuse(String),
+    Hello(Hello),
+    /// Whole control message; once all that is asked for was said, the client is let in.
+    Frame,
+}
+
+impl Stranger {
+    /// Reads the bytes that are there, and answers a greeting or takes a proof where that is whole.
+    fn advance(&mut self, let_in: &LetIn, now: Nanos) -> Step {
+        loop {
+            let step = self.listen(let_in);
+            if step != Step::Frame {
+                return step;
+            }
+            let frame = self.got.split_off(4);
+            self.got.clear();
+            if let Some(nonce) = &self.nonce {
+                return let_in.check(&frame, nonce).map_or_else(refused, |()| Step::Frame);
+            }
+            let greeted = match let_in.greet(&frame, self.stream.is_encrypted()) {
+                Ok(greeted) => greeted,
+                Err(error) => return refused(error),
+            };
+            if let Err(e) = control::write(&mut { &self.stream }, &greeted.welcome) {
+                return Step::Gone(format!("does not take its messages: {e}"));
+            }
+            if greeted.nonce.is_none() {
+                return Step::Frame;
+            }
+            (self.nonce, self.since) = (greeted.nonce, now);
+        }
+    }
+
+    /// Reads the bytes that are there, and never a byte beyond the first message: later bytes belong to the session
+    /// or the agent.
+    fn listen(&mut self, let_in: &LetIn) -> Step {
+        loop {
+            let is_first = self.nonce.is_none() && !self.stream.is_encrypted();
+            if let Some(key) = let_in.key()
+                && is_first
+                && self.got.first() == Some(&TLS_HANDSHAKE)
+            {
+                if let Err(e) = self.stream.encrypt(key, &std::mem::take(&mut self.got)) {
+                    return Step::Gone(format!("cannot be encrypted: {e}"));
+                }
+                continue;
+            }
+            let missing = match judge(&self.got, is_first) {
+                Ok(missing) => missing,
+                Err(step) => return step,
+            };
+            let mut buffer = [0; LARGEST_FROM_STRANGER];
+            let room = missing.min(buffer.len());
+            match { &self.stream }.read(&mut buffer[..room]) {
+                Ok(0) => return Step::Gone(format!("left after {} bytes", self.got.len())),
+                Ok(n) => self.got.extend_from_slice(&buffer[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Step::Wait,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Step::Gone(format!("left: {e}")),
+            }
+        }
+    }
+
+    fn time_is_up(self, scribe: &Scribe, now: Nanos) {
+        if self.got.len() >= 4 && self.got[0] == 0 {
+            let why = format!("your first message stopped after {} bytes", self.got.len());
+            self.refuse(&why, scribe, now);
+        } else if self.nonce.is_some() {
+            self.refuse("you said nothing for too long", scribe, now);
+        } else {
+            let why = format!("closed: {} bytes in {}", self.got.len(), now - self.since);
+            scribe.stranger(now, self.peer, &why);
+        }
+    }
+
+    fn refuse(self, why: &str, scribe: &Scribe, now: Nanos) {
+        scribe.stranger(now, self.peer, &format!("refused: {why}"));
+        refuse(&self.stream, &Error::peer("server", why).to_fault());
+    }
+
+    fn into_arrival(
+        self,
+        make: impl FnOnce(ControlStream, SocketAddr) -> Arrival,
+    ) -> Option<Arrival> {
+        self.stream.tcp().set_nonblocking(false).ok()?;
+        Some(make(self.stream, self.peer))
+    }
+}
+
+fn refused(error: Error) -> Step {
+    match error {
+        Error::Peer { what, .. } => Step::Refuse(what),
+        other => Step::Refuse(other.to_string()),
+    }
+}
+
+/// Returns the number of bytes that the message still lacks, or the step that follows from it. Only a first one may
+/// be a hello.
+fn judge(got: &[u8], is_first: bool) -> Result<usize, Step> {
+    let begin = &got[..got.len().min(4)];
+    if begin.first() != Some(&0) && !hello::MAGIC.starts_with(begin) {
+        return Err(Step::Gone(format!(
+            "does not speak deadheat (it began with \"{}\"): closed without an answer",
+            begin.escape_ascii()
+        )));
+    }
+    let Some(prefix) = got.first_chunk::<4>() else {
+        return Ok(4 - got.len());
+    };
+    if *prefix == hello::MAGIC && is_first {
+        return match hello::LEN - got.len() {
+            0 => Err(Hello::decode(got).map_or_else(
+                || Step::Gone("data connection with a hello of another version: dropped".into()),
+                Step::Hello,
+            )),
+            missing => Ok(missing),
+        };
+    }
+    let len = u32::from_be_bytes(*prefix) as usize;
+    if len == 0 || len > LARGEST_FROM_STRANGER {
+        return Err(Step::Refuse(format!(
+            "your message has {len} bytes (1 to {LARGEST_FROM_STRANGER} expected)"
+        )));
+    }
+    match 4 + len - got.len() {
+        0 => Err(Step::Frame),
+        missing => Ok(missing),
+    }
+}
+
+/// Sends the reason, once and without waiting, and closes: one short message, whatever came.
+pub(super) fn refuse(stream: &ControlStream, fault: &Fault) {
+    close_with(stream, &FromServer::Refused(fault.clone()));
+}
+
+/// Sends a last message, once and without waiting, and closes.
+pub(super) fn close_with(mut stream: &ControlStream, word: &FromServer) {
+    let tcp = stream.tcp();
+    let said = tcp.set_nonblocking(true).and_then(|()| control::write(&mut stream, word));
+    if said.is_ok() {
+        // Closing with unread bytes would be a reset, which can overtake the answer (tcp(7)).
+        let _ = tcp.shutdown(Shutdown::Write);
+        let _ = { tcp }.read(&mut [0; 65_536]);
+    }
+}
+
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::transport::hello::Token;
+
+    fn gone(bytes: &[u8]) -> String {
+        match judge(bytes, true) {
+            Err(Step::Gone(why) | Step::Refuse(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_first_message_is_read_to_its_last_byte_and_no_further() {
+        let hello = Hello { token: Token::from_bytes([7; 16]), flow: 3 };
+        let bytes = hello.encode();
+        assert_eq!(judge(&[], true), Ok(4));
+        assert_eq!(judge(&bytes[..3], true), Ok(1));
+        assert_eq!(judge(&bytes[..4], true), Ok(20));
+        assert_eq!(judge(&bytes, true), Err(Step::Hello(hello)));
+        let greeting = [0, 0, 0, 2, b'{', b'}'];
+        assert_eq!(judge(&greeting[..1], true), Ok(3));
+        assert_eq!(judge(&greeting[..4], true), Ok(2));
+        assert_eq!(judge(&greeting, true), Err(Step::Frame));
+    }
+
+    #[test]
+    fn each_kind_of_stranger_is_named() {
+        assert!(gone(b"GET ").contains("it began with \"GET \""));
+        assert!(gone(b"D\n").contains("it began with \"D\\n\""));
+        assert!(gone(b"\x16").contains("it began with \"\\x16\""));
+        assert!(gone(&[0, 16, 0, 0]).contains("your message has 1048576 bytes"));
+        assert!(gone(&[0, 0, 0, 0]).contains("has 0 bytes"));
+        let mut other = Hello { token: Token::from_bytes([7; 16]), flow: 0 }.encode();
+        other[4] = 9;
+        assert!(gone(&other).contains("of another version"));
+    }
+
+    #[test]
+    fn a_crowd_pushes_out_its_own_oldest_and_nobody_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = Config {
+            room: super::super::Room { doorstep: 3, ..Default::default() },
+            ..Config::default()
+        };
+        let scribe = Scribe::new(Box::new(|_: &str| {}));
+        let mut doorstep = PreAuth::new(&config);
+        let mut near = Vec::new();
+        let peers = ["10.0.0.9:1", "10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.2:1"];
+        for (second, peer) in peers.iter().enumerate() {
+            near.push(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+            let (stream, _) = listener.accept().unwrap();
+            let now = Nanos::from_secs(second as u64);
+            doorstep.take(stream, peer.parse().unwrap(), &scribe, now);
+        }
+        let left: Vec<String> = doorstep.strangers.iter().map(|s| s.peer.to_string()).collect();
+        assert_eq!(left, ["10.0.0.9:1", "10.0.0.1:3", "10.0.0.2:1"]);
+    }
+
+    /// Tests a volley of connections behind a client that has greeted: the client is heard before they push it out.
+    #[test]
+    fn who_is_taken_is_heard_before_newcomers_push_it_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let room = super::super::Room { doorstep: 4, ..Default::default() };
+        let mut doorstep = PreAuth::new(&Config { room, ..Config::default() });
+        let scribe = Scribe::new(Box::new(|_: &str| {}));
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(&Hello { token: Token::from_bytes([7; 16]), flow: 0 }.encode()).unwrap();
+        let volley: Vec<_> = (0..10).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut arrivals = Vec::new();
+        for _ in 0..volley.len() {
+            doorstep.look(
+                &vec![true; doorstep.strangers.len()],
+                &scribe,
+                Nanos::ZERO,
+                &mut arrivals,
+            );
+            doorstep.accept(&listener, &scribe, Nanos::ZERO);
+        }
+        assert!(matches!(arrivals[..], [Arrival::Data { .. }]), "{}", arrivals.len());
+    }
+}

@@ -1,0 +1,238 @@
+//! Token table: maps each token to its trial, and limits what may be handed to it.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::transport::handover::HandOver;
+use crate::transport::hello::{Hello, Token};
+
+/// Largest number of stream connections that one flow may open: the first, and a few after failures.
+const STREAMS_PER_FLOW: usize = 4;
+
+/// Largest number of datagram peers that one flow may have: the first, and a few where a NAT rebinds.
+const PEERS_PER_FLOW: usize = 4;
+
+/// Trials that take data connections.
+#[derive(Default)]
+pub(super) struct TokenTable(Mutex<HashMap<Token, Entry>>);
+
+/// Registration of a trial at the desk; removed when dropped.
+pub(super) struct Registration<'a> {
+    desk: &'a TokenTable,
+    token: Token,
+}
+
+struct Entry {
+    door: HandOver,
+    client: IpAddr,
+    flows: usize,
+    streams: HashMap<u16, usize>,
+    peers: HashSet<(u16, SocketAddr)>,
+}
+
+impl TokenTable {
+    /// Registers a trial: connections that present `token` go to `door`. `client` is the proved address that datagram
+    /// peers must have, `flows` how many flows the trial has.
+    pub(super) fn register(
+        &self,
+        token: Token,
+        door: HandOver,
+        client: IpAddr,
+        flows: usize,
+    ) -> Result<Registration<'_>, String> {
+        never_block(door.as_fd()).map_err(|e| format!("hand-over channel: {e}"))?;
+        let mut trials = self.lock();
+        if trials.contains_key(&token) {
+            return Err(
+                "another trial has this token; a token is 128 fresh random bits for each trial"
+                    .to_owned(),
+            );
+        }
+        let entry = Entry {
+            door,
+            client: client.to_canonical(),
+            flows,
+            streams: HashMap::new(),
+            peers: HashSet::new(),
+        };
+        trials.insert(token, entry);
+        Ok(Registration { desk: self, token })
+    }
+
+    /// Hands a connected stream whose hello has been read to its trial, or says why not.
+    pub(super) fn hand_stream(&self, hello: &Hello, socket: BorrowedFd<'_>) -> Result<(), String> {
+        let mut trials = self.lock();
+        let entry = find(&mut trials, hello, "TCP")?;
+        let opened = entry.streams.entry(hello.flow).or_default();
+        if *opened >= STREAMS_PER_FLOW {
+            return Err(format!(
+                "TCP data connection {} of flow {}: dropped, {STREAMS_PER_FLOW} are enough",
+                *opened + 1,
+                hello.flow
+            ));
+        }
+        *opened += 1;
+        entry
+            .door
+            .give_stream(hello.flow, socket)
+            .map_err(|e| format!("TCP data connection: its trial does not take it: {e}"))
+    }
+
+    /// Hands a datagram peer that sent a hello to its trial, once; or says why not. `local` is the
+    /// address of this host that it wrote to.
+    ///
+    /// The token came over control to whoever holds the client's address. That alone does not
+    /// prove where this datagram came from: a client could put a victim's address on it and have
+    /// the agent send there. So the address must be the one that control's handshake proved.
+    pub(super) fn hand_datagrams(
+        &self,
+        hello: &Hello,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> Result<(), String> {
+        let mut trials = self.lock();
+        let entry = find(&mut trials, hello, "UDP")?;
+        if peer.ip().to_canonical() != entry.client {
+            return Err(format!(
+                "UDP hello for a trial of {}: dropped, as data must come from the address that \
+                 control comes from",
+                entry.client
+            ));
+        }
+        if entry.peers.contains(&(hello.flow, peer)) {
+            return Ok(());
+        }
+        let known = entry.peers.iter().filter(|(flow, _)| *flow == hello.flow);
+        if known.count() >= PEERS_PER_FLOW {
+            return Err(format!(
+                "UDP hello of flow {} from one more port: dropped, {PEERS_PER_FLOW} are enough",
+                hello.flow
+            ));
+        }
+        entry
+            .door
+            .give_datagrams(hello.flow, local, peer)
+            .map_err(|e| format!("UDP hello: its trial does not take it: {e}"))?;
+        entry.peers.insert((hello.flow, peer));
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Token, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.desk.lock().remove(&self.token);
+    }
+}
+
+fn find<'a>(
+    trials: &'a mut HashMap<Token, Entry>,
+    hello: &Hello,
+    what: &str,
+) -> Result<&'a mut Entry, String> {
+    let entry = trials
+        .get_mut(&hello.token)
+        .ok_or_else(|| format!("{what} hello with a token that no trial here has: dropped"))?;
+    if usize::from(hello.flow) >= entry.flows {
+        return Err(format!(
+            "{what} hello of flow {} of a trial that has {}: dropped",
+            hello.flow, entry.flows
+        ));
+    }
+    Ok(entry)
+}
+
+/// Makes a descriptor nonblocking: an agent that does not take its connections must not hold up the port for
+/// everyone.
+fn never_block(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: fcntl on a live descriptor, without pointers.
+    let done = unsafe {
+        let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK)
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Nanos;
+    use crate::transport::handover::Handed;
+
+    const TOKEN: Token = Token::from_bytes([7; 16]);
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn hello(flow: u16) -> Hello {
+        Hello { token: TOKEN, flow }
+    }
+
+    #[test]
+    fn a_hello_that_is_sent_again_is_handed_over_once() {
+        let (desk, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let client = at("10.0.0.1:1").ip();
+        let _trial = desk.register(TOKEN, server, client, 1).unwrap();
+        let (local, peer) = (at("10.0.0.9:5210"), at("10.0.0.1:4000"));
+        desk.hand_datagrams(&hello(0), local, peer).unwrap();
+        desk.hand_datagrams(&hello(0), local, peer).unwrap();
+        let got = agent.take(Nanos::ZERO).unwrap();
+        assert!(matches!(got, Some(Handed::Datagrams { flow: 0, peer: p, .. }) if p == peer));
+        assert!(agent.take(Nanos::ZERO).unwrap().is_none());
+    }
+
+    #[test]
+    fn datagrams_to_another_address_than_the_clients_are_not_begun() {
+        let (desk, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let client = at("10.0.0.1:1").ip();
+        let _trial = desk.register(TOKEN, server, client, 1).unwrap();
+        let why =
+            desk.hand_datagrams(&hello(0), at("10.0.0.9:5210"), at("10.0.0.66:53")).unwrap_err();
+        assert!(why.contains("the address that control comes from"), "{why}");
+        assert!(agent.take(Nanos::ZERO).unwrap().is_none());
+    }
+
+    #[test]
+    fn unknown_tokens_flows_and_too_many_peers_are_turned_away() {
+        let (desk, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let local = at("10.0.0.9:5210");
+        let client = at("10.0.0.1:1");
+        let say = |desk: &TokenTable, flow, port| {
+            let peer = SocketAddr::new(client.ip(), port);
+            desk.hand_datagrams(&hello(flow), local, peer)
+        };
+        assert!(say(&desk, 0, 1).unwrap_err().contains("no trial here has"));
+        let trial = desk.register(TOKEN, server, client.ip(), 2).unwrap();
+        assert!(say(&desk, 2, 1).unwrap_err().contains("flow 2 of a trial that has 2"));
+        for port in 1..=4 {
+            say(&desk, 0, port).unwrap();
+        }
+        assert!(say(&desk, 0, 5).unwrap_err().contains("4 are enough"));
+        say(&desk, 1, 5).unwrap();
+        let again = desk.register(TOKEN, HandOver::pair().unwrap().0, client.ip(), 1);
+        assert!(again.err().unwrap().contains("another trial has this token"));
+        drop(trial);
+        assert!(say(&desk, 0, 1).is_err());
+        assert!(agent.take(Nanos::ZERO).unwrap().is_some(), "what was handed over stays so");
+    }
+
+    #[test]
+    fn an_agent_that_takes_nothing_does_not_block_the_desk() {
+        let (desk, (server, _agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let client = at("10.0.0.1:1");
+        let _trial = desk.register(TOKEN, server, client.ip(), 60_000).unwrap();
+        let full = (0..60_000)
+            .find_map(|flow| desk.hand_datagrams(&hello(flow), at("10.0.0.9:5210"), client).err());
+        assert!(full.unwrap().contains("its trial does not take it"));
+    }
+}

@@ -1,0 +1,209 @@
+//! Source of a listener's connections: its own socket, or a server that owns the port, sees the
+//! hello first, and hands over what belongs to this trial.
+//!
+//! The hand-over runs over a `SOCK_SEQPACKET` Unix socket pair. A stream connection travels as a
+//! descriptor (`SCM_RIGHTS`, unix(7)); a datagram flow as its peer's proved address.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use deadheat_base::descriptor;
+use serde::{Deserialize, Serialize};
+
+use crate::time::Nanos;
+
+pub use deadheat_base::descriptor::readable;
+
+/// Source of a listener's connections.
+#[derive(Debug)]
+pub enum ConnectionSource {
+    /// The listener binds its own socket and checks hellos itself.
+    Own,
+    /// A server hands over connections whose hello it has read and found right.
+    Handed(HandOver),
+}
+
+/// A connection that a server handed over.
+#[derive(Debug)]
+pub enum Handed {
+    /// A connected stream socket, its hello already read, its welcome not yet sent.
+    Stream {
+        /// The flow from the hello.
+        flow: u16,
+        /// The socket.
+        socket: OwnedFd,
+    },
+    /// A peer whose hello arrived on the server's datagram port `local`; not yet welcomed.
+    Datagrams {
+        /// The flow from the hello.
+        flow: u16,
+        /// The address to bind (with `SO_REUSEADDR`), so that the peer hears from the same port.
+        local: SocketAddr,
+        /// The address to connect to.
+        peer: SocketAddr,
+    },
+}
+
+/// End of the hand-over channel.
+#[derive(Debug)]
+pub struct HandOver(OwnedFd);
+
+#[derive(Serialize, Deserialize)]
+enum Note {
+    Stream { flow: u16 },
+    Datagrams { flow: u16, local: SocketAddr, peer: SocketAddr },
+    Fd,
+}
+
+const NOTE_MAX: usize = 512;
+
+impl HandOver {
+    /// Creates a connected pair: one end for the server, one for the agent.
+    ///
+    /// # Errors
+    /// Fails if the kernel gives no socket pair.
+    pub fn pair() -> io::Result<(HandOver, HandOver)> {
+        let mut fds = [0; 2];
+        // SAFETY: `fds` has room for the two descriptors that socketpair writes.
+        let done = unsafe {
+            libc::socketpair(
+                libc::AF_UNIX,
+                libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC,
+                0,
+                fds.as_mut_ptr(),
+            )
+        };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: both descriptors are fresh and owned by nobody else.
+        let [a, b] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok((HandOver(a), HandOver(b)))
+    }
+
+    /// Returns the end that a parent process left at `fd`.
+    pub fn from_fd(fd: OwnedFd) -> HandOver {
+        HandOver(fd)
+    }
+
+    /// Hands over a connected stream socket.
+    ///
+    /// # Errors
+    /// Fails if the agent is gone.
+    pub fn give_stream(&self, flow: u16, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.write(&Note::Stream { flow }, Some(socket))
+    }
+
+    /// Hands over the proved address of a datagram peer.
+    ///
+    /// # Errors
+    /// Fails if the agent is gone.
+    pub fn give_datagrams(&self, flow: u16, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
+        self.write(&Note::Datagrams { flow, local, peer }, None)
+    }
+
+    /// Hands over a descriptor that needs no words (one end of a pipe, a namespace), to whoever calls
+    /// [`HandOver::take_fd`]. This works over a stream socket, too: no read goes past a descriptor
+    /// (unix(7)).
+    ///
+    /// # Errors
+    /// Fails if the other end is gone.
+    pub fn give_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.write(&Note::Fd, Some(fd))
+    }
+
+    /// Waits for a descriptor, at most `timeout`; `None` when nothing came.
+    ///
+    /// # Errors
+    /// Fails if the other end is gone or sent something else.
+    pub fn take_fd(&self, timeout: Nanos) -> io::Result<Option<OwnedFd>> {
+        if !readable(self.0.as_fd(), timeout)? {
+            return Ok(None);
+        }
+        match self.read()? {
+            (Note::Fd, Some(fd)) => Ok(Some(fd)),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "expected a descriptor")),
+        }
+    }
+
+    /// Waits for the next hand-over, at most `timeout`; `None` when nothing came.
+    ///
+    /// # Errors
+    /// Fails if the server is gone or sent something else.
+    pub fn take(&self, timeout: Nanos) -> io::Result<Option<Handed>> {
+        if !readable(self.0.as_fd(), timeout)? {
+            return Ok(None);
+        }
+        let (note, socket) = self.read()?;
+        Ok(Some(match (note, socket) {
+            (Note::Stream { flow }, Some(socket)) => Handed::Stream { flow, socket },
+            (Note::Datagrams { flow, local, peer }, None) => {
+                Handed::Datagrams { flow, local, peer }
+            }
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "hand-over without its socket",
+                ));
+            }
+        }))
+    }
+
+    fn write(&self, note: &Note, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        descriptor::send(self.0.as_fd(), &serde_json::to_vec(note)?, socket)
+    }
+
+    fn read(&self) -> io::Result<(Note, Option<OwnedFd>)> {
+        let mut bytes = [0u8; NOTE_MAX];
+        let (got, socket) = descriptor::receive(self.0.as_fd(), &mut bytes)?;
+        if got == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone"));
+        }
+        Ok((serde_json::from_slice(&bytes[..got])?, socket))
+    }
+}
+
+impl AsFd for HandOver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    #[test]
+    fn a_stream_crosses_and_still_works() {
+        let (server, agent) = HandOver::pair().unwrap();
+        let (mut near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        server.give_stream(3, far.as_fd()).unwrap();
+        drop(far);
+        let Some(Handed::Stream { flow: 3, socket }) = agent.take(Nanos::from_secs(1)).unwrap()
+        else {
+            panic!("no stream of flow 3")
+        };
+        std::os::unix::net::UnixStream::from(socket).write_all(b"hi").unwrap();
+        let mut got = String::new();
+        near.read_to_string(&mut got).unwrap();
+        assert_eq!(got, "hi");
+    }
+
+    #[test]
+    fn an_address_crosses_silence_is_none_and_a_gone_server_is_an_error() {
+        let (server, agent) = HandOver::pair().unwrap();
+        assert!(agent.take(Nanos::ZERO).unwrap().is_none());
+        let (local, peer) = ("[::1]:5210".parse().unwrap(), "[::1]:4444".parse().unwrap());
+        server.give_datagrams(1, local, peer).unwrap();
+        let got = agent.take(Nanos::from_secs(1)).unwrap();
+        let want = (1, local, peer);
+        assert!(
+            matches!(got, Some(Handed::Datagrams { flow, local, peer }) if (flow, local, peer) == want)
+        );
+        drop(server);
+        assert!(agent.take(Nanos::from_secs(1)).is_err());
+    }
+}
