@@ -45,7 +45,6 @@ mod sim_datagram;
 mod stream;
 mod tcp;
 mod tls;
-mod toy_datagram;
 mod toy_stream;
 mod udp;
 mod udp_handshake;
@@ -89,7 +88,6 @@ pub const ALL: &[&dyn Transport] = &[
     &arq::Arq,
     &sim_datagram::SimDatagram,
     &toy_stream::ToyStream,
-    &toy_datagram::ToyDatagram,
 ];
 
 /// Description of a transport.
