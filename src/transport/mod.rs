@@ -45,7 +45,6 @@ mod sim_datagram;
 mod stream;
 mod tcp;
 mod tls;
-mod toy_stream;
 mod udp;
 mod udp_handshake;
 mod udplite;
@@ -87,7 +86,6 @@ pub const ALL: &[&dyn Transport] = &[
     &rbudp::Rbudp,
     &arq::Arq,
     &sim_datagram::SimDatagram,
-    &toy_stream::ToyStream,
 ];
 
 /// Description of a transport.
