@@ -320,7 +320,7 @@ mod tests {
             let mut near = TcpStream::connect(at).unwrap();
             let (mut far, _) = far.accept().unwrap();
             // More than the relay and both sockets hold, so that it has to wait for room.
-            let sent: Vec<u8> = (0..32 << 20).map(|at: u32| (at * 7 >> 3) as u8).collect();
+            let sent: Vec<u8> = (0..32 << 20).map(|at: u32| ((at * 7) >> 3) as u8).collect();
             let body = sent.clone();
             let sender = thread::spawn(move || {
                 near.write_all(&body).unwrap();
