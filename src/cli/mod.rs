@@ -77,6 +77,7 @@ enum Command {
     /// Print what a shell needs to complete command lines
     Completions(complete::Completions),
     /// Print the manual page
+    #[command(hide = true)] // So that the list fits on a screen; packages call it.
     Man(complete::Man),
 }
 
