@@ -223,7 +223,8 @@ pub(super) fn at_most(study: &Study) -> String {
             None => "as long as its blocks".to_owned(),
             Some(time) => lasting(time),
         });
-    format!("at most {quick} quick, {full} in full")
+    let besides = if study.has_simulated_races() { ", besides virtual time" } else { "" };
+    format!("at most {quick} quick, {full} in full{besides}")
 }
 
 /// A time as people say it: `50 s`, `4 min`, `6.5 h`, `7 d`.

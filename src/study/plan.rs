@@ -9,11 +9,18 @@ use crate::time::Nanos;
 use crate::units;
 
 impl Study {
-    /// Returns the maximum time of all its races together at a setting; `None` if one is not bounded.
+    /// Returns the maximum time of all its races together at a setting; `None` if one is not bounded. Races in
+    /// virtual time do not count: they take seconds, and their budgets are not of this time.
     pub fn at_most(&self, setting: Setting) -> Option<Nanos> {
-        let budget = |race: &RacePlan| race.at(setting).request().ok()?.asked().budget_ns;
-        let budgets = self.races.iter().map(budget);
+        let races = self.races.iter().map(|race| race.at(setting));
+        let budgets = races.filter(|race| !race.is_simulated());
+        let budgets = budgets.map(|race| race.request().ok()?.asked().budget_ns);
         budgets.sum::<Option<u64>>().map(Nanos)
+    }
+
+    /// Returns true if a race of it runs in virtual time.
+    pub fn has_simulated_races(&self) -> bool {
+        self.races.iter().any(RacePlan::is_simulated)
     }
 }
 
@@ -34,6 +41,11 @@ impl RacePlan {
         plan.every = quick.every.or(plan.every);
         plan.vary.extend(quick.vary);
         plan
+    }
+
+    /// Returns true if it runs in virtual time.
+    fn is_simulated(&self) -> bool {
+        self.request().and_then(|request| request.simulation()).is_ok_and(|found| found.is_some())
     }
 
     /// Returns the request for a race. It is not checked yet.
@@ -145,6 +157,10 @@ quick = { blocks = 8, path = "delay=1ms", workload = "ping:count=50", vary = { s
         assert_eq!(at_most(&quick), [five, Some(Nanos::from_secs(30))]);
         assert_eq!(at_most(STUDY), [five, five]);
         assert_eq!(at_most(&STUDY.replace("budget = \"5m\"\n", "")), [None, None]);
+        let virtually =
+            "contenders = [\"arq\"]\nworkload = \"ping\"\npath = \"sim:delay=1ms\"\nblocks = 9\n";
+        let race = "[[race]]\nid = \"sim\"\nvariant = \"beyond\"\nabout = \"Echoes.\"\n";
+        assert_eq!(at_most(&format!("{STUDY}{race}{virtually}")), [five, five]);
     }
 
     #[test]
