@@ -126,6 +126,10 @@ pub(super) fn gather(
     way::gather(reports, flows, direction, Connect::Apart)
 }
 
+/// Longest time until what was handed over in time has arrived, before a trial is given up: a window of megabytes
+/// drains slowly where losses have left a tenth of the rate.
+const LONGEST_TO_DRAIN: Nanos = Nanos::from_secs(60);
+
 /// Longest time that a transfer of given bytes may take before its trial is given up.
 const LONGEST_FOR_BYTES: Nanos = Nanos::from_secs(600);
 
@@ -346,7 +350,7 @@ impl Task for BulkTask {
     }
 
     fn longest(&self) -> Nanos {
-        self.sending_time().map_or(LONGEST_FOR_BYTES, |time| time + Nanos::from_secs(2))
+        self.sending_time().map_or(LONGEST_FOR_BYTES, |time| time + LONGEST_TO_DRAIN)
     }
 
     fn planned(&self) -> Option<Nanos> {
