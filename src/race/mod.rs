@@ -23,8 +23,7 @@
 //! ```no_run
 //! use deadheat::result::outcome::Outcome;
 //! use deadheat::trial::Runner;
-//! use crate::race::RaceContext;
-//! use deadheat::race::{Race, Unobserved};
+//! use deadheat::race::{Race, RaceContext, Unobserved};
 //!
 //! fn run(runner: &mut dyn Runner) -> deadheat::Result<Outcome> {
 //!     Race::new(["tcp", "udp"])
