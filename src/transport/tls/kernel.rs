@@ -65,9 +65,17 @@ impl KernelTls {
     /// The error of the socket or of TLS; `Unsupported` where the kernel lacks TLS or the cipher.
     pub(super) fn open(mut wire: Counted, tls: Unbuffered) -> io::Result<KernelTls> {
         let began = Monotonic.now();
+        let attach =
+            |wire: &Counted| option::set_bytes(wire.as_fd(), libc::IPPROTO_TCP, libc::TCP_ULP, ULP);
+        // Before the handshake, after which a peer may close at once, and the kernel takes TLS on open connections
+        // only. One that is yet to send its SYN (Fast Open) gets it afterwards; its peer waits for it.
+        let attached = attach(&wire);
         let Outcome { secrets, keeper, kind } = tls.see_through(&mut wire)?;
-        option::set_bytes(wire.as_fd(), libc::IPPROTO_TCP, libc::TCP_ULP, ULP)
-            .map_err(|e| io::Error::new(io::ErrorKind::Unsupported, lacking(&e)))?;
+        match attached {
+            Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => attach(&wire),
+            done => done,
+        }
+        .map_err(|e| io::Error::new(io::ErrorKind::Unsupported, lacking(&e)))?;
         let most = match secrets.tx.1 {
             ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => u64::MAX,
             _ => MOST_RECORDS,
