@@ -44,15 +44,21 @@ fn netem_does_what_a_path_says() {
     if !can(&["tc"]) || !boots() {
         return;
     }
+    again_inside(
+        &["sch_codel", "sch_pie"],
+        "netem_does_what_a_path_says",
+        &["delays", "losses", "rates", "segments", "words", "seeds", "commands"],
+    );
+}
+
+/// Runs the test `name` once more in a kernel with these modules. Each of its parts says when it is through, so that none
+/// can be left out unnoticed.
+fn again_inside(modules: &[&str], name: &str, parts: &[&str]) {
     let own = std::env::current_exe().unwrap();
     let variable = format!("{INSIDE}=1");
-    let name = "netem_does_what_a_path_says";
-    let said = boot(
-        &["sch_codel", "sch_pie"],
-        &["env", &variable, own.to_str().unwrap(), "--exact", name, "--nocapture"],
-    );
-    // Each part says when it is through, so that none can be left out unnoticed.
-    for part in ["delays", "losses", "rates", "segments", "words", "seeds", "commands"] {
+    let command = ["env", &variable, own.to_str().unwrap(), "--exact", name, "--nocapture"];
+    let said = boot(modules, &command);
+    for part in parts {
         assert!(said.contains(&format!("{part} hold")), "{said}");
     }
 }

@@ -1,7 +1,8 @@
 //! The applications that are in the program: every file of `apps/` as `build.rs` finds it.
 
 use super::app::{self, App};
-use crate::error::{Result, unknown};
+use crate::error::Result;
+use crate::race::written;
 
 /// Name and text of each, by name.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
@@ -16,11 +17,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// [`crate::Error::Usage`] for another name, with the nearest one and all.
 pub fn text(name: &str) -> Result<&'static str> {
-    let found = FILES.iter().find(|(known, _)| *known == name);
-    found.map(|(_, text)| *text).ok_or_else(|| {
-        let names: Vec<&str> = names().collect();
-        unknown("application", name, &names)
-    })
+    written::bundled(FILES, "application", name)
 }
 
 /// Returns the application of this name, checked.

@@ -47,7 +47,7 @@ pub struct Advice {
     pub crossovers: Vec<Crossover>,
     /// Axes that were not searched, or not to their end, and why.
     pub not_searched: Vec<String>,
-    /// What was not run or not decided, and what would help.
+    /// Gaps: races not run or not decided, and what would help.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What follows from the trials of a race: summaries, verdicts, differences, warnings; and races against each other.
+//! Conclusions from the trials of a race: summaries, verdicts, differences, warnings; and races against each other.
 //! The same result always gives the same.
 //!
 //! | file | purpose |

@@ -47,7 +47,7 @@ pub(super) struct Args {
     /// Fixes the order of trials and all other random choices
     #[arg(long, value_name = "N", hide_short_help = true)]
     seed: Option<u64>,
-    /// How to show it: terminal, markdown or json
+    /// Format of the answer: terminal, markdown or json
     #[arg(long, default_value = "terminal", hide_default_value = true)]
     format: String,
     /// The same as --format json
@@ -136,7 +136,7 @@ fn race(args: &Args, within: &str, job: Job) -> Result<Outcome> {
     with_stage(&staging, &job.request, &job.file, |stage| job.request.run_with(stage))
 }
 
-/// Whether all that was raced can be trusted.
+/// Trust in all that was raced: fine, or doubtful.
 fn verdict(advice: &Advice) -> Verdict {
     let is_doubtful = advice.races.iter().any(|race| race.file.is_some() && !race.trusted);
     if is_doubtful { Verdict::Doubtful } else { Verdict::Fine }

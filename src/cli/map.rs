@@ -40,10 +40,10 @@ otherwise. A|B|C is a list. `deadheat list paths` has the keys. `deadheat merge`
 
 Exit: 0 it ran, 1 it failed or was broken off, 2 the command line is wrong.")]
 pub(super) struct Args {
-    /// What to race at each point
+    /// Contenders to race at each point
     #[arg(value_name = "CONTENDER", required = true)]
     contenders: Vec<String>,
-    /// What to ask of each contender
+    /// Workload to ask of each contender
     ///
     /// The map is of its claim: `claim=` chooses among several.
     #[arg(short, long, value_name = "WORKLOAD")]
@@ -70,7 +70,7 @@ pub(super) struct Args {
     /// Differences up to this do not matter [default: 5%]
     #[arg(long, value_name = "SHARE")]
     margin: Option<String>,
-    /// How sure the race at each point has to be, as a whole [default: 95%]
+    /// Confidence of the race at each point, as a whole [default: 95%]
     #[arg(long, value_name = "SHARE", hide_short_help = true)]
     confidence: Option<String>,
     /// Fixes the seed of every point

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result, nearest};
+use crate::error::{Error, Result, nearest, unknown};
 use crate::result::packed;
 
 /// The largest file that is read, in bytes.
@@ -20,6 +20,18 @@ pub fn text(file: &Path, what: &str) -> Result<String> {
     let bytes = packed::read(file, LARGEST)?;
     String::from_utf8(bytes).map_err(|_| {
         Error::data(file.display().to_string(), format!("not text in UTF-8, and so no {what}"))
+    })
+}
+
+/// Returns the text of this name among `files`, which the program brings with it; `what` names what they are.
+///
+/// # Errors
+/// [`Error::Usage`] for another name, with the nearest one and all.
+pub fn bundled(files: &[(&str, &'static str)], what: &str, name: &str) -> Result<&'static str> {
+    let found = files.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text).ok_or_else(|| {
+        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        unknown(what, name, &names)
     })
 }
 

@@ -2,7 +2,8 @@
 
 use super::check::Checked;
 use super::read;
-use crate::error::{Result, unknown};
+use crate::error::Result;
+use crate::race::written;
 
 /// Name and text of each, by name.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
@@ -17,11 +18,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// [`crate::Error::Usage`] for another name, with the nearest one and all.
 pub fn text(name: &str) -> Result<&'static str> {
-    let found = FILES.iter().find(|(known, _)| *known == name);
-    found.map(|(_, text)| *text).ok_or_else(|| {
-        let names: Vec<&str> = names().collect();
-        unknown("study", name, &names)
-    })
+    written::bundled(FILES, "study", name)
 }
 
 /// Returns the study of this name, checked.

@@ -20,7 +20,7 @@
 use std::io;
 
 use super::frame::PREFIX;
-use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
+use super::userspace::{Counts, InOrder, MTU, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Guarantees, Lane};
 use crate::error::{Error, Result};
@@ -190,17 +190,7 @@ impl Protocol for End {
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
-        loop {
-            let bytes = self.receiver.readable();
-            if bytes.is_empty() {
-                return;
-            }
-            let len = take(Lane(0), bytes);
-            if len == 0 {
-                return;
-            }
-            self.receiver.consumed(len);
-        }
+        self.receiver.hand_over(&mut |bytes| take(Lane(0), bytes));
     }
 
     fn finish(&mut self, _now: Nanos, _lane: Lane) {

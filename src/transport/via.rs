@@ -31,11 +31,7 @@ impl Via {
     /// # Errors
     /// [`Error::Usage`] where the value is none, or where the transport cannot be relayed.
     pub(super) fn take(spec: &mut Spec, info: &Info) -> Result<Via> {
-        let is_ours = |name: &str| KEYS.iter().any(|key| key.name == name);
-        let (ours, own): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut spec.options).into_iter().partition(|(name, _)| is_ours(name));
-        spec.options = own;
-        let ours = Settings::check(&Spec { name: spec.name.clone(), options: ours }, KEYS)?;
+        let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
         if ours.text("via") != Some("relay") {
             return Ok(Via::Direct);
         }

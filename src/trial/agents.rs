@@ -209,7 +209,7 @@ impl Agents {
     /// Returns the groups that have a part in a trial.
     fn cast(&self, order: &Order, asked: &dyn Task, told: [String; 2]) -> Result<Cast> {
         let assigned = order.placement.assign(self.ends(), Topology::here())?;
-        let mut work = Group::measured(order, asked, told, assigned)?;
+        let mut work = Group::measured(order, told, assigned)?;
         work.live = self.on_interval.is_some();
         work.goes_first = self.awake.is_some();
         work.emulated = self.emulated().map(|path| path.terms());
@@ -217,7 +217,8 @@ impl Agents {
             work = work.served()?;
         }
         let loads = asked.load().map(|load| Group::load(load, &work, Topology::here()));
-        Ok(Cast { loads: loads.into_iter().collect::<Result<_>>()?, work })
+        let lead = asked.load().map_or(Nanos::ZERO, |load| load.lead);
+        Ok(Cast { loads: loads.into_iter().collect::<Result<_>>()?, lead, work })
     }
 
     /// Starts all nodes, and sees them through to their reports.
@@ -229,31 +230,18 @@ impl Agents {
         if let Far::Emulated(path) = &mut self.far {
             path.begin(cast.work.order.seed)?;
         }
-        let loads = loads.into_iter().map(|(load, at)| Ok((load.begins, self.dial(load, at)?)));
+        let loads = loads.into_iter().map(|(load, at)| self.dial(load, at));
         let mut loads = loads.collect::<Result<Vec<_>>>()?;
         let mut work = self.dial(&cast.work, listening)?;
-        let mut elapsed = Nanos::ZERO;
-        for (begins, load) in &mut loads {
-            self.sleep_until(*begins, &mut elapsed)?;
-            load.start()?;
-        }
-        self.sleep_until(cast.work.begins, &mut elapsed)?;
+        loads.iter_mut().try_for_each(Nodes::start)?;
+        sleep(cast.lead, &self.stop).map_err(|_| Error::Interrupted)?;
         let reports = self.finish(&cast.work, &mut work)?;
-        let loads = loads.iter_mut().map(|(_, load)| load.stop()).collect::<Result<_>>()?;
+        let loads = loads.iter_mut().map(Nodes::stop).collect::<Result<_>>()?;
         let account = match &mut self.far {
             Far::Emulated(path) => Some(path.end()?),
             Far::Loopback(_) | Far::Server { .. } => None,
         };
         Ok(Ran { work: reports.checked(&*cast.work.task), loads, account })
-    }
-
-    /// Sleeps until the time `due` after the first start, of which `elapsed` has passed.
-    fn sleep_until(&self, due: Nanos, elapsed: &mut Nanos) -> Result<()> {
-        if due > *elapsed {
-            sleep(due - *elapsed, &self.stop).map_err(|_| Error::Interrupted)?;
-            *elapsed = due;
-        }
-        Ok(())
     }
 
     /// Starts the work that is measured, tells how it goes where somebody asked for that, and returns its reports.

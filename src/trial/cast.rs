@@ -29,8 +29,10 @@ use crate::host::topology::Topology;
 pub(super) struct Cast {
     /// Work whose figures the trial is for.
     pub(super) work: Group,
-    /// Groups beside it, by the time at which they begin; stopped once the work is over.
+    /// Groups beside it: they begin first, and are stopped once the work is over.
     pub(super) loads: Vec<Group>,
+    /// Time that these run before the work begins.
+    pub(super) lead: Nanos,
 }
 
 /// One contender with its work: a near node, its far nodes, and the flows between them.
@@ -44,8 +46,6 @@ pub(super) struct Group {
     pub(super) token: Token,
     /// Number of far nodes; 0 where the kernel answers.
     pub(super) far_nodes: u16,
-    /// Time after the first group's start at which it begins.
-    pub(super) begins: Nanos,
     /// True if its progress is reported while the trial runs.
     pub(super) live: bool,
     /// True if its ends go before other programs.
@@ -55,20 +55,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Creates the group of the work that is measured: `asked`, as both ends are `told` it.
+    /// Creates the group of the work that is measured, as both ends are `told` it.
     ///
     /// # Errors
     /// [`Error::Usage`] where contender or work do not parse; [`Error::Setup`] without randomness.
-    pub(super) fn measured(
-        order: &Order,
-        asked: &dyn Task,
-        told: [String; 2],
-        assigned: Assigned,
-    ) -> Result<Group> {
+    pub(super) fn measured(order: &Order, told: [String; 2], assigned: Assigned) -> Result<Group> {
         let task = crate::workload::parse(&told[0])?;
         let parts = (suited(Contender::parse(&order.contender)?, &*task)?, task);
-        let begins = asked.load().map_or(Nanos::ZERO, |load| load.lead);
-        Ok(Group { begins, ..Group::new(parts, order.clone(), told, assigned)? })
+        Group::new(parts, order.clone(), told, assigned)
     }
 
     /// Creates the group of a load beside the work. It gets the CPUs that the work leaves free, or, if there
@@ -101,7 +95,6 @@ impl Group {
             assigned,
             token: Token::fresh()?,
             far_nodes,
-            begins: Nanos::ZERO,
             live: false,
             goes_first: false,
             emulated: None,

@@ -3,7 +3,7 @@
 use crate::contract::Framing;
 use crate::measurements::{ConnStats, Cost, Packets, Throttled};
 use crate::transport::{Contender, Info};
-use crate::workload::{Content, Reports, Task};
+use crate::workload::{Content, Task};
 
 use super::Record;
 use super::control::AgentReport;
@@ -17,13 +17,7 @@ pub(super) fn conclude(
 ) -> (Record, Option<Content>) {
     let (near, far) = (&reports.near, reports.far.as_ref());
     let info = contender.transport.info();
-    let findings = task.conclude(&Reports {
-        near: &near.halves,
-        far: far.map_or(&[], |far| &far.halves),
-        near_conns: &near.conns,
-        far_conns: far.map_or(&[], |far| &far.conns),
-        guarantees: &info.guarantees,
-    });
+    let findings = task.conclude(&reports.of(&info.guarantees));
     let open = findings.ledger.accounts().find(|(_, account)| !account.closes());
     let why_open = open.map(|(way, account)| {
         let why = account.open_because.clone().unwrap_or_else(|| "the sums differ".into());

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::measurements::Metrics;
 use crate::transport::Contender;
-use crate::workload::{self, Load, Reports, Task, load};
+use crate::workload::{self, Load, Task, load};
 
 use super::explain::Pass;
 use super::nodes::BothReports;
@@ -42,13 +42,7 @@ pub(super) fn conclude(
     reports: &BothReports,
     metrics: &mut Metrics,
 ) {
-    let findings = task.conclude(&Reports {
-        near: &reports.near.halves,
-        far: reports.far.as_ref().map_or(&[], |far| &far.halves),
-        near_conns: &reports.near.conns,
-        far_conns: reports.far.as_ref().map_or(&[], |far| &far.conns),
-        guarantees: &contender.transport.info().guarantees,
-    });
+    let findings = task.conclude(&reports.of(&contender.transport.info().guarantees));
     if let Some(bps) = findings.metrics.get("goodput_bps") {
         metrics.insert(load::GOODPUT.to_owned(), *bps);
     }

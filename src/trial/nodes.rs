@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::contract::Side;
+use crate::contract::{Guarantees, Side};
 use crate::error::{Error, FaultKind, Result};
 use crate::measurements::Tally;
 use crate::measurements::series::Point;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::workload::Task;
+use crate::workload::{Reports, Task};
 
 use super::control::{AgentReport, FromAgent, FromServer, Share, ToAgent};
 use super::credible::{Known, check_tallies};
@@ -88,6 +88,18 @@ pub(super) struct BothReports {
 }
 
 impl BothReports {
+    /// Returns the reports as a workload sums them up.
+    pub(super) fn of<'a>(&'a self, guarantees: &'a Guarantees) -> Reports<'a> {
+        let far = self.far.as_ref();
+        Reports {
+            near: &self.near.halves,
+            far: far.map_or(&[], |far| &far.halves),
+            near_conns: &self.near.conns,
+            far_conns: far.map_or(&[], |far| &far.conns),
+            guarantees,
+        }
+    }
+
     /// Drops the far end's report if it cannot be true, so that nothing of it becomes a figure.
     pub(super) fn checked(mut self, task: &dyn Task) -> BothReports {
         let known = Known { near: &self.near, task, took: self.took };

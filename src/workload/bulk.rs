@@ -29,6 +29,7 @@ use settings::{Check, Connect, Extent, KEYS, Memory, Terms};
 use way::OneWay;
 
 pub(super) use marks::{Marks, Timing};
+pub(super) use settings::{SIZE, TIME, WARMUP};
 pub(super) use way::{Rate, segments};
 
 mod keeper;

@@ -13,7 +13,7 @@ use crate::time::Nanos;
 use crate::units::Bytes;
 
 use super::bulk::{self, gather};
-use super::{Info, Lengths, Part, Reports, Setting, Task, Workload, header};
+use super::{Info, Lengths, Part, Reports, Setting, Task, Workload};
 use crate::workload::{Endpoint, Measurements};
 
 /// The workload.
@@ -32,24 +32,9 @@ const KEYS: &[Key] = &[
         default: "",
         doc: "how much each receiver is to get",
     },
-    Key {
-        name: "time",
-        kind: Kind::Span(10_000_000, 86_400 * 1_000_000_000),
-        default: "",
-        doc: "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
-    },
-    Key {
-        name: "warmup",
-        kind: Kind::Span(0, 60 * 1_000_000_000),
-        default: "",
-        doc: "how long to send before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
-    },
-    Key {
-        name: "size",
-        kind: Kind::Size(header::LEN as u64, 65_507),
-        default: "1400",
-        doc: "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
-    },
+    bulk::TIME,
+    bulk::WARMUP,
+    bulk::SIZE,
     Key {
         name: "call",
         kind: Kind::Size(64, 16 << 20),

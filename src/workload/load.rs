@@ -76,13 +76,9 @@ fn contender(value: &str) -> String {
 
 /// Takes the keys of load out of `spec`; its work with them, if there were any.
 pub(super) fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> {
-    let is_ours = |name: &str| KEYS.iter().any(|key| key.name == name);
-    let (ours, own) =
-        std::mem::take(&mut spec.options).into_iter().partition(|(name, _)| is_ours(name));
-    spec.options = own;
-    let ours: Vec<(String, String)> = ours;
-    let Some(first) = ours.first().map(|(name, _)| name.clone()) else { return Ok(None) };
-    let settings = Settings::check(&Spec { name: spec.name.clone(), options: ours }, KEYS)?;
+    let ours = spec.split_off(KEYS);
+    let Some((first, _)) = ours.options.first() else { return Ok(None) };
+    let settings = Settings::check(&ours, KEYS)?;
     let Some(value) = settings.text(LOAD) else {
         return Err(Error::usage(format!(
             "{}: `{first}` says how a load is to be and there is none; add load=CONTENDER, as load=tcp",

@@ -16,9 +16,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
-use super::INSIDE;
 use super::transports::race;
-use super::uml::{KTLS, boot, boots};
+use super::uml::{KTLS, boots};
+use super::{INSIDE, again_inside};
 
 const HELLO: Hello = Hello { token: Token::from_bytes([9; 16]), flow: 3 };
 const LONG: Nanos = Nanos::from_secs(60);
@@ -37,14 +37,8 @@ fn the_kernels_tls_speaks_with_the_librarys_and_races() {
     if !boots() {
         return;
     }
-    let own = std::env::current_exe().unwrap();
-    let variable = format!("{INSIDE}=1");
     let name = "ktls::the_kernels_tls_speaks_with_the_librarys_and_races";
-    let command = ["env", &variable, own.to_str().unwrap(), "--exact", name, "--nocapture"];
-    let said = boot(KTLS, &command);
-    for part in ["mixed ends", "tickets", "key changes", "races"] {
-        assert!(said.contains(&format!("{part} hold")), "{said}");
-    }
+    again_inside(KTLS, name, &["mixed ends", "tickets", "key changes", "races"]);
 }
 
 #[derive(Default)]

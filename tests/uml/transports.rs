@@ -16,8 +16,8 @@ use deadheat::transport::hello::{Hello, Token};
 use deadheat::transport::{Address, Conn, Contender, Dial, Listen, Progress};
 use serde_json::Value;
 
-use super::uml::{boot, boots};
-use super::{FAR, Hosts, INSIDE, network};
+use super::uml::boots;
+use super::{FAR, Hosts, INSIDE, again_inside, network};
 
 const LONG: Nanos = Nanos::from_secs(60);
 const SIZE: usize = 1_000;
@@ -33,14 +33,12 @@ fn sctp_and_dccp_keep_their_promises_and_race() {
     if !boots() {
         return;
     }
-    let own = std::env::current_exe().unwrap();
-    let variable = format!("{INSIDE}=1");
     let name = "transports::sctp_and_dccp_keep_their_promises_and_race";
-    let command = ["env", &variable, own.to_str().unwrap(), "--exact", name, "--nocapture"];
-    let said = boot(&["hmac", "sctp", "dccp_ipv4", "dccp_ipv6"], &command);
-    for part in ["lanes", "datagrams", "races"] {
-        assert!(said.contains(&format!("{part} hold")), "{said}");
-    }
+    again_inside(
+        &["hmac", "sctp", "dccp_ipv4", "dccp_ipv6"],
+        name,
+        &["lanes", "datagrams", "races"],
+    );
 }
 
 /// The numbers of what arrived on each of four lanes.

@@ -64,6 +64,15 @@ impl Spec {
         }
         Ok(Spec { name: name.to_owned(), options })
     }
+
+    /// Takes the options with these keys out of it, as a spec of their own under the same name.
+    pub fn split_off(&mut self, keys: &[Key]) -> Spec {
+        let is_theirs = |name: &str| keys.iter().any(|key| key.name == name);
+        let (theirs, own) =
+            std::mem::take(&mut self.options).into_iter().partition(|(name, _)| is_theirs(name));
+        self.options = own;
+        Spec { name: self.name.clone(), options: theirs }
+    }
 }
 
 impl fmt::Display for Spec {

@@ -1,7 +1,7 @@
 //! The receiving half of an end: puts segments in order, and says up to where it has everything.
 
 use super::segment::{Segment, Then};
-use crate::transport::userspace::Ring;
+use crate::transport::userspace::{InOrder, Ring};
 
 pub(super) struct Receiver {
     ring: Ring,
@@ -85,19 +85,19 @@ impl Receiver {
         self.owed = 0;
     }
 
-    /// Returns the bytes that can be read, in one piece; empty if there are none.
-    pub(super) fn readable(&self) -> &[u8] {
-        self.ring.piece(self.read, self.next - self.read)
-    }
-
-    /// Notes that so many of [`Receiver::readable`] were read.
-    pub(super) fn consumed(&mut self, bytes: usize) {
-        self.read += bytes as u64;
-    }
-
     /// Returns true if all of the stream was read.
     pub(super) fn is_over(&self) -> bool {
         self.end == Some(self.read)
+    }
+}
+
+impl InOrder for Receiver {
+    fn readable(&self) -> &[u8] {
+        self.ring.piece(self.read, self.next - self.read)
+    }
+
+    fn consumed(&mut self, bytes: usize) {
+        self.read += bytes as u64;
     }
 }
 

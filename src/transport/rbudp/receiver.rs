@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::wire::{Census, Data, TALLY, Tally, write_tally};
 use crate::time::Nanos;
-use crate::transport::userspace::Ring;
+use crate::transport::userspace::{InOrder, Ring};
 
 /// Datagram behind the first that is missing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -172,19 +172,19 @@ impl Receiver {
         self.slots.len()
     }
 
-    /// Returns the bytes that can be read, in one piece; empty if there are none.
-    pub(super) fn readable(&self) -> &[u8] {
-        self.ring.piece(self.read, self.in_order - self.read)
-    }
-
-    /// Notes that so many of [`Receiver::readable`] were read.
-    pub(super) fn consumed(&mut self, bytes: usize) {
-        self.read += bytes as u64;
-    }
-
     /// Returns true if all of the stream was read.
     pub(super) fn is_over(&self) -> bool {
         self.end == Some(self.read)
+    }
+}
+
+impl InOrder for Receiver {
+    fn readable(&self) -> &[u8] {
+        self.ring.piece(self.read, self.in_order - self.read)
+    }
+
+    fn consumed(&mut self, bytes: usize) {
+        self.read += bytes as u64;
     }
 }
 

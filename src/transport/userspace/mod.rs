@@ -19,7 +19,7 @@ mod tests;
 pub use epoch::Epoch;
 pub use over_path::OverPath;
 pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};
-pub(in crate::transport) use ring::Ring;
+pub(in crate::transport) use ring::{InOrder, Ring};
 pub(in crate::transport) use round_trip::RoundTrip;
 pub use serial::Segments;
 

@@ -44,6 +44,27 @@ impl Ring {
     }
 }
 
+/// Receiver of a byte stream that holds what arrived until it is read.
+pub(in crate::transport) trait InOrder {
+    /// Returns the bytes that can be read, in one piece; empty if there are none.
+    fn readable(&self) -> &[u8];
+
+    /// Notes that so many of [`InOrder::readable`] were read.
+    fn consumed(&mut self, bytes: usize);
+
+    /// Hands over piece after piece, until `take` takes nothing or nothing is left.
+    fn hand_over(&mut self, take: &mut dyn FnMut(&[u8]) -> usize) {
+        loop {
+            let bytes = self.readable();
+            let len = if bytes.is_empty() { 0 } else { take(bytes) };
+            if len == 0 {
+                return;
+            }
+            self.consumed(len);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

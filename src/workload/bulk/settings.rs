@@ -12,6 +12,30 @@ use super::super::{ELSEWHERE, NamedFile, Purpose, Setting};
 /// Option with which the span of the goodput begins before the connection is set up.
 pub(super) const TIMED: (&str, &str) = ("connect", "timed");
 
+/// Time to send for.
+pub(in crate::workload) const TIME: Key = Key {
+    name: "time",
+    kind: Kind::Span(10_000_000, 86_400 * 1_000_000_000),
+    default: "",
+    doc: "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
+};
+
+/// Time to send before what counts.
+pub(in crate::workload) const WARMUP: Key = Key {
+    name: "warmup",
+    kind: Kind::Span(0, 60 * 1_000_000_000),
+    default: "",
+    doc: "how long to send before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
+};
+
+/// Message size.
+pub(in crate::workload) const SIZE: Key = Key {
+    name: "size",
+    kind: Kind::Size(header::LEN as u64, 65_507),
+    default: "1400",
+    doc: "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
+};
+
 pub(super) const KEYS: &[Key] = &[
     Key {
         name: "bytes",
@@ -19,18 +43,8 @@ pub(super) const KEYS: &[Key] = &[
         default: "",
         doc: "how much each direction carries, all streams together",
     },
-    Key {
-        name: "time",
-        kind: Kind::Span(10_000_000, 86_400 * 1_000_000_000),
-        default: "",
-        doc: "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
-    },
-    Key {
-        name: "warmup",
-        kind: Kind::Span(0, 60 * 1_000_000_000),
-        default: "",
-        doc: "how long to send before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
-    },
+    TIME,
+    WARMUP,
     Key {
         name: "direction",
         kind: Kind::Choice(&["up", "down", "both"]),
@@ -43,12 +57,7 @@ pub(super) const KEYS: &[Key] = &[
         default: "1",
         doc: "connections in each direction",
     },
-    Key {
-        name: "size",
-        kind: Kind::Size(header::LEN as u64, 65_507),
-        default: "1400",
-        doc: "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
-    },
+    SIZE,
     Key {
         name: "call",
         kind: Kind::Size(64, 16 << 20),
