@@ -2,45 +2,28 @@
 //! arrives.
 
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+use deadheat_base::cmsg::{self, Message, Room};
 
 use super::call;
 
 /// Size of the buffer for the control messages of one call.
 const ROOM: usize = 128;
 
-/// A control buffer with the alignment of `cmsghdr`.
-#[derive(Debug)]
-#[repr(align(8))]
-struct Room([u8; ROOM]);
-
 /// Control messages that were put together once, to go with any number of sends.
 #[derive(Debug)]
 pub struct Control {
-    room: Room,
+    room: Room<ROOM>,
     len: usize,
 }
 
 impl Control {
     /// Encodes `messages`: level, type and data of each. All of them take 128 bytes at most.
     pub fn new(messages: &[(libc::c_int, libc::c_int, &[u8])]) -> Control {
-        let mut control = Control { room: Room([0; ROOM]), len: 0 };
+        let mut control = Control { room: Room::default(), len: 0 };
         for (level, kind, data) in messages {
-            let bytes = data.len() as libc::c_uint;
-            // SAFETY: CMSG_SPACE only computes.
-            let space = unsafe { libc::CMSG_SPACE(bytes) } as usize;
-            let place = &mut control.room.0[control.len..][..space];
-            // SAFETY: `place` has room for a header and the data, and begins at a multiple of the alignment,
-            // as the room does and every space is.
-            unsafe {
-                let cmsg = place.as_mut_ptr().cast::<libc::cmsghdr>();
-                (*cmsg).cmsg_level = *level;
-                (*cmsg).cmsg_type = *kind;
-                (*cmsg).cmsg_len = libc::CMSG_LEN(bytes) as _; // size_t with glibc, socklen_t with musl
-                std::ptr::copy_nonoverlapping(data.as_ptr(), libc::CMSG_DATA(cmsg), data.len());
-            }
-            control.len += space;
+            control.len = control.room.put(control.len, *level, *kind, data);
         }
         control
     }
@@ -69,13 +52,10 @@ pub(super) fn send(
     flags: libc::c_int,
 ) -> io::Result<usize> {
     let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    let mut header = cmsg::header();
     header.msg_iov = &raw mut iov;
     header.msg_iovlen = 1;
-    // The kernel only reads them.
-    header.msg_control = control.room.0.as_ptr().cast_mut().cast();
-    header.msg_controllen = control.len as _; // size_t with glibc, socklen_t with musl
+    control.room.beside(&mut header, control.len);
     // SAFETY: `header` points to buffers that outlive the call.
     let sent =
         unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const header, flags) };
@@ -94,30 +74,26 @@ pub(super) fn receive<const N: usize>(
     flags: libc::c_int,
 ) -> io::Result<Arrived<N>> {
     let mut iov = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
-    let mut control = Room([0; ROOM]);
-    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    let mut control = Room::<ROOM>::default();
+    let mut header = cmsg::header();
     header.msg_iov = &raw mut iov;
     header.msg_iovlen = 1;
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = ROOM as _; // size_t with glibc, socklen_t with musl
+    control.offer(&mut header);
     // SAFETY: `header` points to buffers that outlive the call, and nobody else reads them.
     let len = unsafe { call::recv_one(socket, &mut header, flags) }?;
-    let mut beside = None;
-    // SAFETY: the kernel filled in the control buffer that `header` describes; only bytes that a message
-    // says to have are read.
-    unsafe {
-        let mut next = libc::CMSG_FIRSTHDR(&raw const header);
-        while let Some(cmsg) = next.as_ref() {
-            #[allow(clippy::unnecessary_cast, reason = "it has 32 bits with musl")]
-            let held = (cmsg.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
-            if (cmsg.cmsg_level, cmsg.cmsg_type) == (level, kind) && held >= size_of::<[u8; N]>() {
-                beside = Some(libc::CMSG_DATA(next).cast::<[u8; N]>().read_unaligned());
-            }
-            next = libc::CMSG_NXTHDR(&raw const header, next);
-        }
-    }
+    // SAFETY: the kernel filled in `control`.
+    let beside = unsafe { cmsg::messages(&header) }
+        .filter(|message| (message.level, message.kind) == (level, kind))
+        .find_map(|message| message.read::<[u8; N]>());
     Ok(Arrived { len, ends: header.msg_flags & libc::MSG_EOR != 0, beside })
+}
+
+/// Returns the error that a message on the error queue carries (ip(7) `IP_RECVERR`, ipv6(7) `IPV6_RECVERR`).
+pub(super) fn extended_error(message: &Message<'_>) -> Option<libc::sock_extended_err> {
+    match (message.level, message.kind) {
+        (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => message.read(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod call;
 pub mod channel;
 pub mod control;
 pub mod datagram;
+pub(crate) mod destination;
 pub mod drain;
 pub mod epoll;
 pub mod file;

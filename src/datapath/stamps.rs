@@ -7,12 +7,13 @@
 //! queue under a key that counts stamped datagrams, or all bytes, since they were switched on.
 
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use deadheat_base::cmsg::{self, Room};
 use socket2::Socket;
 
 use super::call;
+use super::control::extended_error;
 use super::option::set_words;
 
 /// Unit that a key counts.
@@ -57,9 +58,7 @@ const ACKNOWLEDGED: u32 = 4;
 /// and up to 28).
 const CONTROL: usize = 192;
 
-/// A control buffer with the alignment of `cmsghdr`.
-#[repr(align(8))]
-struct Control([u8; CONTROL]);
+type Control = Room<CONTROL>;
 
 /// Stamps of one socket, switched on.
 pub struct Stamps {
@@ -104,7 +103,7 @@ impl Stamps {
             due: 0,
             gone: 0,
             received_ns: None,
-            controls: Box::new([const { Control([0; CONTROL]) }; FETCHED]),
+            controls: Box::default(),
         })
     }
 
@@ -149,20 +148,14 @@ impl Stamps {
     fn send_stamped(&mut self, bytes: &[u8], flags: libc::c_int, wanted: u32) -> io::Result<usize> {
         let mut iovec =
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let mut header = header(&mut self.controls[0]);
+        let mut header = cmsg::header();
         header.msg_iov = &mut iovec;
         header.msg_iovlen = 1;
-        // SAFETY: the control buffer is aligned and has room for one message with a u32; the kernel
-        // only reads the bytes that the iovec names.
-        let sent = unsafe {
-            header.msg_controllen = libc::CMSG_SPACE(size_of::<u32>() as u32) as _;
-            let cmsg = libc::CMSG_FIRSTHDR(&header);
-            (*cmsg).cmsg_level = libc::SOL_SOCKET;
-            (*cmsg).cmsg_type = libc::SO_TIMESTAMPING;
-            (*cmsg).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
-            libc::CMSG_DATA(cmsg).cast::<u32>().write_unaligned(wanted);
-            libc::sendmsg(self.socket.as_raw_fd(), &header, flags)
-        };
+        let control = &mut self.controls[0];
+        let len = control.put(0, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &wanted.to_ne_bytes());
+        control.beside(&mut header, len);
+        // SAFETY: the kernel only reads the bytes that the iovec names and the control buffer of `self`.
+        let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &header, flags) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
@@ -249,10 +242,8 @@ impl std::fmt::Debug for Stamps {
 }
 
 fn header(control: &mut Control) -> libc::msghdr {
-    // SAFETY: an all-zero msghdr is valid: no address, no buffers, no control.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = CONTROL as _;
+    let mut header = cmsg::header();
+    control.offer(&mut header);
     header
 }
 
@@ -267,37 +258,19 @@ const ACK: u32 = 2;
 /// Returns the software stamp in a message's control data and, if it came from the error queue, its point and key.
 fn stamp(header: &libc::msghdr) -> (Option<u64>, Option<(Gate, u32)>) {
     let (mut at_ns, mut of) = (None, None);
-    // SAFETY: the kernel filled in the control buffer that `header` describes; each message is read
-    // as what its level and type say, and only if it is long enough.
-    unsafe {
-        let mut next = libc::CMSG_FIRSTHDR(header);
-        while let Some(cmsg) = next.as_ref() {
-            let data = libc::CMSG_DATA(next);
-            #[allow(clippy::unnecessary_cast, reason = "it has 32 bits with musl")]
-            let len = (cmsg.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
-            match (cmsg.cmsg_level, cmsg.cmsg_type) {
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)
-                    if len >= size_of::<libc::timespec>() =>
-                {
-                    // The first of three, the software stamp; zero where there is none.
-                    let ts = data.cast::<libc::timespec>().read_unaligned();
-                    at_ns = nanos(ts).filter(|ns| *ns > 0);
-                }
-                (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
-                    if len >= size_of::<libc::sock_extended_err>() =>
-                {
-                    let error = data.cast::<libc::sock_extended_err>().read_unaligned();
-                    of = gate(&error);
-                }
-                _ => {}
-            }
-            next = libc::CMSG_NXTHDR(header, next);
+    // SAFETY: the kernel filled in the control buffer that `header` describes, which lives in `Stamps`.
+    for message in unsafe { cmsg::messages(header) } {
+        if (message.level, message.kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
+            // The first of three, the software stamp; zero where there is none.
+            at_ns = message.read().and_then(nanos).filter(|ns| *ns > 0);
+        } else if let Some(error) = extended_error(&message) {
+            of = gate(error);
         }
     }
     (at_ns, of)
 }
 
-fn gate(error: &libc::sock_extended_err) -> Option<(Gate, u32)> {
+fn gate(error: libc::sock_extended_err) -> Option<(Gate, u32)> {
     if error.ee_origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
         return None;
     }

@@ -7,7 +7,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use deadheat_base::cmsg::{self, Room};
+
 use super::channel::{Channel, interrupted};
+use super::control::extended_error;
 use super::pipe::GUARD_MS;
 use super::{call, option};
 use crate::measurements::ZeroCopy;
@@ -216,11 +219,9 @@ impl Completions {
 /// # Errors
 /// The error of recvmsg(2): `WouldBlock` where there is none.
 fn next_range(socket: BorrowedFd<'_>) -> io::Result<Option<Range>> {
-    let mut control = Control([0; 128]);
-    // SAFETY: an all-zero msghdr is valid: no address, no buffers.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = control.0.len() as _; // size_t with glibc, socklen_t with musl
+    let mut control = Room::<128>::default();
+    let mut header = cmsg::header();
+    control.offer(&mut header);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     // SAFETY: `header` points to a control buffer of the length it tells.
     let got =
@@ -228,36 +229,18 @@ fn next_range(socket: BorrowedFd<'_>) -> io::Result<Option<Range>> {
     if got < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel filled in the control buffer that `header` describes; each pointer that is
-    // not null is to a whole control message in it.
-    unsafe {
-        let mut message = libc::CMSG_FIRSTHDR(&raw const header);
-        while !message.is_null() {
-            let kind = ((*message).cmsg_level, (*message).cmsg_type);
-            if kind == (libc::SOL_IP, libc::IP_RECVERR)
-                || kind == (libc::SOL_IPV6, libc::IPV6_RECVERR)
-            {
-                let error: libc::sock_extended_err =
-                    libc::CMSG_DATA(message).cast::<libc::sock_extended_err>().read_unaligned();
-                return Ok(range(&error));
-            }
-            message = libc::CMSG_NXTHDR(&raw const header, message);
-        }
-    }
-    Ok(None)
+    // SAFETY: the kernel filled in `control`.
+    let error = unsafe { cmsg::messages(&header) }.find_map(|message| extended_error(&message));
+    Ok(error.and_then(range))
 }
 
-fn range(error: &libc::sock_extended_err) -> Option<Range> {
+fn range(error: libc::sock_extended_err) -> Option<Range> {
     (error.ee_origin == SO_EE_ORIGIN_ZEROCOPY).then_some(Range {
         first: error.ee_info,
         last: error.ee_data,
         copied: error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0,
     })
 }
-
-/// A control buffer with the alignment of `cmsghdr`.
-#[repr(align(8))]
-struct Control([u8; 128]);
 
 #[cfg(test)]
 mod tests {
@@ -302,10 +285,10 @@ mod tests {
         // SAFETY: the structure is plain numbers, for which all-zero is valid.
         let mut error: libc::sock_extended_err = unsafe { std::mem::zeroed() };
         error.ee_data = 4;
-        assert_eq!(super::range(&error), None);
+        assert_eq!(super::range(error), None);
         error.ee_origin = SO_EE_ORIGIN_ZEROCOPY;
-        assert_eq!(super::range(&error), Some(range(0, 4, false)));
+        assert_eq!(super::range(error), Some(range(0, 4, false)));
         error.ee_code = SO_EE_CODE_ZEROCOPY_COPIED;
-        assert_eq!(super::range(&error), Some(range(0, 4, true)));
+        assert_eq!(super::range(error), Some(range(0, 4, true)));
     }
 }

@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::config::Config;
 use super::let_in::LetIn;
 use super::log::{Scribe, origin};
-use super::socket::normal;
 use super::wait::earlier;
+use crate::datapath::destination::canonical;
 use crate::error::{Error, Fault};
 use crate::time::Nanos;
 use crate::transport::hello::{self, Hello};
@@ -101,7 +101,7 @@ impl PreAuth {
         // Whoever is taken is looked at once before newcomers can push it out.
         for _ in 0..AT_ONCE.min(self.room.div_ceil(2)) {
             match listener.accept() {
-                Ok((stream, peer)) => self.take(stream, normal(peer), scribe, now),
+                Ok((stream, peer)) => self.take(stream, canonical(peer), scribe, now),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 // Without a stranger to push out, the descriptors are those of trials and clients.
                 Err(e) if is_exhausted(&e) && self.strangers.is_empty() => {

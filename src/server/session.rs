@@ -10,10 +10,10 @@ use super::admit::{Admitted, admit};
 use super::paid::{Share, Ways};
 use super::queue::{Place, Turn};
 use super::relay::{End, Relay};
-use super::socket::normal;
 use super::stop::Stop;
 use super::wait::until;
 use super::{Agent, Client, Shared};
+use crate::datapath::destination::canonical;
 use crate::error::{Error, Fault};
 use crate::foreign;
 use crate::server::framed_stream::{FramedStream, Heard};
@@ -73,7 +73,7 @@ fn prepare(stream: &std::net::TcpStream, patience: Nanos) -> std::io::Result<Soc
         .with_interval(Duration::from_secs(5))
         .with_retries(3);
     SockRef::from(stream).set_tcp_keepalive(&keepalive)?;
-    stream.local_addr().map(normal)
+    stream.local_addr().map(canonical)
 }
 
 impl Session<'_> {

@@ -1,13 +1,13 @@
 //! Port of the server: one TCP listener and one UDP socket, on every address of the host by default.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::config::Bind;
+use crate::datapath::destination::{announce_destination, canonical, receive_from};
 use crate::error::{Error, Result};
 
 /// Number of connections that the kernel completes while the server is busy with others.
@@ -83,32 +83,11 @@ fn datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
-        ask_for_destination(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?;
-    } else {
-        ask_for_destination(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO)?;
     }
+    announce_destination(&socket, address)?;
     socket.bind(&address.into())?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
-}
-
-/// Requests the destination address of each datagram from the kernel (ip(7)).
-fn ask_for_destination(socket: &Socket, level: i32, option: i32) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: `on` is a live int of the size that is said.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
-        )
-    };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 /// Addresses and length of a datagram.
@@ -122,83 +101,16 @@ pub(super) struct Datagram {
     pub(super) to: Option<IpAddr>,
 }
 
-/// A control buffer with the alignment of `cmsghdr`.
-#[repr(align(8))]
-struct Control([u8; 128]);
-
 /// Receives one datagram without waiting; of a longer one than `buffer`, its beginning.
 ///
 /// # Errors
 /// `WouldBlock` where none is there; otherwise what recvmsg(2) says.
 pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Datagram> {
-    let mut control = Control([0; 128]);
-    let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = &raw mut iov;
-    header.msg_iovlen = 1;
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = control.0.len() as _; // size_t with glibc, socklen_t with musl
-    let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
-    header.msg_name = storage.as_mut_ptr().cast();
-    header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: `header` points to buffers that outlive the call, with their true lengths.
-    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
-    let Ok(len) = usize::try_from(got) else {
-        return Err(io::Error::last_os_error());
-    };
-    // SAFETY: zeroed storage is valid, and the kernel has written an address of `msg_namelen`
-    // bytes into it.
-    let peer = unsafe { address(&storage.assume_init(), header.msg_namelen) };
+    let (len, peer, to) = receive_from(socket, buffer)?;
     let Some(peer) = peer else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "no IP source address"));
     };
-    Ok(Datagram { len, peer, to: destination(&header) })
-}
-
-/// Returns the destination that a received `header` carries (`IP_PKTINFO` or `IPV6_PKTINFO`).
-fn destination(header: &libc::msghdr) -> Option<IpAddr> {
-    // SAFETY: the kernel filled in the control buffer that `header` describes, and CMSG_NXTHDR
-    // stays within it; the data of these two kinds is the structure that it is read as.
-    unsafe {
-        let mut cmsg = libc::CMSG_FIRSTHDR(header);
-        while !cmsg.is_null() {
-            let data = libc::CMSG_DATA(cmsg);
-            match ((*cmsg).cmsg_level, (*cmsg).cmsg_type) {
-                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                    let info = data.cast::<libc::in_pktinfo>().read_unaligned();
-                    return Some(IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
-                }
-                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
-                    return Some(IpAddr::from(info.ipi6_addr.s6_addr).to_canonical());
-                }
-                _ => cmsg = libc::CMSG_NXTHDR(header, cmsg),
-            }
-        }
-    }
-    None
-}
-
-/// # Safety
-/// The first `len` bytes of `storage` are a socket address.
-unsafe fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) -> Option<SocketAddr> {
-    // SAFETY: SockAddrStorage is a transparent sockaddr_storage; the caller vouches for `len`.
-    let address = unsafe {
-        let mut copy = socket2::SockAddrStorage::zeroed();
-        *copy.view_as::<libc::sockaddr_storage>() = *storage;
-        SockAddr::new(copy, len)
-    };
-    address.as_socket().map(normal)
-}
-
-/// Returns `address` as people write it: IPv4 that came over an IPv6 socket is IPv4.
-pub(super) fn normal(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
-        // Keeps the scope of link-local addresses.
-        IpAddr::V6(_) => address,
-    }
+    Ok(Datagram { len, peer: canonical(peer), to: to.map(|to| to.ip.to_canonical()) })
 }
 
 /// Returns `ip` at `port`, in the scope that `peer` is in: a link-local address means nothing without it.

@@ -11,7 +11,7 @@
 //! (`compute_score` in net/ipv4/udp.c), so the port stays free for further flows.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -22,9 +22,7 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::{ConnectionSource, HandOver, Handed, readable};
 
-mod destination;
-
-use crate::transport::udp_handshake::destination::{announce_destination, at_port, receive_from};
+use crate::datapath::destination::{announce_destination, at_port, canonical, receive_from};
 
 /// Datagram protocol of the kernel that a flow uses.
 #[derive(Debug, Clone, Copy)]
@@ -462,14 +460,6 @@ fn bound(variant: Variant, at: SocketAddr) -> io::Result<Socket> {
 
 fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
     socket.local_addr()?.as_socket().ok_or_else(|| io::Error::other("a socket without IP address"))
-}
-
-/// Returns IPv4 as IPv4, also if an IPv6 socket saw it (RFC 4291, section 2.5.5.2).
-fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
-        IpAddr::V6(_) => address,
-    }
 }
 
 #[cfg(test)]

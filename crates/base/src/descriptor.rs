@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use crate::cmsg::{self, Room};
 use crate::time::Nanos;
 
 /// Sends `bytes`, at least one, over a Unix socket, and a descriptor with them.
@@ -11,22 +12,14 @@ use crate::time::Nanos;
 /// The error of sendmsg(2).
 pub fn send(over: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut control = Control([0; 64]);
-    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    let mut room = Room::<ONE>::default();
+    let mut header = cmsg::header();
     header.msg_iov = &mut iov;
     header.msg_iovlen = 1;
     if let Some(fd) = fd {
-        header.msg_control = control.0.as_mut_ptr().cast();
-        header.msg_controllen = SPACE_FOR_FD as _; // size_t with glibc, socklen_t with musl
-        // SAFETY: the control buffer has room for one descriptor and is aligned for cmsghdr.
-        unsafe {
-            let cmsg = libc::CMSG_FIRSTHDR(&header);
-            (*cmsg).cmsg_level = libc::SOL_SOCKET;
-            (*cmsg).cmsg_type = libc::SCM_RIGHTS;
-            (*cmsg).cmsg_len = libc::CMSG_LEN(4) as _;
-            libc::CMSG_DATA(cmsg).cast::<i32>().write_unaligned(fd.as_raw_fd());
-        }
+        let number = fd.as_raw_fd().to_ne_bytes();
+        let len = room.put(0, libc::SOL_SOCKET, libc::SCM_RIGHTS, &number);
+        room.beside(&mut header, len);
     }
     // SAFETY: `header` points to buffers that outlive the call.
     let sent = unsafe { libc::sendmsg(over.as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
@@ -40,34 +33,26 @@ pub fn send(over: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> i
 /// The error of recvmsg(2).
 pub fn receive(over: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut iov = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let mut control = Control([0; 64]);
-    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    let mut room = Room::<ONE>::default();
+    let mut header = cmsg::header();
     header.msg_iov = &mut iov;
     header.msg_iovlen = 1;
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = SPACE_FOR_FD as _; // size_t with glibc, socklen_t with musl
+    room.offer(&mut header);
     // SAFETY: `header` points to buffers that outlive the call.
     let got = unsafe { libc::recvmsg(over.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC) };
     let Ok(got) = usize::try_from(got) else {
         return Err(io::Error::last_os_error());
     };
-    // SAFETY: the kernel filled in the control buffer that `header` describes.
-    let fd = unsafe {
-        let cmsg = libc::CMSG_FIRSTHDR(&header);
-        (!cmsg.is_null() && (*cmsg).cmsg_type == libc::SCM_RIGHTS)
-            .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(cmsg).cast::<i32>().read_unaligned()))
-    };
-    Ok((got, fd))
+    // SAFETY: the kernel filled in `room`.
+    let number = unsafe { cmsg::messages(&header) }
+        .find(|message| message.kind == libc::SCM_RIGHTS)
+        .and_then(|message| message.read::<i32>());
+    // SAFETY: it was received just now, and nobody else has it.
+    Ok((got, number.map(|number| unsafe { OwnedFd::from_raw_fd(number) })))
 }
 
-/// Size `CMSG_SPACE` of one descriptor.
-// SAFETY: CMSG_SPACE only computes.
-const SPACE_FOR_FD: usize = unsafe { libc::CMSG_SPACE(4) } as usize;
-
-/// A control buffer with the alignment of `cmsghdr`.
-#[repr(align(8))]
-struct Control([u8; 64]);
+/// Size of a message with one descriptor.
+const ONE: usize = cmsg::space(size_of::<i32>());
 
 /// Waits until `fd` becomes readable (or ends), at most `timeout`; returns true if it did.
 ///

@@ -13,9 +13,11 @@
 //! | [`waiting`], [`cpu`], [`memory`] | when to sleep and when to watch the clock; CPUs; pages |
 //! | [`process`] | processes of this program that serve it, and threads |
 //! | [`frame`], [`descriptor`] | messages and descriptors between processes |
+//! | [`cmsg`] | control messages beside data |
 //! | [`checksum`] | the Internet checksum |
 
 pub mod checksum;
+pub mod cmsg;
 pub mod cpu;
 pub mod descriptor;
 pub mod distribution;

@@ -4,6 +4,8 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::AsFd;
 
+use deadheat_base::cmsg::{self, Room};
+
 use super::{DatagramSocket, Peer, set_int};
 use crate::contract::Patience;
 use crate::datapath::buffer::prefaulted;
@@ -113,10 +115,9 @@ impl ReceiveBatch {
             .collect();
         let mut headers: Box<[libc::mmsghdr]> = iovecs.iter_mut().map(super::header).collect();
         let room = if engine.coalesces() { slots } else { 0 };
-        let mut controls: Box<[Control]> = vec![Control([0; CONTROL]); room].into();
+        let mut controls: Box<[Control]> = vec![Control::default(); room].into();
         for (header, control) in headers.iter_mut().zip(controls.iter_mut()) {
-            header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_hdr.msg_controllen = CONTROL as _;
+            control.offer(&mut header.msg_hdr);
         }
         let room = if matches!(socket.peer(), Peer::Addressed(_)) { slots } else { 0 };
         // SAFETY: an all-zero address is valid: of no family.
@@ -270,31 +271,22 @@ impl ReceiveBatch {
     }
 }
 
-/// Size of one control message with an `int`: `CMSG_SPACE(4)`.
-// SAFETY: CMSG_SPACE only computes.
-const CONTROL: usize = unsafe { libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) } as usize;
+/// Size of one control message with an `int`.
+const CONTROL: usize = cmsg::space(size_of::<libc::c_int>());
 
 /// Size of an address of any family.
 const NAME: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
-/// A control buffer with the alignment of `cmsghdr`.
-#[derive(Clone)]
-#[repr(align(8))]
-struct Control([u8; CONTROL]);
+type Control = Room<CONTROL>;
 
 /// Returns the size in the `UDP_GRO` control message, if there is one.
 fn segment_size(header: &libc::msghdr) -> Option<usize> {
     if header.msg_control.is_null() {
         return None;
     }
-    // SAFETY: the kernel filled in the control buffer that `header` describes, and a `UDP_GRO`
-    // message carries one int (udp(7)).
-    unsafe {
-        let cmsg = libc::CMSG_FIRSTHDR(header);
-        (!cmsg.is_null()
-            && (*cmsg).cmsg_level == libc::SOL_UDP
-            && (*cmsg).cmsg_type == libc::UDP_GRO)
-            .then(|| libc::CMSG_DATA(cmsg).cast::<libc::c_int>().read_unaligned())
-            .and_then(|size| usize::try_from(size).ok())
-    }
+    // SAFETY: the kernel filled in the control buffer that `header` describes, which lives in the batch.
+    let size = unsafe { cmsg::messages(header) }
+        .find(|message| (message.level, message.kind) == (libc::SOL_UDP, libc::UDP_GRO))?
+        .read::<libc::c_int>()?;
+    usize::try_from(size).ok()
 }

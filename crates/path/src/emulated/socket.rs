@@ -3,11 +3,12 @@
 //! this process, by threads that are in no namespace but their own.
 
 use std::io;
-use std::mem::{size_of, size_of_val};
+use std::mem::size_of_val;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use deadheat_base::cmsg::{self, Room};
 use socket2::{Domain, Protocol, SockAddr, Type};
 
 use super::hosts::Entry;
@@ -134,71 +135,52 @@ fn errno() -> i32 {
 
 /// Message with descriptors (`SCM_RIGHTS`, unix(7)).
 struct Parcel {
-    control: [u64; 32],
+    room: Room<256>,
 }
 
 impl Parcel {
     fn new() -> Parcel {
-        Parcel { control: [0; 32] }
+        Parcel { room: Room::default() }
     }
 
     /// Sends with one sendmsg(2); allocates nothing.
     fn send(&mut self, to: i32, fds: &[i32]) -> i32 {
         let mut byte = 0_u8;
         let mut iovec = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-        let bytes = size_of_val(fds);
-        let header = self.header(&mut iovec, bytes);
-        // SAFETY: the control buffer is aligned, and has room for 16 descriptors and the header.
-        unsafe {
-            let cmsg = libc::CMSG_FIRSTHDR(&header);
-            (*cmsg).cmsg_level = libc::SOL_SOCKET;
-            (*cmsg).cmsg_type = libc::SCM_RIGHTS;
-            (*cmsg).cmsg_len = libc::CMSG_LEN(bytes as u32) as _;
-            let data = libc::CMSG_DATA(cmsg).cast::<i32>();
-            for (at, fd) in fds.iter().enumerate() {
-                data.add(at).write_unaligned(*fd);
-            }
-            libc::sendmsg(to, &header, libc::MSG_NOSIGNAL) as i32
-        }
+        // SAFETY: the bytes of a slice of integers.
+        let numbers = unsafe { std::slice::from_raw_parts(fds.as_ptr().cast(), size_of_val(fds)) };
+        let len = self.room.put(0, libc::SOL_SOCKET, libc::SCM_RIGHTS, numbers);
+        let mut header = header(&mut iovec);
+        self.room.beside(&mut header, len);
+        // SAFETY: the header describes live memory.
+        unsafe { libc::sendmsg(to, &header, libc::MSG_NOSIGNAL) as i32 }
     }
 
     /// Receives with one recvmsg(2), which waits; no descriptor where the other end is gone.
     fn receive(&mut self, from: i32) -> io::Result<Vec<OwnedFd>> {
         let mut byte = 0_u8;
         let mut iovec = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-        let mut header = self.header(&mut iovec, size_of::<i32>() * MOST);
-        let mut fds = Vec::new();
-        // SAFETY: the header describes live memory; what comes is read as the kernel's own lengths
-        // say, and each descriptor is fresh and owned by nobody else.
-        unsafe {
-            if libc::recvmsg(from, &mut header, libc::MSG_CMSG_CLOEXEC) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            let cmsg = libc::CMSG_FIRSTHDR(&header);
-            if let Some(message) = cmsg.as_ref()
-                && message.cmsg_type == libc::SCM_RIGHTS
-            {
-                #[allow(clippy::unnecessary_cast, reason = "it has 32 bits with musl")]
-                let len = message.cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-                let data = libc::CMSG_DATA(cmsg).cast::<i32>();
-                for at in 0..len / size_of::<i32>() {
-                    fds.push(OwnedFd::from_raw_fd(data.add(at).read_unaligned()));
-                }
-            }
+        let mut header = header(&mut iovec);
+        self.room.offer(&mut header);
+        // SAFETY: the header describes live memory.
+        if unsafe { libc::recvmsg(from, &mut header, libc::MSG_CMSG_CLOEXEC) } < 0 {
+            return Err(io::Error::last_os_error());
         }
-        Ok(fds)
+        // SAFETY: the kernel filled in the room.
+        let messages = unsafe { cmsg::messages(&header) };
+        let numbers = messages
+            .filter(|message| message.kind == libc::SCM_RIGHTS)
+            .flat_map(|message| message.values::<i32>().collect::<Vec<_>>());
+        // SAFETY: they were received just now, and nobody else has them.
+        Ok(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }).collect())
     }
+}
 
-    fn header(&mut self, iovec: &mut libc::iovec, bytes: usize) -> libc::msghdr {
-        // SAFETY: an all-zero msghdr is valid.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = iovec;
-        header.msg_iovlen = 1;
-        header.msg_control = self.control.as_mut_ptr().cast();
-        // SAFETY: a computation on integers.
-        header.msg_controllen = unsafe { libc::CMSG_SPACE(bytes as u32) } as _;
-        header
-    }
+fn header(iovec: &mut libc::iovec) -> libc::msghdr {
+    let mut header = cmsg::header();
+    header.msg_iov = iovec;
+    header.msg_iovlen = 1;
+    header
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 
+use deadheat_base::cmsg::{self, Room};
 use socket2::{SockAddr, SockAddrStorage, Socket};
 
 use crate::datapath::option::set_int;
@@ -20,10 +21,11 @@ pub(crate) fn announce_destination(socket: &Socket, at: SocketAddr) -> io::Resul
 /// The address a datagram was sent to, and the interface it came by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Destination {
-    ip: IpAddr,
+    pub(crate) ip: IpAddr,
     interface: u32,
 }
 
+/// Returns the address that answers such a datagram from where it went to.
 pub(crate) fn at_port(to: Destination, port: u16) -> SocketAddr {
     match to.ip {
         IpAddr::V6(ip) if ip.is_unicast_link_local() => {
@@ -33,57 +35,55 @@ pub(crate) fn at_port(to: Destination, port: u16) -> SocketAddr {
     }
 }
 
-#[repr(align(8))]
-struct Control([u8; 128]);
+/// Returns IPv4 as IPv4, also if an IPv6 socket saw it (RFC 4291, section 2.5.5.2).
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        // Keeps the scope of link-local addresses.
+        IpAddr::V6(_) => address,
+    }
+}
 
 /// Receives one datagram: its length, where it came from, and where it was sent to.
 pub(crate) fn receive_from(
-    socket: &Socket,
+    socket: impl AsFd,
     into: &mut [u8],
 ) -> io::Result<(usize, Option<SocketAddr>, Option<Destination>)> {
     let mut iov = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let mut control = Control([0; 128]);
+    let mut control = Room::<128>::default();
     let mut from = SockAddrStorage::zeroed();
-    // SAFETY: an all-zero msghdr is valid; its pointers are set to live buffers below.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    let mut header = cmsg::header();
     header.msg_name = (&raw mut from).cast();
     header.msg_namelen = size_of::<SockAddrStorage>() as libc::socklen_t;
     header.msg_iov = &mut iov;
     header.msg_iovlen = 1;
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = control.0.len() as _;
+    control.offer(&mut header);
     // SAFETY: `header` points to buffers that outlive the call.
-    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, libc::MSG_DONTWAIT) };
+    let got = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut header, libc::MSG_DONTWAIT) };
     let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
     // SAFETY: the kernel wrote an address of `msg_namelen` bytes into `from`.
     let from = unsafe { SockAddr::new(from, header.msg_namelen) }.as_socket();
     Ok((got, from, destination(&header)))
 }
 
+/// Returns the destination that a received `header` carries: an in_pktinfo (ip(7)) or in6_pktinfo (RFC 3542).
 fn destination(header: &libc::msghdr) -> Option<Destination> {
-    // SAFETY: the kernel filled in the control buffer that `header` describes; the messages carry
-    // an in_pktinfo (ip(7)) or in6_pktinfo (RFC 3542) each.
-    unsafe {
-        let cmsg = libc::CMSG_FIRSTHDR(header);
-        if cmsg.is_null() {
-            return None;
+    // SAFETY: the kernel filled in the control buffer that `header` describes, which its caller holds.
+    unsafe { cmsg::messages(header) }.find_map(|message| match (message.level, message.kind) {
+        (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+            let info = message.read::<libc::in_pktinfo>()?;
+            Some(Destination {
+                ip: IpAddr::V4(u32::from_be(info.ipi_addr.s_addr).into()),
+                interface: u32::try_from(info.ipi_ifindex).unwrap_or(0),
+            })
         }
-        match ((*cmsg).cmsg_level, (*cmsg).cmsg_type) {
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                let info = libc::CMSG_DATA(cmsg).cast::<libc::in_pktinfo>().read_unaligned();
-                Some(Destination {
-                    ip: IpAddr::V4(u32::from_be(info.ipi_addr.s_addr).into()),
-                    interface: u32::try_from(info.ipi_ifindex).unwrap_or(0),
-                })
-            }
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                let info = libc::CMSG_DATA(cmsg).cast::<libc::in6_pktinfo>().read_unaligned();
-                Some(Destination {
-                    ip: IpAddr::V6(info.ipi6_addr.s6_addr.into()),
-                    interface: info.ipi6_ifindex as u32,
-                })
-            }
-            _ => None,
+        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+            let info = message.read::<libc::in6_pktinfo>()?;
+            Some(Destination {
+                ip: IpAddr::V6(info.ipi6_addr.s6_addr.into()),
+                interface: info.ipi6_ifindex as u32,
+            })
         }
-    }
+        _ => None,
+    })
 }
