@@ -15,21 +15,23 @@ BENCH ?=
 PEERS := openssl mptcpize kcptun-server usrsctp.h python3-enet python3-websockets python3-aioquic
 FUZZ_TARGETS := control hello result grammar study import protocol
 
-.PHONY: race test check bench fuzz soak help
+.PHONY: race test docs check bench fuzz soak help
 
 race: ## build, then race TCP, UDP and ICMP on loopback
 	scripts/need.sh cargo cc
 	cargo build --release --locked
 	./target/release/deadheat race tcp udp icmp || [ $$? = 3 ] # 3: it ran, and says why not to trust it
 
-test: ## everything that CI checks: format, lints, tests, documentation
+test: ## all tests, those of the documentation's examples included
 	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS)
-	scripts/lint.sh
 	cargo test --locked --workspace --lib --bins --tests
 	cargo test --locked --workspace --doc
+
+docs: ## the documentation of the code, without a warning
+	scripts/need.sh cargo cc
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 
-check: ## the quick half of `test`: format, lints, house rules
+check: ## format, lints, house rules: what changes should pass before a commit
 	scripts/need.sh cargo cc
 	scripts/lint.sh
 	cargo test --locked --test tidy
