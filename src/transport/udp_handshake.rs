@@ -24,7 +24,8 @@ use crate::transport::handover::{ConnectionSource, HandOver, Handed, readable};
 
 mod destination;
 
-use crate::transport::udp_handshake::destination::{announce_destination, at_port, receive_from};
+pub(super) use crate::transport::udp_handshake::destination::receive_from;
+use crate::transport::udp_handshake::destination::{announce_destination, at_port};
 
 /// Datagram protocol of the kernel that a flow uses.
 #[derive(Debug, Clone, Copy)]
