@@ -123,6 +123,8 @@ pub enum PeerKind {
     Process,
     /// The far host's kernel, as for ICMP echo.
     Kernel,
+    /// Our far processes, all of which get what one connection of the near end sends.
+    Group,
 }
 
 /// Distance that a transport covers: a network, one machine or one process.

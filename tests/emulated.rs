@@ -119,6 +119,51 @@ fn one_sender_feeds_several_receivers() {
     }
 }
 
+/// What one connection sends to a group crosses the path once, whatever the number of receivers, and each of them has all of
+/// it, though the path loses packets.
+#[test]
+fn a_group_is_sent_to_once_and_each_member_gets_everything() {
+    let contenders = ["multicast", "multicast:window=23136B,repair=go-back-n,cc=none"];
+    let paths = ["loopback", "delay=5ms,rate=50mbit,loss=1%"];
+    for path in if can() { &paths[..] } else { &paths[..1] } {
+        let outcome = race(&contenders, path, "fanout:receivers=4,bytes=500kB");
+        for trial in trials(&outcome) {
+            let account = &trial["ledger"]["up"];
+            assert_eq!(account["sent"], account["delivered"], "{account}");
+            assert_eq!(count(&account["delivered"]), 4 * 500_000, "{account}");
+            assert_eq!(trial["far_intervals"].as_array().unwrap().len(), 4, "{trial}");
+            if path.contains("loss") {
+                let fates = fates(trial, "up");
+                let (lost, resent) = (count(&fates["lost"]), count(&trial["retransmits"]));
+                assert!(lost == 0 || resent > 0, "{lost} {resent}");
+                // Once, and what was lost or sent again after it; four connections send four times as much.
+                let arrived = count(&fates["arrived_bytes"]);
+                let packets = 500_000u64.div_ceil(1_446) + resent;
+                assert!((500_000..(packets + 60) * 1_500).contains(&arrived), "{arrived} {resent}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_is_for_fan_out_and_for_no_server_relay_or_mix() {
+    let refused = |words: &[&str]| {
+        let output = Command::new(DEADHEAT).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for (words, why) in [
+        (&["race", "multicast", "-w", "ping"][..], "group of receivers"),
+        (&["race", "multicast", "-w", "bulk:bytes=1MB"], "group of receivers"),
+        (&["race", "multicast:via=relay", "-w", "fanout"], "relay"),
+        (&["race", "mix:0=multicast,1=udp", "-w", "streams:streams=2"], "group of receivers"),
+        (&["race", "multicast", "-w", "fanout", "--path", "sim:delay=5ms"], "multicast"),
+    ] {
+        let said = refused(words);
+        assert!(said.contains(why), "{words:?}: {said}");
+    }
+}
+
 /// A relay stands before the far end, at its host: every packet crosses the path, and what comes out is whole.
 #[test]
 fn a_relay_stands_between_two_ends() {

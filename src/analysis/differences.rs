@@ -122,11 +122,20 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "far end",
         value: |contender| match contender.transport.info().peer {
-            PeerKind::Process => "a process".into(),
+            PeerKind::Process | PeerKind::Group => "a process".into(),
             PeerKind::Kernel => "the kernel".into(),
         },
         matters: "the kernel answers without waking a process, so its round trip is a floor and \
                   not what an application would see",
+    },
+    Promise {
+        what: "recipients",
+        value: |contender| match contender.transport.info().peer {
+            PeerKind::Process | PeerKind::Kernel => "one for each connection".into(),
+            PeerKind::Group => "all, of one connection".into(),
+        },
+        matters: "what is sent once for all crosses the shared part of a path once, and connections carry it \
+                  once for each receiver",
     },
 ];
 

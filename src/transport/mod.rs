@@ -33,6 +33,7 @@ mod kcp;
 pub mod mem;
 mod messages;
 mod mptcp;
+mod multicast;
 pub mod options;
 mod pending;
 mod pipe;
@@ -84,6 +85,7 @@ pub const ALL: &[&dyn Transport] = &[
     &sctp_udp::SctpUdp,
     &enet::Enet,
     &rbudp::Rbudp,
+    &multicast::Multicast,
     &arq::Arq,
     &sim_datagram::SimDatagram,
 ];

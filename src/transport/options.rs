@@ -120,6 +120,10 @@ pub(super) const SUBFLOWS: Meaning = Meaning::where_asked(
 );
 pub(super) const WINDOW: Meaning =
     Meaning::always("window", "it bounds what is under way, and so throughput over a long path");
+pub(super) const REPAIR: Meaning = Meaning::always(
+    "repair",
+    "what leaves again after a loss decides how much of the path repairs take",
+);
 pub(super) const CIPHER: Meaning =
     Meaning::always("cipher", "ciphers differ in the CPU time that a byte takes");
 pub(super) const KEY_EXCHANGE: Meaning = Meaning::always(

@@ -18,11 +18,10 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::hello::{self, Hello, Token};
 use crate::datapath::datagram::{Binding, is_full, is_network_error};
+use crate::datapath::destination::{announce_destination, at_port, canonical, receive_from};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::{ConnectionSource, HandOver, Handed, readable};
-
-use crate::datapath::destination::{announce_destination, at_port, canonical, receive_from};
 
 /// Datagram protocol of the kernel that a flow uses.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use crate::contract::{Side, Store};
+use crate::contract::{PeerKind, Side, Store};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::ConnectionSource;
@@ -128,11 +128,12 @@ fn connect(
     let knobs = &contender.knobs;
     if plan.side == Side::Near {
         let dial = |flow| dial(plan, contender, task, tickets, flow);
+        let own = share(plan).flows(flows).count();
         let dial_all = match contender.transport.is_kept_up() {
-            true if flows > 1 => upkeep::dial_at_once,
+            true if own > 1 => upkeep::dial_at_once,
             _ => |flows, dial: &_| (0..flows).map(dial).collect(),
         };
-        return Ok((dial_all(flows as u16, &dial)?, None));
+        return Ok((dial_all(own as u16, &dial)?, None));
     }
     let at = &plan.endpoint;
     let tickets = tickets.clone();
@@ -169,9 +170,20 @@ fn dial(
     tickets: &Tickets,
     number: u16,
 ) -> Result<Box<dyn Conn>> {
-    let nodes: Vec<&Address> = iter::once(&plan.endpoint).chain(&plan.further).collect();
+    let nodes = || iter::once(&plan.endpoint).chain(&plan.further);
+    let all;
+    let to = match contender.transport.info().peer {
+        PeerKind::Group => {
+            all = Address::Several(nodes().cloned().collect());
+            &all
+        }
+        PeerKind::Process | PeerKind::Kernel => {
+            let node = usize::from(number) % task.flows().len().max(1) % nodes().count();
+            nodes().nth(node).unwrap_or(&plan.endpoint)
+        }
+    };
     contender.transport.dial(&Dial {
-        to: nodes[usize::from(number) % task.flows().len().max(1) % nodes.len()],
+        to,
         hello: Hello { token: plan.token, flow: number },
         knobs: &contender.knobs,
         lanes: &task.lanes(&contender.transport.info().guarantees),

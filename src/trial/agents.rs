@@ -246,8 +246,10 @@ impl Agents {
 
     /// Starts the work that is measured, tells how it goes where somebody asked for that, and returns its reports.
     fn finish(&mut self, group: &Group, nodes: &mut Nodes) -> Result<BothReports> {
-        let ends = 1 + usize::from(group.far_nodes > 0);
-        let mut live = Live::new(&group.order.contender, ends * group.task.flows().len());
+        let flows = group.task.flows().len();
+        let far = if group.far_nodes > 0 { flows } else { 0 };
+        let near = group.near_share().flows(flows).count();
+        let mut live = Live::new(&group.order.contender, near + far);
         let longest = group.task.longest() + SLACK + self.far.extra_time();
         let on_interval = &mut self.on_interval;
         nodes.start()?;
@@ -305,6 +307,7 @@ impl Agents {
         near.tell(&ToAgent::Open(Box::new(group.near(listening.at))))?;
         let stop = Arc::clone(&self.stop);
         let mut nodes = Nodes::new(near, listening.far, listening.relays, stop);
+        nodes.near_share = group.near_share();
         nodes.await_connected(group.longest_to_connect())?;
         Ok(nodes)
     }

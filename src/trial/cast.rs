@@ -84,7 +84,7 @@ impl Group {
         assigned: Assigned,
     ) -> Result<Group> {
         let far_nodes = match contender.transport.info().peer {
-            PeerKind::Process => task.receivers(),
+            PeerKind::Process | PeerKind::Group => task.receivers(),
             PeerKind::Kernel => 0,
         };
         Ok(Group {
@@ -128,7 +128,16 @@ impl Group {
         AgentPlan {
             samples: self.order.samples.clone(),
             further: far,
+            share: Some(self.near_share()).filter(|share| *share != Share::WHOLE),
             ..self.plan(Side::Near, first)
+        }
+    }
+
+    /// Returns the flows of the near node: where one connection is for all far nodes, it is that of the first.
+    pub(super) fn near_share(&self) -> Share {
+        match self.contender.transport.info().peer {
+            PeerKind::Group => Share { node: 0, nodes: self.far_nodes },
+            PeerKind::Process | PeerKind::Kernel => Share::WHOLE,
         }
     }
 

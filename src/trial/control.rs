@@ -187,7 +187,8 @@ pub struct AgentPlan {
     /// their number (near).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Address>,
-    /// Part that this end has among several far nodes (far); absent where it is the only one.
+    /// Flows of this end where they are not all: its part among several far nodes (far), or the one flow that all of
+    /// them get (near).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
     /// The trial's token.

@@ -1,9 +1,9 @@
 //! The reports of several far nodes as one, by flow, as if one end had run them all.
 
-use crate::measurements::Cost;
+use crate::measurements::{ConnStats, Cost};
 use crate::transport::Effective;
 
-use super::control::AgentReport;
+use super::control::{AgentReport, Share};
 use super::effective::by_flow;
 
 /// Joins the reports of far nodes, in order of their numbers; `None` if there are none. Costs add up; what is the
@@ -27,6 +27,23 @@ pub(super) fn joined(mut reports: Vec<AgentReport>) -> Option<AgentReport> {
         notes: None,
         ..first
     })
+}
+
+/// Returns the report of a near node by flow: what one connection sends for all far nodes is each one's. Counters of that
+/// connection and its series stay those of the first flow, so that sums over flows count them once.
+pub(super) fn for_all(report: AgentReport, share: Share) -> AgentReport {
+    if share == Share::WHOLE {
+        return report;
+    }
+    let halves = repeated(report.halves, share);
+    let mut conns = report.conns;
+    conns.resize(halves.len(), ConnStats::default());
+    AgentReport { halves, conns, ..report }
+}
+
+/// Returns by flow what a near node tells once for all far nodes.
+pub(super) fn repeated<T: Clone>(told: Vec<T>, share: Share) -> Vec<T> {
+    told.into_iter().flat_map(|one| vec![one; share.nodes.into()]).collect()
 }
 
 fn taken<T>(
@@ -63,7 +80,7 @@ pub(super) fn interleaved<T>(by_node: Vec<Vec<T>>) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::control::Share;
+    use crate::measurements::Tally;
     use crate::workload::EndpointReport;
 
     #[test]
@@ -76,6 +93,22 @@ mod tests {
             let share = Share { node: flow % 3, nodes: 3 };
             assert_eq!(share.flow(share.place(flow) as u16), flow);
         }
+    }
+
+    #[test]
+    fn what_one_connection_sends_for_all_is_each_flow_s_and_its_counters_count_once() {
+        let sent = Tally { messages: 0, bytes: 9_000, ..Tally::default() };
+        let report = AgentReport {
+            halves: vec![EndpointReport { sent, ..EndpointReport::default() }],
+            conns: vec![ConnStats { retransmits: Some(7), ..ConnStats::default() }],
+            ..AgentReport::default()
+        };
+        let all = for_all(report.clone(), Share { node: 0, nodes: 3 });
+        assert_eq!(all.halves.iter().map(|half| half.sent.bytes).sum::<u64>(), 27_000);
+        assert_eq!(all.conns.iter().filter_map(|conn| conn.retransmits).sum::<u64>(), 7);
+        assert_eq!((all.halves.len(), all.conns.len()), (3, 3));
+        assert_eq!(repeated(vec![sent], Share { node: 0, nodes: 3 }), [sent; 3]);
+        assert_eq!(for_all(report.clone(), Share::WHOLE), report);
     }
 
     #[test]

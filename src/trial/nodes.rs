@@ -14,7 +14,7 @@ use crate::workload::{Reports, Task};
 
 use super::control::{AgentReport, FromAgent, FromServer, Share, ToAgent};
 use super::credible::{Known, check_tallies};
-use super::joined::{interleaved, joined};
+use super::joined::{for_all, interleaved, joined, repeated};
 use super::link::{Link, Word};
 use super::patient::sleep;
 use crate::trial::TrialOutcome;
@@ -155,6 +155,8 @@ impl Node {
 /// All nodes of a group.
 pub(super) struct Nodes {
     near: Node,
+    /// Flows of the near node.
+    pub(super) near_share: Share,
     far: Vec<Node>,
     /// Lines to the relays in between; each relays until its line ends.
     _relays: Vec<Link>,
@@ -173,6 +175,7 @@ impl Nodes {
     ) -> Nodes {
         Nodes {
             near: Node::new(near),
+            near_share: Share::WHOLE,
             far: far.into_iter().map(Node::new).collect(),
             _relays: relays,
             stop,
@@ -235,7 +238,7 @@ impl Nodes {
             }
             // A node that has reported is gone, and its line with it; it is not listened to again.
             if let (Some(near), true) = (&self.near.report, self.far_has_reported()) {
-                let near = near.clone();
+                let near = for_all(near.clone(), self.near_share);
                 let far = self.far.iter_mut().filter_map(|node| node.report.take()).collect();
                 return Ok(BothReports { near, far: joined(far), took, doubt: None });
             }
@@ -256,7 +259,7 @@ impl Nodes {
     /// Returns the flows of a node.
     fn share(&self, from: From) -> Share {
         match from {
-            From::Near => Share::WHOLE,
+            From::Near => self.near_share,
             From::Far(node) => Share { node, nodes: self.far.len() as u16 },
         }
     }
@@ -265,6 +268,7 @@ impl Nodes {
     /// once all far nodes are that far.
     fn pass_on(&mut self, from: From, sent: Vec<Tally>) -> Result<()> {
         if from == From::Near {
+            let sent = repeated(sent, self.near_share);
             let flows = sent.len();
             for number in 0..self.far.len() as u16 {
                 let own = self.share(From::Far(number)).flows(flows);

@@ -152,6 +152,10 @@ impl Task for FanoutTask {
         self.receivers
     }
 
+    fn sends_all_the_same(&self) -> bool {
+        true
+    }
+
     fn largest_message(&self) -> usize {
         self.bulk.largest_message()
     }

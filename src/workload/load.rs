@@ -184,6 +184,10 @@ impl Task for Loaded {
         self.task.receivers()
     }
 
+    fn sends_all_the_same(&self) -> bool {
+        self.task.sends_all_the_same()
+    }
+
     fn largest_message(&self) -> usize {
         self.task.largest_message()
     }

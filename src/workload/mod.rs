@@ -128,6 +128,11 @@ pub trait Task: Send + Sync {
         1
     }
 
+    /// Returns true if all receivers are to get the same, so that one connection may serve them all.
+    fn sends_all_the_same(&self) -> bool {
+        false
+    }
+
     /// Returns the largest message in bytes.
     fn largest_message(&self) -> usize;
 
@@ -490,6 +495,10 @@ const MOST_LATE: f64 = 0.25;
 
 /// Returns the reason why a transport cannot carry `task`, as a sentence; `None` if it can.
 pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+    if peer == PeerKind::Group && !task.sends_all_the_same() {
+        let why = "it sends the same to a group of receivers, and this is work between two ends";
+        return Some(why.to_owned());
+    }
     task.misfit(promised, peer)
         .or_else(|| promised.misfit(&task.lanes(promised), task.largest_message() as u64))
 }

@@ -111,8 +111,10 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
     if guarantees.ending == Ending::Silent {
         words.push("the end of a direction is not told");
     }
-    if peer == PeerKind::Kernel {
-        words.push("answered by the far kernel");
+    match peer {
+        PeerKind::Process => {}
+        PeerKind::Kernel => words.push("answered by the far kernel"),
+        PeerKind::Group => words.push("one connection for all receivers, which send nothing"),
     }
     match reach {
         Reach::Network => {}

@@ -67,6 +67,12 @@ fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
                 part.contender.spec
             )));
         }
+        if part.info().peer == PeerKind::Group {
+            return Err(Error::usage(format!(
+                "`{whole}`: `{}` sends to a group of receivers, and the parts of a mix to one; race it by itself",
+                part.contender.spec
+            )));
+        }
     }
     let model = parts.iter().find(|part| part.info().reach == Reach::Process);
     let socket = parts.iter().find(|part| part.contender.transport.userspace().is_none());

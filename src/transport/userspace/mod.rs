@@ -7,7 +7,7 @@ use crate::error::Result;
 
 mod epoch;
 mod over_path;
-mod over_udp;
+pub(in crate::transport) mod over_udp;
 mod protocol;
 mod ring;
 mod round_trip;

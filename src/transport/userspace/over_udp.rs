@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::protocol::{Opening, State, Userspace};
-use super::session::Session;
+use super::session::{Make, Session};
 use crate::contract::{Inbox, Lane, Patience, Service, Side, Sink, Source};
 use crate::datapath::datagram::{
     Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, is_full, is_network_error,
@@ -29,7 +29,7 @@ use crate::transport::hello::{self, Hello};
 use crate::transport::udp::UDP;
 use crate::transport::udp_handshake::{self, Gate, Late};
 use crate::transport::{
-    Address, Conn, Dial, Effective, Listen, Listener, Progress, Tickets, not_ip, told,
+    Address, Conn, Dial, Effective, Info, Listen, Listener, Progress, Tickets, not_ip, told,
 };
 use crate::units::Bytes;
 
@@ -39,6 +39,9 @@ const SOCKET_BUFFER: Bytes = Bytes(4 << 20);
 
 /// The largest IP packet where the kernel does not say: that of an Ethernet.
 const MTU: u64 = 1_500;
+
+/// Time after which a full socket may have room.
+const SOON: Nanos = Nanos::from_millis(1);
 
 /// The longest datagram that arrives whole: the largest IP packet.
 const LONGEST: usize = 65_535;
@@ -58,8 +61,27 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
         largest_message: dial.largest_message,
         tickets: dial.tickets,
     };
-    let mut conn = OverUdp::new(transport, socket, &ends, asked)?;
-    conn.connect = conn.shake_hands(&ends, deadline)?;
+    let sockets = Sockets { out: socket, arrivals: None };
+    connect(transport.info(), sockets, &ends, asked, deadline, &|opening| transport.open(opening))
+}
+
+/// Opens one end over sockets that are there, and sees the protocol that `make` answers through its handshake.
+///
+/// # Errors
+/// [`Error::Blocked`] where that does not end before `deadline`, or the failed operation.
+pub(in crate::transport) fn connect(
+    info: &'static Info,
+    sockets: Sockets,
+    ends: &Ends,
+    asked: Asked<'_>,
+    deadline: Nanos,
+    make: Make<'_>,
+) -> Result<Box<dyn Conn>> {
+    let mut conn = OverUdp::new(info, sockets, ends, asked, make)?;
+    let took = conn.shake_hands(ends, deadline)?;
+    if ends.side == Side::Near {
+        conn.connect = took;
+    }
     Ok(Box::new(conn))
 }
 
@@ -82,7 +104,7 @@ pub(super) fn listen(
 }
 
 /// Sets the buffers of a socket before anything arrives on it.
-fn prepare(socket: &socket2::Socket) -> Result<()> {
+pub(in crate::transport) fn prepare(socket: &socket2::Socket) -> Result<()> {
     Buffer::Receive.ask(socket, Some(SOCKET_BUFFER))?;
     Buffer::Send.ask(socket, Some(SOCKET_BUFFER))
 }
@@ -107,32 +129,45 @@ impl Listener for OverUdpListener {
         let ends = Ends { side: Side::Far, hello: guest.hello, peer: guest.peer };
         let (knobs, lanes, tickets) = (&self.knobs, &self.lanes[..], &self.tickets);
         let asked = Asked { knobs, lanes, largest_message: self.largest_message, tickets };
-        let mut conn = OverUdp::new(&*self.transport, guest.socket, &ends, asked)?;
-        conn.shake_hands(&ends, deadline)?;
-        Ok((ends.hello.flow, Box::new(conn)))
+        let sockets = Sockets { out: guest.socket, arrivals: None };
+        let make: Make<'_> = &|opening| self.transport.open(opening);
+        let conn = connect(self.transport.info(), sockets, &ends, asked, deadline, make)?;
+        Ok((ends.hello.flow, conn))
     }
 }
 
 /// Ends of a connection: who talks to whom.
-struct Ends {
-    side: Side,
-    hello: Hello,
-    peer: SocketAddr,
+pub(in crate::transport) struct Ends {
+    pub(in crate::transport) side: Side,
+    pub(in crate::transport) hello: Hello,
+    pub(in crate::transport) peer: SocketAddr,
 }
 
 /// Parameters asked of a connection.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
-    knobs: &'a Settings,
-    lanes: &'a [Service],
-    largest_message: usize,
-    tickets: &'a Tickets,
+pub(in crate::transport) struct Asked<'a> {
+    pub(in crate::transport) knobs: &'a Settings,
+    pub(in crate::transport) lanes: &'a [Service],
+    pub(in crate::transport) largest_message: usize,
+    pub(in crate::transport) tickets: &'a Tickets,
+}
+
+/// Sockets of a connection.
+pub(in crate::transport) struct Sockets {
+    /// Socket that is connected to where datagrams go.
+    pub(in crate::transport) out: socket2::Socket,
+    /// Socket on which datagrams arrive; absent where it is the same one.
+    pub(in crate::transport) arrivals: Option<socket2::Socket>,
 }
 
 /// End of a connection.
 struct OverUdp {
     session: Session,
     socket: DatagramSocket,
+    /// Socket on which datagrams arrive; absent where it is [`OverUdp::socket`].
+    arrivals: Option<DatagramSocket>,
+    /// Time at which to look for room again, where the socket that is waited on does not show it.
+    again: Nanos,
     outgoing: Outgoing,
     arriving: ReceiveBatch,
     /// True if datagrams arrived since the protocol was last asked for some.
@@ -147,11 +182,13 @@ struct OverUdp {
 
 impl OverUdp {
     fn new(
-        transport: &dyn Userspace,
-        socket: socket2::Socket,
+        info: &'static Info,
+        sockets: Sockets,
         ends: &Ends,
         asked: Asked<'_>,
+        make: Make<'_>,
     ) -> Result<OverUdp> {
+        let socket = sockets.out;
         let path = option::path_mtu(&socket).map_or(MTU, |mtu| mtu as u64);
         let opening = Opening {
             side: ends.side,
@@ -163,9 +200,10 @@ impl OverUdp {
             ip_header: option::ip_header_bytes(&socket) as u32,
             tickets: asked.tickets,
         };
-        let session = Session::open(transport, &opening)?;
+        let session = Session::over(info, &opening, make)?;
         let failed = |e| Error::setup(format!("set up a UDP socket to {}", ends.peer), e);
         let socket = DatagramSocket::new(socket).map_err(failed)?;
+        let arrivals = sockets.arrivals.map(DatagramSocket::new).transpose().map_err(failed)?;
         let rx = match probe_coalescing(socket.as_fd()) {
             Ok(()) => ReceiveEngine::Gro,
             Err(_) => ReceiveEngine::Recv,
@@ -173,8 +211,11 @@ impl OverUdp {
         let outgoing = Outgoing::new(probe_segmentation(socket.as_fd()).is_ok());
         Ok(OverUdp {
             session,
-            arriving: ReceiveBatch::new(&socket, 1, LONGEST, rx).map_err(failed)?,
+            arriving: ReceiveBatch::new(arrivals.as_ref().unwrap_or(&socket), 1, LONGEST, rx)
+                .map_err(failed)?,
             socket,
+            arrivals,
+            again: Nanos::ZERO,
             outgoing,
             owes_transmit: false,
             hello: ends.hello.encode(),
@@ -212,14 +253,20 @@ impl OverUdp {
                 State::Handshaking => {}
             }
             let until = self.next_deadline().map_or(deadline, |due| due.min(deadline));
-            readable(self.socket.as_fd(), until - now).map_err(failed)?;
+            readable(self.inlet().as_fd(), until - now).map_err(failed)?;
         }
+    }
+
+    /// Returns the socket on which datagrams arrive.
+    fn inlet(&self) -> &DatagramSocket {
+        self.arrivals.as_ref().unwrap_or(&self.socket)
     }
 
     /// Makes one receiving call, and hands what it brought to the protocol.
     #[inline]
     fn take_arrivals(&mut self, patience: Patience) -> io::Result<Progress> {
-        match self.arriving.receive(&mut self.socket, patience) {
+        let inlet = self.arrivals.as_mut().unwrap_or(&mut self.socket);
+        match self.arriving.receive(inlet, patience) {
             Ok(_) => {}
             Err(error) if is_network_error(&error) => {
                 self.network_errors += 1;
@@ -257,7 +304,10 @@ impl OverUdp {
             }
             match self.outgoing.send(&mut self.socket, &mut self.network_errors) {
                 Ok(()) => {}
-                Err(error) if is_full(&error) => return Ok(()),
+                Err(error) if is_full(&error) => {
+                    self.again = now + SOON;
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -273,8 +323,14 @@ impl OverUdp {
 }
 
 impl Conn for OverUdp {
+    /// Returns the one on which datagrams arrive.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(self.inlet().as_fd())
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        let arrivals = self.arrivals.as_ref().map(AsFd::as_fd);
+        [self.socket.as_fd()].into_iter().chain(arrivals).collect()
     }
 
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
@@ -338,13 +394,20 @@ impl Conn for OverUdp {
     }
 
     fn room_comes_with(&self) -> Interest {
-        if self.outgoing.is_empty() { Interest::Read } else { Interest::ReadWrite }
+        // A socket on which datagrams only arrive always has room.
+        let shows = !self.outgoing.is_empty() && self.arrivals.is_none();
+        if shows { Interest::ReadWrite } else { Interest::Read }
     }
 
     /// Returns zero (at once) if something arrived that may want an answer, otherwise the time that
     /// the protocol says.
     fn next_deadline(&self) -> Option<Nanos> {
-        if self.owes_transmit { Some(Nanos::ZERO) } else { self.session.protocol.next_deadline() }
+        if self.owes_transmit {
+            return Some(Nanos::ZERO);
+        }
+        let waits = self.arrivals.is_some() && !self.outgoing.is_empty();
+        let due = [self.session.protocol.next_deadline(), waits.then_some(self.again)];
+        due.into_iter().flatten().min()
     }
 
     /// Takes what has arrived first: a timer that fires though its answer is here sends for
@@ -360,11 +423,12 @@ impl Conn for OverUdp {
     fn effective(&self) -> Effective {
         let io = if self.outgoing.segments() { "gso+sendmmsg" } else { "sendmmsg" };
         let socket = self.socket.socket();
+        let inlet = self.inlet().socket();
         let mut effective = self.session.protocol.effective();
         effective.extend(told([
             ("io", io.to_owned()),
             ("rx", self.rx.word().to_owned()),
-            ("rcvbuf", Buffer::Receive.tell(socket, Some(SOCKET_BUFFER))),
+            ("rcvbuf", Buffer::Receive.tell(inlet, Some(SOCKET_BUFFER))),
             ("sndbuf", Buffer::Send.tell(socket, Some(SOCKET_BUFFER))),
         ]));
         effective
@@ -375,7 +439,7 @@ impl Conn for OverUdp {
         ConnStats {
             connect_ns: self.connect.0,
             send_calls: self.socket.send_calls(),
-            receive_calls: self.socket.receive_calls(),
+            receive_calls: self.inlet().receive_calls(),
             network_errors: self.network_errors,
             ..self.session.stats()
         }

@@ -30,14 +30,25 @@ pub(super) struct Session {
     mtu: u32,
 }
 
+/// Maker of a protocol.
+pub(super) type Make<'a> = &'a dyn Fn(&Opening<'_>) -> Result<Box<dyn Protocol>>;
+
 impl Session {
     /// Opens one end over a path whose largest packet `opening` says; the knob `mtu` may ask for
     /// less.
     pub(super) fn open(transport: &dyn Userspace, opening: &Opening<'_>) -> Result<Session> {
+        Session::over(transport.info(), opening, &|opening| transport.open(opening))
+    }
+
+    /// Opens one end likewise, of the protocol that `make` answers.
+    pub(super) fn over(
+        info: &'static Info,
+        opening: &Opening<'_>,
+        make: Make<'_>,
+    ) -> Result<Session> {
         let asked = opening.knobs.size("mtu").map_or(u64::MAX, |mtu| mtu.0);
         let mtu = u64::from(opening.mtu).min(asked) as u32;
-        let protocol = transport.open(&Opening { mtu, ..*opening })?;
-        let info = transport.info();
+        let protocol = make(&Opening { mtu, ..*opening })?;
         let is_stream = info.guarantees.framing == Framing::ByteStream;
         let lanes = opening.lanes.iter().map(|service| Track::new(info, opening, *service));
         Ok(Session {

@@ -1,0 +1,228 @@
+//! The two ends of a group as protocols: the one that sends, and each that receives.
+
+use std::io;
+
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::terms::{Control, Repair, Terms};
+use super::wire::{self, Call, Datagram, HEADER, Tag, write_call};
+use crate::contract::Lane;
+use crate::measurements::TcpView;
+use crate::time::Nanos;
+use crate::transport::userspace::{Counts, InOrder, Protocol, State};
+use crate::transport::{Effective, told};
+
+/// Time between two calls for those that have not answered.
+const BETWEEN_CALLS: Nanos = Nanos::from_millis(20);
+
+impl Terms {
+    fn effective(&self) -> Effective {
+        let repair = match self.repair {
+            Repair::Selective => "selective",
+            Repair::GoBackN => "go-back-n",
+        };
+        let control = match self.control {
+            Control::Reno => "reno",
+            Control::None => "none",
+        };
+        told([
+            ("cc", control.to_owned()),
+            ("repair", repair.to_owned()),
+            ("window", format!("{} B", self.window)),
+            ("mtu", format!("{} B", self.mtu)),
+        ])
+    }
+}
+
+/// The sending end.
+pub(super) struct Sending {
+    tag: Tag,
+    terms: Terms,
+    sender: Sender,
+    /// Port at which it hears receivers.
+    port: u16,
+    /// Time of the next call; absent once all have answered.
+    calls: Option<Nanos>,
+    closed: Option<String>,
+}
+
+impl Sending {
+    pub(super) fn new(tag: Tag, terms: Terms, port: u16) -> Sending {
+        Sending {
+            tag,
+            sender: Sender::new(tag, terms),
+            terms,
+            port,
+            calls: Some(Nanos::ZERO),
+            closed: None,
+        }
+    }
+}
+
+impl Protocol for Sending {
+    fn state(&self) -> State {
+        match (&self.closed, self.calls) {
+            (Some(why), _) => State::Closed(why.clone()),
+            (None, Some(_)) => State::Handshaking,
+            (None, None) => State::Open,
+        }
+    }
+
+    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+        if let Some(Datagram::Status(status)) = wire::read(self.tag, datagram) {
+            self.sender.heard(now, &status);
+            if self.sender.is_complete() {
+                self.calls = None;
+            }
+        }
+    }
+
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+        if self.closed.is_some() {
+            return None;
+        }
+        match self.calls {
+            Some(due) if due > now => return None,
+            Some(_) => self.calls = Some(now + BETWEEN_CALLS),
+            None if self.sender.calls => self.sender.calls = false,
+            None => return self.sender.transmit(now, most, batch),
+        }
+        let from = batch.len();
+        let Terms { receivers, segment, .. } = self.terms;
+        let call = Call { port: self.port, receivers, segment: segment as u16 };
+        write_call(self.tag, &call, batch);
+        Some(batch.len() - from)
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        if self.closed.is_some() {
+            return None;
+        }
+        self.calls.or(self.sender.timer())
+    }
+
+    fn on_deadline(&mut self, now: Nanos) {
+        self.sender.on_timer(now);
+        if let Some(receiver) = self.sender.silent(now) {
+            self.closed.get_or_insert(format!(
+                "receiver {receiver} of {} has not answered for {}, and nothing goes on without it",
+                self.terms.receivers,
+                super::sender::SILENCE
+            ));
+        }
+    }
+
+    fn room(&self, _lane: Lane) -> usize {
+        self.sender.room() as usize
+    }
+
+    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+        self.sender.put(bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, _now: Nanos, _take: &mut dyn FnMut(Lane, &[u8]) -> usize) {}
+
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {
+        self.sender.finish();
+    }
+
+    /// Returns false: receivers send nothing that could end.
+    fn has_ended(&self, _lane: Lane) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        self.sender.is_drained()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            packets: Some(self.sender.sent),
+            resent: Some(self.sender.resent),
+            header_bytes: HEADER as u64,
+        }
+    }
+
+    fn view(&self) -> Option<TcpView> {
+        Some(self.sender.view())
+    }
+
+    fn effective(&self) -> Effective {
+        self.terms.effective()
+    }
+}
+
+/// A receiving end.
+pub(super) struct Receiving {
+    tag: Tag,
+    terms: Terms,
+    receiver: Receiver,
+}
+
+impl Receiving {
+    pub(super) fn new(tag: Tag, terms: Terms, index: u16) -> Receiving {
+        let mut receiver = Receiver::new(tag, terms, index);
+        // It is there because it was called.
+        receiver.called();
+        Receiving { tag, terms, receiver }
+    }
+}
+
+impl Protocol for Receiving {
+    /// Returns that it is open: whoever was called is there.
+    fn state(&self) -> State {
+        State::Open
+    }
+
+    fn handle(&mut self, _now: Nanos, datagram: &[u8]) {
+        match wire::read(self.tag, datagram) {
+            Some(Datagram::Data(data)) => self.receiver.take(&data),
+            Some(Datagram::Call(_)) => self.receiver.called(),
+            Some(Datagram::Status(_)) | None => {}
+        }
+    }
+
+    fn transmit(&mut self, _now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+        let from = batch.len();
+        self.receiver.transmit(batch).then(|| batch.len() - from)
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn on_deadline(&mut self, _now: Nanos) {}
+
+    /// Returns 0: a receiver sends nothing.
+    fn room(&self, _lane: Lane) -> usize {
+        0
+    }
+
+    fn write(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) -> io::Result<()> {
+        let why = "a receiver of a group sends nothing to it";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        self.receiver.hand_over(&mut |bytes| take(Lane(0), bytes));
+    }
+
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {}
+
+    fn has_ended(&self, _lane: Lane) -> bool {
+        self.receiver.is_over()
+    }
+
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { packets: None, resent: None, header_bytes: HEADER as u64 }
+    }
+
+    fn effective(&self) -> Effective {
+        self.terms.effective()
+    }
+}

@@ -1,0 +1,435 @@
+//! The sending half: one window over all receivers, which moves on once each of them has its first packet.
+
+use std::collections::VecDeque;
+
+use super::terms::{Control, Repair, Terms};
+use super::wire::{Data, HEADER, Status, Tag, write_data};
+use crate::measurements::TcpView;
+use crate::time::Nanos;
+use crate::transport::userspace::{Ring, RoundTrip};
+
+/// The shortest time after which the first packet of the window is sent again without a word from anyone: receivers are
+/// processes, which have to be woken.
+const LEAST_TIMEOUT: Nanos = Nanos::from_millis(10);
+
+/// The longest such time: who is there answers the next one.
+const LONGEST_TIMEOUT: Nanos = Nanos::from_secs(1);
+
+/// Silence of a receiver that is asked all the time, after which it counts as gone.
+pub(super) const SILENCE: Nanos = Nanos::from_secs(10);
+
+/// The initial congestion window in packets (RFC 6928).
+const INITIAL: f64 = 10.0;
+
+/// Packet of the window.
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    offset: u64,
+    len: usize,
+    ends: bool,
+    /// Serial of its last transmission.
+    serial: u64,
+    /// True if it waits to be sent again.
+    is_listed: bool,
+}
+
+/// What the sender knows of a receiver.
+#[derive(Debug, Clone, Copy, Default)]
+struct Member {
+    joined: bool,
+    /// First number that it misses, the one before which it has room, and the highest serial that it heard.
+    next: u64,
+    room: u64,
+    serial: u64,
+    heard: Nanos,
+}
+
+pub(super) struct Sender {
+    tag: Tag,
+    terms: Terms,
+    ring: Ring,
+    members: Box<[Member]>,
+    /// Number of the first packet that some receiver misses, and the packets from it on.
+    base: u64,
+    window: VecDeque<Packet>,
+    /// Numbers to be sent again: single ones, and all from one on.
+    missing: VecDeque<u64>,
+    rewind: Option<u64>,
+    /// Offset up to which all have everything, up to which there are packets, and end of what is there to send.
+    begin: u64,
+    cut: u64,
+    end: u64,
+    is_finished: bool,
+    has_cut_end: bool,
+    /// Serial of the last transmission, and the one up to which all were heard of or given up.
+    serial: u64,
+    settled: u64,
+    congestion_window: f64,
+    threshold: f64,
+    /// Serial from which on a loss is a new one.
+    recovers_to: u64,
+    timed: Option<(u64, Nanos)>,
+    round_trip: RoundTrip,
+    timer: Option<Nanos>,
+    backoff: u32,
+    /// Time of the first timeout since anybody said anything new.
+    asked: Option<Nanos>,
+    /// True if the next packet asks, whatever follows it.
+    asks: bool,
+    /// True if receivers are to be called for their standing.
+    pub(super) calls: bool,
+    pub(super) sent: u64,
+    pub(super) resent: u64,
+}
+
+impl Sender {
+    pub(super) fn new(tag: Tag, terms: Terms) -> Sender {
+        let window = terms.packets as usize * terms.segment;
+        let member = Member { room: terms.packets, ..Member::default() };
+        Sender {
+            tag,
+            ring: Ring::new(2 * window.max(terms.message)),
+            members: vec![member; terms.receivers.into()].into(),
+            base: 0,
+            window: VecDeque::with_capacity(terms.packets as usize),
+            missing: VecDeque::new(),
+            rewind: None,
+            begin: 0,
+            cut: 0,
+            end: 0,
+            is_finished: false,
+            has_cut_end: false,
+            serial: 0,
+            settled: 0,
+            congestion_window: INITIAL,
+            threshold: f64::INFINITY,
+            recovers_to: 0,
+            timed: None,
+            round_trip: RoundTrip::default(),
+            timer: None,
+            backoff: 0,
+            asked: None,
+            asks: false,
+            calls: false,
+            sent: 0,
+            resent: 0,
+            terms,
+        }
+    }
+
+    /// Returns the number of bytes that there is room for.
+    pub(super) fn room(&self) -> u64 {
+        self.ring.capacity() - (self.end - self.begin)
+    }
+
+    /// Puts bytes in, no more than there is room for.
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.ring.write(self.end, bytes);
+        self.end += bytes.len() as u64;
+    }
+
+    /// Ends the stream behind what was put in.
+    pub(super) fn finish(&mut self) {
+        self.is_finished = true;
+    }
+
+    /// Returns true if every receiver has answered.
+    pub(super) fn is_complete(&self) -> bool {
+        self.members.iter().all(|member| member.joined)
+    }
+
+    /// Returns true if every receiver has all that was put in, the end included.
+    pub(super) fn is_drained(&self) -> bool {
+        self.window.is_empty() && !self.has_new()
+    }
+
+    fn has_new(&self) -> bool {
+        self.cut < self.end || (self.is_finished && !self.has_cut_end)
+    }
+
+    /// Returns the number behind the last packet.
+    fn next_number(&self) -> u64 {
+        self.base + self.window.len() as u64
+    }
+
+    /// Returns the number of transmissions that may be under way.
+    fn limit(&self) -> u64 {
+        match self.terms.control {
+            Control::Reno => (self.congestion_window as u64).min(self.terms.packets),
+            Control::None => self.terms.packets,
+        }
+    }
+
+    fn under_way(&self) -> u64 {
+        self.serial - self.settled
+    }
+
+    /// Returns the number of the packet that leaves next, if one may.
+    fn pick(&mut self) -> Option<u64> {
+        if self.under_way() >= self.limit() {
+            return None;
+        }
+        while let Some(number) = self.missing.front().copied() {
+            if self.packet(number).is_some_and(|packet| packet.is_listed) {
+                return Some(number);
+            }
+            self.missing.pop_front();
+        }
+        if let Some(number) = self.rewind {
+            let number = number.max(self.base);
+            if number < self.next_number() {
+                return Some(number);
+            }
+            self.rewind = None;
+        }
+        let number = self.next_number();
+        let room = self.members.iter().map(|member| member.room).min().unwrap_or(0);
+        let fits = (self.window.len() as u64) < self.terms.packets && number < room;
+        let left = self.end - self.cut;
+        // Less than a whole packet waits for more while others are under way (as RFC 896 has it).
+        let is_whole = left >= self.terms.segment as u64;
+        let may = is_whole || self.is_finished || self.window.is_empty();
+        (fits && may && self.has_new()).then_some(number)
+    }
+
+    fn packet(&mut self, number: u64) -> Option<&mut Packet> {
+        let at = usize::try_from(number.checked_sub(self.base)?).ok()?;
+        self.window.get_mut(at)
+    }
+
+    /// Returns the number of bytes in the next new packet.
+    fn next_len(&self) -> usize {
+        (self.end - self.cut).min(self.terms.segment as u64) as usize
+    }
+
+    /// Makes the next packet of what was put in.
+    fn cut_one(&mut self) {
+        let (offset, len) = (self.cut, self.next_len());
+        self.cut += len as u64;
+        let ends = self.is_finished && self.cut == self.end;
+        self.has_cut_end |= ends;
+        let packet = Packet { offset, len, ends, serial: 0, is_listed: false };
+        self.window.push_back(packet);
+    }
+
+    /// Appends packets that leave at `now`, `most` of them or fewer, all as long as the answer says but for the last one,
+    /// which may be shorter.
+    pub(super) fn transmit(
+        &mut self,
+        now: Nanos,
+        most: usize,
+        batch: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let mut length = None;
+        for _ in 0..most.max(1) {
+            let Some(number) = self.pick() else { break };
+            let at = (number - self.base) as usize;
+            let len =
+                HEADER + self.window.get(at).map_or_else(|| self.next_len(), |packet| packet.len);
+            if length.is_some_and(|length| len > length) {
+                break;
+            }
+            if number == self.next_number() {
+                self.cut_one();
+            }
+            self.send(now, number, at, batch);
+            if *length.get_or_insert(len) != len {
+                break;
+            }
+        }
+        length
+    }
+
+    fn send(&mut self, now: Nanos, number: u64, at: usize, batch: &mut Vec<u8>) {
+        let is_again = self.window[at].serial > 0;
+        if is_again {
+            self.resent += 1;
+            match self.window[at].is_listed {
+                true => drop(self.missing.pop_front()),
+                false => self.rewind = Some(number + 1),
+            }
+        } else {
+            self.sent += 1;
+        }
+        self.serial += 1;
+        let packet = &mut self.window[at];
+        (packet.serial, packet.is_listed) = (self.serial, false);
+        let Packet { offset, len, ends, serial, .. } = *packet;
+        // Nothing follows that would make them answer, or too little for each to have its turn.
+        let has_little = self.next_len() < self.terms.segment;
+        let is_last = self.pick().is_none();
+        let asks = std::mem::take(&mut self.asks)
+            || (is_last && (has_little || self.limit() < 2 * self.terms.every()));
+        let data = Data { number, serial, asks, ends, bytes: &[] };
+        write_data(self.tag, &data, batch);
+        self.ring.append(offset, len as u64, batch);
+        self.timed.get_or_insert((serial, now));
+        self.timer.get_or_insert(now + self.timeout());
+    }
+
+    /// Handles the word of a receiver.
+    pub(super) fn heard(&mut self, now: Nanos, status: &Status<'_>) {
+        let most = self.next_number();
+        let Some(member) = self.members.get_mut(usize::from(status.receiver)) else { return };
+        let is_sane = status.next <= most && status.serial <= self.serial;
+        if !is_sane || status.room < status.next || status.room > most + self.terms.packets {
+            return;
+        }
+        (member.joined, member.heard) = (true, now);
+        member.next = member.next.max(status.next);
+        member.room = member.room.max(status.room);
+        member.serial = member.serial.max(status.serial);
+        self.settle(now);
+        self.advance();
+        // One that others have overtaken says nothing new.
+        if status.next >= self.members[usize::from(status.receiver)].next {
+            self.list_missing(status);
+        }
+        if self.window.is_empty() {
+            // Where there is no room for more, the word that there is some may be lost.
+            self.timer = self.has_new().then(|| now + self.timeout());
+        }
+    }
+
+    /// Notes which transmissions every receiver has heard of, or later ones.
+    fn settle(&mut self, now: Nanos) {
+        let heard = self.members.iter().map(|member| member.serial).min().unwrap_or(0);
+        if heard <= self.settled {
+            return;
+        }
+        let news = heard - self.settled;
+        self.settled = heard;
+        (self.backoff, self.asked) = (0, None);
+        if let Some((serial, sent)) = self.timed
+            && heard >= serial
+        {
+            self.round_trip.note(now - sent);
+            self.timed = None;
+        }
+        self.timer = Some(now + self.timeout());
+        // RFC 5681, 3.1; a window that is not used says nothing of the path.
+        let is_used = self.under_way() + news >= self.limit();
+        if is_used && self.recovers_to <= heard {
+            let more = match self.congestion_window < self.threshold {
+                true => news as f64,
+                false => news as f64 / self.congestion_window,
+            };
+            self.congestion_window = (self.congestion_window + more).min(self.terms.packets as f64);
+        }
+    }
+
+    /// Lets go of the packets that every receiver has.
+    fn advance(&mut self) {
+        let have = self.members.iter().map(|member| member.next).min().unwrap_or(0);
+        while self.base < have {
+            let Some(packet) = self.window.pop_front() else { return };
+            self.base += 1;
+            self.begin = packet.offset + packet.len as u64;
+        }
+    }
+
+    /// Notes what the receiver misses of what it should have by now: a transmission that a later one has overtaken is lost
+    /// to it. One that left since then may still come, so several receivers' words of one loss bring one repair.
+    fn list_missing(&mut self, status: &Status<'_>) {
+        let mut found = None;
+        // A bitmap that fills its datagram says nothing of what follows.
+        let is_cut = status.bitmap.len() >= self.terms.longest_bitmap();
+        let end = if is_cut { status.end() } else { u64::MAX };
+        for number in status.next..self.next_number().min(end) {
+            let in_bitmap = number < status.end();
+            if status.has(number) {
+                continue;
+            }
+            let repair = self.terms.repair;
+            let Some(packet) = self.packet(number) else { continue };
+            let is_lost = packet.serial <= status.serial;
+            if is_lost {
+                found = found.max(Some(packet.serial));
+                match repair {
+                    Repair::GoBackN => {
+                        self.rewind = Some(self.rewind.map_or(number, |from| from.min(number)));
+                    }
+                    Repair::Selective if packet.is_listed => {}
+                    Repair::Selective => {
+                        packet.is_listed = true;
+                        self.missing.push_back(number);
+                    }
+                }
+            }
+            // Behind the bitmap they are as they left first, so nothing later can be lost if this one is not.
+            if repair == Repair::GoBackN || (!is_lost && !in_bitmap) {
+                break;
+            }
+        }
+        if found.is_some_and(|serial| serial > self.recovers_to) {
+            self.slow_down();
+        }
+    }
+
+    /// Halves the congestion window, once for all losses of a window (RFC 5681, RFC 6582).
+    fn slow_down(&mut self) {
+        self.threshold = (self.congestion_window / 2.0).max(2.0);
+        self.congestion_window = self.threshold;
+        self.recovers_to = self.serial;
+    }
+
+    pub(super) fn timer(&self) -> Option<Nanos> {
+        self.timer
+    }
+
+    fn timeout(&self) -> Nanos {
+        self.round_trip.timeout(LEAST_TIMEOUT, self.backoff).min(LONGEST_TIMEOUT)
+    }
+
+    /// Handles the timer, which may have fired: nobody has said anything new, so the first packet leaves again, and asks.
+    pub(super) fn on_timer(&mut self, now: Nanos) {
+        if self.timer.is_none_or(|at| at > now) {
+            return;
+        }
+        self.backoff += 1;
+        self.settled = self.serial;
+        self.timed = None;
+        if self.backoff == 1 {
+            self.threshold = (self.congestion_window / 2.0).max(2.0);
+        }
+        self.congestion_window = 1.0;
+        self.recovers_to = self.serial;
+        self.asked.get_or_insert(now);
+        self.asks = true;
+        self.timer = (!self.is_drained()).then(|| now + self.timeout());
+        let base = self.base;
+        match (self.terms.repair, self.window.front_mut()) {
+            (Repair::GoBackN, Some(_)) => self.rewind = Some(base),
+            (Repair::Selective, Some(packet)) if !packet.is_listed => {
+                packet.is_listed = true;
+                self.missing.push_front(base);
+            }
+            (_, None) => self.calls = self.has_new(),
+            _ => {}
+        }
+    }
+
+    /// Returns the receiver that has been silent for too long while it misses something.
+    pub(super) fn silent(&self, now: Nanos) -> Option<usize> {
+        let (asked, most) = (self.asked?, self.next_number());
+        let is_silent = |member: &Member| now - member.heard.max(asked) >= SILENCE;
+        self.members.iter().position(|member| member.next < most && is_silent(member))
+    }
+
+    /// Returns its round-trip time, its window, and what is under way.
+    pub(super) fn view(&self) -> TcpView {
+        let segment = self.terms.segment as u64;
+        TcpView {
+            cwnd_bytes: self.limit() * segment,
+            mss_bytes: segment,
+            srtt_ns: self.round_trip.smoothed,
+            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
+            retransmits: self.resent,
+            unacked_segments: self.window.len() as u64,
+            bytes_acked: Some(self.begin),
+            data_segs_out: Some(self.sent + self.resent),
+            notsent_bytes: Some(self.end - self.cut),
+            ..TcpView::default()
+        }
+    }
+}
