@@ -36,6 +36,7 @@ mod delay_stage;
 pub mod draw;
 pub mod expected;
 mod fair;
+mod firewall;
 pub mod log;
 mod loss;
 mod pie;
@@ -269,39 +270,6 @@ impl<H: Copy> Channel<H> {
     #[inline]
     fn decided(&mut self, index: u64, what: u64) {
         self.fates.digest = fold(fold(self.fates.digest, index), what);
-    }
-
-    /// Returns the number, from 0, of the next packet that is not blocked.
-    #[inline]
-    fn number(&self) -> u64 {
-        self.fates.arrived - self.fates.blocked
-    }
-
-    /// Counts a packet that comes in now, and returns the time.
-    #[inline]
-    fn come(&mut self, now: Nanos, packet: &Packet) -> u64 {
-        let now = now.0.max(self.now);
-        self.now = now;
-        self.serve(now);
-        self.fates.arrived += 1;
-        self.fates.arrived_bytes += u64::from(packet.bytes);
-        now
-    }
-
-    #[inline]
-    fn blocks(&self, now: Nanos, packet: &Packet) -> bool {
-        self.blocks.iter().any(|rule| rule.takes(packet, now))
-    }
-
-    /// Drops a packet at the firewall.
-    #[cold]
-    fn block(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
-        let at = self.come(now, packet);
-        self.fates.blocked += 1;
-        let seq = self.entered;
-        self.entered += 1;
-        self.gone.push_back(Gone { at, seq, queued: 0, handle, cause: Cause::Blocked });
-        1
     }
 
     fn lose(&mut self, index: u64, now: u64, handle: H) {
