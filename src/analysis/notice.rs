@@ -382,9 +382,7 @@ impl Notice {
             Notice::LedgerOpen { .. } => {
                 "do not rely on the loss figures of these trials; the ledger says why"
             }
-            Notice::FellBack { .. } => {
-                "read these trials' figures as those of both; what was lost until then is in the ledger"
-            }
+            Notice::FellBack { .. } => "figures are of both; losses until then are in the ledger",
             Notice::Blocked { .. } => {
                 "look for a firewall or address filter between the hosts; the others raced on"
             }
