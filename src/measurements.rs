@@ -13,11 +13,13 @@ pub(crate) use deadheat_base::moments;
 pub use deadheat_stats::Better;
 
 mod content;
+mod fallback;
 pub mod series;
 mod throttled;
 mod view;
 
 pub use crate::measurements::content::{ContentState, Verified};
+pub use crate::measurements::fallback::{Fallback, FallbackCause};
 pub use crate::measurements::throttled::Throttled;
 pub use crate::measurements::view::TcpView;
 
@@ -175,6 +177,9 @@ pub struct ConnStats {
     /// Outcome of zero-copy calls; absent if none are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZeroCopy>,
+    /// Fall back on the second of two transports; absent if it is none of two, or did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
 }
 
 impl ConnStats {
@@ -187,6 +192,7 @@ impl ConnStats {
         self.network_errors += earlier.network_errors;
         self.socket_drops = both(self.socket_drops, earlier.socket_drops);
         self.retransmits = both(self.retransmits, earlier.retransmits);
+        self.fallback = earlier.fallback.or(self.fallback);
         if let (Some(own), Some(earlier)) = (&mut self.zerocopy, earlier.zerocopy) {
             own.completed += earlier.completed;
             own.copied += earlier.copied;

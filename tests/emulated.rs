@@ -356,6 +356,53 @@ fn each_lane_of_a_mix_crosses_the_path_in_a_connection_of_its_own() {
     );
 }
 
+/// An order of preference falls back on its second behind a firewall, from the start and amid the work, and says when and after
+/// how long; without one its first carries. What is blocked is in the path's account apart from losses.
+#[test]
+fn an_order_of_preference_falls_back_where_its_first_is_blocked() {
+    if !can() {
+        return;
+    }
+    let work = "ping:count=150,interval=10ms";
+    for (typed, path, carried, cause) in [
+        ("udp|tcp", "delay=5ms", "udp", None),
+        ("udp|tcp:after=300ms", "delay=5ms,block=udp", "tcp", Some("start")),
+        ("tcp|udp:after=300ms", "delay=5ms,block=tcp", "udp", Some("start")),
+        ("quic|tcp:after=300ms", "delay=5ms,block=udp", "tcp", Some("start")),
+        ("udp|tcp:silence=300ms", "delay=5ms,block=udp@800ms", "tcp", Some("silence")),
+    ] {
+        let outcome = race(&[typed], path, work);
+        for trial in trials(&outcome) {
+            let fates = &trial["path"]["links"][0]["up"]["fates"];
+            assert_eq!(
+                fates["blocked"].as_u64().is_some(),
+                cause.is_some(),
+                "{typed} {path}: {trial}"
+            );
+            assert_eq!(fates["lost"], 0, "{typed} {path}: {trial}");
+            let up = &trial["ledger"]["up"];
+            let lost = count(&up["sent"]) - count(&up["delivered"]);
+            let own = trial["fallback"]["cause"].as_str();
+            let after = trial["fallback"]["after_ns"].as_u64().unwrap_or(0);
+            if cause == Some("silence") {
+                // Either end may be the first to notice.
+                assert!(matches!(own, Some("silence" | "peer")), "{trial}");
+                assert!(lost > 0 && after > 50_000_000, "{trial}");
+            } else {
+                assert_eq!(own, cause, "{typed} {path}: {trial}");
+                assert_eq!(lost, 0, "{typed} {path}: {trial}");
+                assert!(cause.is_none() || after >= 300_000_000, "{trial}");
+            }
+            for end in ["effective", "far_effective"] {
+                assert_eq!(trial[end]["carried_by"], carried, "{typed} {path}: {trial}");
+            }
+        }
+        let warned =
+            outcome["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "fell_back");
+        assert_eq!(warned, cause.is_some(), "{typed} {path}");
+    }
+}
+
 /// Multipath TCP goes over both links, and no faster than both together; TCP takes one.
 #[test]
 fn multipath_tcp_takes_every_link() {

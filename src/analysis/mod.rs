@@ -25,6 +25,7 @@ mod control;
 pub mod derived;
 pub mod differences;
 pub mod exclusions;
+mod fallbacks;
 pub mod highs;
 pub mod history;
 pub mod host_notice;

@@ -6,6 +6,7 @@ use super::losses::Losses;
 use super::order::OrderEffect;
 use crate::analysis::sentence::percent;
 use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Warning};
+use crate::time::Nanos;
 
 /// Share of trials that may fail their gate before the race is not trusted.
 const MOST_GATE_FAILURES: f64 = 0.2;
@@ -132,6 +133,21 @@ pub enum Notice {
         /// Reason given by the first of them.
         why: String,
     },
+    /// A contender that prefers one transport fell back on another.
+    FellBack {
+        /// Label of the contender.
+        label: String,
+        /// Transport that it fell back on.
+        to: String,
+        /// Number of trials concerned.
+        trials: usize,
+        /// Number of its trials.
+        of: usize,
+        /// Number of those that fell back at the start.
+        at_start: usize,
+        /// Median of the time that it took.
+        took: Nanos,
+    },
     /// A contender's packets do not get through.
     Blocked {
         /// Label of the contender.
@@ -220,6 +236,7 @@ impl Notice {
             Notice::NotAsAsked { .. } => "not_as_asked",
             Notice::SettingChanged { .. } => "setting_changed",
             Notice::LedgerOpen { .. } => "ledger_open",
+            Notice::FellBack { .. } => "fell_back",
             Notice::Blocked { .. } => "blocked",
             Notice::TrialFailed { .. } => "trial_failed",
             Notice::SaveFailed { .. } => "save_failed",
@@ -291,6 +308,10 @@ impl Notice {
             Notice::LedgerOpen { trials, why } => {
                 format!("the ledger does not close in {trials} trials; the first: {why}")
             }
+            Notice::FellBack { label, to, trials, of, at_start, took } => format!(
+                "{label} fell back on {to} in {trials} of {of} trials, in {at_start} of them at the start; it took \
+                 {took} (median)"
+            ),
             Notice::Blocked { label, evidence } => format!("{label} is blocked: {evidence}"),
             Notice::TrialFailed { error } => format!("a trial failed twice: {error}"),
             Notice::SaveFailed { error } => format!("the race could not be saved: {error}"),
@@ -361,6 +382,7 @@ impl Notice {
             Notice::LedgerOpen { .. } => {
                 "do not rely on the loss figures of these trials; the ledger says why"
             }
+            Notice::FellBack { .. } => "figures are of both; losses until then are in the ledger",
             Notice::Blocked { .. } => {
                 "look for a firewall or address filter between the hosts; the others raced on"
             }

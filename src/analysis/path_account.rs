@@ -2,7 +2,7 @@
 //! that the path has taken.
 
 use super::notice::Notice;
-use crate::measurements::path::{DirectionFigures, PathFigures};
+use crate::measurements::path::{DirectionFigures, PacketOutcomes, PathFigures};
 use crate::measurements::{Account, Ledger};
 use crate::result::outcome::{Entrant, Outcome, Trial};
 
@@ -56,8 +56,8 @@ fn by_way<'a>(ledger: &'a Ledger, path: &PathFigures) -> Vec<(&'a Account, u64)>
 /// Returns the number of packets that did not come out whole. A damaged one fails its checksum, and its
 /// host drops it.
 fn gone(way: &DirectionFigures) -> u64 {
-    let fates = &way.fates;
-    [fates.lost, fates.full, fates.early, fates.corrupted, fates.waiting, way.device_drops]
+    let PacketOutcomes { blocked, lost, full, early, corrupted, waiting, .. } = way.fates;
+    [blocked, lost, full, early, corrupted, waiting, way.device_drops]
         .into_iter()
         .fold(0, u64::saturating_add)
 }
@@ -70,7 +70,7 @@ fn device_drops(path: &PathFigures) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::path::{LinkFigures, PacketOutcomes};
+    use crate::measurements::path::LinkFigures;
     use crate::race::testing;
     use crate::trial::fake;
 

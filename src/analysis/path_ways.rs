@@ -66,6 +66,7 @@ fn way(
         direction,
         trials: accounts.len() as u64,
         packets: sum(|f| f.arrived),
+        blocked: sum(|f| f.blocked),
         lost: sum(|f| f.lost),
         queue_drops: sum(|f| f.full.saturating_add(f.early)),
         marked: sum(|f| f.marked),
@@ -95,7 +96,7 @@ fn draws(outcome: &Outcome, accounts: &[(&Trial, &DirectionFigures)]) -> u64 {
     for (trial, had) in accounts {
         // A path's own seed is that of every trial.
         let group = if seed.is_some() { 0 } else { trial.block };
-        groups.entry(group).or_default().push(had.fates.arrived);
+        groups.entry(group).or_default().push(had.fates.arrived.saturating_sub(had.fates.blocked));
     }
     let (mut sum, mut squares) = (0.0, 0.0);
     for arrived in groups.values_mut() {

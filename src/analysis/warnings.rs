@@ -3,7 +3,7 @@
 use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Decides, Notice};
-use super::{exclusions, order, path_account, settings};
+use super::{exclusions, fallbacks, order, path_account, settings};
 use crate::analysis::claims::alpha;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
@@ -49,6 +49,7 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     }));
     all.extend(order::effect(outcome).map(Notice::OrderEffect));
     all.extend(path_account::notices(outcome));
+    all.extend(fallbacks::notices(outcome));
     all.extend(of_ledgers(outcome));
     all.extend(of_losses(outcome));
     all.extend(of_figures(outcome));

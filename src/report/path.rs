@@ -114,7 +114,8 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
         column("had", &|(way, _)| had(way)),
         column("expected", &|(way, _)| expected(way)),
     ];
-    let counts: [(&str, Count); 5] = [
+    let counts: [(&str, Count); 6] = [
+        ("blocked", |way| way.blocked),
         ("queue drops", |way| way.queue_drops),
         ("marked", |way| way.marked),
         ("duplicated", |way| way.duplicated),
@@ -174,7 +175,7 @@ fn share(share: f64) -> Cell {
 }
 
 fn had(way: &PathWay) -> Cell {
-    match way.packets {
+    match way.packets.saturating_sub(way.blocked) {
         0 => Cell::default(),
         packets => share(way.lost as f64 / packets as f64),
     }

@@ -15,6 +15,9 @@ pub struct PathWay {
     pub trials: u64,
     /// Number of packets that came in; each segment of a super-packet counts.
     pub packets: u64,
+    /// Number of packets that a firewall dropped for their protocol.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub blocked: u64,
     /// Number of packets dropped by the loss model.
     pub lost: u64,
     /// Number of packets that found the queue full, or were dropped to keep it short.

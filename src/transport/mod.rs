@@ -159,6 +159,11 @@ pub trait Transport: Send + Sync {
         None
     }
 
+    /// Returns the reason why it has to run in real time, though its protocols are in user space; `None` if it need not.
+    fn needs_real_time(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the contenders that it is made of, in their order; none if it is one by itself.
     fn parts(&self) -> &[Part] {
         &[]

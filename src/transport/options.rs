@@ -110,6 +110,16 @@ pub(super) const SOCKET: Meaning = Meaning::always(
     "socket",
     "a raw socket sees every echo of the host, and a ping socket only its own",
 );
+pub(super) const AFTER: Meaning =
+    Meaning::always("after", "a first that is given longer falls back less often, and later");
+pub(super) const SILENCE: Meaning = Meaning::always(
+    "silence",
+    "a shorter one falls back sooner, and also where the first would have come back",
+);
+pub(super) const CARRIED_BY: Meaning = Meaning::always(
+    "carried_by",
+    "one of two transports carried, and its figures are those of that one",
+);
 pub(super) const CAPACITY: Meaning = Meaning::where_asked(
     "capacity",
     "a pipe that holds more lets its two ends work at once for longer",

@@ -54,6 +54,7 @@ pub(super) fn conclude(
         far_effective_by_flow: far.map(|far| far.effective_by_flow.clone()).unwrap_or_default(),
         connect_ns: near.conns.iter().map(|conn| conn.connect_ns).max().unwrap_or(0),
         retransmits,
+        fallback: near.conns.iter().find_map(|conn| conn.fallback),
         network_errors: conns.iter().map(|conn| conn.network_errors).sum(),
         delivered_bytes: Some(delivered_bytes(near, far)),
         packets: packets(info, task.largest_message() as u64, &near.conns),

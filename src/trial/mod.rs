@@ -12,8 +12,8 @@ use crate::error::{Error, Fault, Result};
 use crate::measurements::path::PathFigures;
 use crate::measurements::series::Series;
 use crate::measurements::{
-    ClockEstimate, ConnStats, Cost, Distribution, HostCounters, Ledger, Metrics, PacedFlow,
-    Packets, Throttled, Verified, WarmUp,
+    ClockEstimate, ConnStats, Cost, Distribution, Fallback, HostCounters, Ledger, Metrics,
+    PacedFlow, Packets, Throttled, Verified, WarmUp,
 };
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective};
@@ -101,7 +101,9 @@ pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
         let info = part.contender.transport.info();
         let of_lanes = || info.guarantees.misfit(&part.lanes, largest);
         let why = task.misfit(&info.guarantees, info.peer).or_else(of_lanes)?;
-        Some(format!("lane {}: {why}", part.title()))
+        // A part without lanes of its own may have to carry all of them.
+        let lane = if part.numbers.is_empty() { "" } else { "lane " };
+        Some(format!("{lane}{}: {why}", part.title()))
     })
 }
 
@@ -278,6 +280,9 @@ pub struct Record {
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
     #[serde(default, skip_serializing_if = "is_none")]
     pub network_errors: u64,
+    /// Fall back on the second of two transports; absent if the contender is none of two, or did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
     /// Application bytes that arrived, both ways together; absent in results of before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_bytes: Option<u64>,
@@ -347,6 +352,7 @@ impl Record {
             connect_ns: 0,
             retransmits: None,
             network_errors: 0,
+            fallback: None,
             delivered_bytes: None,
             packets: None,
             counters: None,

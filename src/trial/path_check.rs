@@ -407,9 +407,9 @@ impl DelayCheck {
 impl LossCheck {
     fn of(model: &Impairments, came: &Came, figures: &DirectionFigures) -> LossCheck {
         let queue = figures.fates.full + figures.fates.early;
-        let lost = came.sent.saturating_sub(came.got + came.full + queue);
-        let PacketOutcomes { lost: own, bursts, .. } = figures.fates;
-        let expected = expected_losses(model, came.sent);
+        let PacketOutcomes { blocked, lost: own, bursts, .. } = figures.fates;
+        let lost = came.sent.saturating_sub(came.got + came.full + queue + blocked);
+        let expected = expected_losses(model, came.sent.saturating_sub(blocked));
         let judged = match &expected {
             None => Judged::Open,
             // What it says must be what happened, and what happened must be what it was told to do.

@@ -277,6 +277,9 @@ impl Sole<'_> {
 /// # Errors
 /// [`Error::Usage`] where one is a kernel's.
 fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
+    if let Some(why) = contender.transport.needs_real_time() {
+        return Err(Error::usage(format!("`{}`: {why}", contender.spec)));
+    }
     let parts = contender.transport.parts();
     let alone = parts.is_empty().then_some((contender, None));
     let shared = parts.iter().map(|part| (&part.contender, Some(part)));

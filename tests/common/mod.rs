@@ -239,6 +239,7 @@ fn path_way((link, direction): (usize, Direction)) -> PathWay {
         direction,
         trials: 23,
         packets: 460_123,
+        blocked: if up { 123 } else { 0 },
         lost: if up { 4_607 } else { 0 },
         queue_drops: if up { 31 } else { 0 },
         marked: 5,

@@ -265,7 +265,9 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
             _ if word.starts_with('-') => {
                 words.next();
             }
-            _ => wrong.extend(Contender::parse(word).err().map(|e| e.to_string())),
+            _ => {
+                wrong.extend(Contender::parse(word.trim_matches('\'')).err().map(|e| e.to_string()))
+            }
         }
     }
     wrong

@@ -130,9 +130,10 @@ impl DirectionCheck<'_> {
     fn account(&self, _: &Network) -> Option<String> {
         let PacketOutcomes { arrived, duplicated, delivered, lost, full, early, waiting, .. } =
             self.had.fates;
+        let blocked = self.had.fates.blocked;
         let sum = |parts: &[u64]| parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
         let (came, went) =
-            (sum(&[arrived, duplicated]), sum(&[delivered, lost, full, early, waiting]));
+            (sum(&[arrived, duplicated]), sum(&[delivered, blocked, lost, full, early, waiting]));
         (came != went).then(|| {
             format!(
                 "the path's account does not close: {came} packets came in {}, copies included, and \
@@ -175,7 +176,8 @@ impl DirectionCheck<'_> {
     }
 
     fn loss(&self, _: &Network) -> Option<String> {
-        let PacketOutcomes { arrived, lost, .. } = self.had.fates;
+        let PacketOutcomes { arrived, blocked, lost, .. } = self.had.fates;
+        let arrived = arrived.saturating_sub(blocked);
         let expected = expected::losses(self.asked, arrived, 1.0 - LOSS_ERROR)?;
         (!expected.contains(&lost)).then(|| {
             format!(

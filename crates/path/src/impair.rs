@@ -1,7 +1,8 @@
 //! Fate of each packet on one direction of a link: a pure function of the model, the seed and the packets' arrivals.
 //! No clock, no socket: time is an argument, in nanoseconds since the channel began.
 //!
-//! A packet passes three stages. At the entrance, in this order: the loss model, duplication,
+//! A packet that a firewall blocks goes no further, and has no number. Any other passes three stages. At the entrance, in this
+//! order: the loss model, duplication,
 //! corruption. Then the queue and the server that its rate is. Then delay, jitter and reordering. Loss
 //! stands before the queue, as in netem and dummynet, so a lost packet takes no capacity: whether a
 //! packet is lost depends on no other sender's load.
@@ -21,6 +22,7 @@ use self::log::{Log, Run};
 use self::loss::Losses;
 use self::queue::{Entry, Given, Item, Mark, Queue, Turn};
 use self::rate::{Server, Steps};
+use super::block::Block;
 use super::network::{Impairments, Jitter, Rate};
 use super::trace::Content;
 use crate::ends::Direction;
@@ -34,6 +36,7 @@ mod delay_stage;
 pub mod draw;
 pub mod expected;
 mod fair;
+mod firewall;
 pub mod log;
 mod loss;
 mod pie;
@@ -47,6 +50,7 @@ mod tests;
 /// a packet.
 #[derive(Debug)]
 pub struct Channel<H> {
+    blocks: Vec<Block>,
     luck: Luck,
     losses: Losses,
     bottleneck: Option<Bottleneck<H>>,
@@ -142,6 +146,7 @@ impl<H: Copy> Channel<H> {
             out: 0,
         });
         Channel {
+            blocks: model.block.clone(),
             luck: Luck::new(model, place),
             losses: Losses::new(model, place),
             bottleneck,
@@ -163,7 +168,10 @@ impl<H: Copy> Channel<H> {
     /// Returns its number of departures: 1, or 2 if it is duplicated.
     #[inline]
     pub fn arrive(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
-        let is_lost = self.losses.take(self.fates.arrived, now.0.max(self.now));
+        if self.blocks(now, packet) {
+            return self.block(now, packet, handle);
+        }
+        let is_lost = self.losses.take(self.number(), now.0.max(self.now));
         self.last = if is_lost { Decided::Goes } else { Decided::Stays };
         self.follow(now, packet, handle)
     }
@@ -172,12 +180,11 @@ impl<H: Copy> Channel<H> {
     /// before holds for this one, too.
     #[inline]
     pub fn follow(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
-        let now = now.0.max(self.now);
-        self.now = now;
-        self.serve(now);
-        let index = self.fates.arrived;
-        self.fates.arrived += 1;
-        self.fates.arrived_bytes += u64::from(packet.bytes);
+        if self.blocks(now, packet) {
+            return self.block(now, packet, handle);
+        }
+        let index = self.number();
+        let now = self.come(now, packet);
         if self.last == Decided::Goes {
             self.lose(index, now, handle);
             return 1;
@@ -249,7 +256,7 @@ impl<H: Copy> Channel<H> {
         let queued = self.bottleneck.as_ref().map_or(0, |bottleneck| bottleneck.queue.len());
         PacketOutcomes {
             waiting: (self.way.len() + queued) as u64,
-            digest: fold(self.fates.digest, self.fates.arrived),
+            digest: fold(self.fates.digest, self.number()),
             ..self.fates
         }
     }
@@ -364,6 +371,7 @@ impl<H: Copy> Channel<H> {
                 Cause::Full => self.fates.full += 1,
                 Cause::Early => self.fates.early += 1,
                 Cause::Lost => self.fates.lost += 1,
+                Cause::Blocked => self.fates.blocked += 1,
             }
             let (seq, queued) = (item.seq, at - item.arrived.min(at));
             self.gone.push_back(Gone { at, seq, queued, handle: item.handle, cause });
@@ -439,6 +447,8 @@ pub struct Packet {
     pub bytes: u32,
     /// Flow of the packet: a hash of addresses, protocol and ports.
     pub flow: u64,
+    /// Protocol number of what the IP packet carries; 0 if unknown.
+    pub protocol: u8,
     /// ECN capability of the sender (RFC 3168).
     pub capable: Capable,
 }
@@ -486,6 +496,8 @@ pub struct Changes {
 /// Cause of a drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
+    /// Dropped by a firewall, for its protocol.
+    Blocked,
     /// Taken by the loss model.
     Lost,
     /// Full queue.

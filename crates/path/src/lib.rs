@@ -18,6 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use self::files::ReadFile;
 use self::grammar::Carrier;
 
+pub mod block;
 pub mod emulated;
 pub mod emulator;
 pub mod files;

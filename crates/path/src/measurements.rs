@@ -46,7 +46,8 @@ pub struct DirectionFigures {
     pub writes: u64,
 }
 
-/// Outcomes of the packets of one direction. `arrived + duplicated = delivered + lost + full + early + waiting`.
+/// Outcomes of the packets of one direction. `arrived + duplicated = delivered + blocked + lost + full +
+/// early + waiting`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PacketOutcomes {
     /// Number of packets that came in.
@@ -57,6 +58,9 @@ pub struct PacketOutcomes {
     pub delivered: u64,
     /// Bytes that went out.
     pub delivered_bytes: u64,
+    /// Number of packets that a firewall dropped for their protocol.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub blocked: u64,
     /// Number of packets that the loss model took.
     pub lost: u64,
     /// Number of runs of consecutive packets that the loss model took.
@@ -94,4 +98,8 @@ pub struct PacketOutcomes {
     /// not in it.
     #[serde(default)]
     pub digest: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::block::Block;
 use super::trace::{Content, Trace};
 use crate::ends::Direction;
 use crate::time::Nanos;
@@ -103,12 +104,14 @@ impl Grouping {
 /// Time span over which [`Grouping::Aggregate`] joins departures.
 pub const AGGREGATE: Nanos = Nanos::from_micros(15);
 
-/// Impairments of one direction of a link, in the order in which they act on packets: the sender's network card,
+/// Impairments of one direction of a link, in the order in which they act on packets: the sender's network card, a firewall,
 /// loss, duplication and corruption, the queue and the rate, then delay, jitter and reordering.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Impairments {
     /// Network card of the host that sends this way.
     pub nic: Nic,
+    /// Protocols that a firewall blocks.
+    pub block: Vec<Block>,
     /// Loss model.
     pub loss: Loss,
     /// Unit of a loss decision.

@@ -41,6 +41,8 @@ pub struct GsoFrame {
     pub segments: u32,
     /// Flow: a hash of addresses, protocol and, where there are any, ports.
     pub flow: u64,
+    /// Protocol number of what they carry, behind IPv6 extension headers; 0 if unknown.
+    pub protocol: u8,
     /// ECN capability: the packets may be marked instead of dropped.
     pub capable: Capable,
     /// Length of the frame in bytes.
@@ -108,6 +110,7 @@ impl GsoFrame {
         GsoFrame {
             segments,
             flow: flow(packet, version),
+            protocol: protocol(packet, version),
             capable: capable(packet, version),
             frame: frame.len() as u32,
             version,
@@ -302,6 +305,36 @@ fn capable(packet: &[u8], version: Version) -> Capable {
     if bits == 0 { Capable::No } else { Capable::Yes }
 }
 
+/// Most IPv6 extension headers that are looked behind.
+const MOST_EXTENSIONS: usize = 8;
+
+/// Returns the number of the protocol inside, which every fragment names; 0 where there is none.
+#[inline]
+fn protocol(packet: &[u8], version: Version) -> u8 {
+    match version {
+        Version::V4 => packet[9],
+        Version::V6 => behind_extensions(packet, packet[6]),
+        Version::Unknown => 0,
+    }
+}
+
+/// Returns the protocol behind the extension headers of an IPv6 packet (RFC 8200, section 4): hop-by-hop options,
+/// routing, fragment, destination options.
+#[inline]
+fn behind_extensions(packet: &[u8], first: u8) -> u8 {
+    let (mut next, mut at) = (first, 40);
+    for _ in 0..MOST_EXTENSIONS {
+        let length = match (next, packet.get(at + 1)) {
+            (44, _) => 8,
+            (0 | 43 | 60, Some(eights)) => 8 + 8 * usize::from(*eights),
+            _ => return next,
+        };
+        let Some(behind) = packet.get(at) else { return 0 };
+        (next, at) = (*behind, at + length);
+    }
+    0
+}
+
 /// Hashes what tells flows apart (RFC 8290, section 4.1.1). Fragments and what is not TCP or UDP have no ports;
 /// neither have packets behind IPv6 extension headers.
 #[inline]
@@ -408,6 +441,27 @@ mod tests {
         let pseudo = sum(&packet[12..20]) + u32::from(TCP) + u32::from(total - 20);
         put(packet, 36, fold(pseudo));
         frame
+    }
+
+    #[test]
+    fn the_protocol_is_found_behind_extension_headers() {
+        let of = |frame: &[u8]| GsoFrame::parse(frame).protocol;
+        assert_eq!(of(&tcp_v4(3_000, 1_000)), TCP);
+        let mut packet = vec![0; VNET + 40 + 8 + 16 + 8];
+        packet[VNET] = 0x60;
+        assert_eq!(of(&packet[..VNET + 40]), 0, "hop-by-hop options that are cut off");
+        // Hop-by-hop options of 8 bytes, destination options of 16, a fragment of UDP.
+        let inside = VNET + 40;
+        packet[inside] = 60;
+        (packet[inside + 8], packet[inside + 9]) = (44, 1);
+        packet[inside + 24] = UDP;
+        assert_eq!(of(&packet), UDP);
+        packet[VNET + 6] = 58;
+        assert_eq!(of(&packet), 58);
+        assert_eq!(of(&packet[..VNET]), 0);
+        // Headers without end are looked at no further.
+        let endless: Vec<u8> = packet[..VNET + 40].iter().copied().chain([0; 400]).collect();
+        assert_eq!(of(&[&endless[..VNET + 6], &[0], &endless[VNET + 7..]].concat()), 0);
     }
 
     fn joined(super_: &GsoFrame, frame: &[u8], from: u32, to: u32, changes: Changes) -> Vec<u8> {

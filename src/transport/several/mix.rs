@@ -52,6 +52,11 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
         if is_one(&typed) {
             return Err(Error::usage(format!("{ID}:{lane}={value}: a mix within a mix")));
         }
+        if super::preference::is_one(&typed) {
+            return Err(Error::usage(format!(
+                "{ID}:{lane}={value}: an order of preference within a mix"
+            )));
+        }
         let contender = Contender::parse(&typed)
             .map_err(|why| Error::usage(format!("{ID}:{lane}={value}: {why}")))?;
         if contender.via != Via::Direct {

@@ -1,4 +1,5 @@
-//! Contenders that are made of others: a mix, in which each lane of the work has a contender of its own.
+//! Contenders that are made of others: a mix, in which each lane of the work has a contender of its own, and an order of
+//! preference, in which one falls back on another.
 //! To whoever uses one it is a transport like any other.
 
 use std::os::fd::AsFd;
@@ -15,8 +16,14 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::handover::readable;
 
+mod agree;
 mod joined;
 mod mix;
+mod note;
+mod preference;
+#[cfg(test)]
+mod preference_tests;
+mod preferring;
 #[cfg(test)]
 mod tests;
 
@@ -48,14 +55,17 @@ impl Part {
 }
 
 /// Forms of contenders that are made of others, with what they are, for lists.
-pub const FORMS: &[(&str, &str)] = &[mix::FORM];
+pub const FORMS: &[(&str, &str)] = &[mix::FORM, preference::FORM];
 
 /// Reads a contender that is made of others; `None` if `typed` is none.
 ///
 /// # Errors
 /// [`Error::Usage`] naming what is wrong and what would be right.
 pub(super) fn parse(typed: &str) -> Result<Option<Contender>> {
-    mix::is_one(typed).then(|| mix::parse(typed)).transpose()
+    if mix::is_one(typed) {
+        return mix::parse(typed).map(Some);
+    }
+    preference::is_one(typed).then(|| preference::parse(typed)).transpose()
 }
 
 /// Returns the distance that `whole`, which these make together, covers.

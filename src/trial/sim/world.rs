@@ -21,6 +21,8 @@ use crate::time::{Clock, Manual, Nanos};
 use crate::transport::userspace::UDP_HEADER;
 use crate::units::BitRate;
 
+/// Number of UDP in an IP header, which all packets here have.
+const UDP: u8 = 17;
 /// Number of events at one time from which it is clear that time does not pass.
 const STANDSTILL: u64 = 50_000_000;
 /// Number of events after which the stop button is looked at.
@@ -292,7 +294,7 @@ impl World {
         for (part, len) in self.cutter.packets(bytes).enumerate() {
             // What the one before it brings out at once has to be out.
             self.arrivals(now, direction);
-            let packet = Packet { bytes: len as u32, flow, capable: Capable::No };
+            let packet = Packet { bytes: len as u32, flow, protocol: UDP, capable: Capable::No };
             let channel = &mut self.channels[index(direction)];
             let since = now - self.start;
             self.flights.enter(slot, part as u16, |part| channel.arrive(since, &packet, part));

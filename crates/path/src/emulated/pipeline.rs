@@ -132,7 +132,8 @@ impl Pipeline {
         let departures = (0..seen.segments)
             .map(|n| {
                 let bytes = seen.segment_bytes(n);
-                let packet = Packet { bytes, flow: seen.flow, capable: seen.capable };
+                let GsoFrame { flow, protocol, capable, .. } = seen;
+                let packet = Packet { bytes, flow, protocol, capable };
                 match self.model.loss_per {
                     LossPer::Super if n > 0 => {
                         self.channel.follow(now, &packet, Segment { slot, n })

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::forms::{self, Burst, Picked};
+use crate::block::Block;
 use crate::error::{Error, Result, nearest, unknown};
 use crate::files::{Files, content};
 use crate::network::{
@@ -48,6 +49,7 @@ pub(super) fn impairments(
     };
     let built = Impairments {
         nic: settings.text("nic").map(forms::nic).transpose()?.unwrap_or_default(),
+        block: settings.text("block").map_or(Ok(Vec::new()), Block::parse_all)?,
         loss,
         loss_per,
         duplicate: share("duplicate"),

@@ -77,6 +77,10 @@ pub(super) fn nic(typed: &str) -> Result<Nic> {
     }
 }
 
+pub(super) fn block(typed: &str) -> Result<()> {
+    crate::block::Block::parse_all(typed).map(drop)
+}
+
 /// Mean length of a burst of losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Burst {

@@ -54,6 +54,12 @@ pub const LINK: &[Key] = &[
         doc: "loses just these packets, counted from 1 in order of arrival; FILE has one number or range a line",
     },
     Key {
+        name: "block",
+        kind: Kind::Own { form: "PROTOCOL[@TIME]/…", check: forms::block },
+        default: "",
+        doc: "a firewall drops all packets of these protocols of IP (icmp, tcp, udp, dccp, sctp, udplite): always, or from this time on, counted from just before a trial connects",
+    },
+    Key {
         name: "loss-per",
         kind: Kind::Choice(&["packet", "super"]),
         default: "packet",

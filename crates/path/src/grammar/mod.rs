@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use super::block::{Block, Protocol};
 use super::files::{self, Files, ReadFile};
 use super::network::{Backend, Grouping, Link, Network};
 use crate::ends::Direction;
@@ -121,11 +122,14 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
     Ok(network)
 }
 
-/// Refuses keys that make no sense in a simulation: there is nothing but single packets, and no CPU that would hold a
+/// Refuses keys that make no sense in a simulation: there is nothing but single packets of UDP, and no CPU that would hold a
 /// sender back.
 fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -> Result<()> {
     for word in words {
         let wrong = match (word.key.name, word.value) {
+            ("block", rules) if !blocks_udp(rules) => {
+                "on a simulated path all packets are of UDP; block=udp has an effect"
+            }
             ("loss-per", _) => "a simulated path has no super-packets; leave it out",
             ("nic", "none") => {
                 "without a network card a simulated host could send without end at one time; give a rate \
@@ -136,6 +140,13 @@ fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -
         return Err(Error::usage(format!("path: `{word}`: {wrong}")));
     }
     Ok(())
+}
+
+/// Returns true unless a protocol is blocked that no packet of a simulated path is of.
+fn blocks_udp(typed: &str) -> bool {
+    // What cannot be read is refused where it is.
+    Block::parse_all(typed)
+        .map_or(true, |rules| rules.iter().all(|rule| rule.protocol == Protocol::Udp))
 }
 
 /// Reads the settings of the whole path; its links are still to come.

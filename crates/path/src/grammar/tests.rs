@@ -105,6 +105,24 @@ fn each_loss_has_its_model() {
 }
 
 #[test]
+fn a_firewall_blocks_protocols_from_a_time_on() {
+    let blocks = |typed: &str| crate::block::Block::parse_all(typed).unwrap();
+    assert_eq!(up("block=udp").block, blocks("udp"));
+    assert_eq!(down("delay=1ms,block=udp@3s/icmp").block, blocks("udp@3s/icmp"));
+    let one_way = read("up.block=sctp@250ms").unwrap();
+    assert_eq!((one_way.links[0].down.block.len(), one_way.links[0].up.block.len()), (0, 1));
+    assert_eq!(one_way.to_string(), "up.block=sctp@250ms");
+    refused("block=upd", &["did you mean `udp`?"]);
+    refused("block=udp@soon", &["`soon`"]);
+    refused("block=", &["lacks its value", "PROTOCOL"]);
+    refused("block=udp/", &["icmp", "udplite"]);
+    let simulated = |typed: &str| Path::parse(&format!("sim:{typed}"));
+    assert!(simulated("delay=1ms,block=udp@3s").is_ok());
+    let said = simulated("delay=1ms,block=tcp").unwrap_err().to_string();
+    assert!(said.contains("all packets are of UDP"), "{said}");
+}
+
+#[test]
 fn rate_queue_and_discipline() {
     assert_eq!(up("rate=20mbit").queue, Queue::default());
     let queue = |typed: &str| up(&format!("rate=20mbit,{typed}")).queue;

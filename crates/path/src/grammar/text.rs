@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::build::{chain_of, outages_of};
 use super::forms::limit_text;
+use crate::block;
 use crate::network::{
     Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic, Order,
     Outages, Queue, Rate, Shape,
@@ -86,6 +87,7 @@ fn pairs(way: &Impairments) -> Vec<Pair> {
     if let Some(jitter) = &way.jitter {
         pairs.extend(jitter_pairs(jitter));
     }
+    pairs.extend((!way.block.is_empty()).then(|| ("block", block::text(&way.block))));
     pairs.extend(loss_pairs(&way.loss));
     pairs.extend((way.loss_per == LossPer::Super).then(|| ("loss-per", "super".to_owned())));
     match way.nic {

@@ -8,7 +8,7 @@ use crate::time::Nanos;
 impl Packet {
     /// Creates a packet of so many bytes, IP header included, of which nothing else is known.
     pub fn of_bytes(bytes: u32) -> Packet {
-        Packet { bytes, flow: 0, capable: Capable::No }
+        Packet { bytes, flow: 0, protocol: 0, capable: Capable::No }
     }
 }
 

@@ -74,6 +74,12 @@ pub fn qdiscs(model: &Impairments, mtu: u16, seed: Option<u64>) -> Result<Qdiscs
     }
     root.push_str(&format!(" netem limit {}", room(model)));
     root.push_str(&delay(model)?);
+    if !model.block.is_empty() {
+        return Err(refused(
+            "block a protocol",
+            "it sees packets without what they carry, and a filter in front of it would keep no account",
+        ));
+    }
     if model.loss_per == LossPer::Super {
         return Err(refused(
             "lose super-packets here",
@@ -285,6 +291,16 @@ mod tests {
         assert_eq!(words(&Impairments::default()), [want]);
         let model = Impairments { overhead: 14, ..Impairments::default() };
         assert_eq!(words(&model), ["root handle 1: netem limit 200000"]);
+    }
+
+    #[test]
+    fn a_firewall_is_refused_with_what_can() {
+        let block = crate::block::Block::parse_all("udp@3s").unwrap();
+        let said = refusal(&Impairments { block, ..Impairments::default() });
+        assert!(
+            said.contains("cannot block a protocol") && said.contains("backend=tun can"),
+            "{said}"
+        );
     }
 
     #[test]

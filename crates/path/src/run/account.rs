@@ -63,6 +63,7 @@ fn way(way: &DirectionFigures) -> String {
     let mut parts = vec![format!("{} packets in, {} out", fates.arrived, fates.delivered)];
     let share = |n: u64| percent(n as f64 / fates.arrived.max(1) as f64);
     let counts = [
+        (fates.blocked, "blocked by the firewall"),
         (fates.lost, "lost"),
         (fates.full, "dropped by a full queue"),
         (fates.early, "dropped early"),

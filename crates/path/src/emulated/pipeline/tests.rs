@@ -280,6 +280,7 @@ fn any_model(rng: &mut SplitMix64) -> Impairments {
         patience: Nanos::from_micros(900),
     });
     Impairments {
+        block: crate::block::Block::parse_all("udp@1s").unwrap(),
         nic: Nic::Usual,
         loss,
         loss_per: if rng.below(2) == 0 { LossPer::Packet } else { LossPer::Super },

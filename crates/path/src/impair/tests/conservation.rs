@@ -53,6 +53,7 @@ fn model(rng: &mut SplitMix64) -> Impairments {
     };
     let steps = trace(rng);
     Impairments {
+        block: pick(rng, &[vec![], Block::parse_all("udp@50ms").unwrap()]),
         nic: Nic::Usual,
         loss: pick(
             rng,
@@ -101,7 +102,7 @@ fn check(channel: &Channel<u64>, promised: u64, seen: &[Departure<u64>], arrived
     let fates = channel.fates();
     assert_eq!(fates.arrived, arrived);
     assert_eq!(fates.arrived + fates.duplicated, promised);
-    let ended = fates.delivered + fates.lost + fates.full + fates.early;
+    let ended = fates.delivered + fates.blocked + fates.lost + fates.full + fates.early;
     assert_eq!(promised, ended + fates.waiting);
     assert!(fates.delivered as usize <= seen.len() && fates.bursts <= fates.lost);
     assert!(seen.is_sorted_by_key(|departure| departure.at));
@@ -120,6 +121,7 @@ fn every_packet_is_accounted_for() {
             let packet = Packet {
                 bytes: pick(&mut rng, &[1_500, 60, 0, 65_535]),
                 flow: rng.below(4),
+                protocol: pick(&mut rng, &[6, 17]),
                 capable: pick(&mut rng, &[Capable::No, Capable::Yes]),
             };
             // Sometimes the owner is late and takes nothing for a while.

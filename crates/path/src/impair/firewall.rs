@@ -1,0 +1,39 @@
+//! Firewall in front of a channel: packets of blocked protocols go no further, and have no number.
+
+use super::{Cause, Channel, Gone, Packet};
+use crate::time::Nanos;
+
+impl<H: Copy> Channel<H> {
+    /// Returns the number, from 0, of the next packet that is not blocked.
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        self.fates.arrived - self.fates.blocked
+    }
+
+    /// Counts a packet that comes in now, and returns the time.
+    #[inline]
+    pub(super) fn come(&mut self, now: Nanos, packet: &Packet) -> u64 {
+        let now = now.0.max(self.now);
+        self.now = now;
+        self.serve(now);
+        self.fates.arrived += 1;
+        self.fates.arrived_bytes += u64::from(packet.bytes);
+        now
+    }
+
+    #[inline]
+    pub(super) fn blocks(&self, now: Nanos, packet: &Packet) -> bool {
+        self.blocks.iter().any(|rule| rule.takes(packet, now))
+    }
+
+    /// Drops a packet at the firewall.
+    #[cold]
+    pub(super) fn block(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
+        let at = self.come(now, packet);
+        self.fates.blocked += 1;
+        let seq = self.entered;
+        self.entered += 1;
+        self.gone.push_back(Gone { at, seq, queued: 0, handle, cause: Cause::Blocked });
+        1
+    }
+}

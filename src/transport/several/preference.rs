@@ -1,0 +1,347 @@
+//! An order of preference: the first of two contenders as long as it gets through, the second otherwise.
+//!
+//! ```text
+//! udp|tcp      near  tries udp; if it has not connected after `after`: tries tcp
+//!              far   takes both, and carries on with the one that the near end names
+//! ```
+//!
+//! Where nothing promises that what was sent arrives, the second stands by, and takes over when the first falls silent.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::{io, thread};
+
+use super::agree::{PreferenceListener, Terms, agree};
+use super::mix;
+use super::note::{Kind, NOTE, Note};
+use super::preferring::{Bulk, Preferring, Strand};
+use super::{Part, endpoints, keep_up, named, reach, weakest};
+use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering, PeerKind};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind as Form, Settings, Spec};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::handover::ConnectionSource;
+use crate::transport::options::{self, Meaning};
+use crate::transport::via::Via;
+use crate::transport::{
+    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport, refuse_server,
+};
+use crate::units::parse_span;
+
+const ID: &str = "preference";
+
+/// Sign between the two.
+const SIGN: char = '|';
+
+/// Form as typed, and what it is.
+pub(super) const FORM: (&str, &str) = (
+    "FIRST|SECOND",
+    "the first contender as long as it gets through, then the second, as 'udp|tcp' (in quotes, for the shell); after=TIME among \
+     the second's knobs is how long the first may take to connect (1s), silence=TIME|off how long nothing may come over it then (1s)",
+);
+
+/// Knobs of the order itself, typed among those of the second.
+const KEYS: &[Key] = &[
+    Key {
+        name: "after",
+        // RFC 8305, section 5, has these bounds for the delay before the next attempt.
+        kind: Form::Span(10_000_000, 2_000_000_000),
+        default: "1s",
+        doc: "how long the first may take to connect before the second is tried; the default is TCP's first retransmission timeout (RFC 6298)",
+    },
+    Key {
+        name: "silence",
+        kind: Form::Own { form: "10ms..60s|off", check: |typed| silence(typed).map(drop) },
+        default: "",
+        doc: "how long nothing may come over the first once it is connected; not set: 1s where messages may be lost, and off where none may, since those under way would be",
+    },
+];
+
+/// Time of silence where none is given: as long as TCP waits at first for an acknowledgement (RFC 6298, section 2).
+const SILENCE: Nanos = Nanos::from_secs(1);
+
+fn silence(typed: &str) -> Result<Option<Nanos>> {
+    if typed == "off" {
+        return Ok(None);
+    }
+    match parse_span(typed)? {
+        span if (10_000_000..=60_000_000_000).contains(&span.0) => Ok(Some(span)),
+        _ => Err(Error::usage(format!("`{typed}` is outside 10ms..60s; or write off"))),
+    }
+}
+
+/// Returns true if an order of preference is meant.
+pub(super) fn is_one(typed: &str) -> bool {
+    typed.contains(SIGN)
+}
+
+/// Reads an order of preference.
+pub(super) fn parse(typed: &str) -> Result<Contender> {
+    let sides: Vec<&str> = typed.split(SIGN).map(str::trim).collect();
+    let [first, second] = sides[..] else {
+        return Err(Error::usage(format!(
+            "`{typed}` names {} contenders, and one falls back on one; write 'udp|tcp'",
+            sides.len()
+        )));
+    };
+    if first.is_empty() || second.is_empty() {
+        let which = if first.is_empty() { "preferred" } else { "fallen back on" };
+        return Err(Error::usage(format!("`{typed}`: no contender is {which}; write 'udp|tcp'")));
+    }
+    let mut spec = Spec::parse(second)?;
+    let knobs = Settings::check(&spec.split_off(KEYS), KEYS)?;
+    let parts = [part(typed, first)?, part(typed, &spec.to_string())?];
+    let transport = Carrier::Made(Arc::new(Preference::of(typed, parts.into(), &knobs)?));
+    // Its options are none: nothing in them is a knob that could be varied.
+    let spec = Spec { name: typed.to_owned(), options: Vec::new() };
+    Ok(Contender { transport, knobs, via: Via::Direct, spec })
+}
+
+fn part(whole: &str, typed: &str) -> Result<Part> {
+    let refuse = |why: String| Error::usage(format!("`{whole}`: {why}"));
+    if mix::is_one(typed) {
+        return Err(refuse("no mix takes part in an order of preference".to_owned()));
+    }
+    if let Some(own) = Spec::parse(typed)?.split_off(KEYS).options.first() {
+        return Err(refuse(format!(
+            "`{}` goes to the second, as 'udp|tcp:{}={}'",
+            own.0, own.0, own.1
+        )));
+    }
+    let contender = Contender::parse(typed).map_err(|why| refuse(why.to_string()))?;
+    if contender.via != Via::Direct {
+        return Err(refuse("no relay stands before a part of it; leave out via".to_owned()));
+    }
+    let name = contender.transport.info().id.to_owned();
+    Ok(Part { name, contender, numbers: Vec::new(), lanes: Vec::new() })
+}
+
+/// An order of preference, for any work or for some.
+struct Preference {
+    info: Info,
+    parts: Vec<Part>,
+    after: Nanos,
+    /// Time of silence after which it falls back; `None` if it does so at the start only.
+    silence: Option<Nanos>,
+}
+
+impl Preference {
+    fn of(typed: &str, parts: Vec<Part>, knobs: &Settings) -> Result<Preference> {
+        let refuse = |why: String| Err(Error::usage(format!("`{typed}`: {why}")));
+        if parts[0].name == parts[1].name {
+            return refuse(format!(
+                "`{}` would fall back on itself; name two transports",
+                parts[0].name
+            ));
+        }
+        let reach = reach(typed, &parts)?;
+        let promised = guarantees(&parts);
+        let is_reliable = promised.service.delivery == Delivery::Reliable;
+        let silence = match knobs.text("silence").map(silence).transpose()? {
+            Some(Some(_)) if is_reliable => {
+                return refuse(
+                    "both promise that everything arrives, and what is under way would be lost in a change \
+                     amid the work; it falls back at the start only, so leave out silence"
+                        .to_owned(),
+                );
+            }
+            None if is_reliable => None,
+            None => Some(SILENCE),
+            Some(asked) => asked,
+        };
+        let guarantees = match silence {
+            // Late messages of the first come after those of the second, and neither ends by itself.
+            Some(_) => Guarantees {
+                service: crate::contract::Service {
+                    ordering: Ordering::Unordered,
+                    ..promised.service
+                },
+                ending: Ending::Silent,
+                ..promised
+            },
+            None => promised,
+        };
+        let info = Info {
+            id: ID,
+            label: "order of preference",
+            colour: "#5f6f52",
+            implementation: "several",
+            summary: FORM.1,
+            guarantees,
+            peer: PeerKind::Process,
+            reach,
+            framing_bytes: parts.iter().map(|part| part.info().framing_bytes).max().unwrap_or(0),
+            options: OPTIONS,
+            keys: KEYS,
+        };
+        let after = knobs.span("after").unwrap_or(SILENCE);
+        Ok(Preference { info, parts, after, silence })
+    }
+
+    fn terms(&self, lanes: Guarantees) -> Terms {
+        let mut asked: Effective =
+            [("after".to_owned(), self.after.to_string())].into_iter().collect();
+        let silence = self.silence.map_or("off".to_owned(), |span| span.to_string());
+        asked.insert("silence".to_owned(), silence);
+        let bulk = match lanes.framing {
+            Framing::Messages => Bulk::Messages,
+            Framing::ByteStream => Bulk::Own,
+        };
+        let names = [0, 1].map(|at| self.parts[at].name.clone());
+        Terms { names, silence: self.silence, asked, bulk }
+    }
+
+    /// Opens a connection of one of the two.
+    fn open(&self, dial: &Dial<'_>, at: usize, timeout: Nanos) -> Result<Box<dyn Conn>> {
+        let to = &endpoints(dial.to, self.parts.len())?[at];
+        let Part { contender, lanes, .. } = &self.parts[at];
+        let largest_message = dial.largest_message.max(NOTE);
+        let dial = Dial { to, knobs: &contender.knobs, lanes, largest_message, timeout, ..*dial };
+        contender.transport.dial(&dial).map_err(|error| named(&self.parts[at].name, error))
+    }
+
+    /// Opens a connection of the second beside the open one of the first, which is let act meanwhile.
+    fn stand_by(&self, dial: &Dial<'_>, first: &mut dyn Conn) -> Option<Box<dyn Conn>> {
+        let missing = AtomicUsize::new(1);
+        thread::scope(|scope| {
+            let attempt = || {
+                let second = self.open(dial, 1, self.after.min(dial.timeout));
+                missing.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
+                second
+            };
+            let thread = thread::Builder::new().spawn_scoped(scope, attempt).ok()?;
+            keep_up(first, &missing);
+            thread.join().ok()?.ok()
+        })
+    }
+}
+
+/// Returns what both promise.
+fn guarantees(parts: &[Part]) -> Guarantees {
+    let each = || parts.iter().map(|part| part.info().guarantees);
+    let lanes = each().map(|one| one.lanes).min().unwrap_or(1);
+    let framing = match each().all(|one| one.framing == Framing::ByteStream) {
+        true => Framing::ByteStream,
+        // A length in front makes messages of a byte stream.
+        false => Framing::Messages,
+    };
+    Guarantees { framing, ..weakest(parts, lanes) }
+}
+
+const OPTIONS: &[Meaning] = &[options::AFTER, options::SILENCE, options::CARRIED_BY];
+
+impl Transport for Preference {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn check(&self) -> Result<()> {
+        self.parts.iter().try_for_each(|part| part.contender.transport.check())
+    }
+
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn needs_real_time(&self) -> Option<String> {
+        Some(
+            "an order of preference falls back from one protocol of IP on another, and a simulated path has \
+             UDP only; race it without `sim:`"
+                .to_owned(),
+        )
+    }
+
+    fn suit(&self, work: &dyn AsksLanes) -> Result<Option<Carrier>> {
+        let mut parts = self.parts.clone();
+        for part in &mut parts {
+            let own = part.info().guarantees;
+            part.lanes = work.lanes(&Guarantees { lanes: self.info.guarantees.lanes, ..own });
+        }
+        let Preference { after, silence, .. } = *self;
+        let info = Info { ..self.info };
+        Ok(Some(Carrier::Made(Arc::new(Preference { info, parts, after, silence }))))
+    }
+
+    /// Two connections of which one stands by are watched at all times.
+    fn is_kept_up(&self) -> bool {
+        let parts = self.parts.iter();
+        self.silence.is_some()
+            || parts.into_iter().any(|part| part.contender.transport.is_kept_up())
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let terms = self.terms(self.info.guarantees);
+        let note = Note::of(&dial.hello);
+        let began = Monotonic.now();
+        let patience = self.after.min(dial.timeout);
+        let (mut conn, second, fell_back) = match self.open(dial, 0, patience) {
+            Ok(mut first) => {
+                let second = self.silence.and_then(|_| self.stand_by(dial, &mut *first));
+                (first, second, None)
+            }
+            Err(first) => {
+                let second =
+                    self.open(dial, 1, dial.timeout).map_err(|second| both(&first, second))?;
+                (second, None, Some(Monotonic.now() - began))
+            }
+        };
+        let kind = if second.is_some() { Kind::Both } else { Kind::Alone };
+        let name = &terms.names[usize::from(fell_back.is_some())];
+        agree(&mut *conn, &note, kind, dial.timeout).map_err(|error| named(name, error))?;
+        let made = terms.conn(usize::from(fell_back.is_some()), conn, second, note)?;
+        Ok(Box::new(match fell_back {
+            Some(after) => made.fell_back(after),
+            None => made,
+        }))
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        refuse_server(&listen.door, ID)?;
+        let listeners = self.parts.iter().map(|part| {
+            part.contender.transport.listen(Listen {
+                at: listen.at,
+                token: listen.token,
+                knobs: &part.contender.knobs,
+                lanes: &part.lanes,
+                largest_message: listen.largest_message.max(NOTE),
+                door: ConnectionSource::Own,
+                tickets: listen.tickets.clone(),
+            })
+        });
+        let listeners = listeners.collect::<Result<Vec<_>>>()?;
+        let terms = self.terms(self.info.guarantees);
+        Ok(Box::new(PreferenceListener::open(listeners, listen.token, terms)?))
+    }
+}
+
+/// Returns the error where neither could be opened.
+fn both(first: &Error, second: Error) -> Error {
+    match second {
+        Error::Blocked { evidence } => Error::blocked(format!("{first}; {evidence}")),
+        other => other,
+    }
+}
+
+impl Terms {
+    /// Makes the connection of the one that carries, and of the one that stands by.
+    pub(super) fn conn(
+        &self,
+        at: usize,
+        conn: Box<dyn Conn>,
+        second: Option<Box<dyn Conn>>,
+        note: Note,
+    ) -> Result<Preferring> {
+        let strand =
+            |at: usize, conn| Strand { name: self.names[at].clone(), conn, is_over: false };
+        let alone = Preferring::alone(strand(at, conn), note, self.asked.clone(), self.bulk);
+        match (second, self.silence) {
+            (Some(second), Some(silence)) => alone
+                .with(strand(1, second), silence)
+                .map_err(|e: io::Error| Error::setup("wait for two connections at once", e)),
+            _ => Ok(alone),
+        }
+    }
+}
+
+/// The lane that notes travel on.
+pub(super) const LANE: Lane = Lane(0);

@@ -1,0 +1,468 @@
+//! A connection that prefers one transport and falls back on another: messages go over one of two connections, and both
+//! ends know which.
+//!
+//! While the first carries, each end says something over it at least four times in the time of silence that is allowed, be it
+//! a beacon. An end that has heard nothing over it for that time falls back: it sends over the second from then on, and says so
+//! over it. Whoever hears anything over the second follows. Nobody goes back.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::note::{Kind, Note};
+use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+use crate::datapath::epoll::Epoll;
+use crate::datapath::wait::Interest;
+use crate::measurements::{ConnStats, Fallback, FallbackCause, TcpView};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::{Conn, Effective, Progress};
+
+/// Times that an end is to be heard while it may be silent.
+const BEACONS: u64 = 4;
+
+/// Calls that take in what has arrived, before an end says that nothing has.
+const LOOKS: usize = 64;
+
+/// One of the two connections.
+pub(super) struct Strand {
+    /// Name of its transport.
+    pub(super) name: String,
+    /// The connection.
+    pub(super) conn: Box<dyn Conn>,
+    /// True if it has failed or ended.
+    pub(super) is_over: bool,
+}
+
+/// State of the watch over the first connection.
+#[derive(Debug, Clone, Copy)]
+struct Watch {
+    silence: Nanos,
+    heard: Nanos,
+    said: Nanos,
+    /// Messages sent since it was heard.
+    unheard: u64,
+}
+
+/// How messages and bulk data are carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bulk {
+    /// By the connection's own engines.
+    Own,
+    /// Message by message, so that they are the same over either.
+    Messages,
+}
+
+/// A connection over the preferred of two that are open, or over the only one.
+pub(super) struct Preferring {
+    /// The first and the second, or the only one.
+    strands: Vec<Strand>,
+    /// The one that carries.
+    at: usize,
+    note: Note,
+    watch: Option<Watch>,
+    /// Both descriptors, where there are two.
+    ready: Option<Epoll>,
+    /// True if the carrier is watched for room.
+    wants_room: bool,
+    /// True if some may have taken in what no descriptor shows any more.
+    may_hold: bool,
+    /// Messages that were taken in while it was found out whether the first is silent.
+    kept: VecDeque<(Lane, Vec<u8>)>,
+    fallback: Option<Fallback>,
+    /// Options of its own, as asked.
+    asked: Effective,
+    opened: Nanos,
+    bulk: Bulk,
+    /// A bulk message that found no room, and its length.
+    message: (Vec<u8>, usize),
+    calls: u64,
+}
+
+impl Preferring {
+    /// Makes one of the only connection there is.
+    pub(super) fn alone(strand: Strand, note: Note, asked: Effective, bulk: Bulk) -> Preferring {
+        Preferring {
+            strands: vec![strand],
+            at: 0,
+            note,
+            watch: None,
+            ready: None,
+            wants_room: false,
+            may_hold: false,
+            kept: VecDeque::new(),
+            fallback: None,
+            asked,
+            opened: Monotonic.now(),
+            bulk,
+            message: (Vec::new(), 0),
+            calls: 0,
+        }
+    }
+
+    /// Notes that the first could not be opened.
+    pub(super) fn fell_back(mut self, after: Nanos) -> Preferring {
+        let cause = FallbackCause::Start;
+        self.fallback = Some(Fallback { cause, at_ns: 0, after_ns: after.0, unheard: 0 });
+        self
+    }
+
+    /// Adds the connection that it falls back on when the first has been silent for so long.
+    ///
+    /// # Errors
+    /// The error of epoll(7).
+    pub(super) fn with(mut self, second: Strand, silence: Nanos) -> io::Result<Preferring> {
+        self.strands.push(second);
+        let ready = Epoll::new()?;
+        for (at, strand) in self.strands.iter().enumerate() {
+            if let Some(fd) = strand.conn.fd() {
+                ready.add(fd, at)?;
+            }
+        }
+        let now = Monotonic.now();
+        self.watch = Some(Watch { silence, heard: now, said: now, unheard: 0 });
+        (self.ready, self.may_hold) = (Some(ready), true);
+        Ok(self)
+    }
+
+    /// Returns true if a failure of this connection can be borne.
+    fn is_spare(&self, at: usize) -> bool {
+        self.strands.len() > 1 && (at != self.at || at == 0 && !self.strands[1].is_over)
+    }
+
+    /// Gives a connection up, and falls back if it carried.
+    fn give_up(&mut self, at: usize) {
+        let strand = &mut self.strands[at];
+        if std::mem::replace(&mut strand.is_over, true) {
+            return;
+        }
+        if let (Some(ready), Some(fd)) = (&self.ready, strand.conn.fd()) {
+            // A descriptor that is closed is watched no more by itself.
+            let _ = ready.remove(fd);
+        }
+        match at {
+            0 => self.fall_back(FallbackCause::Broken),
+            _ => self.watch = None,
+        }
+    }
+
+    /// Sends over the second from here on, and tells the peer unless that told us.
+    #[cold]
+    fn fall_back(&mut self, cause: FallbackCause) {
+        let Some(watch) = self.watch.take() else { return };
+        let now = Monotonic.now();
+        self.fallback = Some(Fallback {
+            cause,
+            at_ns: (now - self.opened).0,
+            after_ns: (now - watch.heard).0,
+            unheard: watch.unheard,
+        });
+        (self.at, self.wants_room) = (1, false);
+        if cause != FallbackCause::Peer {
+            // One that is lost, or finds no room, is made up for by whatever comes next.
+            let _ = self.strands[1].conn.send(Lane(0), &self.note.encode(Kind::Fall));
+        }
+    }
+
+    /// Falls back if the first is silent, and says something over it where it has not for a while.
+    fn look_after(&mut self, now: Nanos) -> io::Result<()> {
+        let Some(watch) = self.watch else { return Ok(()) };
+        if now >= watch.heard + watch.silence {
+            self.take_in()?;
+            if self.watch.is_some_and(|watch| now >= watch.heard + watch.silence) {
+                self.fall_back(FallbackCause::Silence);
+            }
+        }
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        if now >= watch.said + Nanos(watch.silence.0 / BEACONS) {
+            watch.said = now;
+            let beacon = self.note.encode(Kind::Beacon);
+            if self.strands[0].conn.send(Lane(0), &beacon).is_err() {
+                self.give_up(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what has arrived over the first, for who has not looked for so long.
+    fn take_in(&mut self) -> io::Result<()> {
+        let mut kept = std::mem::take(&mut self.kept);
+        let mut result = Ok(Progress::Moved);
+        for _ in 0..LOOKS {
+            result = self.receive_at(0, Patience::None, &mut Keeping(&mut kept));
+            if !matches!(result, Ok(Progress::Moved)) || self.strands[0].is_over {
+                break;
+            }
+        }
+        self.kept = kept;
+        result.map(drop)
+    }
+
+    /// Makes one receiving call on one of them.
+    #[inline]
+    fn receive_at(
+        &mut self,
+        at: usize,
+        patience: Patience,
+        inbox: &mut dyn Inbox,
+    ) -> io::Result<Progress> {
+        let mut sieve = Sieve { inbox, note: &self.note, is_heard: false, is_asked: false };
+        let result = self.strands[at].conn.receive(patience, &mut sieve);
+        let Sieve { is_heard, is_asked, .. } = sieve;
+        if is_asked {
+            // The answer before was lost.
+            let _ = self.strands[at].conn.send(Lane(0), &self.note.encode(Kind::Agreed));
+        }
+        if is_heard && at == 0 {
+            if let Some(watch) = &mut self.watch {
+                (watch.heard, watch.unheard) = (Monotonic.now(), 0);
+            }
+        } else if is_heard && self.at == 0 && at == 1 {
+            self.fall_back(FallbackCause::Peer);
+        }
+        match result {
+            Err(_) | Ok(Progress::Closed) if self.is_spare(at) => {
+                self.give_up(at);
+                Ok(if is_heard { Progress::Moved } else { Progress::Idle })
+            }
+            result => result,
+        }
+    }
+
+    /// Watches the carrier for room, or no longer.
+    #[inline]
+    fn watch_for_room(&mut self, wanted: bool) -> io::Result<()> {
+        if self.wants_room == wanted {
+            return Ok(());
+        }
+        self.wants_room = wanted;
+        let strand = &self.strands[self.at];
+        let (Some(ready), Some(fd)) = (&self.ready, strand.conn.fd()) else { return Ok(()) };
+        self.calls += 1;
+        ready.change(fd, if wanted { Interest::ReadWrite } else { Interest::Read }, self.at)
+    }
+}
+
+/// Lets messages through, and keeps notes back.
+struct Sieve<'a> {
+    inbox: &'a mut dyn Inbox,
+    note: &'a Note,
+    is_heard: bool,
+    is_asked: bool,
+}
+
+impl Inbox for Sieve<'_> {
+    #[inline]
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        self.is_heard = true;
+        match self.note.decode(bytes) {
+            None => self.inbox.message(lane, bytes),
+            Some(kind) => self.is_asked |= matches!(kind, Kind::Alone | Kind::Both),
+        }
+    }
+}
+
+struct Keeping<'a>(&'a mut VecDeque<(Lane, Vec<u8>)>);
+
+impl Inbox for Keeping<'_> {
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        self.0.push_back((lane, bytes.to_vec()));
+    }
+}
+
+/// Hands messages over as bulk data.
+struct Into<'a>(&'a mut dyn Sink);
+
+impl Inbox for Into<'_> {
+    #[inline]
+    fn message(&mut self, _lane: Lane, bytes: &[u8]) {
+        self.0.take(bytes);
+    }
+}
+
+impl Conn for Preferring {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.ready {
+            Some(ready) => Some(ready.as_fd()),
+            None => self.strands[0].conn.fd(),
+        }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        self.strands.iter().flat_map(|strand| strand.conn.sockets()).collect()
+    }
+
+    #[inline]
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        let conn = &mut self.strands[self.at].conn;
+        let progress = match conn.send(lane, message) {
+            Err(_) if self.is_spare(self.at) => {
+                self.give_up(self.at);
+                self.strands[self.at].conn.send(lane, message)?
+            }
+            progress => progress?,
+        };
+        let conn = &self.strands[self.at].conn;
+        let waits = match progress {
+            Progress::Idle => conn.room_comes_with() == Interest::ReadWrite,
+            Progress::Moved | Progress::Closed => conn.has_backlog(),
+        };
+        self.watch_for_room(waits)?;
+        if let (Some(watch), Progress::Moved) = (&mut self.watch, progress) {
+            (watch.said, watch.unheard) = (Monotonic.now(), watch.unheard + 1);
+        }
+        Ok(progress)
+    }
+
+    #[inline]
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        if !self.kept.is_empty() {
+            self.kept.drain(..).for_each(|(lane, bytes)| inbox.message(lane, &bytes));
+            return Ok(Progress::Moved);
+        }
+        if self.ready.is_none() {
+            return self.receive_at(0, patience, inbox);
+        }
+        self.watch_for_room(self.strands[self.at].conn.has_backlog())?;
+        let mut found = u32::MAX;
+        if let Some(ready) = &self.ready
+            && patience != Patience::None
+            && !std::mem::take(&mut self.may_hold)
+        {
+            found = 0;
+            self.calls += 1;
+            ready.wait(patience, |at| found |= 1 << at)?;
+        }
+        let carrier = self.at;
+        let mut all = Progress::Idle;
+        for at in [carrier, 1 - carrier] {
+            if found & (1 << at) == 0 || self.strands[at].is_over {
+                continue;
+            }
+            match self.receive_at(at, Patience::None, inbox)? {
+                Progress::Moved => all = Progress::Moved,
+                Progress::Closed => return Ok(Progress::Closed),
+                Progress::Idle => {}
+            }
+            if all == Progress::Moved && patience == Patience::None {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    fn has_backlog(&self) -> bool {
+        self.strands[self.at].conn.has_backlog()
+    }
+
+    fn flush(&mut self) -> io::Result<Progress> {
+        match self.strands[self.at].conn.flush() {
+            Err(_) if self.is_spare(self.at) => {
+                self.give_up(self.at);
+                Ok(Progress::Moved)
+            }
+            flushed => {
+                self.watch_for_room(self.has_backlog())?;
+                flushed
+            }
+        }
+    }
+
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        if self.bulk == Bulk::Own {
+            return self.strands[self.at].conn.pump(source);
+        }
+        let (mut message, mut held) = std::mem::take(&mut self.message);
+        let mut result = Ok(Progress::Moved);
+        while source.budget() > 0 {
+            if held == 0 {
+                held = source.message_size();
+                message.resize(message.len().max(held), 0);
+                source.stamp(&mut message[..held]);
+            }
+            result = self.send(Lane(0), &message[..held]);
+            if !matches!(result, Ok(Progress::Moved)) {
+                break;
+            }
+            source.accepted(held as u64);
+            held = 0;
+        }
+        self.message = (message, held);
+        result
+    }
+
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        match self.bulk {
+            Bulk::Own => self.strands[self.at].conn.drain(patience, sink),
+            Bulk::Messages => self.receive(patience, &mut Into(sink)),
+        }
+    }
+
+    /// Ends this direction, where there is one connection. Of two none ends: the peer would take it for a failure.
+    fn finish(&mut self) -> io::Result<()> {
+        match &mut self.strands[..] {
+            [only] => only.conn.finish(),
+            _ => Ok(()),
+        }
+    }
+
+    fn room_comes_with(&self) -> Interest {
+        self.strands[self.at].conn.room_comes_with()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.strands[self.at].conn.is_drained()
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        let open = self.strands.iter().filter(|strand| !strand.is_over);
+        let own = self.watch.map(|watch| {
+            (watch.heard + watch.silence).min(watch.said + Nanos(watch.silence.0 / BEACONS))
+        });
+        open.filter_map(|strand| strand.conn.next_deadline()).chain(own).min()
+    }
+
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
+        self.may_hold = self.ready.is_some();
+        for at in 0..self.strands.len() {
+            if self.strands[at].is_over {
+                continue;
+            }
+            match self.strands[at].conn.on_deadline(now) {
+                Err(_) if self.is_spare(at) => self.give_up(at),
+                done => done?,
+            }
+        }
+        self.look_after(now)
+    }
+
+    fn effective(&self) -> Effective {
+        let named = self.strands.iter().flat_map(|Strand { name, conn, .. }| {
+            conn.effective().into_iter().map(move |(key, value)| (format!("{name}.{key}"), value))
+        });
+        let carrier = self.strands[self.at].name.clone();
+        let own = [("carried_by".to_owned(), carrier)];
+        named.chain(self.asked.clone()).chain(own).collect()
+    }
+
+    /// Returns the counters of the one that carries, with the calls of both.
+    fn stats(&self) -> ConnStats {
+        let mut stats = self.strands[self.at].conn.stats();
+        for (_, other) in self.strands.iter().enumerate().filter(|(at, _)| *at != self.at) {
+            let other = other.conn.stats();
+            stats.send_calls += other.send_calls;
+            stats.receive_calls += other.receive_calls;
+            stats.network_errors += other.network_errors;
+            stats.socket_drops = stats.socket_drops.or(other.socket_drops);
+        }
+        stats.receive_calls += self.calls;
+        stats.fallback = self.fallback;
+        if let Some(Fallback { cause: FallbackCause::Start, after_ns, .. }) = self.fallback {
+            stats.connect_ns = after_ns;
+        }
+        stats
+    }
+
+    fn view(&self) -> Option<TcpView> {
+        self.strands[self.at].conn.view()
+    }
+}
