@@ -27,7 +27,7 @@ why() {
     nft) echo "the firewall test blocks a transport with it" ;;
     sockperf) echo "benchmarks compare with it" ;;
     iperf3 | irtt) echo "tests and benchmarks compare with it" ;;
-    python3-* | openssl | mptcpize | kcptun-server | usrsctp.h) echo "tests have it for the other end" ;;
+    python3-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) echo "tests have it for the other end" ;;
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
     bash) echo "a test runs it on a terminal" ;;
     tc) echo "tests shape links with it, and backend=netem is set up with it" ;;
@@ -72,6 +72,7 @@ package() {
     mptcpize:apt-get) echo mptcpize ;;
     mptcpize:dnf) echo mptcpd ;;
     kcptun-server:apt-get) echo kcptun ;;
+    turnserver:*) echo coturn ;;
     usrsctp.h:apt-get) echo libusrsctp-dev ;;
     usrsctp.h:dnf) echo usrsctp-devel ;;
     asciinema:*) echo asciinema ;;
@@ -83,7 +84,7 @@ package() {
 # no kernel in user mode (only Debian and its kin have one), no browser, or no other end; nothing else goes on without.
 optional() {
   case $1 in
-    iperf3 | sockperf | irtt | linux.uml | chromium | python3-* | openssl | mptcpize | kcptun-server | usrsctp.h) return 0 ;;
+    iperf3 | sockperf | irtt | linux.uml | chromium | python3-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) return 0 ;;
     *) return 1 ;;
   esac
 }

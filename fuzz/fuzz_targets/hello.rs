@@ -1,4 +1,4 @@
-//! What anybody may send on a data connection, first bytes and messages: nothing panics, what is
+//! What anybody may send on a data connection, first bytes and messages, and what a TURN server may: nothing panics, what is
 //! taken for a hello is one to the last bit, and no half of a workload counts more than it was given.
 #![no_main]
 
@@ -9,6 +9,7 @@ use deadheat::measurements::{Distribution, Recorder, Sample};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
 use deadheat::transport::hello::Hello;
+use deadheat::trial::turn::message::{Attribute, Message, channel_data};
 use deadheat::workload::{self, Endpoint, Part};
 use libfuzzer_sys::fuzz_target;
 
@@ -57,6 +58,10 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Some(welcome) = Hello::decode_welcome(data) {
         assert_eq!(welcome.encode_welcome(), data);
+    }
+    if let Some(message) = Message::parse(data) {
+        assert!(channel_data(data).is_none());
+        let _ = (message.error(), message.address(Attribute::XorRelayedAddress), message.is_authentic(b"key"));
     }
     // Messages of up to 255 bytes, each with its length in front, to each receiving half in turn.
     let halves = [

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
 use crate::result::outcome::{Difference, Entrant};
 use crate::transport::Contender;
-use crate::transport::via::Via;
 
 /// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the
 /// same, parsed; contenders that dropped out do not count. In a race over conditions, those under the
@@ -113,11 +112,9 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "relay",
-        value: |contender| match contender.via {
-            Via::Direct => "none in between".into(),
-            Via::Relay => "through a relay".into(),
-        },
-        matters: "a relay takes in and forwards each packet once more, and ends TCP's connections",
+        value: |contender| contender.via.title(),
+        matters: "a relay takes in and forwards each packet once more, and ends TCP's connections; with TURN a process beside \
+                  the near end puts 4 bytes in front of each datagram, and takes part in the way, too",
     },
     Promise {
         what: "far end",

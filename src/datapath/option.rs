@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use socket2::{SockAddr, Socket, Type};
 
@@ -129,7 +130,17 @@ fn set<T: Copy>(
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the path MTU in bytes that the kernel knows for a connected socket (`IP_MTU`, `IPV6_MTU`).
+/// Path MTU that this process knows better than its kernel does; 0 for none.
+static PATH_MTU_LIMIT: AtomicU32 = AtomicU32::new(0);
+
+/// Sets the largest path MTU that [`path_mtu`] answers in this process from now on: a relay on this host hides that of
+/// the path behind it.
+pub fn limit_path_mtu(limit: Option<u32>) {
+    PATH_MTU_LIMIT.store(limit.unwrap_or(0), Ordering::Relaxed);
+}
+
+/// Returns the path MTU in bytes that the kernel knows for a connected socket (`IP_MTU`, `IPV6_MTU`), or
+/// the limit that is set, if that is less.
 pub fn path_mtu(socket: &Socket) -> Option<usize> {
     let (level, name) = if is_ipv6(socket) {
         (libc::IPPROTO_IPV6, libc::IPV6_MTU)
@@ -138,7 +149,11 @@ pub fn path_mtu(socket: &Socket) -> Option<usize> {
     };
     let mut value: [u32; 1] = [0];
     get(socket.as_fd(), level, name, &mut value)?;
-    usize::try_from(value[0]).ok()
+    let limit = match PATH_MTU_LIMIT.load(Ordering::Relaxed) {
+        0 => u32::MAX,
+        limit => limit,
+    };
+    usize::try_from(value[0].min(limit)).ok()
 }
 
 /// Returns the path MTU in bytes that the kernel knows towards an address, for a socket that is not connected.

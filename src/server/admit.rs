@@ -82,6 +82,8 @@ pub(super) fn admit(
         samples: None,
         limits: Some(*limits),
         emulated: None,
+        // No IP network has less (RFC 791, section 3.1: every host takes packets of 576 bytes).
+        mtu: plan.mtu.map(|mtu| mtu.max(576)),
         goes_first: false,
     };
     Ok(Admitted { plan, flows: demand.flows, span, most_bytes: demand.most_bytes })

@@ -128,6 +128,7 @@ impl Contender {
     /// As [`Transport::check`], [`Transport::check_knob`] and [`Transport::check_settings`].
     pub fn check_at(&self, place: Place) -> Result<()> {
         self.transport.check()?;
+        self.via.check()?;
         self.transport.parts().iter().try_for_each(|part| part.contender.check_at(place))?;
         let keys = self.transport.info().keys.iter();
         let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));

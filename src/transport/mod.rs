@@ -164,6 +164,11 @@ pub trait Transport: Send + Sync {
         None
     }
 
+    /// Returns true if each of its packets is a UDP datagram, which a TURN server relays.
+    fn is_over_udp(&self) -> bool {
+        self.userspace().is_some()
+    }
+
     /// Returns the contenders that it is made of, in their order; none if it is one by itself.
     fn parts(&self) -> &[Part] {
         &[]

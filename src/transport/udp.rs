@@ -70,6 +70,10 @@ impl Transport for Udp {
         check(INFO.id)
     }
 
+    fn is_over_udp(&self) -> bool {
+        true
+    }
+
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
         knobs::check(key, value)
     }

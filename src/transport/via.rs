@@ -2,27 +2,46 @@
 //! at the far end takes the key, so that relayed and direct are raced side by side: `race udp udp:via=relay`.
 
 use crate::contract::{PeerKind, Reach};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown};
 use crate::spec::{Key, Kind, Settings, Spec};
 
 use super::Info;
 
+/// The command of Debian's TURN server.
+pub const COTURN: &str = "turnserver";
+
+/// Port of a TURN server that is named without one (RFC 8656, section 3.1).
+const PORT: u16 = 3478;
+
+/// The words, and the form of a TURN server: that of its URI (RFC 7065).
+const FORM: &str = "none|relay|coturn|turn:HOST[:PORT]";
+
 /// The key, which contenders have beside their own.
 pub const KEYS: &[Key] = &[Key {
     name: "via",
-    kind: Kind::Choice(&["none", "relay"]),
+    kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop) },
     default: "none",
-    doc: "relay: through a relay at the far end's host, a process that takes in what comes on one port, over TCP or UDP, and forwards it",
+    doc: "relay: through a relay at the far end's host, a process that takes in what comes on one port, over TCP or UDP, and forwards it. \
+          coturn: through Debian's TURN server, started there for the trial. turn:HOST: through a TURN server of yours, with --to",
 }];
 
 /// What a contender goes through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Via {
     /// Nothing: the near end dials the far one.
     #[default]
     Direct,
     /// A relay at the far end's host.
     Relay,
+    /// coturn, started at the far end's host for the trial.
+    Coturn,
+    /// A TURN server that somebody runs.
+    Turn {
+        /// Name or address of its host.
+        host: String,
+        /// Port over UDP.
+        port: u16,
+    },
 }
 
 impl Via {
@@ -32,17 +51,94 @@ impl Via {
     /// [`Error::Usage`] where the value is none, or where the transport cannot be relayed.
     pub(super) fn take(spec: &mut Spec, info: &Info) -> Result<Via> {
         let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
-        if ours.text("via") != Some("relay") {
-            return Ok(Via::Direct);
-        }
-        if info.reach != Reach::Network || info.peer != PeerKind::Process {
+        let via = Via::parse(ours.text("via").unwrap_or_default())?;
+        let is_relayed = info.reach == Reach::Network && info.peer == PeerKind::Process;
+        if via != Via::Direct && !is_relayed {
             return Err(Error::usage(format!(
-                "{}: a relay forwards TCP and UDP to a process, and this is neither; leave out via=relay",
+                "{}: a relay forwards TCP and UDP to a process, and this is neither; leave out via",
                 info.id
             )));
         }
-        Ok(Via::Relay)
+        Ok(via)
     }
+
+    fn parse(value: &str) -> Result<Via> {
+        if let Some(server) = value.strip_prefix("turn:") {
+            let (host, port) = server_of(server).ok_or_else(|| {
+                Error::usage(format!(
+                    "`{server}` is no TURN server; write turn:HOST, turn:HOST:PORT or turn:[IPv6]:PORT"
+                ))
+            })?;
+            return Ok(Via::Turn { host, port });
+        }
+        match value {
+            "none" => Ok(Via::Direct),
+            "relay" => Ok(Via::Relay),
+            "coturn" => Ok(Via::Coturn),
+            "turn" => Err(Error::usage(
+                "turn: which server? write turn:HOST, or coturn to have one started for each trial",
+            )),
+            _ => Err(unknown("value", value, &["none", "relay", "coturn", "turn:HOST"])),
+        }
+    }
+
+    /// Returns true if it speaks TURN, which relays UDP alone.
+    pub fn is_turn(&self) -> bool {
+        matches!(self, Via::Coturn | Via::Turn { .. })
+    }
+
+    /// Returns it in words.
+    pub fn title(&self) -> String {
+        match self {
+            Via::Direct => "none in between".into(),
+            Via::Relay => "through a relay".into(),
+            Via::Coturn => "through coturn, by TURN".into(),
+            Via::Turn { host, port } => format!("through the TURN server {host}:{port}"),
+        }
+    }
+
+    /// Checks that this host has what it takes.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where coturn is not installed.
+    pub(super) fn check(&self) -> Result<()> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_there = || std::env::split_paths(&path).any(|at| at.join(COTURN).is_file());
+        if *self != Via::Coturn || is_there() { Ok(()) } else { Err(no_coturn()) }
+    }
+}
+
+/// Returns the error of a host without coturn.
+pub fn no_coturn() -> Error {
+    Error::unsupported(
+        "via=coturn",
+        format!(
+            "there is no `{COTURN}` on the PATH; install coturn (Debian's package has that name, and its service need not \
+             run), or use via=relay"
+        ),
+    )
+}
+
+/// Returns host and port of `HOST`, `HOST:PORT`, `[IPv6]` or `[IPv6]:PORT`; `None` if it is none of them.
+fn server_of(typed: &str) -> Option<(String, u16)> {
+    let (host, port) = match typed.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            (host, port)
+        }
+        None => {
+            let at = typed.find(':').unwrap_or(typed.len());
+            let (host, port) = typed.split_at(at);
+            let fits = |c: char| c.is_alphanumeric() || "._-".contains(c);
+            host.chars().all(fits).then_some((host, port))?
+        }
+    };
+    let port = match port {
+        "" => PORT,
+        port => port.strip_prefix(':')?.parse().ok().filter(|port| *port != 0)?,
+    };
+    (!host.is_empty()).then(|| (host.to_owned(), port))
 }
 
 #[cfg(test)]
@@ -57,13 +153,41 @@ mod tests {
         assert_eq!(relayed.spec.to_string(), "tcp:via=relay,cc=reno");
         assert_eq!(Contender::parse("udp").unwrap().via, Via::Direct);
         assert_eq!(Contender::parse("udp:via=none").unwrap().via, Via::Direct);
+        assert_eq!(Contender::parse("quic:via=coturn").unwrap().via, Via::Coturn);
         for (typed, words) in [
             ("icmp:via=relay", "forwards TCP and UDP"),
-            ("unix:via=relay", "forwards TCP and UDP"),
-            ("udp:via=turn", "relay"),
+            ("unix:via=coturn", "forwards TCP and UDP"),
+            ("udp:via=turn", "which server"),
+            ("udp:via=rellay", "did you mean `relay`"),
+            ("mix:events=udp:via=coturn,state=udp", "no relay stands before a part"),
         ] {
             let error = Contender::parse(typed).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_turn_server_is_named_as_in_its_uri() {
+        for (typed, host, port) in [
+            ("turn:turn.example.org", "turn.example.org", 3478),
+            ("turn:192.0.2.1:5349", "192.0.2.1", 5349),
+            ("turn:[2001:db8::1]", "2001:db8::1", 3478),
+            ("turn:[2001:db8::1]:80", "2001:db8::1", 80),
+        ] {
+            assert_eq!(Via::parse(typed).unwrap(), Via::Turn { host: host.into(), port });
+        }
+        for typed in [
+            "turn:",
+            "turn::80",
+            "turn:h:",
+            "turn:h:0",
+            "turn:h:65536",
+            "turn:2001:db8::1",
+            "turn:[h]:1",
+            "turn:a/b",
+        ] {
+            let error = Via::parse(typed).unwrap_err().to_string();
+            assert!(error.contains("turn:HOST:PORT"), "{typed}: {error}");
         }
     }
 }

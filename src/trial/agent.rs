@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use crate::contract::{PeerKind, Side, Store};
+use crate::datapath::option;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::ConnectionSource;
@@ -14,7 +15,7 @@ use crate::transport::hello::Hello;
 use crate::transport::{Address, Conn, Contender, Dial, Listen, Listener, Tickets};
 use crate::workload::{Endpoint, NamedFile, Part, Task};
 
-use super::control::{self, AgentPlan, AgentReport, FromAgent, Share, ToAgent};
+use super::control::{self, AgentPlan, AgentReport, FromAgent, RelayPlan, Share, ToAgent};
 use super::driver::{Flow, Further, Meter};
 use super::explain::Pass;
 use super::explain::probed::Probe;
@@ -25,7 +26,7 @@ use super::samples::Samples;
 use super::session::{Entrance, Session, WayIn, control_failed, say};
 use super::store::OpenFile;
 use super::upkeep::{self, Until};
-use super::{means, misfit, relay, suited};
+use super::{means, misfit, relay, suited, turn};
 
 /// Runs an agent on its control channel; answers the process's exit code.
 pub(super) fn run(mut control: UnixStream, door: ConnectionSource) -> i32 {
@@ -39,7 +40,9 @@ pub(super) fn run(mut control: UnixStream, door: ConnectionSource) -> i32 {
             parting.wait(&words);
             Ok(())
         }),
-        Ok(ToAgent::Relay(plan)) => relay::run(&plan, control),
+        Ok(ToAgent::Relay(RelayPlan::Forward(plan))) => relay::run(&plan, control),
+        Ok(ToAgent::Relay(RelayPlan::Turn(plan))) => turn::carry(&plan, control),
+        Ok(ToAgent::Relay(RelayPlan::Coturn(plan))) => turn::serve(&plan, control),
         Ok(_) => Err(Error::peer("control", "an agent is told to open, or to relay, first")),
         Err(error) => Err(error),
     };
@@ -55,6 +58,7 @@ fn trial(
     door: ConnectionSource,
 ) -> Result<(AgentReport, Parting)> {
     means::begin(&plan)?;
+    option::limit_path_mtu(plan.mtu);
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
     let contender = suited(Contender::parse(&plan.contender)?, &*task)?;
     if let Some(why) = misfit(&contender, &*task) {

@@ -16,7 +16,7 @@ use crate::workload::{NamedFile, Task};
 
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
-use super::control::ToAgent;
+use super::control::{RelayPlan, ToAgent};
 use super::files::{Files, Overwrite};
 use super::link::Link;
 use super::live::{Live, Row};
@@ -24,6 +24,8 @@ use super::means::NO_FILES;
 use super::nodes::{BothReports, Nodes, SLACK, await_ready};
 use super::patient::sleep;
 use super::remote::RemoteServer;
+use super::turn::TurnPlan;
+use super::turn::way::Way;
 use super::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, load};
 use crate::host::block_probe::HostProbe;
 use crate::host::facts::HostFacts;
@@ -83,6 +85,8 @@ pub struct Agents {
 struct Listening {
     far: Vec<Link>,
     relays: Vec<Link>,
+    /// TURN clients to start beside the near node, one for each far node, or none.
+    carriers: Vec<TurnPlan>,
     /// Endpoints for the near node to dial.
     at: Vec<Address>,
 }
@@ -216,7 +220,12 @@ impl Agents {
         if let Far::Server { .. } = self.far {
             work = work.served()?;
         }
-        let loads = asked.load().map(|load| Group::load(load, &work, Topology::here()));
+        work.way = Way::of(&work.contender.via, &self.far)?;
+        let load = |load| {
+            let group = Group::load(load, &work, Topology::here())?;
+            Ok(Group { way: Way::of(&group.contender.via, &self.far)?, ..group })
+        };
+        let loads: Option<Result<Group>> = asked.load().map(load);
         let lead = asked.load().map_or(Nanos::ZERO, |load| load.lead);
         Ok(Cast { loads: loads.into_iter().collect::<Result<_>>()?, lead, work })
     }
@@ -285,14 +294,8 @@ impl Agents {
                 // The one port that control reached; behind a NAT the server knows another.
                 at = Address::Ip(server.address);
             }
-            if let Some(plan) = group.relay(&at)? {
-                let mut relay = self.agent("relay", Side::Far)?;
-                let plan = ToAgent::Relay(plan);
-                at = await_ready(&mut relay, &plan, &self.stop, &mut self.on_queued)?;
-                all.relays.push(relay);
-            }
             all.far.push(link);
-            all.at.push(at);
+            self.relay(group, at, &mut all)?;
         }
         if all.at.is_empty() {
             // The kernel answers there.
@@ -301,8 +304,30 @@ impl Agents {
         Ok(all)
     }
 
-    /// Starts the near node of a group, and has all its nodes connect.
-    fn dial(&mut self, group: &Group, listening: Listening) -> Result<Nodes> {
+    /// Starts the relay before a far node, if one is asked for, and notes where the near node is to dial.
+    fn relay(&mut self, group: &Group, far: Address, all: &mut Listening) -> Result<()> {
+        let mut at = far.clone();
+        let mut started = None;
+        if let Some(plan) = group.relay(&far)? {
+            let mut relay = self.agent("relay", Side::Far)?;
+            let plan = ToAgent::Relay(plan);
+            at = await_ready(&mut relay, &plan, &self.stop, &mut self.on_queued)?;
+            started = if let Address::Ip(at) = at { Some(at) } else { None };
+            all.relays.push(relay);
+        }
+        all.carriers.extend(group.carrier(&far, started)?);
+        all.at.push(at);
+        Ok(())
+    }
+
+    /// Starts the near node of a group, and the TURN clients beside it, and has all its nodes connect.
+    fn dial(&mut self, group: &Group, mut listening: Listening) -> Result<Nodes> {
+        for (plan, at) in listening.carriers.into_iter().zip(&mut listening.at) {
+            let mut client = self.agent("TURN client", Side::Near)?;
+            let plan = ToAgent::Relay(RelayPlan::Turn(plan));
+            *at = await_ready(&mut client, &plan, &self.stop, &mut self.on_queued)?;
+            listening.relays.push(client);
+        }
         let mut near = self.agent("near agent", Side::Near)?;
         near.tell(&ToAgent::Open(Box::new(group.near(listening.at))))?;
         let stop = Arc::clone(&self.stop);

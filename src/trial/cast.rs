@@ -4,6 +4,7 @@
 //! ```text
 //! group      near node ──────────────► far nodes           flow f goes to the far node f modulo their number
 //!            near node ──► relay ──► far node              with via=relay
+//!            near node ──► client ──► server ──► far node  with via=coturn and via=turn:HOST
 //! cast       the work that is measured, and the groups that are load beside it
 //! ```
 //! Each node is a process of its own. The groups share the path and nothing else.
@@ -18,9 +19,11 @@ use crate::transport::via::Via;
 use crate::transport::{Address, Contender};
 use crate::workload::{Load, Task};
 
-use super::control::{self, AgentPlan, RelayPlan, Share};
+use super::control::{self, AgentPlan, ForwardPlan, RelayPlan, Share};
 use super::nodes::SLACK;
 use super::path_time::accept_timeout;
+use super::turn::way::Way;
+use super::turn::{CoturnPlan, TurnPlan};
 use super::{Order, load, suited};
 use crate::host::placement::Assigned;
 use crate::host::topology::Topology;
@@ -52,6 +55,8 @@ pub(super) struct Group {
     pub(super) goes_first: bool,
     /// Properties of a path that the race itself emulates.
     pub(super) emulated: Option<control::Emulated>,
+    /// Relay that it goes through, if any.
+    pub(super) way: Option<Way>,
 }
 
 impl Group {
@@ -98,6 +103,7 @@ impl Group {
             live: false,
             goes_first: false,
             emulated: None,
+            way: None,
         })
     }
 
@@ -108,9 +114,10 @@ impl Group {
     pub(super) fn served(mut self) -> Result<Group> {
         self.far_nodes = self.far_nodes.min(1);
         match self.contender.via {
-            Via::Direct => Ok(self),
-            Via::Relay => Err(Error::usage(format!(
-                "{}: a server starts no relay; race it on loopback or with --path, without --to",
+            Via::Direct | Via::Turn { .. } => Ok(self),
+            Via::Relay | Via::Coturn => Err(Error::usage(format!(
+                "{}: a server starts no relay; race it on loopback or with --path, without --to, or name a TURN server of \
+                 yours, via=turn:HOST",
                 self.contender.spec
             ))),
         }
@@ -147,17 +154,51 @@ impl Group {
         AgentPlan { share: Some(share).filter(|_| self.far_nodes > 1), ..self.plan(Side::Far, at) }
     }
 
-    /// Returns the plan of the relay before a far node, which listens at the same address; `None` if none is asked for.
+    /// Returns the plan of the relay at the host of a far node, which listens at the same address; `None` if none is to be
+    /// started there.
     ///
     /// # Errors
     /// [`Error::Usage`] where the far node has no port that a relay could forward to.
     pub(super) fn relay(&self, far: &Address) -> Result<Option<RelayPlan>> {
-        match (self.contender.via, far) {
-            (Via::Direct, _) => Ok(None),
-            (Via::Relay, Address::Ip(to)) => {
-                Ok(Some(RelayPlan { at: SocketAddr::new(to.ip(), 0), to: *to }))
+        let Some(way) = &self.way else { return Ok(None) };
+        let to = self.behind_relay(far)?;
+        let at = SocketAddr::new(to.ip(), 0);
+        Ok(match (&self.contender.via, &way.credentials) {
+            (Via::Relay, _) => Some(RelayPlan::Forward(ForwardPlan { at, to })),
+            (Via::Coturn, Some(credentials)) => {
+                Some(RelayPlan::Coturn(CoturnPlan { at, credentials: credentials.clone() }))
             }
-            (Via::Relay, _) => Err(Error::usage(format!(
+            (Via::Coturn | Via::Direct | Via::Turn { .. }, _) => None,
+        })
+    }
+
+    /// Returns the plan of the TURN client beside the near node for a far one, through the server that was started for it, or that
+    /// was named; `None` if the way is another.
+    ///
+    /// # Errors
+    /// As of [`Group::relay`].
+    pub(super) fn carrier(
+        &self,
+        far: &Address,
+        started: Option<SocketAddr>,
+    ) -> Result<Option<TurnPlan>> {
+        let Some(way) = self.way.as_ref().filter(|_| self.contender.via.is_turn()) else {
+            return Ok(None);
+        };
+        let Some(server) = started.or(way.server) else { return Ok(None) };
+        let flows = self.task.flows().len().div_ceil(usize::from(self.far_nodes.max(1)));
+        Ok(Some(TurnPlan {
+            server,
+            to: self.behind_relay(far)?,
+            credentials: way.credentials.clone(),
+            allocations: flows as u16,
+        }))
+    }
+
+    fn behind_relay(&self, far: &Address) -> Result<SocketAddr> {
+        match far {
+            Address::Ip(to) => Ok(*to),
+            _ => Err(Error::usage(format!(
                 "{}: its far end has no port that a relay could forward to",
                 self.contender.spec
             ))),
@@ -186,6 +227,7 @@ impl Group {
             live: self.live,
             pass: self.order.pass,
             emulated: self.emulated,
+            mtu: self.way.as_ref().and_then(|way| way.mtu),
             goes_first: self.goes_first,
         }
     }

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use super::explain::{EndNotes, Pass};
+use super::turn::{CoturnPlan, TurnPlan};
 use crate::contract::{Side, WaitMode};
 use crate::error::{Error, Fault, Result};
 use crate::host::facts::HostFacts;
@@ -215,14 +216,29 @@ pub struct AgentPlan {
     /// Properties of a path that the race itself emulates; absent on any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<Emulated>,
+    /// Largest IP packet that passes in one piece, where the relay on the way hides it from this end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
     /// True if this end goes before other programs ([`crate::host::idle`]).
     #[serde(default)]
     pub goes_first: bool,
 }
 
+/// Part of a node in between.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RelayPlan {
+    /// Take in and forward.
+    Forward(ForwardPlan),
+    /// Be the TURN client beside the near end.
+    Turn(TurnPlan),
+    /// Be the TURN server at the far end's host.
+    Coturn(CoturnPlan),
+}
+
 /// Part of a relay: a node between the near end and a far one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RelayPlan {
+pub struct ForwardPlan {
     /// Address to listen at; port 0 for one of the system's choice.
     pub at: SocketAddr,
     /// Address of the far end that it forwards to.

@@ -63,6 +63,11 @@ impl EmulatedPath {
         })
     }
 
+    /// Returns the largest IP packet that passes, in bytes.
+    pub(super) fn mtu(&self) -> u32 {
+        self.network.mtu.into()
+    }
+
     /// Creates a line to an agent on the host of this side.
     ///
     /// # Errors

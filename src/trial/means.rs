@@ -86,6 +86,7 @@ mod tests {
             emulated: None,
             further: Vec::new(),
             share: None,
+            mtu: None,
             goes_first: false,
             side,
             contender: String::new(),

@@ -54,6 +54,7 @@ pub mod samples;
 mod session;
 pub mod sim;
 pub mod store;
+pub mod turn;
 mod upkeep;
 
 use crate::host::facts::HostFacts;
@@ -92,6 +93,12 @@ pub fn suited(mut contender: Contender, task: &dyn Task) -> Result<Contender> {
 /// `None` if it can.
 pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     let info = contender.transport.info();
+    if contender.via.is_turn() && !contender.transport.is_over_udp() {
+        return Some(format!(
+            "TURN relays UDP, and {} is not over UDP; via=relay relays TCP, too",
+            info.label
+        ));
+    }
     let parts = contender.transport.parts();
     if parts.is_empty() {
         return workload::misfit(task, &info.guarantees, info.peer);

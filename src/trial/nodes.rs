@@ -24,6 +24,9 @@ pub(super) const SLACK: Nanos = Nanos::from_secs(20);
 /// Longest time that a server may keep a trial waiting for others.
 const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
 
+/// Longest time that relays may take to give back what they hold elsewhere.
+const RELAYS_PART: Nanos = Nanos::from_secs(2);
+
 /// Pause before a server that has no room for a trial is asked again.
 const RETRY: Nanos = Nanos::from_secs(1);
 
@@ -158,8 +161,8 @@ pub(super) struct Nodes {
     /// Flows of the near node.
     pub(super) near_share: Share,
     far: Vec<Node>,
-    /// Lines to the relays in between; each relays until its line ends.
-    _relays: Vec<Link>,
+    /// Lines to the relays in between; each relays until its line ends, and says no word but a fault.
+    relays: Vec<Link>,
     stop: Arc<AtomicBool>,
     /// Time at which they were told to start.
     began: Nanos,
@@ -177,7 +180,7 @@ impl Nodes {
             near: Node::new(near),
             near_share: Share::WHOLE,
             far: far.into_iter().map(Node::new).collect(),
-            _relays: relays,
+            relays,
             stop,
             began: Monotonic.now(),
         }
@@ -303,7 +306,7 @@ impl Nodes {
     }
 
     /// Waits for the first node to have a word; `None` after `timeout`.
-    fn first_to_speak(&self, timeout: Nanos) -> Result<Option<From>> {
+    fn first_to_speak(&mut self, timeout: Nanos) -> Result<Option<From>> {
         use std::os::fd::AsRawFd;
         let all = (0..).map(From::Far).zip(&self.far);
         let all = [(From::Near, &self.near)].into_iter().chain(all);
@@ -316,7 +319,9 @@ impl Nodes {
         }
         let mut fds: Vec<libc::pollfd> = awaited
             .iter()
-            .map(|(_, link)| libc::pollfd {
+            .map(|(_, link)| *link)
+            .chain(&self.relays)
+            .map(|link| libc::pollfd {
                 fd: link.fd().as_raw_fd(),
                 events: libc::POLLIN,
                 revents: 0,
@@ -333,7 +338,13 @@ impl Nodes {
                 Err(Error::setup("wait for the agents", error))
             };
         }
-        let speaks = fds.iter().position(|fd| fd.revents != 0);
+        let (nodes, relays) = fds.split_at(awaited.len());
+        if let Some(relay) = relays.iter().position(|fd| fd.revents != 0) {
+            let relay = &mut self.relays[relay];
+            let word = relay.hear()?;
+            return Err(refusal(relay, word));
+        }
+        let speaks = nodes.iter().position(|fd| fd.revents != 0);
         Ok(speaks.map(|at| awaited[at].0))
     }
 
@@ -394,8 +405,15 @@ impl Nodes {
 }
 
 impl Drop for Nodes {
-    /// A server goes on with a trial until it is told otherwise, and takes no new one before.
+    /// A server goes on with a trial until it is told otherwise, and takes no new one before. A TURN server, too, is told that what
+    /// was allocated there may go.
     fn drop(&mut self) {
+        self.relays.retain_mut(|relay| relay.tell(&ToAgent::Stop).is_ok());
+        let deadline = Monotonic.now() + RELAYS_PART;
+        for relay in &mut self.relays {
+            // It says nothing: its line ends.
+            let _ = relay.has_word(deadline - Monotonic.now());
+        }
         for number in 0..self.far.len() as u16 {
             let node = &mut self.far[usize::from(number)];
             if !node.link.is_through_server() || node.ended {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use super::control::{FromAgent, RelayPlan};
+use super::control::{ForwardPlan, FromAgent};
 use super::session::say;
 use crate::datapath::option::{Buffer, reset_on_close};
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// [`Error::Setup`] where no port is free for TCP and UDP, or the kernel does not let it wait.
-pub(super) fn run(plan: &RelayPlan, mut control: UnixStream) -> Result<()> {
+pub(super) fn run(plan: &ForwardPlan, mut control: UnixStream) -> Result<()> {
     let mut relay = Relay::new(plan)?;
     let endpoint = Address::Ip(relay.at()?);
     say(&mut control, &FromAgent::Ready { endpoint })?;
@@ -62,7 +62,7 @@ struct Relay {
 }
 
 impl Relay {
-    fn new(plan: &RelayPlan) -> Result<Relay> {
+    fn new(plan: &ForwardPlan) -> Result<Relay> {
         let (listener, datagrams) =
             bind(plan.at).map_err(|e| Error::setup(format!("relay at {}", plan.at), e))?;
         Buffer::Receive.ask(&SockRef::from(&datagrams), Some(RECEIVE_BUFFER))?;
@@ -302,7 +302,7 @@ mod tests {
     /// Runs `test` with the address of a relay to `to`, and sees that the relay ends with its line.
     fn relayed(to: SocketAddr, test: impl FnOnce(SocketAddr)) {
         let (mut race, control) = UnixStream::pair().unwrap();
-        let plan = RelayPlan { at: HERE.parse().unwrap(), to };
+        let plan = ForwardPlan { at: HERE.parse().unwrap(), to };
         let relay = thread::spawn(move || run(&plan, control));
         let FromAgent::Ready { endpoint: Address::Ip(at) } = control::read(&mut race).unwrap()
         else {

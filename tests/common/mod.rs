@@ -261,6 +261,7 @@ fn path_figures() -> PathFigures {
         fates: PacketOutcomes {
             arrived: MESSAGES + 2,
             arrived_bytes: 92 * (MESSAGES + 2),
+            blocked: 0,
             delivered: MESSAGES - 200,
             delivered_bytes: 92 * (MESSAGES - 200),
             lost: 201,
@@ -778,6 +779,7 @@ fn record(contender: usize, block: u64) -> Record {
         valid: true,
         why_invalid: None,
         implementation: "linux-6.18".into(),
+        fallback: None,
         metrics,
         censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),

@@ -404,6 +404,7 @@ pub(crate) fn plan() -> AgentPlan {
         emulated: None,
         further: Vec::new(),
         share: None,
+        mtu: None,
         goes_first: false,
         side: Side::Far,
         contender: "udp".into(),

@@ -9,6 +9,7 @@
 //! | `quic`, `quic-datagram` | aioquic | `python3-aioquic`, or PyPI's |
 //! | `sctp-udp` | usrsctp | `libusrsctp-dev` |
 //! | `tls` | OpenSSL | `openssl` |
+//! | `via=coturn`, `via=turn:HOST` | coturn | `coturn` |
 //! | `ws`, `wss` | websockets | `python3-websockets` |
 //!
 //! A test whose other end is missing says so and passes; `make test` installs them all.
@@ -25,6 +26,7 @@ mod ours;
 mod quic;
 mod sctp;
 mod tls;
+mod turn;
 mod websocket;
 
 /// Content of message `number`; the scripts of the other ends have the same function.
