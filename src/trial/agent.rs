@@ -56,7 +56,7 @@ fn trial(
 ) -> Result<(AgentReport, Parting)> {
     means::begin(&plan)?;
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
-    let contender = suited(Contender::parse(&plan.contender)?, &*task)?;
+    let contender = suited(Contender::sent(&plan.contender)?, &*task)?;
     if let Some(why) = misfit(&contender, &*task) {
         return Err(Error::usage(format!(
             "{} cannot carry {}: {why}",

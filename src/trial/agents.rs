@@ -1,7 +1,7 @@
 //! The real runner: starts two agents per trial, far and near, leads them through it, and brings
 //! their reports together.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,12 +11,14 @@ use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::external::{Command, Pair, Places};
 use crate::transport::{Address, Contender, unserved};
 use crate::workload::{NamedFile, Task};
 
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
 use super::control::ToAgent;
+use super::external::{CommandPlan, Running};
 use super::files::{Files, Overwrite};
 use super::link::Link;
 use super::live::{Live, Row};
@@ -24,7 +26,7 @@ use super::means::NO_FILES;
 use super::nodes::{BothReports, Nodes, SLACK, await_ready};
 use super::patient::sleep;
 use super::remote::RemoteServer;
-use super::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, load};
+use super::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, load, process};
 use crate::host::block_probe::HostProbe;
 use crate::host::facts::HostFacts;
 use crate::host::idle::{Awake, Idle};
@@ -83,6 +85,8 @@ pub struct Agents {
 struct Listening {
     far: Vec<Link>,
     relays: Vec<Link>,
+    /// Commands that carry the contender, if it is an external one.
+    commands: Vec<Running>,
     /// Endpoints for the near node to dial.
     at: Vec<Address>,
 }
@@ -289,6 +293,11 @@ impl Agents {
                 at = await_ready(&mut relay, &plan, &self.stop, &mut self.on_queued)?;
                 all.relays.push(relay);
             }
+            if let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) {
+                let (near, commands) = self.forward(pair, *target)?;
+                all.commands.extend(commands);
+                at = Address::Ip(near);
+            }
             all.far.push(link);
             all.at.push(at);
         }
@@ -299,12 +308,35 @@ impl Agents {
         Ok(all)
     }
 
+    /// Starts the commands that forward a port to `target`; returns where the near one listens.
+    fn forward(&self, pair: &Pair, target: SocketAddr) -> Result<(SocketAddr, [Running; 2])> {
+        let start = |side, command: &Command, port, places| {
+            let plan = CommandPlan { command: command.clone(), places, port };
+            let keeper = match &self.far {
+                Far::Emulated(path) => path.keeper(side)?,
+                Far::Loopback(_) | Far::Server { .. } => process::keeper(None)?,
+            };
+            Running::start(keeper, side, &plan, &self.stop)
+        };
+        let listen = SocketAddr::new(target.ip(), 0);
+        let (far, far_command) =
+            start(Side::Far, &pair.far, None, Places { listen, far: None, target })?;
+        let here = match target.ip() {
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::LOCALHOST),
+        };
+        let places = Places { listen: SocketAddr::new(here, 0), far: Some(far), target };
+        let (near, near_command) = start(Side::Near, &pair.near, Some(pair.port), places)?;
+        Ok((near, [near_command, far_command]))
+    }
+
     /// Starts the near node of a group, and has all its nodes connect.
     fn dial(&mut self, group: &Group, listening: Listening) -> Result<Nodes> {
         let mut near = self.agent("near agent", Side::Near)?;
         near.tell(&ToAgent::Open(Box::new(group.near(listening.at))))?;
         let stop = Arc::clone(&self.stop);
         let mut nodes = Nodes::new(near, listening.far, listening.relays, stop);
+        nodes.commands = listening.commands;
         nodes.await_connected(group.longest_to_connect())?;
         Ok(nodes)
     }

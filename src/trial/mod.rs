@@ -32,6 +32,7 @@ pub mod driver;
 mod effective;
 mod emulated;
 pub mod explain;
+mod external;
 pub mod fake;
 pub mod files;
 pub mod intervals;
