@@ -17,6 +17,10 @@ use crate::error::{Error, Result};
 use crate::spec::Settings;
 use crate::time::Nanos;
 
+mod fec;
+
+use fec::{Decoder, Encoder, Shape};
+
 /// The transport.
 #[derive(Clone, Copy)]
 pub(super) struct Kcp;
@@ -26,6 +30,9 @@ const MOST_SEGMENTS: u64 = 127;
 
 /// The largest message in bytes: 127 segments in packets of 576 bytes over IPv6.
 const LARGEST: u64 = MOST_SEGMENTS * (576 - 40 - 8 - HEADER);
+
+/// The shortest datagram in which 127 segments hold the largest message.
+const LEAST_DATAGRAM: usize = 576 - 40 - 8;
 
 /// The bytes of the header in front of each segment.
 const HEADER: u64 = 24;
@@ -57,6 +64,7 @@ static INFO: Info = Info {
         options::RESEND,
         options::MIN_RTO,
         options::FLUSH,
+        options::FEC,
         options::WINDOW,
         options::MTU,
         options::IO,
@@ -117,6 +125,13 @@ static INFO: Info = Info {
             default: "on",
             doc: "on: what is written leaves at once; off: at the next interval",
         },
+        Key {
+            name: "fec",
+            kind: Kind::Own { form: fec::FORM, check: |typed| Shape::parse(typed).map(drop) },
+            default: "off",
+            doc: "10+3: behind each 10 datagrams go 3 more that make up for any 3 that are lost, as kcp-go has it; 10:3 \
+                  within a mix",
+        },
         MTU,
     ],
 };
@@ -128,10 +143,21 @@ impl Userspace for Kcp {
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         let tuning = Tuning::new(opening.knobs);
-        let packets = Packets::default();
+        let shape = Shape::parse(opening.knobs.text("fec").unwrap_or("off"))?;
+        let packets = Packets::new(shape)?;
         // Each flow has a socket of its own, so all may have one number.
         let mut machine = Machine::new(1, packets.clone());
-        let datagram = opening.mtu.saturating_sub(opening.headers()) as usize;
+        let room = opening.mtu.saturating_sub(opening.headers()) as usize;
+        let around = shape.map_or(0, |_| fec::HEADER);
+        let datagram = room.saturating_sub(around);
+        if shape.is_some() && datagram < LEAST_DATAGRAM {
+            return Err(Error::usage(format!(
+                "`{}:fec` takes {around} bytes of each packet, and a mtu of {} bytes or more; this one is {}",
+                INFO.id,
+                LEAST_DATAGRAM + around + opening.headers() as usize,
+                opening.mtu
+            )));
+        }
         machine.set_mtu(datagram).map_err(|_| {
             Error::usage(format!(
                 "`{}` takes packets of 78 bytes and more, and the path takes packets of {} bytes; raise \
@@ -152,6 +178,8 @@ impl Userspace for Kcp {
         Ok(Box::new(End {
             machine,
             packets,
+            fec: shape.map(|shape| Decoder::new(shape, room)).transpose()?,
+            shape,
             tuning,
             mode: opening.knobs.text("mode").unwrap_or_default().to_owned(),
             message: Vec::new(),
@@ -208,9 +236,15 @@ struct Waiting {
     taken: usize,
     taken_bytes: usize,
     sent: Segments,
+    fec: Option<Encoder>,
 }
 
 impl Packets {
+    fn new(shape: Option<Shape>) -> Result<Packets> {
+        let fec = shape.map(Encoder::new).transpose()?;
+        Ok(Packets(Arc::new(Mutex::new(Waiting { fec, ..Waiting::default() }))))
+    }
+
     fn with<T>(&self, act: impl FnOnce(&mut Waiting) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -220,8 +254,7 @@ impl Write for Packets {
     fn write(&mut self, datagram: &[u8]) -> io::Result<usize> {
         self.with(|waiting| {
             waiting.count(datagram);
-            waiting.bytes.extend_from_slice(datagram);
-            waiting.lengths.push(datagram.len());
+            waiting.put(datagram);
         });
         Ok(datagram.len())
     }
@@ -244,6 +277,19 @@ impl Waiting {
         self.taken += 1;
         self.taken_bytes += len;
         Some(len)
+    }
+
+    /// Appends a datagram, with what corrects for its loss.
+    fn put(&mut self, datagram: &[u8]) {
+        let Waiting { bytes, lengths, fec, .. } = self;
+        let mut put = |datagram: &[u8]| {
+            bytes.extend_from_slice(datagram);
+            lengths.push(datagram.len());
+        };
+        match fec {
+            Some(encoder) => encoder.encode(datagram, put),
+            None => put(datagram),
+        }
     }
 
     /// Counts the segments of a datagram that carry data.
@@ -285,6 +331,9 @@ fn is_sound(datagram: &[u8]) -> bool {
 struct End {
     machine: Machine<Packets>,
     packets: Packets,
+    /// Decoder of what corrects for losses, and the sizes of a group, if there is any.
+    fec: Option<Decoder>,
+    shape: Option<Shape>,
     tuning: Tuning,
     mode: String,
     /// Buffer in which a message is put together.
@@ -326,9 +375,14 @@ impl Protocol for End {
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
         self.tick(now);
+        let End { machine, is_fresh, .. } = self;
         // What makes no sense is ignored.
-        if is_sound(datagram) && self.machine.input(datagram).is_ok() {
-            self.is_fresh = true;
+        let mut input = |segments: &[u8]| {
+            *is_fresh |= is_sound(segments) && machine.input(segments).is_ok();
+        };
+        match &mut self.fec {
+            Some(decoder) => decoder.decode(datagram, input),
+            None => input(datagram),
         }
         self.plan(now);
     }
@@ -398,7 +452,8 @@ impl Protocol for End {
         self.packets.with(|waiting| Counts {
             packets: Some(waiting.sent.packets),
             resent: Some(waiting.sent.resent),
-            header_bytes: HEADER,
+            recovered: self.fec.as_ref().map(Decoder::recovered),
+            header_bytes: HEADER + self.shape.map_or(0, |_| fec::HEADER as u64),
         })
     }
 
@@ -415,6 +470,7 @@ impl Protocol for End {
             ("min-rto", format!("{least} ms")),
             ("window", self.machine.snd_wnd().to_string()),
             ("flush", switch(tuning.flushes)),
+            ("fec", self.shape.map_or_else(|| "off".to_owned(), |shape| shape.to_string())),
             ("mtu", format!("{} B", self.mtu)),
         ])
     }

@@ -31,6 +31,7 @@ pub(super) fn conclude(
     let conns: Vec<&ConnStats> =
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
     let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);
+    let recovered = conns.iter().filter_map(|conn| conn.recovered).reduce(u64::saturating_add);
     let record = Record {
         valid: why_invalid.is_none(),
         why_invalid,
@@ -56,6 +57,7 @@ pub(super) fn conclude(
         far_effective_by_flow: far.map(|far| far.effective_by_flow.clone()).unwrap_or_default(),
         connect_ns: near.conns.iter().map(|conn| conn.connect_ns).max().unwrap_or(0),
         retransmits,
+        recovered,
         network_errors: conns.iter().map(|conn| conn.network_errors).sum(),
         delivered_bytes: Some(delivered_bytes(near, far)),
         // What the commands make of a message is theirs.
