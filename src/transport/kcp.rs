@@ -18,8 +18,10 @@ use crate::spec::Settings;
 use crate::time::Nanos;
 
 mod fec;
+mod segments;
 
-use fec::{Decoder, Encoder, Shape};
+use fec::{Came, Decoder, Encoder, Shape};
+use segments::{is_sound, segments, unmeasured};
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -237,6 +239,7 @@ struct Waiting {
     taken_bytes: usize,
     sent: Segments,
     fec: Option<Encoder>,
+    now: Nanos,
 }
 
 impl Packets {
@@ -281,13 +284,13 @@ impl Waiting {
 
     /// Appends a datagram, with what corrects for its loss.
     fn put(&mut self, datagram: &[u8]) {
-        let Waiting { bytes, lengths, fec, .. } = self;
+        let Waiting { bytes, lengths, fec, now, .. } = self;
         let mut put = |datagram: &[u8]| {
             bytes.extend_from_slice(datagram);
             lengths.push(datagram.len());
         };
         match fec {
-            Some(encoder) => encoder.encode(datagram, put),
+            Some(encoder) => encoder.encode(*now, datagram, put),
             None => put(datagram),
         }
     }
@@ -298,33 +301,6 @@ impl Waiting {
         let data = segments(datagram).filter(|segment| segment.command == PUSH);
         self.sent.count(data.map(|segment| segment.number));
     }
-}
-
-/// The fields of a segment's header that are looked at here.
-struct Segment {
-    command: u8,
-    /// Number of segments of its message that follow.
-    follow: u8,
-    number: u32,
-}
-
-/// Returns the segments of a datagram, as far as they are whole.
-fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
-    let mut rest = datagram;
-    std::iter::from_fn(move || {
-        let (header, after) = rest.split_first_chunk::<{ HEADER as usize }>()?;
-        let word = |at: usize| {
-            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-        };
-        rest = after.get(word(20) as usize..).unwrap_or_default();
-        Some(Segment { command: header[4], follow: header[5], number: word(12) })
-    })
-}
-
-/// Returns true if no segment says that it belongs to a longer message than there is: the library
-/// counts them in eight bits.
-fn is_sound(datagram: &[u8]) -> bool {
-    segments(datagram).all(|segment| u64::from(segment.follow) < MOST_SEGMENTS)
 }
 
 /// End of a connection.
@@ -352,6 +328,7 @@ fn milliseconds(now: Nanos) -> u32 {
 impl End {
     /// Tells the machine the time; it sends what its own clock wants to.
     fn tick(&mut self, now: Nanos) {
+        self.packets.with(|waiting| waiting.now = now);
         // Writing into memory does not fail.
         let _ = self.machine.update(milliseconds(now));
     }
@@ -381,7 +358,13 @@ impl Protocol for End {
             *is_fresh |= is_sound(segments) && machine.input(segments).is_ok();
         };
         match &mut self.fec {
-            Some(decoder) => decoder.decode(datagram, input),
+            Some(decoder) => decoder.decode(datagram, |came| match came {
+                Came::Sent(segments) => input(segments),
+                Came::MadeUp(segments) => {
+                    unmeasured(segments, milliseconds(now));
+                    input(segments);
+                }
+            }),
             None => input(datagram),
         }
         self.plan(now);
@@ -478,16 +461,8 @@ impl Protocol for End {
 
 #[cfg(test)]
 mod tests {
+    use super::segments::testing::segment;
     use super::*;
-
-    fn segment(number: u32, follow: u8, bytes: &[u8]) -> Vec<u8> {
-        let mut segment = vec![1, 0, 0, 0, 81, follow, 0, 1, 0, 0, 0, 0];
-        segment.extend(number.to_le_bytes());
-        segment.extend([0; 4]);
-        segment.extend((bytes.len() as u32).to_le_bytes());
-        segment.extend(bytes);
-        segment
-    }
 
     #[test]
     fn segments_are_counted_once_and_again_where_they_go_again() {
@@ -498,13 +473,5 @@ mod tests {
             waiting.count(&datagram);
             assert_eq!((waiting.sent.packets, waiting.sent.resent), counts);
         }
-    }
-
-    #[test]
-    fn a_message_of_more_segments_than_there_are_is_refused() {
-        assert!(is_sound(&segment(0, 126, b"data")));
-        assert!(!is_sound(&segment(0, 127, b"data")));
-        assert!(!is_sound(&[segment(0, 0, b"data"), segment(1, 255, b"")].concat()));
-        assert!(is_sound(b"short"));
     }
 }

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use reed_solomon_erasure::galois_8::ReedSolomon;
 
 use crate::error::{Error, Result};
+use crate::time::Nanos;
 
 /// Bytes that each datagram with data is longer by.
 pub(super) const HEADER: usize = 8;
@@ -23,6 +24,11 @@ const PARITY: u16 = 0xf2;
 
 /// Groups of which datagrams are kept, the newest to have begun.
 const GROUPS: usize = 8;
+
+/// Longest time from the first datagram of a group to its last for which parity is worth sending: what was lost has left
+/// again since, and acknowledgements that old would be taken for long round trips. kcp-go, too, sends none for groups with
+/// a gap in them, and counts on.
+const LATE: Nanos = Nanos::from_millis(200);
 
 /// Form of the knob.
 pub(super) const FORM: &str = "off|DATA+PARITY";
@@ -87,6 +93,8 @@ pub(super) struct Encoder {
     /// The group: its data so far, and room for its parity.
     shards: Vec<Vec<u8>>,
     gathered: usize,
+    /// Time of the first datagram of the group.
+    began: Nanos,
     datagram: Vec<u8>,
 }
 
@@ -98,13 +106,17 @@ impl Encoder {
             next: 0,
             shards: vec![Vec::new(); shape.whole()],
             gathered: 0,
+            began: Nanos::ZERO,
             datagram: Vec::new(),
         })
     }
 
     /// Hands a datagram with its header to `send`; behind the last of a group, its parity.
-    pub(super) fn encode(&mut self, segments: &[u8], mut send: impl FnMut(&[u8])) {
+    pub(super) fn encode(&mut self, now: Nanos, segments: &[u8], mut send: impl FnMut(&[u8])) {
         let Ok(length) = u16::try_from(segments.len() + 2) else { return };
+        if self.gathered == 0 {
+            self.began = now;
+        }
         let shard = &mut self.shards[self.gathered];
         shard.clear();
         shard.extend(length.to_le_bytes());
@@ -115,6 +127,10 @@ impl Encoder {
             return;
         }
         self.gathered = 0;
+        if now - self.began > LATE {
+            self.next = (self.next + self.shape.parity as u32) % self.shape.wrap();
+            return;
+        }
         let longest = self.shards[..self.shape.data].iter().map(Vec::len).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|shard| shard.resize(longest, 0));
         // All are of one length, and as many as the code has: there is nothing else to fail.
@@ -130,6 +146,15 @@ impl Encoder {
         self.next = (self.next + 1) % self.shape.wrap();
         send(&self.datagram);
     }
+}
+
+/// Segments that a decoder has for its connection.
+#[derive(Debug)]
+pub(super) enum Came<'a> {
+    /// As they arrived.
+    Sent(&'a [u8]),
+    /// Made up for, and so late.
+    MadeUp(&'a mut [u8]),
 }
 
 /// Decoder of one direction.
@@ -167,7 +192,7 @@ impl Decoder {
     }
 
     /// Hands the segments of a datagram to `take`, and those that it makes up for. What makes no sense is ignored.
-    pub(super) fn decode(&mut self, datagram: &[u8], mut take: impl FnMut(&[u8])) {
+    pub(super) fn decode(&mut self, datagram: &[u8], mut take: impl FnMut(Came<'_>)) {
         let Some((front, shard)) = datagram.split_first_chunk::<FRONT>() else { return };
         let [a, b, c, d, e, f] = *front;
         let (number, kind) = (u32::from_le_bytes([a, b, c, d]), u16::from_le_bytes([e, f]));
@@ -180,14 +205,14 @@ impl Decoder {
         };
         // Data is data, also from a peer whose groups are of another size.
         if kind == DATA && shard.len() > 2 {
-            take(&shard[2..]);
+            take(Came::Sent(&shard[2..]));
         }
         if fits && number < self.shape.wrap() && shard.len() > 2 && datagram.len() <= self.longest {
             self.keep(group, at, shard, &mut take);
         }
     }
 
-    fn keep(&mut self, number: u32, at: usize, shard: &[u8], take: &mut impl FnMut(&[u8])) {
+    fn keep(&mut self, number: u32, at: usize, shard: &[u8], take: &mut impl FnMut(Came<'_>)) {
         let known = self.groups.iter().position(|group| group.number == number);
         let place = known.unwrap_or_else(|| {
             // The oldest gives its memory to the newest.
@@ -221,11 +246,11 @@ impl Decoder {
             return;
         }
         for at in missing {
-            let bytes = &group.shards[at].0;
+            let bytes = &mut group.shards[at].0;
             let length = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
             if (3..=bytes.len()).contains(&length) {
                 self.recovered += 1;
-                take(&bytes[2..length]);
+                take(Came::MadeUp(&mut bytes[2..length]));
             }
         }
     }
@@ -252,8 +277,9 @@ mod tests {
         let shape = Shape::parse(shape).unwrap().unwrap();
         let mut encoder = Encoder::new(shape).unwrap();
         let mut sent = Vec::new();
-        (0..count)
-            .for_each(|at| encoder.encode(&piece(at), |datagram| sent.push(datagram.to_vec())));
+        (0..count).for_each(|at| {
+            encoder.encode(Nanos::ZERO, &piece(at), |datagram| sent.push(datagram.to_vec()))
+        });
         (shape, sent)
     }
 
@@ -263,7 +289,10 @@ mod tests {
 
     fn decoded(decoder: &mut Decoder, datagram: &[u8]) -> Vec<Vec<u8>> {
         let mut came = Vec::new();
-        decoder.decode(datagram, |segments| came.push(segments.to_vec()));
+        decoder.decode(datagram, |segments| match segments {
+            Came::Sent(segments) => came.push(segments.to_vec()),
+            Came::MadeUp(segments) => came.push(segments.to_vec()),
+        });
         came
     }
 
@@ -308,7 +337,7 @@ mod tests {
         assert_eq!(decoder.recovered(), 4);
         let count = |at| came.iter().filter(|one| **one == piece(at)).count();
         // As often as each came as data, and once more where it was made up for.
-        assert_eq!([0, 1, 2, 3, 4, 5].map(count), [1, 2, 2, 1, 2, 2]);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(count), [2, 2, 2, 1, 2, 2]);
     }
 
     #[test]
@@ -348,8 +377,23 @@ mod tests {
         assert_eq!(shape.wrap() % 13, 0);
         encoder.next = shape.wrap() - 1;
         let mut fronts = Vec::new();
-        (0..2).for_each(|_| encoder.encode(b"piece", |sent| fronts.push(sent[..4].to_vec())));
+        (0..2).for_each(|_| {
+            encoder.encode(Nanos::ZERO, b"piece", |sent| fronts.push(sent[..4].to_vec()))
+        });
         assert_eq!(fronts, [(shape.wrap() - 1).to_le_bytes(), 0u32.to_le_bytes()]);
+    }
+
+    #[test]
+    fn a_group_that_took_long_has_no_parity_and_its_numbers_are_left_out() {
+        let mut encoder = Encoder::new(Shape { data: 2, parity: 2 }).unwrap();
+        let mut sent = Vec::new();
+        for ms in [0, 201, 300, 500] {
+            encoder.encode(Nanos::from_millis(ms), b"piece", |datagram| {
+                sent.push((datagram[0], datagram[4]))
+            });
+        }
+        let (data, parity) = (DATA as u8, PARITY as u8);
+        assert_eq!(sent, [(0, data), (1, data), (4, data), (5, data), (6, parity), (7, parity)]);
     }
 
     #[test]
