@@ -169,6 +169,9 @@ pub struct ConnStats {
     pub socket_drops: Option<u64>,
     /// Segments the transport sent again; absent if unknown.
     pub retransmits: Option<u64>,
+    /// Datagrams that forward error correction made up for at this end; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<u64>,
     /// Errors the network reported back (ICMP unreachable and the like).
     pub network_errors: u64,
     /// Size of the headers around its data; absent if there are none, inside one machine.
@@ -193,6 +196,7 @@ impl ConnStats {
         self.socket_drops = both(self.socket_drops, earlier.socket_drops);
         self.retransmits = both(self.retransmits, earlier.retransmits);
         self.fallback = earlier.fallback.or(self.fallback);
+        self.recovered = both(self.recovered, earlier.recovered);
         if let (Some(own), Some(earlier)) = (&mut self.zerocopy, earlier.zerocopy) {
             own.completed += earlier.completed;
             own.copied += earlier.copied;

@@ -1,5 +1,5 @@
 //! What a peer may send to a protocol in user space: nothing panics, whatever arrives, in whatever order,
-//! between handshake and end. The first byte chooses the protocol and the end; then each datagram stands
+//! between handshake and end. The first byte chooses the protocol, whether it corrects errors, where it can, and the end; then each datagram stands
 //! behind its length, and between them real ones go back and forth, of which some are changed.
 #![no_main]
 
@@ -19,9 +19,12 @@ impl Inbox for Ignored {
     }
 }
 
-fn open(transport: &dyn Userspace, side: Side, clock: &Manual) -> OverPath {
+fn open(transport: &dyn Userspace, corrects: bool, side: Side, clock: &Manual) -> OverPath {
     let info = transport.info();
-    let spec = Spec::parse(info.id).expect("a name");
+    let mut spec = Spec::parse(info.id).expect("a name");
+    if corrects && info.keys.iter().any(|key| key.name == "fec") {
+        spec.options.push(("fec".to_owned(), "2+1".to_owned()));
+    }
     let knobs = Settings::check(&spec, info.keys).expect("defaults");
     let opening = Opening {
         side,
@@ -57,9 +60,10 @@ fuzz_target!(|data: &[u8]| {
     let Some((choice, mut rest)) = data.split_first() else { return };
     let all: Vec<&dyn Userspace> =
         ALL.iter().filter_map(|transport| transport.userspace()).collect();
-    let transport = all[usize::from(*choice >> 1) % all.len()];
+    let number = usize::from(*choice >> 1);
+    let (transport, corrects) = (all[number % all.len()], (number / all.len()) % 2 == 1);
     let clock = Manual::default();
-    let mut ends = [Side::Near, Side::Far].map(|side| open(transport, side, &clock));
+    let mut ends = [Side::Near, Side::Far].map(|side| open(transport, corrects, side, &clock));
     let mut now = Nanos(1);
     while let Some((len, tail)) = rest.split_first() {
         let (datagram, tail) = tail.split_at(tail.len().min(usize::from(*len)));

@@ -72,7 +72,8 @@ pub fn load(file: &Path) -> Result<Outcome> {
 
 /// Derives from all blocks of a recovered outcome what the race would have derived from them.
 fn derive(outcome: &mut Outcome) -> Result<()> {
-    let parsed = outcome.contenders.iter().map(|entrant| Contender::parse(&entrant.spec));
+    let parsed = outcome.contenders.iter();
+    let parsed = parsed.map(|entrant| Contender::recorded(&entrant.spec, &entrant.asked));
     let contenders: Vec<Contender> = parsed.collect::<Result<_>>()?;
     let looks = looks(&outcome.plan, outcome.asked.confidence);
     let (stand, network) = (stand(&looks, blocks_done(outcome)), network(outcome));

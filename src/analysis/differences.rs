@@ -49,6 +49,9 @@ struct Promise {
     matters: &'static str,
 }
 
+/// What is not known of commands that carry a contender.
+const UNKNOWN: &str = "unknown between its commands";
+
 const PROMISES: &[Promise] = &[
     Promise {
         what: "delivery",
@@ -94,6 +97,7 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "congestion",
         value: |contender| match contender.transport.info().guarantees.congestion {
+            _ if contender.external.is_some() => UNKNOWN.into(),
             Congestion::Controlled => "controlled".into(),
             Congestion::Backpressure => "back-pressure of the receiver".into(),
             Congestion::Uncontrolled => "none".into(),
@@ -104,6 +108,7 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "encryption",
         value: |contender| match contender.transport.info().guarantees.encrypted {
+            _ if contender.external.is_some() => UNKNOWN.into(),
             true => "encrypted".into(),
             false => "plain".into(),
         },
@@ -115,6 +120,15 @@ const PROMISES: &[Promise] = &[
         value: |contender| contender.via.title(),
         matters: "a relay takes in and forwards each packet once more, and ends TCP's connections; with TURN a process beside \
                   the near end puts 4 bytes in front of each datagram, and takes part in the way, too",
+    },
+    Promise {
+        what: "carried by",
+        value: |contender| match &contender.external {
+            None => "the ends themselves".into(),
+            Some(pair) => format!("`{}` and `{}`", pair.near.typed, pair.far.typed),
+        },
+        matters: "two more programs take in and pass on each byte, on CPUs that the ends want, too; connecting reaches \
+                  the first of them, and what they do on the path is not seen",
     },
     Promise {
         what: "far end",

@@ -55,7 +55,7 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
 /// transport says nothing may change.
 fn has_to_hold(entrant: &Entrant, option: &str) -> bool {
     // Imported results name contenders that nobody here has.
-    let ours = Contender::parse(&entrant.spec).ok();
+    let ours = Contender::recorded(&entrant.spec, &entrant.asked).ok();
     match ours.as_ref().and_then(|one| one.meaning(option)).map(|meaning| meaning.holds) {
         Some(Holds::Always) => true,
         Some(Holds::WhereAsked) => entrant.asked.get(option).is_some_and(|asked| !asked.is_empty()),

@@ -16,7 +16,7 @@ use crate::measurements::{Metric, Role};
 use crate::result::outcome::{Cell, Entrant, Factor};
 use crate::spec::Spec;
 use crate::time::Nanos;
-use crate::transport::{Contender, Effective, Info, unserved};
+use crate::transport::{Contender, Effective, Info, external, unserved};
 use crate::trial::load::parts;
 use crate::trial::sim::{self, Simulation};
 use crate::trial::{misfit, suited};
@@ -333,6 +333,9 @@ impl Grid<'_> {
             }
         }
         let info = contender.transport.info();
+        if self.request.to.is_some() && contender.external.is_some() {
+            return Err(Error::usage(external::unserved(&contender.spec.to_string())));
+        }
         if self.request.to.is_some() && info.reach == Reach::Path {
             return Err(Error::usage(unserved(info.id)));
         }

@@ -160,7 +160,7 @@ fn explain(
     if trials.is_empty() {
         return Ok(explanation);
     }
-    let contender = Contender::parse(&entrant.spec)?;
+    let contender = Contender::recorded(&entrant.spec, &entrant.asked)?;
     let info = contender.transport.info();
     if task.numbering().is_some() {
         echo::explain(&trials, info.peer, &mut explanation);

@@ -53,7 +53,13 @@ pub fn resume(
     let limit = budget.map_or_else(|| budget_left(&before), |more| Ok(Some(more)))?;
     let request = Request { overwrite, ..request(&before) };
     let Checked { contenders, load, .. } = request.check()?;
-    for contender in &contenders {
+    for (contender, entrant) in contenders.iter().zip(&before.contenders) {
+        if contender.external.is_some() && contender.asked() != entrant.asked {
+            return Err(Error::usage(format!(
+                "`{}` names other commands by now than those of the blocks that are done; restore its file, or race anew",
+                contender.spec
+            )));
+        }
         contender.check_at(request.place())?;
     }
     let placement = Placement::parse(&before.plan.placement)?;

@@ -47,7 +47,7 @@ pub(super) fn admit(
             "a server runs far ends only; the near end runs where the race does",
         ));
     }
-    let contender = Contender::parse(&plan.contender)?;
+    let contender = Contender::sent(&plan.contender)?;
     let task = workload::parse(&plan.workload)?;
     let info = contender.transport.info();
     let demand = Demand {

@@ -177,6 +177,7 @@ impl Protocol for End {
         Counts {
             packets: Some(self.sender.sent),
             resent: Some(self.sender.resent),
+            recovered: None,
             header_bytes: HEADER as u64,
         }
     }

@@ -5,10 +5,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::external::{self, Pair};
 use super::options::Meaning;
 use super::via::Via;
 use super::{ALL, Effective, Part, Place, Transport, several};
-use crate::error::{Result, unknown};
+use crate::error::{Error, Result, unknown};
 use crate::spec::{Kind, Settings, Spec};
 
 /// Transport of a contender: one of the list, or one made for this contender alone.
@@ -40,6 +41,8 @@ pub struct Contender {
     pub knobs: Settings,
     /// What it goes through on its way to the far end.
     pub via: Via,
+    /// Commands that it goes through, where it is an external one.
+    pub external: Option<Arc<Pair>>,
     /// Specification as typed.
     pub spec: Spec,
 }
@@ -53,6 +56,45 @@ impl Contender {
         if let Some(made) = several::parse(typed)? {
             return Ok(made);
         }
+        if external::is_one(typed) {
+            return external::parse(typed);
+        }
+        Contender::one_of_all(typed)
+    }
+
+    /// Reads a contender that somebody else sent: none that names commands or files.
+    ///
+    /// # Errors
+    /// As of [`Contender::parse`].
+    pub fn sent(typed: &str) -> Result<Contender> {
+        match several::parse(typed)? {
+            Some(made) => Ok(made),
+            None => Contender::listed(typed),
+        }
+    }
+
+    /// Reads the contender of a result, with what it recorded as asked.
+    ///
+    /// # Errors
+    /// As of [`Contender::parse`].
+    pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
+        match external::is_one(typed) {
+            true => external::recorded(typed, asked),
+            false => Contender::parse(typed),
+        }
+    }
+
+    /// Reads a contender of the list.
+    pub(super) fn listed(typed: &str) -> Result<Contender> {
+        match external::is_one(typed) || several::is_one(typed) {
+            true => Err(Error::usage(format!(
+                "`{typed}` is no contender of the list, and such a one is needed here"
+            ))),
+            false => Contender::one_of_all(typed),
+        }
+    }
+
+    fn one_of_all(typed: &str) -> Result<Contender> {
         let spec = Spec::parse(typed)?;
         let found = ALL.iter().find(|transport| transport.info().id == spec.name);
         let Some(transport) = found else {
@@ -63,7 +105,7 @@ impl Contender {
         let mut own = spec.clone();
         let via = Via::take(&mut own, transport.info())?;
         let knobs = Settings::check(&own, transport.info().keys)?;
-        Ok(Contender { transport: Carrier::Listed(*transport), knobs, via, spec })
+        Ok(Contender { transport: Carrier::Listed(*transport), knobs, via, external: None, spec })
     }
 
     /// Returns the knobs as results carry them, defaults included; those of a part with its name in
@@ -74,7 +116,12 @@ impl Contender {
             let asked = part.contender.asked().into_iter();
             asked.map(|(key, value)| (format!("{}.{key}", part.name), value))
         });
-        own.chain(parts).collect()
+        let commands = self.external.iter().flat_map(|pair| {
+            let all =
+                [("near", &pair.near.typed), ("far", &pair.far.typed), ("carries", &pair.carries)];
+            all.map(|(key, value)| (key.to_owned(), value.clone()))
+        });
+        own.chain(parts).chain(commands).collect()
     }
 
     /// Returns the meaning of one of its options for a comparison; `None` if it has none.

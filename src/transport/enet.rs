@@ -345,7 +345,12 @@ impl Protocol for End {
 
     fn counts(&self) -> Counts {
         let ledger = &self.host.socket().ledger;
-        Counts { packets: Some(ledger.packets), resent: Some(ledger.resent), header_bytes: HEADER }
+        Counts {
+            packets: Some(ledger.packets),
+            resent: Some(ledger.resent),
+            recovered: None,
+            header_bytes: HEADER,
+        }
     }
 
     fn effective(&self) -> Effective {

@@ -17,6 +17,12 @@ use crate::error::{Error, Result};
 use crate::spec::Settings;
 use crate::time::Nanos;
 
+mod fec;
+mod segments;
+
+use fec::{Came, Decoder, Encoder, Shape};
+use segments::{is_sound, segments, unmeasured};
+
 /// The transport.
 #[derive(Clone, Copy)]
 pub(super) struct Kcp;
@@ -26,6 +32,9 @@ const MOST_SEGMENTS: u64 = 127;
 
 /// The largest message in bytes: 127 segments in packets of 576 bytes over IPv6.
 const LARGEST: u64 = MOST_SEGMENTS * (576 - 40 - 8 - HEADER);
+
+/// The shortest datagram in which 127 segments hold the largest message.
+const LEAST_DATAGRAM: usize = 576 - 40 - 8;
 
 /// The bytes of the header in front of each segment.
 const HEADER: u64 = 24;
@@ -57,6 +66,7 @@ static INFO: Info = Info {
         options::RESEND,
         options::MIN_RTO,
         options::FLUSH,
+        options::FEC,
         options::WINDOW,
         options::MTU,
         options::IO,
@@ -117,6 +127,13 @@ static INFO: Info = Info {
             default: "on",
             doc: "on: what is written leaves at once; off: at the next interval",
         },
+        Key {
+            name: "fec",
+            kind: Kind::Own { form: fec::FORM, check: |typed| Shape::parse(typed).map(drop) },
+            default: "off",
+            doc: "10+3: behind each 10 datagrams go 3 more that make up for any 3 that are lost, as kcp-go has it; 10:3 \
+                  within a mix",
+        },
         MTU,
     ],
 };
@@ -128,10 +145,21 @@ impl Userspace for Kcp {
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         let tuning = Tuning::new(opening.knobs);
-        let packets = Packets::default();
+        let shape = Shape::parse(opening.knobs.text("fec").unwrap_or("off"))?;
+        let packets = Packets::new(shape)?;
         // Each flow has a socket of its own, so all may have one number.
         let mut machine = Machine::new(1, packets.clone());
-        let datagram = opening.mtu.saturating_sub(opening.headers()) as usize;
+        let room = opening.mtu.saturating_sub(opening.headers()) as usize;
+        let around = shape.map_or(0, |_| fec::HEADER);
+        let datagram = room.saturating_sub(around);
+        if shape.is_some() && datagram < LEAST_DATAGRAM {
+            return Err(Error::usage(format!(
+                "`{}:fec` takes {around} bytes of each packet, and a mtu of {} bytes or more; this one is {}",
+                INFO.id,
+                LEAST_DATAGRAM + around + opening.headers() as usize,
+                opening.mtu
+            )));
+        }
         machine.set_mtu(datagram).map_err(|_| {
             Error::usage(format!(
                 "`{}` takes packets of 78 bytes and more, and the path takes packets of {} bytes; raise \
@@ -152,6 +180,8 @@ impl Userspace for Kcp {
         Ok(Box::new(End {
             machine,
             packets,
+            fec: shape.map(|shape| Decoder::new(shape, room)).transpose()?,
+            shape,
             tuning,
             mode: opening.knobs.text("mode").unwrap_or_default().to_owned(),
             message: Vec::new(),
@@ -208,9 +238,16 @@ struct Waiting {
     taken: usize,
     taken_bytes: usize,
     sent: Segments,
+    fec: Option<Encoder>,
+    now: Nanos,
 }
 
 impl Packets {
+    fn new(shape: Option<Shape>) -> Result<Packets> {
+        let fec = shape.map(Encoder::new).transpose()?;
+        Ok(Packets(Arc::new(Mutex::new(Waiting { fec, ..Waiting::default() }))))
+    }
+
     fn with<T>(&self, act: impl FnOnce(&mut Waiting) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -220,8 +257,7 @@ impl Write for Packets {
     fn write(&mut self, datagram: &[u8]) -> io::Result<usize> {
         self.with(|waiting| {
             waiting.count(datagram);
-            waiting.bytes.extend_from_slice(datagram);
-            waiting.lengths.push(datagram.len());
+            waiting.put(datagram);
         });
         Ok(datagram.len())
     }
@@ -246,6 +282,19 @@ impl Waiting {
         Some(len)
     }
 
+    /// Appends a datagram, with what corrects for its loss.
+    fn put(&mut self, datagram: &[u8]) {
+        let Waiting { bytes, lengths, fec, now, .. } = self;
+        let mut put = |datagram: &[u8]| {
+            bytes.extend_from_slice(datagram);
+            lengths.push(datagram.len());
+        };
+        match fec {
+            Some(encoder) => encoder.encode(*now, datagram, put),
+            None => put(datagram),
+        }
+    }
+
     /// Counts the segments of a datagram that carry data.
     fn count(&mut self, datagram: &[u8]) {
         const PUSH: u8 = 81;
@@ -254,37 +303,13 @@ impl Waiting {
     }
 }
 
-/// The fields of a segment's header that are looked at here.
-struct Segment {
-    command: u8,
-    /// Number of segments of its message that follow.
-    follow: u8,
-    number: u32,
-}
-
-/// Returns the segments of a datagram, as far as they are whole.
-fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
-    let mut rest = datagram;
-    std::iter::from_fn(move || {
-        let (header, after) = rest.split_first_chunk::<{ HEADER as usize }>()?;
-        let word = |at: usize| {
-            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-        };
-        rest = after.get(word(20) as usize..).unwrap_or_default();
-        Some(Segment { command: header[4], follow: header[5], number: word(12) })
-    })
-}
-
-/// Returns true if no segment says that it belongs to a longer message than there is: the library
-/// counts them in eight bits.
-fn is_sound(datagram: &[u8]) -> bool {
-    segments(datagram).all(|segment| u64::from(segment.follow) < MOST_SEGMENTS)
-}
-
 /// End of a connection.
 struct End {
     machine: Machine<Packets>,
     packets: Packets,
+    /// Decoder of what corrects for losses, and the sizes of a group, if there is any.
+    fec: Option<Decoder>,
+    shape: Option<Shape>,
     tuning: Tuning,
     mode: String,
     /// Buffer in which a message is put together.
@@ -303,6 +328,7 @@ fn milliseconds(now: Nanos) -> u32 {
 impl End {
     /// Tells the machine the time; it sends what its own clock wants to.
     fn tick(&mut self, now: Nanos) {
+        self.packets.with(|waiting| waiting.now = now);
         // Writing into memory does not fail.
         let _ = self.machine.update(milliseconds(now));
     }
@@ -326,9 +352,20 @@ impl Protocol for End {
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
         self.tick(now);
+        let End { machine, is_fresh, .. } = self;
         // What makes no sense is ignored.
-        if is_sound(datagram) && self.machine.input(datagram).is_ok() {
-            self.is_fresh = true;
+        let mut input = |segments: &[u8]| {
+            *is_fresh |= is_sound(segments) && machine.input(segments).is_ok();
+        };
+        match &mut self.fec {
+            Some(decoder) => decoder.decode(datagram, |came| match came {
+                Came::Sent(segments) => input(segments),
+                Came::MadeUp(segments) => {
+                    unmeasured(segments, milliseconds(now));
+                    input(segments);
+                }
+            }),
+            None => input(datagram),
         }
         self.plan(now);
     }
@@ -398,7 +435,8 @@ impl Protocol for End {
         self.packets.with(|waiting| Counts {
             packets: Some(waiting.sent.packets),
             resent: Some(waiting.sent.resent),
-            header_bytes: HEADER,
+            recovered: self.fec.as_ref().map(Decoder::recovered),
+            header_bytes: HEADER + self.shape.map_or(0, |_| fec::HEADER as u64),
         })
     }
 
@@ -415,6 +453,7 @@ impl Protocol for End {
             ("min-rto", format!("{least} ms")),
             ("window", self.machine.snd_wnd().to_string()),
             ("flush", switch(tuning.flushes)),
+            ("fec", self.shape.map_or_else(|| "off".to_owned(), |shape| shape.to_string())),
             ("mtu", format!("{} B", self.mtu)),
         ])
     }
@@ -422,16 +461,8 @@ impl Protocol for End {
 
 #[cfg(test)]
 mod tests {
+    use super::segments::testing::segment;
     use super::*;
-
-    fn segment(number: u32, follow: u8, bytes: &[u8]) -> Vec<u8> {
-        let mut segment = vec![1, 0, 0, 0, 81, follow, 0, 1, 0, 0, 0, 0];
-        segment.extend(number.to_le_bytes());
-        segment.extend([0; 4]);
-        segment.extend((bytes.len() as u32).to_le_bytes());
-        segment.extend(bytes);
-        segment
-    }
 
     #[test]
     fn segments_are_counted_once_and_again_where_they_go_again() {
@@ -442,13 +473,5 @@ mod tests {
             waiting.count(&datagram);
             assert_eq!((waiting.sent.packets, waiting.sent.resent), counts);
         }
-    }
-
-    #[test]
-    fn a_message_of_more_segments_than_there_are_is_refused() {
-        assert!(is_sound(&segment(0, 126, b"data")));
-        assert!(!is_sound(&segment(0, 127, b"data")));
-        assert!(!is_sound(&[segment(0, 0, b"data"), segment(1, 255, b"")].concat()));
-        assert!(is_sound(b"short"));
     }
 }

@@ -24,6 +24,7 @@ mod arq;
 mod contender;
 mod dccp;
 mod enet;
+pub mod external;
 mod frame;
 pub mod handover;
 pub mod hello;

@@ -172,6 +172,10 @@ pub(super) const RESEND: Meaning = Meaning::always(
 );
 pub(super) const FLUSH: Meaning =
     Meaning::always("flush", "without it each message waits for the protocol's own clock");
+pub(super) const FEC: Meaning = Meaning::always(
+    "fec",
+    "parity makes up for losses without a round trip, and takes its share of the path whether there are any or not",
+);
 pub(super) const THROTTLE: Meaning = Meaning::always(
     "throttle",
     "with it, round trips that get slower narrow the window and drop messages of best effort unsent",

@@ -346,6 +346,7 @@ impl Protocol for End {
         Counts {
             packets: Some(self.sent.packets),
             resent: Some(self.sent.resent),
+            recovered: None,
             header_bytes: u64::from(COMMON_HEADER + DATA_HEADER),
         }
     }

@@ -60,7 +60,7 @@ fn trial(
     means::begin(&plan)?;
     option::limit_path_mtu(plan.mtu);
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
-    let contender = suited(Contender::parse(&plan.contender)?, &*task)?;
+    let contender = suited(Contender::sent(&plan.contender)?, &*task)?;
     if let Some(why) = misfit(&contender, &*task) {
         return Err(Error::usage(format!(
             "{} cannot carry {}: {why}",

@@ -1,7 +1,7 @@
 //! The real runner: starts two agents per trial, far and near, leads them through it, and brings
 //! their reports together.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,12 +11,14 @@ use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::external::{Command, Pair, Places};
 use crate::transport::{Address, Contender, unserved};
 use crate::workload::{NamedFile, Task};
 
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
 use super::control::{RelayPlan, ToAgent};
+use super::external::{CommandPlan, Running};
 use super::files::{Files, Overwrite};
 use super::link::Link;
 use super::live::{Live, Row};
@@ -26,7 +28,7 @@ use super::patient::sleep;
 use super::remote::RemoteServer;
 use super::turn::TurnPlan;
 use super::turn::way::Way;
-use super::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, load};
+use super::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, load, process};
 use crate::host::block_probe::HostProbe;
 use crate::host::facts::HostFacts;
 use crate::host::idle::{Awake, Idle};
@@ -87,6 +89,8 @@ struct Listening {
     relays: Vec<Link>,
     /// TURN clients to start beside the near node, one for each far node, or none.
     carriers: Vec<TurnPlan>,
+    /// Commands that carry the contender, if it is an external one.
+    commands: Vec<Running>,
     /// Endpoints for the near node to dial.
     at: Vec<Address>,
 }
@@ -294,6 +298,11 @@ impl Agents {
                 // The one port that control reached; behind a NAT the server knows another.
                 at = Address::Ip(server.address);
             }
+            if let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) {
+                let (near, commands) = self.forward(pair, *target)?;
+                all.commands.extend(commands);
+                at = Address::Ip(near);
+            }
             all.far.push(link);
             self.relay(group, at, &mut all)?;
         }
@@ -302,6 +311,28 @@ impl Agents {
             all.at.push(self.endpoint(&group.contender)?);
         }
         Ok(all)
+    }
+
+    /// Starts the commands that forward a port to `target`; returns where the near one listens.
+    fn forward(&self, pair: &Pair, target: SocketAddr) -> Result<(SocketAddr, [Running; 2])> {
+        let start = |side, command: &Command, port, places| {
+            let plan = CommandPlan { command: command.clone(), places, port };
+            let keeper = match &self.far {
+                Far::Emulated(path) => path.keeper(side)?,
+                Far::Loopback(_) | Far::Server { .. } => process::keeper(None)?,
+            };
+            Running::start(keeper, side, &plan, &self.stop)
+        };
+        let listen = SocketAddr::new(target.ip(), 0);
+        let (far, far_command) =
+            start(Side::Far, &pair.far, None, Places { listen, far: None, target })?;
+        let here = match target.ip() {
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::LOCALHOST),
+        };
+        let places = Places { listen: SocketAddr::new(here, 0), far: Some(far), target };
+        let (near, near_command) = start(Side::Near, &pair.near, Some(pair.port), places)?;
+        Ok((near, [near_command, far_command]))
     }
 
     /// Starts the relay before a far node, if one is asked for, and notes where the near node is to dial.
@@ -333,6 +364,7 @@ impl Agents {
         let stop = Arc::clone(&self.stop);
         let mut nodes = Nodes::new(near, listening.far, listening.relays, stop);
         nodes.near_share = group.near_share();
+        nodes.commands = listening.commands;
         nodes.await_connected(group.longest_to_connect())?;
         Ok(nodes)
     }

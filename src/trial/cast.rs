@@ -5,6 +5,7 @@
 //! group      near node ──────────────► far nodes           flow f goes to the far node f modulo their number
 //!            near node ──► relay ──► far node              with via=relay
 //!            near node ──► client ──► server ──► far node  with via=coturn and via=turn:HOST
+//!            near node ──► command ──► command ──► far node   where it is external
 //! cast       the work that is measured, and the groups that are load beside it
 //! ```
 //! Each node is a process of its own. The groups share the path and nothing else.
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::via::Via;
-use crate::transport::{Address, Contender};
+use crate::transport::{Address, Contender, external};
 use crate::workload::{Load, Task};
 
 use super::control::{self, AgentPlan, ForwardPlan, RelayPlan, Share};
@@ -112,6 +113,9 @@ impl Group {
     /// # Errors
     /// [`Error::Usage`] where a relay is asked for, which a server does not start.
     pub(super) fn served(mut self) -> Result<Group> {
+        if self.contender.external.is_some() {
+            return Err(Error::usage(external::unserved(&self.order.contender)));
+        }
         self.far_nodes = self.far_nodes.min(1);
         match self.contender.via {
             Via::Direct | Via::Turn { .. } => Ok(self),
@@ -205,6 +209,12 @@ impl Group {
         }
     }
 
+    /// Returns the contender as the ends are told it: of commands they know nothing.
+    fn told_contender(&self) -> String {
+        let external = self.contender.external.as_ref();
+        external.map_or_else(|| self.order.contender.clone(), |pair| pair.carries.clone())
+    }
+
     fn plan(&self, side: Side, endpoint: Address) -> AgentPlan {
         let (told, cpu) = match side {
             Side::Near => (&self.told[0], self.assigned.near),
@@ -212,7 +222,7 @@ impl Group {
         };
         AgentPlan {
             side,
-            contender: self.order.contender.clone(),
+            contender: self.told_contender(),
             workload: told.clone(),
             endpoint,
             further: Vec::new(),

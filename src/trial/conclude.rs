@@ -31,6 +31,7 @@ pub(super) fn conclude(
     let conns: Vec<&ConnStats> =
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
     let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);
+    let recovered = conns.iter().filter_map(|conn| conn.recovered).reduce(u64::saturating_add);
     let record = Record {
         valid: why_invalid.is_none(),
         why_invalid,
@@ -46,8 +47,10 @@ pub(super) fn conclude(
         clock: findings.clock,
         ledger: findings.ledger,
         verified: None,
-        cost: near.cost.clone(),
-        far_cost: far.map(|far| far.cost.clone()).filter(|cost| *cost != Cost::default()),
+        cost: near.cost.plus(&reports.commands[0]),
+        far_cost: far
+            .map(|far| far.cost.plus(&reports.commands[1]))
+            .filter(|cost| *cost != Cost::default()),
         effective: near.effective.clone(),
         far_effective: far.map(|far| far.effective.clone()).unwrap_or_default(),
         effective_by_flow: near.effective_by_flow.clone(),
@@ -55,9 +58,12 @@ pub(super) fn conclude(
         connect_ns: near.conns.iter().map(|conn| conn.connect_ns).max().unwrap_or(0),
         retransmits,
         fallback: near.conns.iter().find_map(|conn| conn.fallback),
+        recovered,
         network_errors: conns.iter().map(|conn| conn.network_errors).sum(),
         delivered_bytes: Some(delivered_bytes(near, far)),
-        packets: packets(info, task.largest_message() as u64, &near.conns),
+        // What the commands make of a message is theirs.
+        packets: packets(info, task.largest_message() as u64, &near.conns)
+            .filter(|_| contender.external.is_none()),
         counters: near.counters,
         far_counters: far.and_then(|far| far.counters),
         throttled: near.throttled,

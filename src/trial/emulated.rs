@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::link::Link;
 use super::path_facts::{BuiltPath, How};
 use super::path_time::{drain, transit};
+use super::process::{self, AgentProcess};
 use super::{PathFacts, Record, control};
 use crate::contract::Side;
 use crate::error::{Error, Result};
@@ -74,6 +75,14 @@ impl EmulatedPath {
     /// Fails if it cannot be started there.
     pub(super) fn agent(&self, who: &str, side: Side) -> Result<Link> {
         Link::to_process_on(who, self.emulator.namespaces(), side)
+    }
+
+    /// Starts a keeper of a command on the host of this side.
+    ///
+    /// # Errors
+    /// Fails if it cannot be started there.
+    pub(super) fn keeper(&self, side: Side) -> Result<AgentProcess> {
+        process::keeper(Some(&self.emulator.namespaces().entry(side)))
     }
 
     /// Empties the path, which from now on is as its seed says: its own, or the trial's, which is

@@ -32,6 +32,7 @@ pub mod driver;
 mod effective;
 mod emulated;
 pub mod explain;
+mod external;
 pub mod fake;
 pub mod files;
 pub mod intervals;
@@ -284,6 +285,9 @@ pub struct Record {
     /// Segments sent again by the transport, both ends; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
+    /// Datagrams that forward error correction made up for, both ends; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<u64>,
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
     #[serde(default, skip_serializing_if = "is_none")]
     pub network_errors: u64,
@@ -358,6 +362,7 @@ impl Record {
             far_effective_by_flow: Vec::new(),
             connect_ns: 0,
             retransmits: None,
+            recovered: None,
             network_errors: 0,
             fallback: None,
             delivered_bytes: None,

@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::contract::{Guarantees, Side};
 use crate::error::{Error, FaultKind, Result};
-use crate::measurements::Tally;
 use crate::measurements::series::Point;
+use crate::measurements::{Cost, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::workload::{Reports, Task};
 
 use super::control::{AgentReport, FromAgent, FromServer, Share, ToAgent};
 use super::credible::{Known, check_tallies};
+use super::external::{self, Running};
 use super::joined::{for_all, interleaved, joined, repeated};
 use super::link::{Link, Word};
 use super::patient::sleep;
@@ -88,6 +89,8 @@ pub(super) struct BothReports {
     pub(super) took: Nanos,
     /// Reason why the far end's report was dropped: it cannot be true.
     pub(super) doubt: Option<String>,
+    /// Cost of the commands that carried an external contender, of each side.
+    pub(super) commands: [Cost; 2],
 }
 
 impl BothReports {
@@ -161,6 +164,8 @@ pub(super) struct Nodes {
     /// Flows of the near node.
     pub(super) near_share: Share,
     far: Vec<Node>,
+    /// Commands that carry the contender, if it is an external one.
+    pub(super) commands: Vec<Running>,
     /// Lines to the relays in between; each relays until its line ends, and says no word but a fault.
     relays: Vec<Link>,
     stop: Arc<AtomicBool>,
@@ -180,6 +185,7 @@ impl Nodes {
             near: Node::new(near),
             near_share: Share::WHOLE,
             far: far.into_iter().map(Node::new).collect(),
+            commands: Vec::new(),
             relays,
             stop,
             began: Monotonic.now(),
@@ -188,6 +194,11 @@ impl Nodes {
 
     /// Waits until all are connected, at most for `longest`.
     pub(super) fn await_connected(&mut self, longest: Nanos) -> Result<()> {
+        let connected = self.all_connected(longest);
+        connected.map_err(|error| external::blame(&mut self.commands, error))
+    }
+
+    fn all_connected(&mut self, longest: Nanos) -> Result<()> {
         let mut missing = 1 + self.far.len();
         let deadline = Monotonic.now() + longest;
         while missing > 0 {
@@ -201,6 +212,7 @@ impl Nodes {
 
     /// Starts all.
     pub(super) fn start(&mut self) -> Result<()> {
+        self.commands.iter_mut().try_for_each(Running::begin)?;
         self.began = Monotonic.now();
         self.tell_all(&ToAgent::Start)
     }
@@ -219,6 +231,17 @@ impl Nodes {
     /// Sees all through to their reports, at most for `longest` from here. `on_point` is told how their flows
     /// go, if the plans ask for that.
     pub(super) fn finish(
+        &mut self,
+        longest: Nanos,
+        on_point: &mut dyn FnMut(Side, u16, Point),
+    ) -> Result<BothReports> {
+        let reports = self.reports(longest, on_point);
+        let mut reports = reports.map_err(|error| external::blame(&mut self.commands, error))?;
+        reports.commands = external::end(&mut self.commands)?;
+        Ok(reports)
+    }
+
+    fn reports(
         &mut self,
         longest: Nanos,
         on_point: &mut dyn FnMut(Side, u16, Point),
@@ -243,7 +266,8 @@ impl Nodes {
             if let (Some(near), true) = (&self.near.report, self.far_has_reported()) {
                 let near = for_all(near.clone(), self.near_share);
                 let far = self.far.iter_mut().filter_map(|node| node.report.take()).collect();
-                return Ok(BothReports { near, far: joined(far), took, doubt: None });
+                let (far, commands) = (joined(far), Default::default());
+                return Ok(BothReports { near, far, took, doubt: None, commands });
             }
         }
     }

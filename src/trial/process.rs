@@ -21,9 +21,11 @@ pub use deadheat_base::process::Helper as AgentProcess;
 pub(super) use deadheat_base::process::spawn;
 
 /// Set in an agent's environment.
-const AGENT: &str = "DEADHEAT_AGENT";
+pub(super) const AGENT: &str = "DEADHEAT_AGENT";
 /// Names the program to start as an agent, where that is not the running one (tests).
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
+/// Value of [`AGENT`] in a keeper of a command.
+const KEEPER: &str = "keeper";
 /// Descriptor at which an agent finds its hand-over channel.
 const DOOR_FD: RawFd = 3;
 
@@ -33,6 +35,11 @@ pub fn enter() {
     let Some(door) = std::env::var_os(AGENT) else { return };
     // SAFETY: the parent put one end of a socket pair on descriptor 0 and nothing else owns it.
     let control = unsafe { UnixStream::from_raw_fd(0) };
+    if door == KEEPER {
+        // It has something to end first when the race is gone, which it sees at its line.
+        ignore_interrupts();
+        std::process::exit(super::external::keep(control));
+    }
     let door = if door == "door" {
         // SAFETY: with this value the parent left the hand-over channel at this descriptor.
         ConnectionSource::Handed(HandOver::from_fd(unsafe { OwnedFd::from_raw_fd(DOOR_FD) }))
@@ -68,6 +75,18 @@ pub fn agent_on(host: &Entry<'_>) -> Result<AgentProcess> {
     let mut command = command("own")?;
     host.prepare(&mut command);
     AgentProcess::start("an agent", command)
+}
+
+/// Starts a keeper of a command, on a host of an emulated network if one is given.
+///
+/// # Errors
+/// Fails if the process cannot be started, or not there.
+pub(super) fn keeper(host: Option<&Entry<'_>>) -> Result<AgentProcess> {
+    let mut command = command(KEEPER)?;
+    if let Some(host) = host {
+        host.prepare(&mut command);
+    }
+    AgentProcess::start("a keeper", command)
 }
 
 /// Returns the command that starts an agent whose connections come from `door`.

@@ -175,7 +175,7 @@ impl Relay {
 }
 
 /// Binds both protocols to one port.
-fn bind(at: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
+pub(super) fn bind(at: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     let mut tries = 0;
     loop {
         let listener = TcpListener::bind(at)?;

@@ -156,7 +156,7 @@ impl Simulation {
         let (ends, beside, took) = world.stops();
         let both = |ends: [Vec<end::Stops>; 2]| {
             let [near, far] = ends.map(report);
-            BothReports { near, far: Some(far), took, doubt: None }
+            BothReports { near, far: Some(far), took, doubt: None, commands: Default::default() }
         };
         let (mut record, _) = conclude(&contender, &*task, &both(ends).checked(&*task));
         if let Some((_, (contender, task))) = &load {
@@ -176,6 +176,12 @@ impl Simulation {
     /// [`Error::Usage`] where it is a kernel's, where the work has to do with files, or where its messages
     /// are too large for the path; with what would do.
     pub fn fits(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
+        if contender.external.is_some() {
+            return Err(Error::usage(format!(
+                "`{}`: no command runs in virtual time; leave out `sim:`, and the path is emulated",
+                contender.spec
+            )));
+        }
         for one in carriers(contender)? {
             self.takes(one.contender, task)?;
         }

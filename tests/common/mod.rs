@@ -780,6 +780,7 @@ fn record(contender: usize, block: u64) -> Record {
         why_invalid: None,
         implementation: "linux-6.18".into(),
         fallback: None,
+        recovered: None,
         metrics,
         censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),

@@ -26,7 +26,10 @@ fn all() -> Vec<(Contender, Address)> {
         let spec = Spec::parse(typed).unwrap();
         let knobs = Settings::check(&spec, transport.info().keys).unwrap();
         let transport = Carrier::Listed(transport);
-        (Contender { transport, knobs, via: Via::Direct, spec }, Address::Process(0))
+        (
+            Contender { transport, knobs, via: Via::Direct, external: None, spec },
+            Address::Process(0),
+        )
     });
     every(PeerKind::Process).chain(fakes).collect()
 }

@@ -6,11 +6,13 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadheat::contract::Service;
+use deadheat::transport::userspace::Counts;
 use flate2::Crc;
 
 use crate::content;
@@ -37,6 +39,8 @@ const CONVERSATION: u32 = 1;
 #[derive(Default)]
 struct Tunnel {
     theirs: Option<u32>,
+    /// True if the numbers stay as they are, since parity is over them, too.
+    corrects: bool,
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 4] {
@@ -60,13 +64,18 @@ fn renumber(datagram: &mut [u8], conversation: u32) {
 
 impl Wrapping for Tunnel {
     fn wrap(&mut self, mut datagram: Vec<u8>) -> Vec<u8> {
-        renumber(&mut datagram, self.theirs.unwrap_or(CONVERSATION));
+        if !self.corrects {
+            renumber(&mut datagram, self.theirs.unwrap_or(CONVERSATION));
+        }
         [&[0; NONCE][..], &checksum(&datagram), &datagram].concat()
     }
 
     fn unwrap(&mut self, datagram: Vec<u8>) -> Vec<u8> {
         let mut inner = datagram[AROUND..].to_vec();
         assert_eq!(datagram[NONCE..AROUND], checksum(&inner), "kcptun's checksum");
+        if self.corrects {
+            return inner;
+        }
         assert_eq!(*self.theirs.get_or_insert(word(&inner)), word(&inner));
         renumber(&mut inner, CONVERSATION);
         inner
@@ -127,10 +136,11 @@ fn send(end: &mut Driven, stream: u32, bytes: &[u8]) {
 struct Kcptun(Child);
 
 impl Kcptun {
-    /// Starts one that encrypts, corrects and compresses nothing, and waits until it listens.
-    fn start(program: &str, args: &[&str]) -> Kcptun {
+    /// Starts one that encrypts and compresses nothing, with these sizes of a group for forward error correction, and
+    /// waits until it listens.
+    fn start(program: &str, [data, parity]: [&str; 2], args: &[&str]) -> Kcptun {
         let mut command = Command::new(program);
-        command.args(["--crypt", "none", "--datashard", "0", "--parityshard", "0", "--nocomp"]);
+        command.args(["--crypt", "none", "--datashard", data, "--parityshard", parity, "--nocomp"]);
         let mut child = command.args(args).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
         let listens = |line: &str| line.to_lowercase().contains("listening on:");
@@ -161,11 +171,8 @@ fn read(from: &mut TcpStream, most: usize) -> Vec<u8> {
     bytes
 }
 
-#[test]
-fn kcp_go_answers_us() {
-    if !has("kcptun-server", "kcptun") {
-        return;
-    }
+/// Has a server of kcp-go answer `contender` over a lossy path, with this correction; returns the counts of ours.
+fn answered(contender: &str, shards: [&str; 2], more: &[&str]) -> (Counts, Kcptun) {
     let target = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = free_port();
     let at = [
@@ -174,18 +181,20 @@ fn kcp_go_answers_us() {
         "--target",
         &target.local_addr().unwrap().to_string(),
     ];
-    let _server = Kcptun::start("kcptun-server", &at);
+    let server = Kcptun::start("kcptun-server", shards, &[&at, more].concat());
     let (there, back) = ways();
-    thread::scope(|scope| {
+    let counts = thread::scope(|scope| {
         let behind = scope.spawn(|| {
             let mut stream = target.accept().unwrap().0;
             let came = read(&mut stream, WAY);
             stream.write_all(&back).unwrap();
             came
         });
-        let mut near = Driven::open("kcp", &LANES, LARGEST, Some(([127, 0, 0, 1], port).into()))
-            .lossy()
-            .wrapped(Tunnel::default());
+        let corrects = shards != ["0", "0"];
+        let mut near =
+            Driven::open(contender, &LANES, LARGEST, Some(([127, 0, 0, 1], port).into()))
+                .lossy()
+                .wrapped(Tunnel { corrects, ..Tunnel::default() });
         let mut frames = Frames::default();
         near.write(0, &frame(OPEN, STREAM, &[]));
         send(&mut near, STREAM, &there);
@@ -196,8 +205,51 @@ fn kcp_go_answers_us() {
         near.until(|near| near.protocol.is_drained());
         assert!(frames.data == back, "{} bytes came", frames.data.len());
         assert!(behind.join().unwrap() == there);
-        assert!(near.protocol.counts().resent > Some(0));
+        near.protocol.counts()
     });
+    (counts, server)
+}
+
+#[test]
+fn kcp_go_answers_us() {
+    if !has("kcptun-server", "kcptun") {
+        return;
+    }
+    let (counts, _) = answered("kcp", ["0", "0"], &[]);
+    assert!(counts.resent > Some(0));
+    assert_eq!(counts.recovered, None);
+}
+
+/// Each end makes up for what the other sent and the path lost.
+#[test]
+fn kcp_go_corrects_what_we_sent_and_we_what_it_did() {
+    if !has("kcptun-server", "kcptun") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("counts");
+    for shards in [["10", "3"], ["3", "1"], ["70", "30"]] {
+        let contender = format!("kcp:fec={}+{}", shards[0], shards[1]);
+        let more = ["--snmplog", log.to_str().unwrap(), "--snmpperiod", "1"];
+        let (counts, _server) = answered(&contender, shards, &more);
+        assert!(counts.recovered > Some(10), "{contender}: {counts:?}");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while corrected(&log) < 10 {
+            assert!(Instant::now() < deadline, "{contender}: kcp-go corrected nothing");
+            thread::sleep(Duration::from_millis(100));
+        }
+        std::fs::remove_file(&log).unwrap();
+    }
+}
+
+/// Returns the datagrams that kcp-go made up for, from the table of counts that it writes.
+fn corrected(log: &Path) -> u64 {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let mut lines = text.lines();
+    let names = lines.next().unwrap_or_default();
+    let Some(column) = names.split(',').position(|name| name == "FECRecovered") else { return 0 };
+    let last = lines.next_back().unwrap_or_default();
+    last.split(',').nth(column).and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 #[test]
@@ -209,7 +261,7 @@ fn kcp_go_is_answered_by_us() {
     let door = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let ends =
         ["--localaddr", &door.to_string(), "--remoteaddr", &format!("127.0.0.1:{}", far.port())];
-    let _client = Kcptun::start("kcptun-client", &ends);
+    let _client = Kcptun::start("kcptun-client", ["0", "0"], &ends);
     let (there, back) = ways();
     thread::scope(|scope| {
         let before = scope.spawn(|| {

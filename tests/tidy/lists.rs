@@ -19,6 +19,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("contender", "a transport with its knobs"),
             ("handover", "where connections come from"),
             ("via", "what a contender goes through on its way to the far end"),
+            ("external", "commands that carry a contender"),
             ("frame", "message boundaries on byte streams, the same for all"),
             ("hello", "the first bytes of every connection"),
             ("identity", "TLS as all encrypted transports have it"),

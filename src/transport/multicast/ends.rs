@@ -140,6 +140,7 @@ impl Protocol for Sending {
         Counts {
             packets: Some(self.sender.sent),
             resent: Some(self.sender.resent),
+            recovered: None,
             header_bytes: HEADER as u64,
         }
     }
@@ -219,7 +220,7 @@ impl Protocol for Receiving {
     }
 
     fn counts(&self) -> Counts {
-        Counts { packets: None, resent: None, header_bytes: HEADER as u64 }
+        Counts { packets: None, resent: None, recovered: None, header_bytes: HEADER as u64 }
     }
 
     fn effective(&self) -> Effective {

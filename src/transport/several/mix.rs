@@ -57,7 +57,7 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
                 "{ID}:{lane}={value}: an order of preference within a mix"
             )));
         }
-        let contender = Contender::parse(&typed)
+        let contender = Contender::listed(&typed)
             .map_err(|why| Error::usage(format!("{ID}:{lane}={value}: {why}")))?;
         if contender.via != Via::Direct {
             return Err(Error::usage(format!(
@@ -70,7 +70,7 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     let transport = Carrier::Made(Arc::new(Mix::of(typed, parts)?));
     // Its options are none: nothing in them is a knob that could be varied.
     let spec = Spec { name: typed.to_owned(), options: Vec::new() };
-    Ok(Contender { transport, knobs: Settings::default(), via: Via::Direct, spec })
+    Ok(Contender { transport, knobs: Settings::default(), via: Via::Direct, external: None, spec })
 }
 
 /// A mix, for any work or for some.

@@ -54,8 +54,13 @@ impl Part {
     }
 }
 
-/// Forms of contenders that are made of others, with what they are, for lists.
-pub const FORMS: &[(&str, &str)] = &[mix::FORM, preference::FORM];
+/// Forms of contenders that are made of others or of commands, with what they are, for lists.
+pub const FORMS: &[(&str, &str)] = &[mix::FORM, preference::FORM, super::external::FORM];
+
+/// Returns true if a contender that is made of others is meant.
+pub(super) fn is_one(typed: &str) -> bool {
+    mix::is_one(typed) || preference::is_one(typed)
+}
 
 /// Reads a contender that is made of others; `None` if `typed` is none.
 ///

@@ -20,6 +20,7 @@ use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Or
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind as Form, Settings, Spec};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::external;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
 use crate::transport::via::Via;
@@ -70,9 +71,9 @@ fn silence(typed: &str) -> Result<Option<Nanos>> {
     }
 }
 
-/// Returns true if an order of preference is meant.
+/// Returns true if an order of preference is meant, and not a command that pipes.
 pub(super) fn is_one(typed: &str) -> bool {
-    typed.contains(SIGN)
+    typed.contains(SIGN) && !external::is_one(typed)
 }
 
 /// Reads an order of preference.
@@ -94,7 +95,7 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     let transport = Carrier::Made(Arc::new(Preference::of(typed, parts.into(), &knobs)?));
     // Its options are none: nothing in them is a knob that could be varied.
     let spec = Spec { name: typed.to_owned(), options: Vec::new() };
-    Ok(Contender { transport, knobs, via: Via::Direct, spec })
+    Ok(Contender { transport, knobs, via: Via::Direct, external: None, spec })
 }
 
 fn part(whole: &str, typed: &str) -> Result<Part> {
@@ -108,7 +109,7 @@ fn part(whole: &str, typed: &str) -> Result<Part> {
             own.0, own.0, own.1
         )));
     }
-    let contender = Contender::parse(typed).map_err(|why| refuse(why.to_string()))?;
+    let contender = Contender::listed(typed).map_err(|why| refuse(why.to_string()))?;
     if contender.via != Via::Direct {
         return Err(refuse("no relay stands before a part of it; leave out via".to_owned()));
     }

@@ -134,6 +134,8 @@ pub struct Counts {
     pub packets: Option<u64>,
     /// Datagrams, or segments in them, that were sent again; absent if none ever is.
     pub resent: Option<u64>,
+    /// Datagrams that were lost and made up for by others at this end; absent without forward error correction.
+    pub recovered: Option<u64>,
     /// Bytes of the protocol's own header in each datagram with data.
     pub header_bytes: u64,
 }

@@ -222,9 +222,10 @@ impl Session {
 
     /// Returns the protocol's part of a connection's counters.
     pub(super) fn stats(&self) -> ConnStats {
-        let Counts { packets, resent, header_bytes } = self.protocol.counts();
+        let Counts { packets, resent, recovered, header_bytes } = self.protocol.counts();
         ConnStats {
             retransmits: resent,
+            recovered,
             headers: Some(Headers {
                 ip_bytes: u64::from(self.ip_header),
                 transport_bytes: u64::from(UDP_HEADER) + header_bytes,

@@ -1,0 +1,544 @@
+//! External contenders: a pair of commands that forward a port, with a contender of the list inside. So any transport
+//! that somebody has a tunnel for is raced under the same workloads.
+//!
+//! ```text
+//! near end ── tcp ──► near command ── whatever it speaks, over the path ──► far command ── tcp ──► far end
+//! ```
+//! Here it is read what was typed. The processes are `trial`'s.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::via::Via;
+use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
+use crate::contract::{Delivery, PeerKind, Reach};
+use crate::error::{Error, Result, unknown};
+use crate::spec::{Key, Kind, Settings, Spec};
+
+const ID: &str = "external";
+
+/// Form as typed, and what it is.
+pub(super) const FORM: (&str, &str) = (
+    "external:file=PATH",
+    "a pair of commands that forward a TCP or UDP port, such as kcptun: the TOML file names them (near, far) and what \
+     goes through them (carries); external:near=COMMAND,far=COMMAND,carries=CONTENDER where they have no comma",
+);
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "file",
+        kind: Kind::Path,
+        default: "",
+        doc: "file with the keys near, far and carries",
+    },
+    Key { name: "near", kind: Kind::Path, default: "", doc: "command at the near end's host" },
+    Key { name: "far", kind: Kind::Path, default: "", doc: "command at the far end's host" },
+    Key { name: "carries", kind: Kind::Path, default: "", doc: "contender that goes through them" },
+];
+
+/// The most bytes of a file.
+const LONGEST: u64 = 64 << 10;
+
+/// Placeholders of commands.
+const PLACES: [&str; 9] = [
+    "listen",
+    "listen_host",
+    "listen_port",
+    "far",
+    "far_host",
+    "far_port",
+    "target",
+    "target_host",
+    "target_port",
+];
+
+/// Protocol of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Port {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// Addresses that placeholders of a command stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Places {
+    /// Address that the command is to listen at.
+    pub listen: SocketAddr,
+    /// Address that the far command listens at; absent for the far command itself.
+    pub far: Option<SocketAddr>,
+    /// Address that the far end listens at.
+    pub target: SocketAddr,
+}
+
+impl Places {
+    fn get(&self, name: &str) -> Option<String> {
+        let (of, part) = name.split_once('_').unwrap_or((name, ""));
+        let at = match of {
+            "listen" => self.listen,
+            "far" => self.far?,
+            _ => self.target,
+        };
+        Some(match part {
+            "host" => at.ip().to_string(),
+            "port" => at.port().to_string(),
+            _ => at.to_string(),
+        })
+    }
+}
+
+/// A command: a program and its arguments, with placeholders for addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// Text as typed.
+    pub typed: String,
+    words: Vec<String>,
+}
+
+impl Command {
+    fn parse(key: &str, typed: &str) -> Result<Command> {
+        let words = words(typed)
+            .filter(|words| words.first().is_some_and(|program| !program.is_empty()))
+            .ok_or_else(|| {
+                Error::usage(format!(
+                    "{ID}: {key} = `{typed}` is no command; write a program and its arguments, with ' or \" around \
+                     those with spaces"
+                ))
+            })?;
+        let command = Command { typed: typed.to_owned(), words };
+        match command.places().into_iter().find(|place| !PLACES.contains(&place.as_str())) {
+            Some(place) => Err(unknown(&format!("placeholder in {key}"), &place, &PLACES)),
+            None => Ok(command),
+        }
+    }
+
+    /// Returns the program.
+    pub fn program(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
+    /// Returns the words of the command with the addresses in their places.
+    pub fn words(&self, places: &Places) -> Vec<String> {
+        let fill = |piece: Piece<'_>| match piece {
+            Piece::Text(text) => text.to_owned(),
+            Piece::Place(name) => places.get(name).unwrap_or_default(),
+        };
+        self.words.iter().map(|word| pieces(word).map(fill).collect()).collect()
+    }
+
+    fn places(&self) -> Vec<String> {
+        let all = self.words.iter().flat_map(|word| pieces(word));
+        all.filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Place(name) => Some(name.to_owned()),
+        })
+        .collect()
+    }
+
+    /// Returns true if it has a placeholder of this address.
+    fn names(&self, what: &str) -> bool {
+        let port = format!("{what}_port");
+        self.places().iter().any(|place| *place == what || *place == port)
+    }
+
+    /// Checks that its program is on this host.
+    fn check(&self) -> Result<()> {
+        let program = self.program();
+        let runs = |path: &Path| {
+            fs::metadata(path)
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        let dirs = std::env::var_os("PATH").unwrap_or_default();
+        let is_there = match program.contains('/') {
+            true => runs(Path::new(program)),
+            false => std::env::split_paths(&dirs).any(|dir| runs(&dir.join(program))),
+        };
+        match is_there {
+            true => Ok(()),
+            false => Err(Error::unsupported(
+                format!("{ID}: `{}`", self.typed),
+                format!(
+                    "there is no program `{program}` on this host; install it, or write its whole path"
+                ),
+            )),
+        }
+    }
+}
+
+/// Piece of a word.
+enum Piece<'a> {
+    Text(&'a str),
+    Place(&'a str),
+}
+
+/// Returns the pieces of a word. Braces around anything but small letters and `_` are text.
+fn pieces(word: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+        };
+        if rest.is_empty() {
+            return None;
+        }
+        let inside = rest.strip_prefix('{').and_then(|after| after.split_once('}'));
+        if let Some((name, after)) = inside.filter(|(name, _)| is_name(name)) {
+            rest = after;
+            return Some(Piece::Place(name));
+        }
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let end = rest[first..].find('{').map_or(rest.len(), |at| at + first);
+        let (text, after) = rest.split_at(end);
+        rest = after;
+        Some(Piece::Text(text))
+    })
+}
+
+/// Splits a command at spaces, outside of quotes; `None` where a quote has no end. No shell: nothing else is special.
+fn words(typed: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in typed.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+/// A pair of commands, and what goes through them.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// Command at the near end's host.
+    pub near: Command,
+    /// Command at the far end's host.
+    pub far: Command,
+    /// Contender that goes through them, as the ends are told it.
+    pub carries: String,
+    /// Protocol of the port that the near command listens at.
+    pub port: Port,
+}
+
+/// What a file holds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    near: String,
+    far: String,
+    carries: String,
+}
+
+/// Returns true if an external contender is meant.
+pub fn is_one(typed: &str) -> bool {
+    typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
+
+/// Reads an external contender, and the file that it names.
+pub(super) fn parse(typed: &str) -> Result<Contender> {
+    let spec = Spec::parse(typed)?;
+    let asked = Settings::check(&spec, KEYS)?;
+    let key = |name| asked.text(name).map(str::to_owned);
+    let written = match (key("file"), key("near"), key("far"), key("carries")) {
+        (Some(file), None, None, None) => read(&file)?,
+        (None, Some(near), Some(far), Some(carries)) => {
+            Written { near, far, carries: carries.replace('+', ",") }
+        }
+        _ => {
+            return Err(Error::usage(format!(
+                "`{typed}` needs either file, or all of near, far and carries; write {}",
+                FORM.0
+            )));
+        }
+    };
+    made(spec, &written)
+}
+
+/// Makes the contender again that a result tells of, whose file may be gone or another by now.
+pub(super) fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
+    let key = |name: &str| asked.get(name).cloned();
+    match (key("near"), key("far"), key("carries")) {
+        (Some(near), Some(far), Some(carries)) => {
+            made(Spec::parse(typed)?, &Written { near, far, carries })
+        }
+        _ => parse(typed),
+    }
+}
+
+/// Reads a file, once in this process: a race is of one text.
+fn read(file: &str) -> Result<Written> {
+    static READ: Mutex<BTreeMap<String, Arc<str>>> = Mutex::new(BTreeMap::new());
+    let mut all = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = match all.get(file) {
+        Some(text) => Arc::clone(text),
+        None => {
+            let text: Arc<str> = text(file)?.into();
+            all.insert(file.to_owned(), Arc::clone(&text));
+            text
+        }
+    };
+    toml::from_str(&text).map_err(|error| {
+        Error::usage(format!(
+            "{file}: {} (keys: near and far, the two commands, and carries, the contender that goes through them)",
+            error.to_string().trim_end()
+        ))
+    })
+}
+
+fn text(file: &str) -> Result<String> {
+    let wrong = |what: String| Error::usage(format!("{ID}:file={file}: {what}"));
+    let found = fs::metadata(file).map_err(|e| wrong(e.to_string()))?;
+    if !found.is_file() || found.len() > LONGEST {
+        return Err(wrong(format!("no file of at most {LONGEST} bytes")));
+    }
+    let mut text = String::new();
+    let opened = fs::File::open(file).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+    opened.map(|_| text).map_err(|e| wrong(e.to_string()))
+}
+
+fn made(spec: Spec, written: &Written) -> Result<Contender> {
+    let (near, far) =
+        (Command::parse("near", &written.near)?, Command::parse("far", &written.far)?);
+    let misses = |key: &str, command: &Command, what: &str| {
+        let why = format!("{ID}: {key} = `{}` has no {{{what}}} in it, ", command.typed);
+        (!command.names(what)).then_some(why)
+    };
+    let wrong = misses("near", &near, "listen")
+        .or_else(|| misses("far", &far, "listen"))
+        .map(|why| why + "the address that it is to listen at")
+        .or_else(|| misses("near", &near, "far").map(|why| why + "the address of the far command"))
+        .or_else(|| {
+            let why = misses("near", &near, "target").and(misses("far", &far, "target"));
+            why.map(|why| why + "and nor has the other: the address that is forwarded to")
+        })
+        .or_else(|| {
+            let why =
+                far.names("far").then(|| format!("{ID}: far = `{}` has {{far}} in it", far.typed));
+            why.map(|why| why + "; its own address is {listen}")
+        });
+    if let Some(wrong) = wrong {
+        return Err(Error::usage(wrong));
+    }
+    let carries = &written.carries;
+    let inside = Contender::listed(carries)
+        .map_err(|why| Error::usage(format!("{ID}: carries = `{carries}`: {why}")))?;
+    let info = inside.transport.info();
+    if info.reach != Reach::Network || info.peer != PeerKind::Process || inside.via != Via::Direct {
+        return Err(Error::usage(format!(
+            "{ID}: carries = `{carries}`: the commands forward a TCP or UDP port, and this needs something else; \
+             write tcp, udp, or what runs over them"
+        )));
+    }
+    let is_udp = inside.transport.userspace().is_some()
+        || info.guarantees.service.delivery == Delivery::BestEffort;
+    let port = if is_udp { Port::Udp } else { Port::Tcp };
+    let pair = Pair { near, far, carries: carries.clone(), port };
+    let knobs = inside.knobs.clone();
+    let external = External { info: info_of(info), pair: pair.clone(), inside };
+    Ok(Contender {
+        transport: Carrier::Made(Arc::new(external)),
+        knobs,
+        via: Via::Direct,
+        external: Some(Arc::new(pair)),
+        spec,
+    })
+}
+
+fn info_of(inside: &Info) -> Info {
+    Info {
+        id: ID,
+        label: "external",
+        colour: "#5f6b2d",
+        implementation: "programs",
+        summary: FORM.1,
+        guarantees: inside.guarantees,
+        peer: PeerKind::Process,
+        // The far command has a port of its own, which no server hands over.
+        reach: Reach::Path,
+        framing_bytes: inside.framing_bytes,
+        options: inside.options,
+        keys: inside.keys,
+    }
+}
+
+/// Returns the reason why an external contender cannot be raced to a server, and what can.
+pub fn unserved(typed: &str) -> String {
+    format!(
+        "`{typed}`: a server runs no command that a client sends; race it on loopback or with --path, without --to. \
+         Or start both commands yourself, the far one with the server's port as its target, and race with --to the near \
+         one's address: control then goes through them, too"
+    )
+}
+
+/// An external contender: to who dials and listens it is the contender inside.
+struct External {
+    info: Info,
+    pair: Pair,
+    inside: Contender,
+}
+
+impl Transport for External {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn check(&self) -> Result<()> {
+        self.inside.transport.check()?;
+        [&self.pair.near, &self.pair.far].into_iter().try_for_each(Command::check)
+    }
+
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        self.inside.transport.check_knob(key, value)
+    }
+
+    fn is_kept_up(&self) -> bool {
+        self.inside.transport.is_kept_up()
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        self.inside.transport.dial(dial)
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        refuse_server(&listen.door, ID)?;
+        self.inside.transport.listen(listen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEAR: &str = "kcptun-client -l {listen} -r {far}";
+    const FAR: &str = "kcptun-server -l {listen} -t {target}";
+
+    fn parsed(near: &str, far: &str, carries: &str) -> Result<Contender> {
+        Contender::parse(&format!("external:near={near},far={far},carries={carries}"))
+    }
+
+    fn said(near: &str, far: &str, carries: &str) -> String {
+        parsed(near, far, carries).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_pair_of_commands_carries_what_fits_a_port() {
+        let external = parsed(NEAR, FAR, "tcp:nodelay=off+cc=reno").unwrap();
+        let pair = external.external.as_deref().unwrap();
+        assert_eq!((&*pair.carries, pair.port), ("tcp:nodelay=off,cc=reno", Port::Tcp));
+        assert_eq!(external.asked()["near"], NEAR);
+        assert_eq!(external.asked()["cc"], "reno");
+        assert_eq!(external.knobs.text("nodelay"), Some("off"));
+        assert_eq!(parsed(NEAR, FAR, "udp").unwrap().external.unwrap().port, Port::Udp);
+        assert_eq!(parsed(NEAR, FAR, "kcp").unwrap().external.unwrap().port, Port::Udp);
+        for (carries, why) in [
+            ("icmp", "needs something else"),
+            ("unix", "needs something else"),
+            ("tcp:via=relay", "needs something else"),
+            ("tpc", "did you mean"),
+            ("external:file=x", "no contender"),
+            ("mix:a=tcp", "no contender"),
+        ] {
+            let said = said(NEAR, FAR, carries);
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn addresses_stand_where_the_placeholders_were_and_other_braces_stay() {
+        let at = |port| SocketAddr::from(([10, 0, 0, 2], port));
+        let places = Places { listen: at(1), far: Some(at(2)), target: at(3) };
+        let typed = r#"run -l {listen_port} '{"a": "{far}"}' "it's {target_host}" {A} ''"#;
+        let command = Command::parse("near", typed).unwrap();
+        let words = command.words(&places);
+        let wanted = ["run", "-l", "1", r#"{"a": "10.0.0.2:2"}"#, "it's 10.0.0.2", "{A}", ""];
+        assert_eq!(words, wanted);
+    }
+
+    #[test]
+    fn what_a_pair_lacks_is_named() {
+        for (near, far, why) in [
+            ("run {far}", FAR, "near = `run {far}` has no {listen}"),
+            ("run {listen}", FAR, "has no {far}"),
+            (NEAR, "run {target}", "far = `run {target}` has no {listen}"),
+            (NEAR, "run {listen}", "has no {target}"),
+            (NEAR, "run {listen} {target} {far}", "its own address is {listen}"),
+            ("run {listen} {far} {port}", FAR, "listen_port"),
+            ("run '{listen} {far}", FAR, "is no command"),
+            ("'' {listen} {far}", FAR, "is no command"),
+        ] {
+            let said = said(near, far, "tcp");
+            assert!(said.contains(why), "{said}");
+        }
+        assert!(
+            parsed(
+                "ssh -L {listen}:{target} {far_host} -p {far_port}",
+                "sshd -p {listen_port}",
+                "tcp"
+            )
+            .is_ok()
+        );
+        for typed in ["external", "external:near=a", "external:file=a,near=b", "external:fil=a"] {
+            assert!(Contender::parse(typed).is_err(), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_and_what_a_result_recorded_needs_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let file = folder.path().join(name);
+            fs::write(&file, text).unwrap();
+            format!("external:file={}", file.display())
+        };
+        let text =
+            format!("near = \"{NEAR}\"\nfar = \"{FAR}\"\ncarries = \"tcp:cc=reno,nodelay=off\"\n");
+        let typed = write("good.toml", &text);
+        let read = Contender::parse(&typed).unwrap();
+        assert_eq!(read.spec.to_string(), typed);
+        assert_eq!(read.external.as_ref().unwrap().carries, "tcp:cc=reno,nodelay=off");
+        let again = Contender::recorded("external:file=gone.toml", &read.asked()).unwrap();
+        assert_eq!(again.asked(), read.asked());
+        for (name, text, why) in [
+            ("key.toml", format!("{text}more = 1"), "unknown field `more`"),
+            ("none.toml", "near = \"a\"".to_owned(), "missing field `far`"),
+            ("long.toml", " ".repeat(70_000), "at most 65536 bytes"),
+        ] {
+            let said = Contender::parse(&write(name, &text)).unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+        for (typed, why) in
+            [("external:file=/dev/zero", "no file"), ("external:file=/none", "No such")]
+        {
+            let said = Contender::parse(typed).unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_before_anything_runs() {
+        let contender =
+            parsed("no-such-tunnel {listen} {far}", "sh {listen} {target}", "tcp").unwrap();
+        let said = contender.check().unwrap_err().to_string();
+        assert!(said.contains("no program `no-such-tunnel`"), "{said}");
+    }
+
+    #[test]
+    fn what_a_stranger_sends_names_no_command_and_no_file() {
+        let said = Contender::listed("external:file=/etc/passwd").unwrap_err().to_string();
+        assert!(said.contains("no contender"), "{said}");
+    }
+}
