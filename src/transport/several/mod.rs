@@ -58,6 +58,14 @@ pub(super) fn parse(typed: &str) -> Result<Option<Contender>> {
     mix::is_one(typed).then(|| mix::parse(typed)).transpose()
 }
 
+/// Returns a contender that is made of others with each of them rewritten; `None` if `typed` is none.
+pub(super) fn each(
+    typed: &str,
+    rewrite: impl Fn(&str) -> Result<String>,
+) -> Option<Result<String>> {
+    mix::is_one(typed).then(|| mix::each(typed, rewrite))
+}
+
 /// Returns the distance that `whole`, which these make together, covers.
 fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
     for part in parts {
