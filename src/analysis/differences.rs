@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
 use crate::result::outcome::{Difference, Entrant};
 use crate::transport::Contender;
+use crate::transport::equal::Terms;
 
 /// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the
 /// same, parsed; contenders that dropped out do not count. In a race over conditions, those under the
@@ -53,6 +54,15 @@ struct Promise {
 const UNKNOWN: &str = "unknown between its commands";
 
 const PROMISES: &[Promise] = &[
+    Promise {
+        what: "terms",
+        value: |contender| match Terms::of(contender) {
+            Terms::Equal => "equal, where not typed".into(),
+            Terms::Deployed => "the implementation's own, where not typed".into(),
+        },
+        matters: "one side has the settings that every contender has, and the other those that its \
+                  implementation comes with",
+    },
     Promise {
         what: "delivery",
         value: |contender| match contender.transport.info().guarantees.service.delivery {

@@ -14,7 +14,7 @@ use crate::study::model::Study;
 use crate::study::outcome::Setting;
 use crate::time::Nanos;
 use crate::transport::via;
-use crate::transport::{self, Place, Transport, several};
+use crate::transport::{self, Place, Transport, equal, several};
 use crate::workload::{self, load};
 
 use super::{print, stdout_style};
@@ -110,6 +110,10 @@ fn transports(wanted: &Wanted<'_>) -> String {
         put(&mut out, 2, (BETWEEN, 12), what, width);
         put_keys(&mut out, via::KEYS, width, &|_| None);
     }
+    if wanted.has(TERMS) || wanted.has_key(equal::KEYS) {
+        put(&mut out, 2, (TERMS, 12), "with any: what is not typed", width);
+        put_keys(&mut out, equal::KEYS, width, &|_| None);
+    }
     out
 }
 
@@ -148,6 +152,7 @@ fn workloads(wanted: &Wanted<'_>) -> String {
 const BESIDE: &str = "…:load=";
 
 /// The entry for the key that contenders have beside their knobs.
+const TERMS: &str = "…:terms=";
 const BETWEEN: &str = "…:via=";
 
 /// Kinds of paths, in one line each.

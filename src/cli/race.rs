@@ -19,7 +19,7 @@ use super::staging::{Staging, Wanted, with_stage};
 use super::{Verdict, deliver, pages};
 
 /// What an earlier race has fixed for those that go on with it or repeat it.
-const FIXED: [&str; 16] = [
+const FIXED: [&str; 17] = [
     "vary",
     "contenders",
     "workload",
@@ -32,6 +32,7 @@ const FIXED: [&str; 16] = [
     "margin",
     "resolve",
     "claims",
+    "as_deployed",
     "confidence",
     "seed",
     "placement",
@@ -117,6 +118,11 @@ pub(super) struct Args {
     /// A label for the result; may be given again
     #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
     label: Vec<String>,
+    /// Take each implementation's own defaults, and say how they differ, instead of making them equal
+    ///
+    /// What is typed stays. For one contender alone: tcp:terms=deployed.
+    #[arg(long, hide_short_help = true)]
+    as_deployed: bool,
     /// The result's file [default: by date and time]
     ///
     /// It is deadheat-DATE-TIME.json unless given, and saved after every block.
@@ -320,6 +326,9 @@ fn request(args: &Args) -> Result<Request> {
     if let Some(placement) = &args.placement {
         request = request.placement(placement);
     }
+    if args.as_deployed {
+        request = request.as_deployed();
+    }
     if args.explain {
         request = request.explain();
     }
@@ -382,6 +391,7 @@ mod tests {
                 .confidence(0.999)
                 .placement("0,1")
                 .interval(crate::time::Nanos::from_millis(250))
+                .as_deployed()
                 .explain(),
             Request::new(["udp"]).to("far.example:5210").family(4).vary("size", ["64", "1kB"]),
             Request::new(["udp"]).workload("cbr:rate=1mbit").vary("placement", ["busy", "host"]),

@@ -222,6 +222,7 @@ impl Gathered {
                 margin: Some(settings.margin),
                 resolve: None,
                 claims_all: false,
+                as_deployed: false,
                 confidence: settings.confidence,
                 placement: None,
                 idle: None,

@@ -16,11 +16,11 @@ use crate::measurements::{Metric, Role};
 use crate::result::outcome::{Cell, Entrant, Factor};
 use crate::spec::Spec;
 use crate::time::Nanos;
-use crate::transport::{Contender, Effective, Info, external, unserved};
+use crate::transport::{Contender, Effective, Info, equal, external, unserved};
 use crate::trial::load::parts;
 use crate::trial::sim::{self, Simulation};
 use crate::trial::{misfit, suited};
-use crate::units::range;
+use crate::units::{Bytes, range};
 use crate::workload::{self, Setting, Task};
 
 /// Maximum number of cells: more would not fit a race that anybody waits for.
@@ -115,7 +115,8 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
     if keys.iter().any(|key| key.name == name) {
         return Ok(Changes::Workload);
     }
-    if contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
+    let is_common = equal::KEYS.iter().any(|key| key.name == name);
+    if is_common || contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
         return Ok(Changes::Knob);
     }
     if name == PATH {
@@ -294,7 +295,8 @@ impl Grid<'_> {
                 task.timeout()
             )));
         }
-        let contender = suited(Contender::parse(&spec.to_string())?, &*task)?;
+        let typed = equal::on(&spec.to_string(), self.request.terms, self.product())?;
+        let contender = suited(Contender::parse(&typed)?, &*task)?;
         let misfit = misfit(&contender, &*task);
         if let (Some(why), false) = (&misfit, self.may_sit_out()) {
             return Err(cannot_carry(&contender, &workload, why));
@@ -302,6 +304,14 @@ impl Grid<'_> {
         self.check_way(&contender, &*task)?;
         self.check_load(&*task)?;
         Ok(Runs { contender, task, workload: whole, placement, misfit })
+    }
+
+    /// Returns the bandwidth-delay product of the path, of its faster direction; `None` where rate or delay are not known.
+    fn product(&self) -> Option<Bytes> {
+        let ways = [self.setting.up.rate, self.setting.down.rate, self.setting.rate];
+        let fastest = ways.into_iter().flatten().max()?;
+        let bits = u128::from(fastest.0) * u128::from(self.setting.rtt?.0) / 1_000_000_000;
+        Some(Bytes(u64::try_from(bits / 8).unwrap_or(u64::MAX)))
     }
 
     /// Returns true if a contender that cannot carry the work is listed as such: beside others, under no
@@ -364,7 +374,8 @@ impl Grid<'_> {
     fn changes(&self, row: usize, factor: &Factor) -> bool {
         let at = self.factors.iter().position(|other| other.name == factor.name);
         let is_knob = at.is_some_and(|at| self.changes[at] == Changes::Knob);
-        !is_knob || self.contenders[row].transport.info().keys.iter().any(|k| k.name == factor.name)
+        let own = self.contenders[row].transport.info().keys;
+        !is_knob || own.iter().chain(equal::KEYS).any(|key| key.name == factor.name)
     }
 
     /// Returns ` · placement=busy, call=4kB`, or nothing.

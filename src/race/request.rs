@@ -11,6 +11,7 @@ use crate::measurements::Metric;
 use crate::path::{Path, gate};
 use crate::result::outcome::{Asked, Entrant, Factor, Fixed};
 use crate::time::Nanos;
+use crate::transport::equal::Terms;
 use crate::transport::{Contender, Place};
 use crate::trial::files::Overwrite;
 use crate::trial::{intervals, path_time};
@@ -58,6 +59,7 @@ pub struct Request {
     pub(super) margin: Option<f64>,
     pub(super) resolve: Option<f64>,
     pub(super) claims: Claims,
+    pub(super) terms: Terms,
     pub(super) confidence: f64,
     pub(super) seed: Option<u64>,
     pub(super) placement: Option<String>,
@@ -92,6 +94,7 @@ impl Request {
             margin: None,
             resolve: None,
             claims: Claims::Competitors,
+            terms: Terms::Equal,
             confidence: DEFAULT_CONFIDENCE,
             seed: None,
             placement: None,
@@ -166,6 +169,12 @@ impl Request {
     /// Selects the contenders that claims are made about.
     pub fn claims(mut self, claims: Claims) -> Request {
         self.claims = claims;
+        self
+    }
+
+    /// Leaves what is not typed of each contender as its implementation has it by itself, instead of equal for all.
+    pub fn as_deployed(mut self) -> Request {
+        self.terms = Terms::Deployed;
         self
     }
 
@@ -278,6 +287,7 @@ impl Request {
             margin: self.margin,
             resolve: self.resolve,
             claims_all: self.claims == Claims::All,
+            as_deployed: self.terms == Terms::Deployed,
             confidence: self.confidence,
             placement: self.placement.clone(),
             idle: self.idle.map(|idle| idle.name().to_owned()),

@@ -135,6 +135,9 @@ fn request(outcome: &Outcome) -> Request {
     if asked.claims_all {
         request = request.claims(Claims::All);
     }
+    if asked.as_deployed {
+        request = request.as_deployed();
+    }
     request.confidence = asked.confidence;
     request.seed = Some(outcome.seed);
     request.placement.clone_from(&asked.placement);

@@ -39,6 +39,7 @@ fn words(asked: &Asked) -> Words {
         margin,
         resolve,
         claims_all,
+        as_deployed,
         confidence,
         placement,
         idle,
@@ -81,6 +82,9 @@ fn words(asked: &Asked) -> Words {
     }
     if *claims_all {
         words.option("claims", "all");
+    }
+    if *as_deployed {
+        words.switch("--as-deployed");
     }
     words.option("confidence", units::percent(*confidence));
     if let Some(every) = every_ns {

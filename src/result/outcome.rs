@@ -135,6 +135,10 @@ pub struct Asked {
     /// True if claims were asked for on contenders that the far kernel answers, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub claims_all: bool,
+    /// True if what was not typed of contenders was left as each implementation has it by itself; absent if it was made
+    /// equal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_deployed: bool,
     /// Confidence as a fraction.
     pub confidence: f64,
     /// Placement; absent if not given.

@@ -114,6 +114,9 @@ pub struct RacePlan {
     /// Minimum time from the start of one block to the start of the next: `10m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
+    /// True if what is not typed of contenders is left as each implementation has it by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_deployed: bool,
     /// True if an instrumented pass follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,

@@ -77,6 +77,9 @@ impl RacePlan {
         if let Some(margin) = &self.margin {
             request = request.margin(units::parse_share(margin)?);
         }
+        if self.as_deployed {
+            request = request.as_deployed();
+        }
         if self.explain {
             request = request.explain();
         }
@@ -102,6 +105,9 @@ impl RacePlan {
         }
         for (name, levels) in &self.vary {
             words.push(format!("--vary {}", quoted(&format!("{name}={}", levels.join("|")))));
+        }
+        if self.as_deployed {
+            words.push("--as-deployed".to_owned());
         }
         if self.explain {
             words.push("--explain".to_owned());
@@ -171,6 +177,10 @@ quick = { blocks = 8, path = "delay=1ms", workload = "ping:count=50", vary = { s
             "deadheat race tcp udp -w ping:count=200 --path 'delay=5ms + delay=1ms' --blocks 40 \
              --budget 5m --margin 5% --vary 'placement=busy|host' --vary 'size=64|1kB'"
         );
+        let deployed = STUDY.replace("blocks = 40", "as_deployed = true");
+        let race = &read::study(&deployed, "x.toml").unwrap().study.races[0];
+        assert!(race.command().ends_with(" --as-deployed"), "{}", race.command());
+        assert!(race.request().unwrap().asked().as_deployed);
         assert_eq!(quoted("it's"), "'it'\\''s'");
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("$(reboot)"), "'$(reboot)'");

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::equal::{self, Terms};
 use super::external::{self, Pair};
 use super::options::Meaning;
 use super::via::Via;
@@ -104,7 +105,11 @@ impl Contender {
         };
         let mut own = spec.clone();
         let via = Via::take(&mut own, transport.info())?;
-        let knobs = Settings::check(&own, transport.info().keys)?;
+        let terms = Terms::take(&mut own)?;
+        let mut knobs = Settings::check(&own, transport.info().keys)?;
+        if terms == Terms::Deployed {
+            equal::leave(&mut knobs, *transport);
+        }
         Ok(Contender { transport: Carrier::Listed(*transport), knobs, via, external: None, spec })
     }
 

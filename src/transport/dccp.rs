@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 
 use socket2::{Protocol, Socket, Type};
 
+use super::equal::Own;
 use super::hello::{self, Hello};
 use super::messages::{self, Came, MessageConn, Messenger};
 use super::options::{self, TXQLEN};
@@ -115,6 +116,11 @@ impl Transport for Dccp {
                     format!("this kernel's DCCP does not have it ({e}); cc=ccid2 works wherever DCCP does"),
                 )
             })
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        // Its congestion control is ccid2 by itself, too (`net.dccp.default.tx_ccid`).
+        &[Own { knob: TXQLEN.name, value: "5", source: "sysctl net.dccp.default.tx_qlen" }]
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

@@ -22,6 +22,7 @@ use rusty_enet::consts::{
 };
 use rusty_enet::{Event, Host, HostSettings, MTU_MAX, Packet, PeerID};
 
+use super::equal::Own;
 use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
@@ -108,6 +109,15 @@ static INFO: Info = Info {
 impl Userspace for Enet {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        // With the headers of IPv4 and UDP.
+        &[Own {
+            knob: MTU.name,
+            value: "1420",
+            source: "HOST_DEFAULT_MTU: datagrams of 1392 bytes",
+        }]
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

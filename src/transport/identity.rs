@@ -15,9 +15,10 @@ use rustls::crypto::{CryptoProvider, verify_tls13_signature, verify_tls13_signat
 use rustls::pki_types::{
     CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
-use rustls::{DigitallySignedStruct, SignatureScheme, SupportedCipherSuite};
+use rustls::{CipherSuite, DigitallySignedStruct, SignatureScheme, SupportedCipherSuite};
 use sha2::{Digest, Sha256};
 
+use super::equal::{self, Own};
 use super::hello::Token;
 use crate::spec::{Key, Kind, Settings};
 
@@ -34,12 +35,29 @@ pub(super) const KEY_EXCHANGE: &str = "x25519";
 pub(super) const CIPHER: Key = Key {
     name: "cipher",
     kind: Kind::Choice(&["aes128", "aes256", "chacha20"]),
-    default: "aes128",
+    default: equal::CIPHER,
     doc: "the cipher suite of TLS 1.3, with X25519 as key exchange",
 };
 
-/// Returns the cipher that was asked for, by its name, and the library's part with this one alone.
+/// Defaults of rustls by itself.
+pub(super) const OWN_CIPHER: Own =
+    Own { knob: CIPHER.name, value: "", source: "rustls: the first of the near end's list" };
+pub(super) const OWN_RESUME: Own = Own {
+    knob: RESUME.name,
+    value: "on",
+    source: "rustls: the near end keeps tickets, the far end gives two",
+};
+
+/// Returns the cipher that was asked for, by its name, and the library's part with this one alone; where none was
+/// asked for, the library's part as it is, and the cipher that two ends of it agree on: the first of the near end's
+/// list that the far end has (RFC 8446, 4.1.1, and rustls unless told otherwise), and both have the same.
 pub(super) fn provider(asked: Option<&str>) -> (&'static str, Arc<CryptoProvider>) {
+    let Some(asked) = asked else {
+        let whole = default_provider();
+        let agreed = whole.cipher_suites.iter().find(|suite| suite.tls13().is_some());
+        let name = agreed.and_then(|suite| cipher_word(suite.suite())).unwrap_or("unknown");
+        return (name, Arc::new(whole));
+    };
     let (name, suite) = suite(asked);
     let provider = CryptoProvider {
         cipher_suites: vec![suite],
@@ -49,10 +67,20 @@ pub(super) fn provider(asked: Option<&str>) -> (&'static str, Arc<CryptoProvider
     (name, Arc::new(provider))
 }
 
-fn suite(asked: Option<&str>) -> (&'static str, SupportedCipherSuite) {
+/// Returns the word for a cipher suite; `None` if it has none.
+pub(super) fn cipher_word(suite: CipherSuite) -> Option<&'static str> {
+    match suite {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("aes128"),
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("aes256"),
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("chacha20"),
+        _ => None,
+    }
+}
+
+fn suite(asked: &str) -> (&'static str, SupportedCipherSuite) {
     match asked {
-        Some("aes256") => ("aes256", cipher_suite::TLS13_AES_256_GCM_SHA384),
-        Some("chacha20") => ("chacha20", cipher_suite::TLS13_CHACHA20_POLY1305_SHA256),
+        "aes256" => ("aes256", cipher_suite::TLS13_AES_256_GCM_SHA384),
+        "chacha20" => ("chacha20", cipher_suite::TLS13_CHACHA20_POLY1305_SHA256),
         _ => ("aes128", cipher_suite::TLS13_AES_128_GCM_SHA256),
     }
 }
@@ -61,7 +89,7 @@ fn suite(asked: Option<&str>) -> (&'static str, SupportedCipherSuite) {
 pub(super) const RESUME: Key = Key {
     name: "resume",
     kind: Kind::Choice(&["off", "on", "0rtt"]),
-    default: "off",
+    default: equal::RESUME,
     doc: "on: later connections of a trial resume one before by a ticket, without certificate and signature; 0rtt: and \
           send their first data with the handshake, which whoever recorded it can send again",
 };

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kcp::Kcp as Machine;
 
+use super::equal::Own;
 use super::userspace::{Counts, MTU, Opening, Protocol, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Service};
@@ -138,9 +139,23 @@ static INFO: Info = Info {
     ],
 };
 
+/// Defaults of the library by itself, from constants of its `src/kcp.rs`.
+const DEPLOYED: &[Own] = &[
+    Own { knob: "mode", value: "default", source: "`Kcp::new`" },
+    Own { knob: "interval", value: "100ms", source: "KCP_INTERVAL" },
+    Own { knob: "window", value: "32", source: "KCP_WND_SND" },
+    Own { knob: "flush", value: "off", source: "`update` flushes at the interval" },
+    // KCP_MTU_DEF, and the headers of IPv4 and UDP.
+    Own { knob: "mtu", value: "1428", source: "KCP_MTU_DEF" },
+];
+
 impl Userspace for Kcp {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        DEPLOYED
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

@@ -24,6 +24,7 @@ mod arq;
 mod contender;
 mod dccp;
 mod enet;
+pub mod equal;
 pub mod external;
 mod frame;
 pub mod handover;
@@ -152,6 +153,11 @@ pub trait Transport: Send + Sync {
     /// [`crate::Error::Unsupported`] naming the setting and what value would do.
     fn check_settings(&self, _key: &str, _value: &str, _place: Place) -> Result<()> {
         Ok(())
+    }
+
+    /// Returns the defaults of its implementation that [`equal`] replaces; none where it has no other.
+    fn deployed(&self) -> &'static [equal::Own] {
+        &[]
     }
 
     /// Returns its protocol, if it runs in user space and so on a path in virtual time, too; `None`

@@ -6,6 +6,7 @@ use std::io;
 
 use socket2::{Protocol, Socket};
 
+use super::equal::Own;
 use super::options::{self, SUBFLOWS};
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
@@ -83,6 +84,10 @@ impl Transport for Mptcp {
                 ),
             )
         })
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        &[tcp::OWN_CC, tcp::OWN_NODELAY]
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

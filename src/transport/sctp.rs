@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 
 use socket2::{Protocol, Socket, Type};
 
+use super::equal::{self, Own};
 use super::hello::{Hello, LEN};
 use super::messages::{self, Came, MessageConn, Messenger};
 use super::sctp_udp::{LARGEST, MOST_LANES, PROMISED};
@@ -67,7 +68,7 @@ static INFO: Info = Info {
         Key {
             name: "nodelay",
             kind: Kind::Switch,
-            default: "on",
+            default: equal::NODELAY,
             doc: "send small messages at once (SCTP_NODELAY); off: Nagle's algorithm, RFC 896",
         },
         Key {
@@ -96,6 +97,14 @@ impl Transport for Sctp {
             let lacks = format!("kernel has no SCTP (socket: {why}); sctp-udp works");
             Error::unsupported(INFO.id, lacks)
         })
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        &[Own {
+            knob: "nodelay",
+            value: "off",
+            source: "RFC 6458, 8.1.5: Nagle's algorithm by default",
+        }]
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

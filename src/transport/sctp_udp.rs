@@ -14,6 +14,7 @@ use sctp_proto::{
     Payload, PayloadProtocolIdentifier, ReliabilityType, ServerConfig, TransportConfig,
 };
 
+use super::equal::Own;
 use super::sctp::CC;
 use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
@@ -103,6 +104,11 @@ static INFO: Info = Info {
 impl Userspace for SctpUdp {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        // With the headers of IPv4 and UDP.
+        &[Own { knob: MTU.name, value: "1256", source: "INITIAL_MTU: packets of 1228 bytes" }]
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+use super::equal::Own;
 use super::options;
 use super::stream::{Flavour, check_engine};
 use super::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame, not_ip};
@@ -16,7 +17,7 @@ use crate::transport::Address;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::pending::{StreamListener, hear, present};
 use knobs::KEYS;
-pub(super) use knobs::{CC, FASTOPEN, NODELAY, Options, RCVBUF, SNDBUF, THIN};
+pub(super) use knobs::{CC, FASTOPEN, NODELAY, OWN_CC, OWN_NODELAY, Options, RCVBUF, SNDBUF, THIN};
 
 mod fastopen;
 pub(super) mod info;
@@ -68,6 +69,10 @@ impl Transport for Tcp {
 
     fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
         check_settings(TCP, key, value, place)
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        &[OWN_CC, OWN_NODELAY]
     }
 
     fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {

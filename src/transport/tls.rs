@@ -11,6 +11,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{ClientConnection, Connection, ServerConnection};
 use socket2::Socket;
 
+use super::equal::Own;
 use super::hello::Token;
 use super::identity::{self, Failure, NAME, Resume, Terms, Tickets};
 use super::stream::{Engines, Flavour};
@@ -115,6 +116,9 @@ pub(super) const OFFLOAD: Key = Key {
           does",
 };
 
+const DEPLOYED: &[Own] =
+    &[tcp::OWN_CC, tcp::OWN_NODELAY, identity::OWN_CIPHER, identity::OWN_RESUME];
+
 const TLS: Variant = Variant { id: "tls", ..tcp::TCP };
 
 impl Transport for Tls {
@@ -132,6 +136,10 @@ impl Transport for Tls {
 
     fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
         tcp::check_settings(TLS, key, value, place)
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        DEPLOYED
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -281,7 +289,8 @@ impl Flavour for Encrypted {
 
     fn effective(&self, channel: &TlsChannel) -> Effective {
         let mut read = self.options.effective(channel.wire());
-        read.insert("cipher".to_owned(), self.cipher.to_owned());
+        let cipher = channel.cipher().unwrap_or(self.cipher);
+        read.insert("cipher".to_owned(), cipher.to_owned());
         read.insert("key_exchange".to_owned(), identity::KEY_EXCHANGE.to_owned());
         read.insert("resume".to_owned(), channel.resumed().to_owned());
         read.insert(OFFLOAD.name.to_owned(), channel.offload().to_owned());

@@ -8,6 +8,7 @@ use std::io;
 
 use socket2::Socket;
 
+use super::equal::Own;
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
 use super::tls::{self, Encrypted, OFFLOAD, RECORD};
@@ -142,6 +143,11 @@ impl Transport for Ws {
         tcp::check_settings(WS, key, value, place)
     }
 
+    fn deployed(&self) -> &'static [Own] {
+        // Nagle's algorithm is off: tungstenite's own client switches it off.
+        &[tcp::OWN_CC]
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let flavour = Framed { below: tcp::Options::from(dial.knobs), around: 0 };
         tcp::dial(WS, dial, flavour)
@@ -168,6 +174,10 @@ impl Transport for Wss {
 
     fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
         tcp::check_settings(WSS, key, value, place)
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        &[tcp::OWN_CC, identity::OWN_CIPHER, identity::OWN_RESUME]
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

@@ -630,6 +630,7 @@ fn asked() -> Asked {
         margin: Some(0.05),
         resolve: None,
         claims_all: false,
+        as_deployed: false,
         confidence: 0.95,
         placement: Some("cross-core".into()),
         idle: Some("awake".into()),

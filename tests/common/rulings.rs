@@ -70,6 +70,7 @@ fn study() -> Study {
         budget: None,
         margin: None,
         every: None,
+        as_deployed: false,
         explain: false,
         quick: Quick::default(),
     };

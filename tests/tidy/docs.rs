@@ -8,14 +8,49 @@ use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKin
 use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
-use deadheat::transport::via;
-use deadheat::transport::{self, Contender, several};
+use deadheat::transport::{self, Contender, equal, several, via};
 use deadheat::workload::{self, load};
 
 /// Compares the generated parts of the reference; `UPDATE_GOLDEN=1` writes them.
 pub(crate) fn reference(root: &Path) {
     let parts = [("transports", transports()), ("workloads", workloads()), ("paths", paths())];
     generated(root, "docs/reference.md", &parts);
+}
+
+/// Compares what the methodology says of equal terms; `UPDATE_GOLDEN=1` writes it.
+pub(crate) fn terms(root: &Path) {
+    let mut rules =
+        String::from("\n| condition | knob | for every contender | why |\n|---|---|---|---|\n");
+    for rule in equal::RULES {
+        let knob = if rule.knob.is_empty() { "–".to_owned() } else { format!("`{}`", rule.knob) };
+        writeln!(rules, "| {} | {knob} | {} | {} |", rule.what, rule.value, rule.why).unwrap();
+    }
+    let mut cannot = String::from("\n| cannot be equal | why |\n|---|---|\n");
+    for unequal in equal::CANNOT {
+        writeln!(cannot, "| {} | {} |", unequal.what, unequal.why).unwrap();
+    }
+    let mut own =
+        String::from("\n| contender | knob | equal | deployed | from |\n|---|---|---|---|---|\n");
+    for transport in transport::ALL {
+        let info = transport.info();
+        let said = |value: &str| match value {
+            "" => "not set".to_owned(),
+            value => format!("`{value}`"),
+        };
+        for each in transport.deployed() {
+            let key = info.keys.iter().find(|key| key.name == each.knob);
+            let equal = said(key.map_or("", |key| key.default));
+            let deployed = said(each.value);
+            writeln!(
+                own,
+                "| `{}` | `{}` | {equal} | {deployed} | {} |",
+                info.id, each.knob, each.source
+            )
+            .unwrap();
+        }
+    }
+    let parts = [("equal", rules), ("cannot", cannot), ("deployed", own)];
+    generated(root, "docs/methodology.md", &parts);
 }
 
 /// Compares the generated parts of a page, each by its name; `UPDATE_GOLDEN=1` writes them.
@@ -55,6 +90,9 @@ fn transports() -> String {
     }
     out.push_str("### In between, for any over IP that a process answers\n\n");
     keys(&mut out, via::KEYS);
+
+    out.push_str("### On which terms, for any\n\n");
+    keys(&mut out, equal::KEYS);
 
     out.push_str("### Made of several\n\n");
     for (form, what) in several::FORMS {
@@ -213,6 +251,7 @@ const SWITCHES: &[&str] = &[
     "-6",
     "--quiet",
     "--explain",
+    "--as-deployed",
     "--help",
     "--quick",
     "--samples",

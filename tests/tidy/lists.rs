@@ -17,6 +17,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &["Userspace"],
         helpers: &[
             ("contender", "a transport with its knobs"),
+            ("equal", "what is made equal, and what cannot be"),
             ("handover", "where connections come from"),
             ("via", "what a contender goes through on its way to the far end"),
             ("external", "commands that carry a contender"),

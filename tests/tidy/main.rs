@@ -84,6 +84,7 @@ fn nothing_is_put_off() {
 #[test]
 fn the_reference_is_what_the_program_knows() {
     docs::reference(root());
+    docs::terms(root());
 }
 
 #[test]

@@ -233,6 +233,17 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Replaces the default of a key by another one, empty for "not set". What the user typed stays.
+    pub fn assume(&mut self, key: &'static str, value: &str) {
+        if self.given(key) {
+            return;
+        }
+        match value {
+            "" => self.values.remove(key),
+            value => self.values.insert(key, value.to_owned()),
+        };
+    }
+
     /// Returns true if the user typed this key, as opposed to a default.
     pub fn given(&self, key: &str) -> bool {
         self.given.contains(&key)
@@ -319,6 +330,18 @@ mod tests {
         assert_eq!(settings.switch("nodelay"), Some(true));
         assert_eq!(settings.size("sndbuf"), Some(Bytes(64_000)));
         assert!(settings.given("sndbuf") && !settings.given("cc"));
+    }
+
+    #[test]
+    fn another_default_gives_way_to_what_was_typed() {
+        let mut settings = check("tcp:nodelay=off").unwrap();
+        settings.assume("nodelay", "on");
+        settings.assume("cc", "");
+        settings.assume("sndbuf", "1MB");
+        assert_eq!(settings.switch("nodelay"), Some(false));
+        assert_eq!(settings.text("cc"), None);
+        assert_eq!(settings.size("sndbuf"), Some(Bytes(1_000_000)));
+        assert!(!settings.given("sndbuf"));
     }
 
     #[test]

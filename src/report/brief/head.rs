@@ -22,6 +22,9 @@ pub(in crate::report) fn subtitle(outcome: &Outcome) -> String {
         }
     }
     let mut parts = vec![format!("{}, {place}", workload(outcome))];
+    if outcome.asked.as_deployed {
+        parts.push("as deployed".to_owned());
+    }
     if outcome.title.is_some() {
         parts.insert(0, entered(outcome));
     }

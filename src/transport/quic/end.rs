@@ -14,7 +14,7 @@ use quinn_proto::{
 
 use super::AROUND;
 use super::lanes::Lanes;
-use super::setup::Setup;
+use super::setup::{OWN_STREAM_WINDOW, Setup};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
@@ -46,7 +46,9 @@ pub(super) struct End {
     mtu: u32,
     control: &'static str,
     cipher: &'static str,
-    window: u64,
+    window: Option<u64>,
+    /// Bytes of headers in front of a datagram, where packets grow as the path allows.
+    headers: Option<u32>,
     resume: Resume,
     /// True if its first data went with the handshake.
     is_early: bool,
@@ -73,6 +75,7 @@ impl End {
             control: setup.control,
             cipher: setup.cipher,
             window: setup.window,
+            headers: (!setup.is_mtu_fixed).then(|| opening.headers()),
             resume: setup.resume,
             is_early: false,
         }
@@ -102,6 +105,16 @@ impl End {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Returns the bytes of the largest packet now.
+    fn packet(&self) -> u32 {
+        match (self.headers, &self.connection) {
+            (Some(headers), Some((_, connection))) => {
+                headers + u32::from(connection.stats().path.current_mtu)
+            }
+            _ => self.mtu,
         }
     }
 
@@ -272,13 +285,17 @@ impl Protocol for End {
     }
 
     fn effective(&self) -> Effective {
+        let window = match self.window {
+            Some(window) => format!("{window} B"),
+            None => format!("{OWN_STREAM_WINDOW} B (each stream)"),
+        };
         told([
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
             ("resume", self.resume.word().to_owned()),
-            ("window", format!("{} B", self.window)),
-            ("mtu", format!("{} B", self.mtu)),
+            ("window", window),
+            ("mtu", format!("{} B", self.packet())),
         ])
     }
 }

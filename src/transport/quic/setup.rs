@@ -19,21 +19,52 @@ pub(super) struct Setup {
     pub(super) control: &'static str,
     pub(super) cipher: &'static str,
     pub(super) resume: Resume,
-    pub(super) window: u64,
+    pub(super) window: Option<u64>,
+    /// True if packets are as large as they begin; otherwise path MTU discovery finds how large they may be.
+    pub(super) is_mtu_fixed: bool,
 }
 
+/// The window of a stream where nobody asked for one (`TransportConfig::default`), in bytes.
+pub(super) const OWN_STREAM_WINDOW: u64 = 1_250_000;
+
+/// The largest datagram that an end takes where nobody asked for another (`EndpointConfig::default`), in bytes.
+const OWN_PAYLOAD: u16 = 1_472;
+
 impl Setup {
-    /// Creates a setup for datagrams of at most `payload` bytes.
-    pub(super) fn new(opening: &Opening<'_>, payload: u32) -> Result<Setup, Failure> {
-        let window = opening.knobs.size("window").map_or(8_000_000, |size| size.0);
+    /// Creates a setup for datagrams of at most `payload` bytes, of which the work needs `least`.
+    pub(super) fn new(opening: &Opening<'_>, payload: u32, least: u32) -> Result<Setup, Failure> {
+        let window = opening.knobs.size("window").map(|size| size.0);
+        let is_mtu_fixed = opening.knobs.text("mtu").is_some();
         let (control, factory): (_, Arc<dyn ControllerFactory + Send + Sync>) =
             match opening.knobs.text("cc") {
                 Some("reno") => ("reno", Arc::new(NewRenoConfig::default())),
                 Some("bbr") => ("bbr", Arc::new(BbrConfig::default())),
                 _ => ("cubic", Arc::new(CubicConfig::default())),
             };
-        let payload = u16::try_from(payload).unwrap_or(u16::MAX);
-        let transport = Arc::new(transport(window, payload, factory)?);
+        let whole = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX);
+        let (payload, first) = match is_mtu_fixed {
+            true => (whole(payload), whole(payload)),
+            false => (whole(payload).min(OWN_PAYLOAD), whole(least)),
+        };
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_uni_streams(u32::from(super::MOST_LANES).into())
+            .initial_mtu(first)
+            .max_idle_timeout(None)
+            .congestion_controller_factory(factory);
+        if is_mtu_fixed {
+            transport.mtu_discovery_config(None);
+        }
+        if let Some(window) = window {
+            let room = VarInt::from_u64(window)?;
+            transport
+                .stream_receive_window(room)
+                .receive_window(room)
+                .send_window(window)
+                .datagram_receive_buffer_size(Some(window as usize))
+                .datagram_send_buffer_size(1 << 20);
+        }
+        let transport = Arc::new(transport);
         let (cipher, provider) = identity::provider(opening.knobs.text("cipher"));
         let resume = Resume::of(opening.knobs);
         let terms = Terms { token: &opening.token, provider: &provider, resume, gives_keys: false };
@@ -50,33 +81,27 @@ impl Setup {
             QuicServerConfig::with_initial(opening.tickets.server(&terms)?, initial_suite()?)?;
         let mut server = ServerConfig::with_crypto(Arc::new(far));
         server.transport_config(transport).migration(false);
-        Ok(Setup { endpoint, client, server, control, cipher, resume, window })
+        Ok(Setup { endpoint, client, server, control, cipher, resume, window, is_mtu_fixed })
     }
-}
-
-fn transport(
-    window: u64,
-    payload: u16,
-    control: Arc<dyn ControllerFactory + Send + Sync>,
-) -> Result<TransportConfig, Failure> {
-    let room = VarInt::from_u64(window)?;
-    let mut transport = TransportConfig::default();
-    transport
-        .stream_receive_window(room)
-        .receive_window(room)
-        .send_window(window)
-        .max_concurrent_uni_streams(u32::from(super::MOST_LANES).into())
-        .datagram_receive_buffer_size(Some(window as usize))
-        .datagram_send_buffer_size(1 << 20)
-        .initial_mtu(payload)
-        .mtu_discovery_config(None)
-        .max_idle_timeout(None)
-        .congestion_controller_factory(control);
-    Ok(transport)
 }
 
 /// Returns the suite of the first packets, which is always this one (RFC 9001, 5.2).
 fn initial_suite() -> Result<rustls::quic::Suite, Failure> {
     let suite = cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
     suite.ok_or_else(|| "TLS 1.3 without the cipher suite that QUIC begins with".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_the_library_s_defaults_is_what_it_has() {
+        let defaults = format!("{:?}", TransportConfig::default());
+        let window = format!("stream_receive_window: {OWN_STREAM_WINDOW},");
+        assert!(defaults.contains(&window), "{defaults}");
+        assert!(defaults.contains("initial_mtu: 1200,"), "{defaults}");
+        let endpoint = format!("{:?}", EndpointConfig::default());
+        assert!(endpoint.contains(&format!("max_udp_payload_size: {OWN_PAYLOAD},")), "{endpoint}");
+    }
 }

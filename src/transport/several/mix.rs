@@ -37,6 +37,17 @@ pub(super) fn is_one(typed: &str) -> bool {
     typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
+/// Returns a mix with the contender of each part rewritten.
+pub(super) fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Result<String> {
+    let mut spec = Spec::parse(typed)?;
+    for (lane, part) in &mut spec.options {
+        let rewritten = rewrite(&part.replace('+', ","))
+            .map_err(|why| Error::usage(format!("{ID}:{lane}={part}: {why}")))?;
+        *part = rewritten.replace(',', "+");
+    }
+    Ok(spec.to_string())
+}
+
 /// Reads a mix.
 pub(super) fn parse(typed: &str) -> Result<Contender> {
     let spec = Spec::parse(typed)?;

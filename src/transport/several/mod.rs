@@ -73,6 +73,18 @@ pub(super) fn parse(typed: &str) -> Result<Option<Contender>> {
     preference::is_one(typed).then(|| preference::parse(typed)).transpose()
 }
 
+/// Returns a contender that is made of others with each of them rewritten; `None` if `typed` is none.
+pub(super) fn each(
+    typed: &str,
+    rewrite: impl Fn(&str) -> Result<String>,
+) -> Option<Result<String>> {
+    match (mix::is_one(typed), preference::is_one(typed)) {
+        (true, _) => Some(mix::each(typed, rewrite)),
+        (false, true) => Some(preference::each(typed, rewrite)),
+        (false, false) => None,
+    }
+}
+
 /// Returns the distance that `whole`, which these make together, covers.
 fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
     for part in parts {

@@ -98,6 +98,18 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     Ok(Contender { transport, knobs, via: Via::Direct, external: None, spec })
 }
 
+/// Returns an order of preference with both of its contenders rewritten, and its own knobs as they were.
+pub(super) fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Result<String> {
+    let Some((first, second)) = typed.split_once(SIGN) else {
+        return rewrite(typed);
+    };
+    let mut spec = Spec::parse(second.trim())?;
+    let own = spec.split_off(KEYS);
+    let mut spec = Spec::parse(&rewrite(&spec.to_string())?)?;
+    spec.options.extend(own.options);
+    Ok(format!("{}{SIGN}{spec}", rewrite(first.trim())?))
+}
+
 fn part(whole: &str, typed: &str) -> Result<Part> {
     let refuse = |why: String| Error::usage(format!("`{whole}`: {why}"));
     if mix::is_one(typed) {

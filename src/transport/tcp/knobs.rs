@@ -13,6 +13,7 @@ use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::measurements::{Headers, TcpView};
 use crate::spec::{Key, Kind, Settings};
+use crate::transport::equal::{self, Own};
 use crate::transport::stream::{Engines, Flavour};
 use crate::transport::{Effective, frame};
 
@@ -20,7 +21,7 @@ use crate::transport::{Effective, frame};
 pub(in crate::transport) const CC: Key = Key {
     name: "cc",
     kind: Kind::Word,
-    default: "cubic",
+    default: equal::CC,
     doc: "congestion control; `host` leaves the host's default",
 };
 
@@ -28,8 +29,17 @@ pub(in crate::transport) const CC: Key = Key {
 pub(in crate::transport) const NODELAY: Key = Key {
     name: "nodelay",
     kind: Kind::Switch,
-    default: "on",
+    default: equal::NODELAY,
     doc: "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
+};
+
+/// Defaults of a kernel by itself.
+pub(in crate::transport) const OWN_CC: Own =
+    Own { knob: CC.name, value: "host", source: "sysctl net.ipv4.tcp_congestion_control" };
+pub(in crate::transport) const OWN_NODELAY: Own = Own {
+    knob: NODELAY.name,
+    value: "off",
+    source: "tcp(7): Nagle's algorithm unless TCP_NODELAY",
 };
 
 /// The send buffer.

@@ -39,6 +39,11 @@ impl TlsChannel {
         either!(self, tls => tls.resumed())
     }
 
+    /// Returns the cipher that both ends agreed on, in the words of the knob; `None` before they have.
+    pub(super) fn cipher(&self) -> Option<&'static str> {
+        either!(self, tls => tls.cipher())
+    }
+
     /// Returns the duration of the handshake.
     pub(super) fn handshake(&self) -> Nanos {
         either!(self, tls => tls.handshake())

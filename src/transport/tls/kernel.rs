@@ -47,6 +47,7 @@ pub(in crate::transport) struct KernelTls {
     wire: Counted,
     keeper: Keeper,
     kind: Option<HandshakeKind>,
+    cipher: &'static str,
     /// Records that may still be sent with this key.
     left: u64,
     most: u64,
@@ -76,6 +77,12 @@ impl KernelTls {
             done => done,
         }
         .map_err(|e| io::Error::new(io::ErrorKind::Unsupported, lacking(&e)))?;
+        let cipher = match secrets.tx.1 {
+            ConnectionTrafficSecrets::Aes128Gcm { .. } => "aes128",
+            ConnectionTrafficSecrets::Aes256Gcm { .. } => "aes256",
+            ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => "chacha20",
+            _ => "unknown",
+        };
         let most = match secrets.tx.1 {
             ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => u64::MAX,
             _ => MOST_RECORDS,
@@ -84,7 +91,7 @@ impl KernelTls {
         install(&wire, Way::Received, &secrets.rx)?;
         let handshake = Monotonic.now() - began;
         let (left, message) = (most, Vec::new());
-        Ok(KernelTls { wire, keeper, kind, left, most, message, is_over: false, handshake })
+        Ok(KernelTls { wire, keeper, kind, cipher, left, most, message, is_over: false, handshake })
     }
 
     pub(super) fn wire(&self) -> &Counted {
@@ -98,6 +105,11 @@ impl KernelTls {
     /// Returns `on` if the handshake resumed a connection before, otherwise `off`.
     pub(super) fn resumed(&self) -> &'static str {
         if self.kind == Some(HandshakeKind::Resumed) { "on" } else { "off" }
+    }
+
+    /// Returns the cipher that both ends agreed on.
+    pub(super) fn cipher(&self) -> Option<&'static str> {
+        Some(self.cipher)
     }
 
     /// Returns `kernel` where the socket says that it has keys for both directions.

@@ -9,6 +9,7 @@ use crate::contract::Patience;
 use crate::datapath::channel::Channel;
 use crate::datapath::stream::Counted;
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::identity::cipher_word;
 
 /// Bytes that are received at once.
 const ROOM: usize = 256 * 1024;
@@ -127,6 +128,11 @@ impl ProcessTls {
             Some(HandshakeKind::Resumed) => "on",
             _ => "off",
         }
+    }
+
+    /// Returns the cipher that both ends agreed on; `None` before they have.
+    pub(super) fn cipher(&self) -> Option<&'static str> {
+        cipher_word(self.tls.negotiated_cipher_suite()?.suite())
     }
 
     /// Returns the duration of the handshake, as far as data had to wait for it.

@@ -2,6 +2,7 @@
 //! answers [`Protocol`]s, state machines without socket and clock. What is here makes it a
 //! [`Transport`]: over the kernel's UDP, and on a simulated path in virtual time.
 
+use super::equal::{self, Own};
 use super::{Conn, Dial, Info, Listen, Listener, Transport};
 use crate::error::Result;
 
@@ -27,7 +28,7 @@ pub use serial::Segments;
 pub(super) const MTU: crate::spec::Key = crate::spec::Key {
     name: "mtu",
     kind: crate::spec::Kind::Size(576, 65_535),
-    default: "1500B",
+    default: equal::MTU,
     doc: "the largest IP packet; the path's where that is less",
 };
 
@@ -38,6 +39,10 @@ impl<T: Userspace + Copy + Send + 'static> Transport for T {
 
     fn check(&self) -> Result<()> {
         super::udp::check(Userspace::info(self).id)
+    }
+
+    fn deployed(&self) -> &'static [Own] {
+        Userspace::deployed(self)
     }
 
     fn userspace(&self) -> Option<&dyn Userspace> {

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::measurements::TcpView;
 use crate::spec::Settings;
 use crate::time::Nanos;
+use crate::transport::equal::Own;
 use crate::transport::hello::Token;
 use crate::transport::{Effective, Info, Tickets};
 
@@ -21,6 +22,11 @@ pub const UDP_HEADER: u32 = 8;
 pub trait Userspace: Sync {
     /// Returns the description of the transport, with its guarantees.
     fn info(&self) -> &'static Info;
+
+    /// Returns the defaults of its implementation that [`crate::transport::equal`] replaces.
+    fn deployed(&self) -> &'static [Own] {
+        &[]
+    }
 
     /// Opens one end of a new connection.
     ///

@@ -1,0 +1,368 @@
+//! Equal terms: what every contender has alike unless somebody typed otherwise, and what cannot be alike. This is the one
+//! place that decides it; contenders take the defaults of their knobs from here.
+//!
+//! `terms=deployed` leaves the rules out for a contender: what is not typed is then as its implementation has it by itself
+//! ([`Own`]), as people meet it who deploy it without tuning. `race --as-deployed` asks that of all of them.
+
+use crate::error::Result;
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::units::Bytes;
+
+use super::{Contender, Transport, several};
+
+/// The congestion control of whoever has it to choose: CUBIC (RFC 9438), the default of Linux and of most stacks.
+pub(super) const CC: &str = "cubic";
+
+/// Nagle's algorithm (RFC 896): off, so that a small message leaves at once.
+pub(super) const NODELAY: &str = "on";
+
+/// The cipher suite of TLS 1.3: TLS_AES_128_GCM_SHA256, which RFC 8446 (9.1) has everybody implement.
+pub(super) const CIPHER: &str = "aes128";
+
+/// Resumption of connections: none, so that every handshake is whole.
+pub(super) const RESUME: &str = "off";
+
+/// The largest IP packet of protocols that fill packets: Ethernet's.
+pub(super) const MTU: &str = "1500B";
+
+/// Multiple of the bandwidth-delay product that a window has room for: one for what is under way, and one for a queue as
+/// long (RFC 6349, 3.3.1, on sizing windows by it).
+const PRODUCTS: u64 = 2;
+
+/// A condition that is made equal.
+#[derive(Debug)]
+pub struct Rule {
+    /// Condition.
+    pub what: &'static str,
+    /// Knob that holds it, where a contender has it; empty where workload or race hold it for all.
+    pub knob: &'static str,
+    /// Defaults that the knob may have, the equal one first; empty where it depends on the path, or on the workload.
+    pub values: &'static [&'static str],
+    /// Value in words.
+    pub value: &'static str,
+    /// Reason for the value, and for others of `values`.
+    pub why: &'static str,
+}
+
+/// Everything that is made equal.
+pub const RULES: &[Rule] = &[
+    Rule {
+        what: "congestion control",
+        knob: "cc",
+        values: &[CC, "ccid2", "reno", ""],
+        value: "CUBIC, at both ends",
+        why: "hosts differ in theirs, and on a fast local path it can matter by a factor of two. `cc=host` leaves it to the \
+              host; where the kernel lacks cubic the host's stays, and the result says which. DCCP has none of that name and \
+              takes the one like TCP's, ARQ has NewReno, and KCP none unless asked",
+    },
+    Rule {
+        what: "Nagle's algorithm",
+        knob: "nodelay",
+        values: &[NODELAY, ""],
+        value: "off",
+        why: "it would hold small messages back (RFC 896). KCP's knob of that name is another thing, and follows its `mode`",
+    },
+    Rule {
+        what: "cipher",
+        knob: "cipher",
+        values: &[CIPHER],
+        value: "AES-128-GCM, with X25519",
+        why: "ciphers differ in the CPU time of a byte",
+    },
+    Rule {
+        what: "resumption",
+        knob: "resume",
+        values: &[RESUME],
+        value: "none",
+        why: "a handshake that resumes computes less than a whole one",
+    },
+    Rule {
+        what: "early data in the SYN",
+        knob: "fastopen",
+        values: &["off"],
+        value: "none",
+        why: "it saves a connection a round trip, and takes a cookie that nobody has at first",
+    },
+    Rule {
+        what: "largest packet",
+        knob: "mtu",
+        values: &[MTU],
+        value: "1500 bytes, the path's where that is less",
+        why: "smaller packets carry more headers; the kernel's transports take the path's",
+    },
+    Rule {
+        what: "windows",
+        knob: "window",
+        values: &[],
+        value: "the default, and twice the path's bandwidth-delay product where that is more",
+        why: "a window below the product is what is measured, and not the protocol. Without rate or delay in `--path` there is \
+              no product, and the default stands. The kernel's TCP tunes its windows by itself",
+    },
+    Rule {
+        what: "socket buffers",
+        knob: "sndbuf",
+        values: &[""],
+        value: "the host's for the kernel's transports, 4 MiB under protocols in user space",
+        why: "read back and recorded; the kernel tunes those of TCP while it runs, and a fixed size would switch that off",
+    },
+    Rule {
+        what: "receive buffers",
+        knob: "rcvbuf",
+        values: &[""],
+        value: "as socket buffers",
+        why: "as socket buffers",
+    },
+    Rule {
+        what: "pacing",
+        knob: "pacing",
+        values: &[],
+        value: "each sender's own",
+        why: "none of them has a knob for it: QUIC paces, CUBIC of the kernel does not without fq, KCP never does",
+    },
+    Rule {
+        what: "ECN",
+        knob: "ecn",
+        values: &[],
+        value: "the host's for TCP (`net.ipv4.tcp_ecn`), none in user space",
+        why: "TCP has no option for it, so it is read back, and told where contenders differ",
+    },
+    Rule {
+        what: "message and call size",
+        knob: "",
+        values: &[],
+        value: "the workload's",
+        why: "one workload gives all contenders the same messages in calls of the same size",
+    },
+];
+
+/// A condition that cannot be made equal.
+#[derive(Debug)]
+pub struct Unequal {
+    /// Condition.
+    pub what: &'static str,
+    /// Reason, and what is done instead.
+    pub why: &'static str,
+}
+
+/// Everything that matters and cannot be made equal.
+pub const CANNOT: &[Unequal] = &[
+    Unequal {
+        what: "delivery, ordering, lanes, boundaries, encryption",
+        why: "they are what the contenders are; listed with each result",
+    },
+    Unequal {
+        what: "the congestion control of SCTP, KCP, ENet, RBUDP and ARQ",
+        why: "each has its own or none; listed with each result",
+    },
+    Unequal {
+        what: "acknowledgements and retransmission timers",
+        why: "each protocol has its own rules; `min-rto`, `thin`, `interval` and `resend` where there is a knob",
+    },
+    Unequal {
+        what: "the kernel and user space",
+        why: "a protocol in user space costs system calls and copies of its own; both ends of it have one datapath, which is \
+              this program's, however it is deployed",
+    },
+    Unequal {
+        what: "ECN and pacing",
+        why: "TCP's ECN is the host's, and nobody here has a knob for pacing",
+    },
+];
+
+/// The key of what is not typed, which every contender has beside its own.
+pub const KEYS: &[Key] = &[Key {
+    name: "terms",
+    kind: Kind::Choice(&["equal", "deployed"]),
+    default: "equal",
+    doc: "what is not typed: equal: as every contender of a race has it; deployed: as the implementation has it by itself",
+}];
+
+/// Terms of what is not typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Terms {
+    /// As every contender has it, by [`RULES`].
+    #[default]
+    Equal,
+    /// As the implementation has it by itself.
+    Deployed,
+}
+
+impl Terms {
+    /// Returns the terms that a contender was typed with.
+    pub fn of(contender: &Contender) -> Terms {
+        match typed(&contender.spec) {
+            Some("deployed") => Terms::Deployed,
+            _ => Terms::Equal,
+        }
+    }
+
+    /// Takes the key out of what was typed for a contender.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] where the value is none.
+    pub(super) fn take(spec: &mut Spec) -> Result<Terms> {
+        let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
+        Ok(if ours.text(KEYS[0].name) == Some("deployed") { Terms::Deployed } else { Terms::Equal })
+    }
+}
+
+fn typed(spec: &Spec) -> Option<&str> {
+    let ours = spec.options.iter().find(|(name, _)| name == KEYS[0].name)?;
+    Some(&ours.1)
+}
+
+/// A default of an implementation that is not the equal one.
+#[derive(Debug, Clone, Copy)]
+pub struct Own {
+    /// Knob.
+    pub knob: &'static str,
+    /// Value, as it would be typed; empty where the implementation chooses.
+    pub value: &'static str,
+    /// Place where the implementation has it.
+    pub source: &'static str,
+}
+
+/// Sets what was not typed as a transport's implementation has it by itself.
+pub(super) fn leave(knobs: &mut Settings, transport: &dyn Transport) {
+    for own in transport.deployed() {
+        knobs.assume(own.knob, own.value);
+    }
+}
+
+/// Returns a contender as typed, on the terms of its race (an external one as it is: its commands bring their own): with `terms=deployed` where those are and nothing else was
+/// typed, or, on equal terms, with a window that has room for `product`, the path's bandwidth-delay product. Agents then
+/// need not know the path.
+///
+/// # Errors
+/// [`crate::Error::Usage`] naming what is wrong with it and what would be right.
+pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String> {
+    if let Some(whole) = several::each(typed_as, |part| on(part, terms, product)) {
+        return whole;
+    }
+    let contender = Contender::parse(typed_as)?;
+    if contender.external.is_some() {
+        return Ok(typed_as.to_owned());
+    }
+    let mut spec = contender.spec.clone();
+    if terms == Terms::Deployed && typed(&spec).is_none() {
+        spec.options.push((KEYS[0].name.to_owned(), "deployed".to_owned()));
+    } else if let Some(window) = product.and_then(|product| window(&contender, product)) {
+        spec.options.push(window);
+    }
+    Ok(spec.to_string())
+}
+
+/// Returns the window that a contender needs for a bandwidth-delay product; `None` where its default has room, where it
+/// was typed, or where there is none to set.
+fn window(contender: &Contender, product: Bytes) -> Option<(String, String)> {
+    let rule = RULES.iter().find(|rule| rule.what == "windows")?;
+    if Terms::of(contender) == Terms::Deployed || contender.knobs.given(rule.knob) {
+        return None;
+    }
+    let key = contender.transport.info().keys.iter().find(|key| key.name == rule.knob)?;
+    let wanted = product.0.saturating_mul(PRODUCTS);
+    let (now, wanted, most) = match key.kind {
+        Kind::Size(_, most) => (contender.knobs.size(key.name)?.0, wanted, most),
+        // In packets.
+        Kind::Count(_, most) => {
+            let packet = contender.knobs.size("mtu").map_or(1_500, |mtu| mtu.0.max(1));
+            (contender.knobs.count(key.name)?, wanted.div_ceil(packet), most)
+        }
+        _ => return None,
+    };
+    (wanted > now).then(|| (key.name.to_owned(), wanted.min(most).to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ALL;
+    use super::*;
+    use crate::contract::Congestion;
+
+    fn knob(typed_as: &str, key: &str) -> Option<String> {
+        Contender::parse(typed_as).unwrap().knobs.text(key).map(str::to_owned)
+    }
+
+    #[test]
+    fn every_default_is_what_the_rules_say() {
+        for transport in ALL {
+            let info = transport.info();
+            for key in info.keys {
+                let Some(rule) = RULES.iter().find(|rule| rule.knob == key.name) else { continue };
+                let is_one = rule.values.is_empty() || rule.values.contains(&key.default);
+                assert!(is_one, "{}:{}={}, against {rule:?}", info.id, key.name, key.default);
+            }
+            let cc = info.keys.iter().find(|key| key.name == "cc");
+            if let Some(cc) = cc.filter(|_| info.guarantees.congestion == Congestion::Controlled) {
+                assert!(!cc.default.is_empty(), "{}: nobody says its congestion control", info.id);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_deployed_is_a_knob_of_the_transport_with_a_value_of_its_kind_and_differs() {
+        let mut found = 0;
+        for transport in ALL {
+            let info = transport.info();
+            for own in transport.deployed() {
+                let key = info.keys.iter().find(|key| key.name == own.knob).unwrap();
+                assert!(own.value.is_empty() || key.kind.check(own.value).is_ok(), "{own:?}");
+                assert_ne!(own.value, key.default, "{}: {own:?}", info.id);
+                assert!(!own.source.is_empty());
+                found += 1;
+            }
+        }
+        assert!(found > 10);
+    }
+
+    #[test]
+    fn typed_knobs_win_over_either_terms() {
+        assert_eq!(knob("tcp", "cc").as_deref(), Some("cubic"));
+        assert_eq!(knob("tcp:terms=equal", "cc").as_deref(), Some("cubic"));
+        assert_eq!(knob("tcp:terms=deployed", "cc").as_deref(), Some("host"));
+        assert_eq!(knob("tcp:terms=deployed,cc=reno", "cc").as_deref(), Some("reno"));
+        assert_eq!(knob("tcp:terms=deployed", "nodelay").as_deref(), Some("off"));
+        assert_eq!(knob("quic:terms=deployed", "window"), None);
+        assert_eq!(knob("quic:terms=deployed,window=2MB", "window").as_deref(), Some("2MB"));
+        let error = Contender::parse("tcp:terms=fair").unwrap_err().to_string();
+        assert!(error.contains("deployed"), "{error}");
+    }
+
+    #[test]
+    fn terms_of_a_race_are_those_of_each_contender_that_has_none_of_its_own() {
+        let deployed = |typed_as: &str| on(typed_as, Terms::Deployed, None).unwrap();
+        assert_eq!(deployed("tcp:cc=reno"), "tcp:cc=reno,terms=deployed");
+        assert_eq!(deployed("quic:terms=equal"), "quic:terms=equal");
+        let whole = deployed("mix:events=tcp,others=quic:cc=bbr+mtu=1400");
+        assert_eq!(
+            whole,
+            "mix:events=tcp:terms=deployed,others=quic:cc=bbr+mtu=1400+terms=deployed"
+        );
+        assert_eq!(
+            deployed("udp|tcp:cc=reno,after=300ms"),
+            "udp:terms=deployed|tcp:cc=reno,terms=deployed,after=300ms"
+        );
+        assert_eq!(Contender::parse(&whole).unwrap().asked()["events.cc"], "host");
+        assert_eq!(on("tcp", Terms::Equal, None).unwrap(), "tcp");
+        assert!(on("tpc", Terms::Deployed, None).is_err());
+    }
+
+    #[test]
+    fn windows_have_room_for_twice_the_product() {
+        let on =
+            |typed_as: &str, product| on(typed_as, Terms::Equal, Some(Bytes(product))).unwrap();
+        // 20 Mbit/s and 50 ms are less than the defaults.
+        for typed_as in ["quic", "rbudp", "sctp-udp", "arq:window=4096", "kcp:window=16"] {
+            assert_eq!(on(typed_as, 125_000), typed_as);
+        }
+        assert_eq!(on("quic", 12_500_000), "quic:window=25000000");
+        assert_eq!(on("kcp", 1_250_000), "kcp:window=1667");
+        assert_eq!(on("kcp:window=128", 1_250_000), "kcp:window=128");
+        assert_eq!(on("kcp:terms=deployed", 1_250_000), "kcp:terms=deployed");
+        assert_eq!(on("quic", u64::MAX), "quic:window=1073741824");
+        assert_eq!(on("tcp", 12_500_000), "tcp");
+        for typed_as in ["quic", "kcp", "arq", "rbudp", "sctp-udp"] {
+            Contender::parse(&on(typed_as, 12_500_000)).unwrap();
+        }
+    }
+}
