@@ -53,6 +53,7 @@ pub mod remote;
 pub mod samples;
 mod session;
 pub mod sim;
+mod stints;
 pub mod store;
 mod upkeep;
 
