@@ -542,7 +542,11 @@ fn connections_of_a_load_wait_for_their_time_and_a_probe_has_round_trips_per_min
         assert!(of("load_goodput_bps") > 1e6, "{load}: {:?}", record.metrics);
         // 60 s in round trips of 20.1 ms, and of more beside the load.
         assert!((of("probe_before_rpm") - 60e9 / of("rtt_p50_before_ns")).abs() < 1.0, "{load}");
-        assert!(of("probe_during_rpm") < of("probe_before_rpm") / 1.5, "{load}: {:?}", record.metrics);
+        assert!(
+            of("probe_during_rpm") < of("probe_before_rpm") / 1.5,
+            "{load}: {:?}",
+            record.metrics
+        );
         assert!((of("probe_after_rpm") / of("probe_before_rpm") - 1.0).abs() < 0.01, "{load}");
         let again = trial("delay=10ms,rate=10mbit", "sim-datagram", &workload);
         assert_eq!(again.metrics, record.metrics);

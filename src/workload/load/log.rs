@@ -105,7 +105,8 @@ impl Log {
         let step = (tail.due - head.due).0 / (last - first).max(1);
         let lost = |due: Nanos| Fate { due: due - begin, took: LOST };
         let steps = |n: u64| Nanos(step.saturating_mul(n));
-        let mut fates: Vec<Fate> = (0..*first).map(|seq| lost(head.due - steps(first - seq))).collect();
+        let mut fates: Vec<Fate> =
+            (0..*first).map(|seq| lost(head.due - steps(first - seq))).collect();
         for (at, (seq, fate)) in known.iter().enumerate() {
             fates.push(Fate { due: fate.due - begin, ..*fate });
             if let Some((next, after)) = known.get(at + 1) {

@@ -196,9 +196,8 @@ impl Phases {
 /// Adds what compares the phase during the load with the one before it.
 fn compare(observed: Observed, findings: &mut Measurements) {
     let of = |name: String| findings.metrics.get(&name).copied();
-    let both = |name: &dyn Fn(Phase) -> String| {
-        Some((of(name(Phase::Before))?, of(name(Phase::During))?))
-    };
+    let both =
+        |name: &dyn Fn(Phase) -> String| Some((of(name(Phase::Before))?, of(name(Phase::During))?));
     let times = both(&|phase| quantile_name(observed, QUANTILES[0].0, phase));
     let losses = both(&|phase| format!("loss_{}_share", phase.name()));
     let ratio = times.filter(|(before, _)| *before > 0.0).map(|(before, during)| during / before);
@@ -283,7 +282,9 @@ mod tests {
         assert!(say("ping:load=kcp,load-for=2s").contains("say when, as load-from=5s"));
         assert!(say("ping:load=kcp,load-phase=after").contains("say when"));
         assert!(say("ping:count=1000,load=kcp,load-from=5s").contains("too little before"));
-        assert!(say("ping:time=11s,load=kcp,load-from=5s,load-for=6s").contains("too little after"));
+        assert!(
+            say("ping:time=11s,load=kcp,load-from=5s,load-for=6s").contains("too little after")
+        );
         assert!(say("ping:load=kcp,load-from=2s,load-for=60ms").contains("raise load-for"));
         assert!(say("state:load=kcp,load-from=200ms,load-for=2s").contains("raise load-from"));
         assert!(say("ping:load=kcp,load-from=500ms,claim=p99").contains("1s of messages"));
