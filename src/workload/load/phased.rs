@@ -281,13 +281,13 @@ mod tests {
         assert!(say("ping:load-from=2s").contains("add load=CONTENDER"));
         assert!(say("ping:load=kcp,load-for=2s").contains("say when, as load-from=5s"));
         assert!(say("ping:load=kcp,load-phase=after").contains("say when"));
-        assert!(say("ping:count=1000,load=kcp,load-from=5s").contains("too little before"));
+        assert!(say("ping:count=1000,load=kcp,load-from=5s").contains("too little after"));
         assert!(
             say("ping:time=11s,load=kcp,load-from=5s,load-for=6s").contains("too little after")
         );
         assert!(say("ping:load=kcp,load-from=2s,load-for=60ms").contains("raise load-for"));
         assert!(say("state:load=kcp,load-from=200ms,load-for=2s").contains("raise load-from"));
-        assert!(say("ping:load=kcp,load-from=500ms,claim=p99").contains("1s of messages"));
+        assert!(say("ping:load=kcp,load-from=500ms,claim=p99").contains("raise load-for"));
         assert!(say("bulk:load=kcp,load-from=2s").contains("has no phases"));
         assert!(say("video:load=kcp,load-from=2s").contains("has no phases"));
         assert!(say("ping:window=1,load=kcp,load-from=2s").contains("a time instead"));
