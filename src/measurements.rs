@@ -33,6 +33,8 @@ pub enum Unit {
     BitRate,
     /// A fraction from 0 to 1.
     Share,
+    /// A plain number: of messages, of round trips per minute, or how many times as much.
+    Count,
 }
 
 /// Use of a metric in a race: claims are made about it, or it is only described.

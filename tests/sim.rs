@@ -26,6 +26,50 @@ use deadheat::trial::sim::Simulation;
 use deadheat::trial::{Order, Record, Runner, TrialOutcome};
 use deadheat::workload;
 
+/// State updates before, during and after bulk data behind one bottleneck, by its queue.
+fn phases_table() -> String {
+    let mut out = String::from(
+        "state:direction=up over delay=10ms,rate=10mbit, seed 7, with load-from=2s,load-for=8s,load-lead=400ms\n  \
+         load              | queue                    | delay p50 ms: before, during, after and p90 during | \
+         lost %: before, during, after | burst max mean | load: Mbit/s Jain\n",
+    );
+    let fair = "queue=100ms,aqm=fq-codel";
+    let crowd = "quic,load-flows=8";
+    let cells = [("none", "queue=40pkt"), ("quic", "queue=40pkt"), (crowd, "queue=40pkt")];
+    let cells = cells.into_iter().chain([(crowd, "queue=100ms"), (crowd, fair)]);
+    for (load, queue) in cells {
+        let record = beside(load, queue);
+        let of = |name: &str, scale: f64| match record.metrics.get(name) {
+            Some(value) => format!("{:.2}", value * scale),
+            None => "-".to_owned(),
+        };
+        let phase = |name: &str, scale| {
+            let [before, during, after] =
+                ["before", "during", "after"].map(|phase| of(&name.replace('*', phase), scale));
+            format!("{before:>5} {during:>6} {after:>5}")
+        };
+        writeln!(
+            out,
+            "  {load:17} | {queue:24} | {} {:>6} | {} | {:>5} {:>5} | {:>6} {:>5}",
+            phase("delay_p50_*_ns", 1e-6),
+            of("delay_p90_during_ns", 1e-6),
+            phase("loss_*_share", 100.0),
+            of("burst_max_during_count", 1.0),
+            of("burst_mean_during_count", 1.0),
+            of("load_goodput_bps", 1e-6),
+            of("load_jain_share", 1.0),
+        )
+        .unwrap();
+    }
+    out
+}
+
+fn beside(load: &str, queue: &str) -> Record {
+    let times = "load-from=2s,load-for=8s,load-lead=400ms";
+    let workload = format!("state:direction=up,load={load},{times}");
+    trial(&format!("delay=10ms,rate=10mbit,{queue}"), "sim-datagram", &workload)
+}
+
 /// A trial over `sim:` and this, which must pass its gate.
 fn trial(path: &str, contender: &str, workload: &str) -> Record {
     seeded(path, contender, workload, 7)
@@ -455,6 +499,7 @@ fn tables_are_as_the_golden_file_says() {
         connect_table(),
         fanout_table(),
         load_table(),
+        phases_table(),
     ];
     let text = tables.join("\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sim.txt");
@@ -466,6 +511,46 @@ fn tables_are_as_the_golden_file_says() {
         assert_eq!(got, want, "line {}", number + 1);
     }
     assert_eq!(text.lines().count(), expected.lines().count());
+}
+
+#[test]
+fn a_load_in_the_middle_delays_and_loses_in_its_phase_and_fair_queues_undo_it() {
+    let of = |record: &Record, name: &str| record.metrics[name];
+    let full = beside("quic,load-flows=8", "queue=40pkt");
+    assert_eq!(of(&full, "loss_before_share") + of(&full, "loss_after_share"), 0.0);
+    assert!(of(&full, "loss_induced_share") > 0.01, "{:?}", full.metrics);
+    assert!(of(&full, "burst_max_during_count") >= 2.0);
+    assert!(of(&full, "delay_p50_under_load_ratio") > 3.0);
+    assert_eq!(of(&full, "delay_p50_before_ns"), of(&full, "delay_p50_after_ns"));
+    assert!(of(&full, "load_goodput_share") > 0.9);
+    let fair = beside("quic,load-flows=8", "queue=100ms,aqm=fq-codel");
+    assert_eq!(of(&fair, "loss_during_share"), 0.0);
+    assert!(of(&fair, "delay_p50_under_load_ratio") < 1.2, "{:?}", fair.metrics);
+    let none = beside("none", "queue=40pkt");
+    assert_eq!(of(&none, "delay_p50_under_load_ratio"), 1.0);
+    assert_eq!(of(&none, "loss_induced_share"), 0.0);
+    assert!(!none.metrics.contains_key("load_goodput_bps"));
+}
+
+#[test]
+fn connections_of_a_load_wait_for_their_time_and_a_probe_has_round_trips_per_minute() {
+    for load in ["quic", "arq", "kcp", "enet"] {
+        let times = "load-from=50s,load-for=4s,load-lead=400ms";
+        let workload = format!("ping:interval=10ms,load={load},{times}");
+        let record = trial("delay=10ms,rate=10mbit", "sim-datagram", &workload);
+        let of = |name: &str| record.metrics[name];
+        assert!(of("load_goodput_bps") > 1e6, "{load}: {:?}", record.metrics);
+        // 60 s in round trips of 20.1 ms, and of more beside the load.
+        assert!((of("probe_before_rpm") - 60e9 / of("rtt_p50_before_ns")).abs() < 1.0, "{load}");
+        assert!(
+            of("probe_during_rpm") < of("probe_before_rpm") / 1.5,
+            "{load}: {:?}",
+            record.metrics
+        );
+        assert!((of("probe_after_rpm") / of("probe_before_rpm") - 1.0).abs() < 0.01, "{load}");
+        let again = trial("delay=10ms,rate=10mbit", "sim-datagram", &workload);
+        assert_eq!(again.metrics, record.metrics);
+    }
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Pair<'_> {
         match self.metric.unit {
             Unit::Nanos => Some(Nanos(size as u64).to_string()),
             Unit::BitRate => Some(rate_in_words(size)),
-            Unit::Share => None,
+            Unit::Share | Unit::Count => None,
         }
     }
 }

@@ -207,7 +207,7 @@ impl Series<'_> {
         };
         trial.spreads.push(summed.five(&label, self.scale.unit));
         match self.scale.unit {
-            Unit::Nanos | Unit::Share => {
+            Unit::Nanos | Unit::Share | Unit::Count => {
                 naming.enter(&summed, &mut trial.record);
                 metrics.extend(naming.metrics(Role::Claim));
             }

@@ -60,7 +60,7 @@ impl Reader for Plain {
 fn names(scale: &Scale) -> (&'static str, &'static str) {
     match scale.unit {
         Unit::BitRate => ("rate", "rate"),
-        Unit::Nanos | Unit::Share => ("time", "time"),
+        Unit::Nanos | Unit::Share | Unit::Count => ("time", "time"),
     }
 }
 

@@ -77,7 +77,7 @@ impl Scale {
     /// Returns the end of the scale that is better.
     pub fn better(&self) -> Better {
         match self.unit {
-            Unit::Nanos | Unit::Share => Better::Lower,
+            Unit::Nanos | Unit::Share | Unit::Count => Better::Lower,
             Unit::BitRate => Better::Higher,
         }
     }

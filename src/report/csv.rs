@@ -62,7 +62,7 @@ fn metrics<'a>(
         let unit = match metric.unit {
             Unit::Nanos => "ns",
             Unit::BitRate => "bit/s",
-            Unit::Share => "1",
+            Unit::Share | Unit::Count => "1",
         };
         (metric.name.as_str(), unit)
     });

@@ -36,7 +36,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     }
     let what = match unit {
         Unit::BitRate => "Goodput",
-        Unit::Nanos | Unit::Share => "Mean RTT of the answered",
+        Unit::Nanos | Unit::Share | Unit::Count => "Mean RTT of the answered",
     };
     let legend = format!(
         "{what} over the last valid trial of each, from its start to its end; a full bar is {}.",
@@ -62,7 +62,7 @@ fn values(trial: &Trial, unit: Unit) -> Vec<f64> {
             let points = flows.iter().map(|flow| flow.at_ns.len()).max().unwrap_or(0);
             goodput_bps(&flows, points.min(MOST_BARS) as u64)
         }
-        Unit::Nanos | Unit::Share => {
+        Unit::Nanos | Unit::Share | Unit::Count => {
             let measured = record.intervals.iter().find(|series| !series.rtt_n.is_empty());
             let groups = measured.map(|series| series.round_trips(MOST_BARS)).unwrap_or_default();
             groups.iter().map(|rtt| rtt.mean_ns().unwrap_or(0) as f64).collect()

@@ -85,6 +85,7 @@ pub(super) fn unit(metric: &str) -> Unit {
     match () {
         () if metric.ends_with("_bps") => Unit::BitRate,
         () if metric.ends_with("_share") => Unit::Share,
+        () if ["_count", "_ratio", "_rpm"].iter().any(|end| metric.ends_with(end)) => Unit::Count,
         () => Unit::Nanos,
     }
 }

@@ -196,6 +196,8 @@ const BIT_RATES: &[Scale] = &[
 
 const SHARES: &[Scale] = &[scale(0.01, "%")];
 
+const COUNTS: &[Scale] = &[scale(1.0, "")];
+
 const fn scale(factor: f64, unit: &'static str) -> Scale {
     Scale { factor, unit }
 }
@@ -216,6 +218,7 @@ impl Scale {
             Unit::Nanos => NANOS,
             Unit::BitRate => BIT_RATES,
             Unit::Share => SHARES,
+            Unit::Count => COUNTS,
         };
         // 999.5 of a unit would be shown as 1000 of it.
         let fits = |step: &&Scale| middle >= 0.9995 * step.factor;
@@ -247,7 +250,7 @@ impl Scale {
         if !value.is_finite() {
             return NOTHING.into();
         }
-        format!("{} {}", self.number(value), self.unit)
+        format!("{} {}", self.number(value), self.unit).trim_end().to_owned()
     }
 }
 

@@ -121,6 +121,7 @@ pub fn figure(typed: &str, unit: Unit) -> Result<f64> {
     match unit {
         Unit::Nanos => Ok(units::parse_span(typed)?.0 as f64),
         Unit::Share => units::parse_share(typed),
+        Unit::Count => ratio(typed),
         Unit::BitRate => match typed.strip_suffix("/s") {
             Some(bytes) if bytes.ends_with('B') => {
                 Ok(units::parse_bytes(bytes, Bare::Refused)?.0 as f64 * 8.0)

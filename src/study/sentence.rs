@@ -178,6 +178,7 @@ fn figure(value: f64, unit: Option<Unit>) -> String {
         Some(Unit::Nanos) => Nanos(value.max(0.0).round() as u64).to_string(),
         Some(Unit::BitRate) => BitRate(value.max(0.0).round() as u64).to_string(),
         Some(Unit::Share) => percent(value),
+        Some(Unit::Count) => ratio(value, value),
         None => value.to_string(),
     }
 }

@@ -26,6 +26,7 @@ use super::means::NO_FILES;
 use super::nodes::{BothReports, Nodes, SLACK, await_ready};
 use super::patient::sleep;
 use super::remote::RemoteServer;
+use super::stints::Stints;
 use super::turn::TurnPlan;
 use super::turn::way::Way;
 use super::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, load, process};
@@ -231,7 +232,8 @@ impl Agents {
         };
         let loads: Option<Result<Group>> = asked.load().map(load);
         let lead = asked.load().map_or(Nanos::ZERO, |load| load.lead);
-        Ok(Cast { loads: loads.into_iter().collect::<Result<_>>()?, lead, work })
+        let stint = asked.load().and_then(|load| load.stint);
+        Ok(Cast { loads: loads.into_iter().collect::<Result<_>>()?, lead, stint, work })
     }
 
     /// Starts all nodes, and sees them through to their reports.
@@ -246,10 +248,13 @@ impl Agents {
         let loads = loads.into_iter().map(|(load, at)| self.dial(load, at));
         let mut loads = loads.collect::<Result<Vec<_>>>()?;
         let mut work = self.dial(&cast.work, listening)?;
-        loads.iter_mut().try_for_each(Nodes::start)?;
-        sleep(cast.lead, &self.stop).map_err(|_| Error::Interrupted)?;
-        let reports = self.finish(&cast.work, &mut work)?;
-        let loads = loads.iter_mut().map(Nodes::stop).collect::<Result<_>>()?;
+        if cast.stint.is_none() {
+            loads.iter_mut().try_for_each(Nodes::start)?;
+            sleep(cast.lead, &self.stop).map_err(|_| Error::Interrupted)?;
+        }
+        let mut stints = Stints::new(loads, cast.stint);
+        let reports = self.finish(&cast.work, &mut work, &mut stints)?;
+        let loads = stints.reports()?;
         let account = match &mut self.far {
             Far::Emulated(path) => Some(path.end()?),
             Far::Loopback(_) | Far::Server { .. } => None,
@@ -258,7 +263,12 @@ impl Agents {
     }
 
     /// Starts the work that is measured, tells how it goes where somebody asked for that, and returns its reports.
-    fn finish(&mut self, group: &Group, nodes: &mut Nodes) -> Result<BothReports> {
+    fn finish(
+        &mut self,
+        group: &Group,
+        nodes: &mut Nodes,
+        stints: &mut Stints,
+    ) -> Result<BothReports> {
         let flows = group.task.flows().len();
         let far = if group.far_nodes > 0 { flows } else { 0 };
         let near = group.near_share().flows(flows).count();
@@ -266,11 +276,13 @@ impl Agents {
         let longest = group.task.longest() + SLACK + self.far.extra_time();
         let on_interval = &mut self.on_interval;
         nodes.start()?;
-        let reports = nodes.finish(longest, &mut |side, flow, point| {
+        stints.count_from(Monotonic.now());
+        let mut on_point = |side, flow, point| {
             if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
                 tell(&row);
             }
-        })?;
+        };
+        let reports = nodes.finish(longest, &mut on_point, &mut |now| stints.on_time(now))?;
         if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
             tell(&row);
         }

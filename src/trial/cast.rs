@@ -6,7 +6,7 @@
 //!            near node ──► relay ──► far node              with via=relay
 //!            near node ──► client ──► server ──► far node  with via=coturn and via=turn:HOST
 //!            near node ──► command ──► command ──► far node   where it is external
-//! cast       the work that is measured, and the groups that are load beside it
+//! cast       the work that is measured, and the groups that are load beside it, each with its time
 //! ```
 //! Each node is a process of its own. The groups share the path and nothing else.
 
@@ -18,6 +18,7 @@ use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::via::Via;
 use crate::transport::{Address, Contender, external};
+use crate::workload::load::Stint;
 use crate::workload::{Load, Task};
 
 use super::control::{self, AgentPlan, ForwardPlan, RelayPlan, Share};
@@ -35,8 +36,10 @@ pub(super) struct Cast {
     pub(super) work: Group,
     /// Groups beside it: they begin first, and are stopped once the work is over.
     pub(super) loads: Vec<Group>,
-    /// Time that these run before the work begins.
+    /// Time that these run before the work begins, unless they have a stint.
     pub(super) lead: Nanos,
+    /// Part of the work's time for which they run.
+    pub(super) stint: Option<Stint>,
 }
 
 /// One contender with its work: a near node, its far nodes, and the flows between them.

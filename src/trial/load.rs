@@ -1,14 +1,19 @@
 //! The load of a trial: bulk data of a contender over the same path, from before the work begins until it is
 //! over.
 
+use crate::contract::Direction;
 use crate::error::{Error, Result};
 use crate::measurements::Metrics;
 use crate::transport::Contender;
-use crate::workload::{self, Load, Task, load};
+use crate::workload::{self, EndpointReport, Load, Task, load};
 
 use super::explain::Pass;
 use super::nodes::BothReports;
 use super::{Order, misfit, suited};
+
+/// Reason why a trial fails whose load has a stint that the work did not live to see.
+pub(super) const OVER_TOO_SOON: &str =
+    "the work was over before the load beside it; give it more time after load-from and load-for";
 
 /// Returns the contender that carries a load, and its work.
 ///
@@ -46,4 +51,24 @@ pub(super) fn conclude(
     if let Some(bps) = findings.metrics.get("goodput_bps") {
         metrics.insert(load::GOODPUT.to_owned(), *bps);
     }
+    load::add_shares(&flow_rates(task, reports), metrics);
+}
+
+/// Returns the bytes that arrived in each flow of a load per nanosecond in which it received; none where its flows go
+/// both ways, which share no direction of a link.
+fn flow_rates(task: &dyn Task, reports: &BothReports) -> Vec<f64> {
+    let flows = task.flows();
+    let receivers = match flows.first() {
+        Some(first) if flows.iter().any(|flow| flow != first) => return Vec::new(),
+        Some(Some(Direction::Down)) => Some(&reports.near),
+        _ => reports.far.as_ref(),
+    };
+    let halves = receivers.map_or(&[][..], |end| &end.halves);
+    let rate = |half: &EndpointReport| {
+        let span = half.receive_span?;
+        let before = span.first_bytes.saturating_add(span.warmup_bytes);
+        let ns = span.last_ns.saturating_sub(span.first_ns).max(1);
+        Some(half.received.bytes.saturating_sub(before) as f64 / ns as f64)
+    };
+    halves.iter().map(|half| rate(half).unwrap_or(0.0)).collect()
 }

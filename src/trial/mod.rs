@@ -54,6 +54,7 @@ pub mod remote;
 pub mod samples;
 mod session;
 pub mod sim;
+mod stints;
 pub mod store;
 pub mod turn;
 mod upkeep;

@@ -31,6 +31,9 @@ const RELAYS_PART: Nanos = Nanos::from_secs(2);
 /// Pause before a server that has no room for a trial is asked again.
 const RETRY: Nanos = Nanos::from_secs(1);
 
+/// Does what is due at a time, and returns the time of what comes next, if anything does.
+pub(super) type OnTime<'a> = &'a mut dyn FnMut(Nanos) -> Result<Option<Nanos>>;
+
 /// Tells an agent to `open`, or to relay, and waits until it listens. A server without room is asked again.
 pub(super) fn await_ready(
     link: &mut Link,
@@ -202,7 +205,7 @@ impl Nodes {
         let mut missing = 1 + self.far.len();
         let deadline = Monotonic.now() + longest;
         while missing > 0 {
-            match self.hear(deadline)? {
+            match self.hear(deadline, &mut |_| Ok(None))? {
                 (_, FromAgent::Connected) => missing -= 1,
                 (from, word) => return Err(self.refused(from, word)),
             }
@@ -220,7 +223,7 @@ impl Nodes {
     /// Stops all where they are, and sees them through to their reports.
     pub(super) fn stop(&mut self) -> Result<BothReports> {
         self.tell_all(&ToAgent::Stop)?;
-        self.finish(SLACK, &mut |_, _, _| {})
+        self.finish(SLACK, &mut |_, _, _| {}, &mut |_| Ok(None))
     }
 
     /// Tells all the same; the far ends first.
@@ -229,13 +232,14 @@ impl Nodes {
     }
 
     /// Sees all through to their reports, at most for `longest` from here. `on_point` is told how their flows
-    /// go, if the plans ask for that.
+    /// go, if the plans ask for that; `on_time` is asked what else is due.
     pub(super) fn finish(
         &mut self,
         longest: Nanos,
         on_point: &mut dyn FnMut(Side, u16, Point),
+        on_time: OnTime<'_>,
     ) -> Result<BothReports> {
-        let reports = self.reports(longest, on_point);
+        let reports = self.reports(longest, on_point, on_time);
         let mut reports = reports.map_err(|error| external::blame(&mut self.commands, error))?;
         reports.commands = external::end(&mut self.commands)?;
         Ok(reports)
@@ -245,11 +249,12 @@ impl Nodes {
         &mut self,
         longest: Nanos,
         on_point: &mut dyn FnMut(Side, u16, Point),
+        on_time: OnTime<'_>,
     ) -> Result<BothReports> {
         let mut took = Nanos::ZERO;
         let deadline = Monotonic.now() + longest;
         loop {
-            match self.hear(deadline)? {
+            match self.hear(deadline, on_time)? {
                 (from, FromAgent::Finished { sent }) => self.pass_on(from, sent)?,
                 (from, FromAgent::Interval { flow, point }) => {
                     on_point(from.side(), self.share(from).flow(flow), *point);
@@ -312,16 +317,19 @@ impl Nodes {
         self.near.tell_if_there(&ToAgent::PeerFinished { sent: interleaved(all) })
     }
 
-    /// Waits for the next word of any node that has not reported.
-    fn hear(&mut self, deadline: Nanos) -> Result<(From, FromAgent)> {
+    /// Waits for the next word of any node that has not reported, and has done meanwhile what else is due.
+    fn hear(&mut self, deadline: Nanos, on_time: OnTime<'_>) -> Result<(From, FromAgent)> {
         loop {
+            let due = on_time(Monotonic.now())?;
             if self.stop.load(Ordering::Acquire) {
                 return Err(Error::Interrupted);
             }
-            let left = deadline - Monotonic.now();
+            let now = Monotonic.now();
+            let left = deadline - now;
             if left == Nanos::ZERO {
                 return Err(Error::peer("trial", "it did not end in time; one end hangs"));
             }
+            let left = due.map_or(left, |due| left.min(due - now));
             let Some(from) = self.first_to_speak(left)? else { continue };
             if let Some(word) = self.hear_one(from, deadline)? {
                 return Ok((from, word));

@@ -34,7 +34,7 @@ use crate::transport::{Contender, Tickets};
 use crate::trial::TrialOutcome;
 use crate::workload::{Part, Task};
 use flight::{Cutter, MOST_PARTS};
-use world::World;
+use world::{Beside, World};
 
 mod end;
 mod flight;
@@ -126,20 +126,21 @@ impl Simulation {
         let work = cast.hosts()?;
         let load = task.load().map(|asked| load::parts(asked).map(|parts| (asked, parts)));
         let load = load.transpose()?;
-        let (beside, lead) = match &load {
+        let (beside, when) = match &load {
             Some((asked, (contender, task))) => {
                 self.fits(contender, &**task)?;
                 let order = &load::order(asked, order);
-                (Cast { order, contender, task: &**task, ..cast }.hosts()?, asked.lead)
+                let hosts = Cast { order, contender, task: &**task, ..cast }.hosts()?;
+                (hosts, Beside { lead: asked.lead, stint: asked.stint })
             }
-            None => ([Vec::new(), Vec::new()], Nanos::ZERO),
+            None => ([Vec::new(), Vec::new()], Beside::default()),
         };
         let mut live = Live::new(&order.contender, 2 * work[0].len());
         let on_interval = &mut self.on_interval;
         world.run(
             work,
             beside,
-            lead,
+            when,
             task.longest() + SLACK + path_time::drain(&self.network),
             &mut |side, flow, point| {
                 if let Some(tell) = on_interval.as_mut()

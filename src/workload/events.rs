@@ -276,6 +276,10 @@ impl Work for Beside {
         LANES.iter().map(|lane| lane.name.to_owned()).collect()
     }
 
+    fn is_even(&self) -> bool {
+        false
+    }
+
     fn plan(&self, _pace: &Pace, lanes: &[Service], seed: u64) -> Option<Planned> {
         let event_lane = Lane((lanes.len().max(1) - 1) as u16);
         let (event_size, state_size) = (self.event_size, self.state_size);

@@ -4,6 +4,9 @@
 //! ```text
 //! load      connects ─► sends ──── lead ────────────────────────────────────────► is stopped
 //! the work  connects ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄► begins ──────────────────────────► is over
+//!
+//! load      connects ┄┄┄┄┄┄┄┄┄► load-from ─► sends ─── load-for ─────► is stopped
+//! the work  connects ─► begins ── before ──|──────── during ──────────|── after ──► is over
 //! ```
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
@@ -15,6 +18,15 @@ use crate::time::Nanos;
 use super::setting::typed;
 use super::{Lengths, NamedFile, Numbering, Part, Reports, Setting, Task, bulk};
 use crate::workload::{Endpoint, Measurements};
+
+mod log;
+mod phased;
+mod phases;
+
+pub use phased::add_shares;
+use phased::{asked, in_phases, share_metrics};
+use phases::Phases;
+pub use phases::{Observed, Stint};
 
 /// The keys that every workload has beside its own.
 pub const KEYS: &[Key] = &[
@@ -40,12 +52,33 @@ pub const KEYS: &[Key] = &[
         name: LEAD,
         kind: Kind::Span(0, 60 * 1_000_000_000),
         default: "",
-        doc: "how long the load runs before the work begins (20 round trips of the path, from 50ms to 1.3s)",
+        doc: "how long the load runs before the work begins, or, with load-from, how long what follows its edges is in no phase (20 round trips of the path, from 50ms to 1.3s)",
+    },
+    Key {
+        name: FROM,
+        kind: Kind::Span(10_000_000, 600 * 1_000_000_000),
+        default: "",
+        doc: "when the load begins, after the work: the trial then has a phase before, during and after it",
+    },
+    Key {
+        name: FOR,
+        kind: Kind::Span(10_000_000, 600 * 1_000_000_000),
+        default: "",
+        doc: "how long the load then runs (as long as load-from)",
+    },
+    Key {
+        name: PHASE,
+        kind: Kind::Choice(&["before", "during", "after", "all"]),
+        default: "during",
+        doc: "the phase whose figure verdicts are given for, where load-from makes phases; with all it is the figure of the work as ever",
     },
 ];
 
 const LOAD: &str = "load";
 const LEAD: &str = "load-lead";
+const FROM: &str = "load-from";
+const FOR: &str = "load-for";
+const PHASE: &str = "load-phase";
 const NONE: &str = "none";
 
 /// Figure of the load: its goodput in bits per second, from the end of its lead on.
@@ -61,8 +94,10 @@ pub struct Load {
     pub contender: String,
     /// Workload of the load, as typed: bulk data for longer than any work.
     pub workload: String,
-    /// Time that it runs before the work begins.
+    /// Time that it runs before the work begins, unless it has a stint.
     pub lead: Nanos,
+    /// Part of the work's time for which it runs; `None` for all of it.
+    pub stint: Option<Stint>,
 }
 
 fn check_contender(value: &str) -> Result<()> {
@@ -88,22 +123,28 @@ pub(super) fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> 
     let lead = settings.span(LEAD).unwrap_or_else(|| setting.start_up());
     let direction = settings.text("load-direction").unwrap_or_default();
     let flows = settings.count("load-flows").unwrap_or(1);
+    let phases = asked(&spec.name, &ours, &settings, lead)?;
     let load = (value != NONE).then(|| Load {
         contender: contender(value),
         workload: bulk::of(ENDLESS, lead, flows, direction),
         lead,
+        stint: phases.as_ref().map(|phases| phases.stint),
     });
+    let times = [LEAD, FROM, FOR, PHASE];
     let mut options: Vec<(String, String)> = settings
         .iter()
         .filter(|_| load.is_some())
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .filter(|(name, _)| name != LEAD)
+        .filter(|(name, _)| !times.contains(&name.as_str()))
         .collect();
-    match &load {
-        Some(load) => options.push((LEAD.to_owned(), typed(load.lead))),
-        None => options.push((LOAD.to_owned(), NONE.to_owned())),
+    if load.is_none() {
+        options.push((LOAD.to_owned(), NONE.to_owned()));
     }
-    Ok(Some(Terms { load, options, value: value.to_owned(), flows }))
+    if load.is_some() || phases.is_some() {
+        options.push((LEAD.to_owned(), typed(lead)));
+    }
+    options.extend(phases.iter().flat_map(Phases::options));
+    Ok(Some(Terms { load, options, value: value.to_owned(), flows, phases }))
 }
 
 /// Settings of the load, from its keys.
@@ -113,12 +154,32 @@ pub(super) struct Terms {
     options: Vec<(String, String)>,
     value: String,
     flows: u64,
+    phases: Option<Phases>,
 }
 
 impl Terms {
-    /// Puts `task` beside the load.
-    pub(super) fn beside(self, task: Box<dyn Task>) -> Box<dyn Task> {
-        Box::new(Loaded { task, terms: self })
+    /// Returns the settings of the work with those of the load.
+    fn with(&self, mut spec: Spec) -> Spec {
+        spec.options.extend(self.options.iter().cloned());
+        spec.options.sort();
+        spec
+    }
+
+    /// Puts the work that `parse` makes of `spec` beside the load. Where that has phases and the work's length is
+    /// open, it is as long as they are.
+    ///
+    /// # Errors
+    /// As `parse`; [`Error::Usage`] where the phases do not fit the work.
+    pub(super) fn beside(
+        self,
+        spec: &Spec,
+        parse: impl Fn(&Spec) -> Result<Box<dyn Task>>,
+    ) -> Result<Box<dyn Task>> {
+        let Some(phases) = self.phases.clone() else {
+            return Ok(Box::new(Loaded { task: parse(spec)?, terms: self }));
+        };
+        let task = in_phases(&phases, spec, parse)?;
+        Ok(Box::new(Loaded { task, terms: self }))
     }
 }
 
@@ -129,27 +190,41 @@ struct Loaded {
 }
 
 impl Loaded {
+    /// Returns the time that the load runs before the work begins.
     fn lead(&self) -> Nanos {
-        self.terms.load.as_ref().map_or(Nanos::ZERO, |load| load.lead)
+        let leads = self.terms.load.as_ref().filter(|load| load.stint.is_none());
+        leads.map_or(Nanos::ZERO, |load| load.lead)
+    }
+
+    /// Returns the phases, and how messages of the work are observed.
+    fn phases(&self) -> Option<(&Phases, Observed)> {
+        Some((self.terms.phases.as_ref()?, self.task.observed()?))
     }
 }
 
 impl Task for Loaded {
     fn headline(&self) -> String {
-        let Terms { load, value, flows, .. } = &self.terms;
-        match (load, flows) {
-            (None, _) => self.task.headline(),
+        let Terms { load, value, flows, phases, .. } = &self.terms;
+        let beside = match (load, flows) {
+            (None, _) => return self.task.headline(),
             (Some(_), 1) => format!("{} beside a bulk flow of {value}", self.task.headline()),
             (Some(_), n) => format!("{} beside {n} bulk flows of {value}", self.task.headline()),
+        };
+        match phases {
+            Some(phases) => format!("{beside} {}", phases.spoken()),
+            None => beside,
         }
     }
 
     fn lengths(&self) -> Option<Lengths> {
-        self.task.lengths()
+        self.task.lengths().filter(|_| self.terms.phases.is_none())
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let mut metrics = self.task.metrics();
+        let mut metrics = match self.phases() {
+            Some((phases, observed)) => phases.add_metrics(observed, &*self.task),
+            None => self.task.metrics(),
+        };
         metrics.push(Metric {
             name: GOODPUT.to_owned(),
             label: "goodput of the load".to_owned(),
@@ -157,6 +232,9 @@ impl Task for Loaded {
             better: Better::Higher,
             role: Role::Descriptive,
         });
+        if self.phases().is_some() {
+            metrics.extend(share_metrics());
+        }
         metrics
     }
 
@@ -216,13 +294,14 @@ impl Task for Loaded {
         self.task.files()
     }
 
-    /// Returns the settings of the work alone, as an end is told no more.
+    /// Returns the settings of the work alone, as an end is told no more. None that has phases has files.
     fn told(&self, side: Side, source_bytes: Option<u64>) -> Spec {
         self.task.told(side, source_bytes)
     }
 
     fn memory(&self, side: Side) -> u64 {
-        self.task.memory(side)
+        let logged = self.phases().map_or(0, |_| log::memory(&*self.task));
+        self.task.memory(side).saturating_add(logged)
     }
 
     fn is_paced(&self) -> bool {
@@ -234,18 +313,22 @@ impl Task for Loaded {
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
-        self.task.half(part)
+        match self.phases() {
+            Some((phases, observed)) => log::watched(&*self.task, phases, observed, part),
+            None => self.task.half(part),
+        }
     }
 
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
-        self.task.conclude(reports)
+        let mut findings = self.task.conclude(reports);
+        if let Some((phases, observed)) = self.phases() {
+            phases.conclude(observed, &*self.task, reports, &mut findings);
+        }
+        findings
     }
 
     fn spec(&self) -> Spec {
-        let mut spec = self.task.spec();
-        spec.options.extend(self.terms.options.iter().cloned());
-        spec.options.sort();
-        spec
+        self.terms.with(self.task.spec())
     }
 }
 

@@ -153,6 +153,11 @@ pub trait Task: Send + Sync {
         None
     }
 
+    /// Returns how its messages are observed one by one, for figures of parts of a trial; `None` if they are not.
+    fn observed(&self) -> Option<load::Observed> {
+        None
+    }
+
     /// Returns true if connections are opened while it runs, one after the other.
     fn reconnects(&self) -> bool {
         false
@@ -519,11 +524,11 @@ pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
 pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
     let mut spec = Spec::parse(typed)?;
     let load = load::take(&mut spec, setting)?;
-    let task = find(&spec.name)?.task(&spec, setting)?;
-    Ok(match load {
-        Some(load) => load.beside(task),
-        None => task,
-    })
+    let workload = find(&spec.name)?;
+    match load {
+        Some(load) => load.beside(&spec, |spec| workload.task(spec, setting)),
+        None => workload.task(&spec, setting),
+    }
 }
 
 /// Returns a workload as a result carries it, with all defaults. One that knows of no warm-up is of a

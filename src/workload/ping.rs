@@ -12,6 +12,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::{self, account};
+use super::load::Observed;
 use super::setting::{spoken, typed};
 use super::{Info, Lengths, Numbering, Part, Reports, Setting, Task, Workload};
 use crate::workload::{Endpoint, Measurements};
@@ -371,6 +372,10 @@ impl Task for PingTask {
 
     fn is_paced(&self) -> bool {
         true
+    }
+
+    fn observed(&self) -> Option<Observed> {
+        Some(Observed::RoundTrips)
     }
 
     fn numbering(&self) -> Option<Numbering> {

@@ -258,6 +258,10 @@ impl Work for Moving {
         vec![self.service.unwrap_or(promised.service)]
     }
 
+    fn is_even(&self) -> bool {
+        false
+    }
+
     fn plan(&self, pace: &Pace, _lanes: &[Service], seed: u64) -> Option<Planned> {
         let (period, deadline) = (self.frames.period, self.deadline);
         let slots = (0..).zip(self.frames.messages(seed)).map(move |(seq, (frame, len))| Slot {

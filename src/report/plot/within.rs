@@ -48,7 +48,7 @@ pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     let values = || points_of().map(|(_, value)| *value);
     let (unit, what, y) = match metric.unit {
         Unit::BitRate => (Unit::BitRate, "Goodput", Axis::from_zero(values())?),
-        Unit::Nanos | Unit::Share => {
+        Unit::Nanos | Unit::Share | Unit::Count => {
             (Unit::Nanos, "Mean round trip", Axis::of(values().filter(|value| *value > 0.0))?)
         }
     };

@@ -39,6 +39,8 @@ pub(super) struct End {
     may_transmit: bool,
     /// Strand whose turn it is to transmit.
     turn: usize,
+    /// True if nothing leaves or is heard any more.
+    silent: bool,
     /// True once the peer's end was seen; it is news once.
     saw_close: bool,
     stopped: Option<Stops>,
@@ -103,6 +105,7 @@ impl End {
             waits_for: WaitsFor::Arrivals,
             may_transmit: true,
             turn: 0,
+            silent: false,
             saw_close: false,
             stopped: None,
         }
@@ -169,6 +172,9 @@ impl End {
 
     /// Handles a datagram of one of the connection's strands that is here.
     pub(super) fn arrive(&mut self, now: Nanos, strand: u8, datagram: &[u8]) {
+        if self.silent {
+            return;
+        }
         if let Some(conn) = self.flow.conn.conns().nth(strand.into()) {
             conn.handle_datagram(datagram);
         }
@@ -321,6 +327,12 @@ impl End {
             stats: self.flow.stats(),
             effective: self.flow.conn.effective(),
         });
+    }
+
+    /// Ends the flow now, and its connection with it: what was to be sent is not.
+    pub(super) fn fall_silent(&mut self, now: Nanos) {
+        self.stop(now);
+        (self.silent, self.may_transmit, self.deadline) = (true, false, None);
     }
 
     /// Returns its results, once it is over.

@@ -5,6 +5,7 @@
 //! protocols fire; flows take their turns, those of the near host first; control says who will send no
 //! more; and the interfaces, near before far, take what may leave.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +20,9 @@ use crate::path::network::{Link, USUAL_NIC};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::userspace::UDP_HEADER;
+use crate::trial::load::OVER_TOO_SOON;
 use crate::units::BitRate;
+use crate::workload::load::Stint;
 
 /// Number of UDP in an IP header, which all packets here have.
 const UDP: u8 = 17;
@@ -42,8 +45,8 @@ pub(super) struct World {
     ends: Vec<End>,
     /// Number of flows that are the work, which come first; the others are load beside it.
     work: usize,
-    /// Time at which the work begins, once everything is connected.
-    begins: Option<Nanos>,
+    /// What is to come of work and load, once everything is connected, and when; the first comes first.
+    agenda: VecDeque<(Nanos, Step)>,
     /// State of each host: whether it has said that it will send no more.
     told: [Told; 2],
     stop: Arc<AtomicBool>,
@@ -63,6 +66,37 @@ struct Interface {
 enum Role {
     Measured,
     Load,
+}
+
+/// A step of work or load as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Begin(Role),
+    /// The load falls silent.
+    EndLoad,
+}
+
+/// Time of a load beside the work.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Beside {
+    /// Time that it runs before the work begins, unless it has a stint.
+    pub(super) lead: Nanos,
+    /// Part of the work's time for which it runs.
+    pub(super) stint: Option<Stint>,
+}
+
+impl Beside {
+    /// Returns the steps from here on, in their order.
+    fn agenda(self, now: Nanos) -> VecDeque<(Nanos, Step)> {
+        let (work, load) = (Step::Begin(Role::Measured), Step::Begin(Role::Load));
+        match self.stint {
+            None => [(now, load), (now + self.lead, work)].into(),
+            Some(stint) => {
+                let end = (now + stint.end(), Step::EndLoad);
+                [(now, work), (now + stint.from, load), end].into()
+            }
+        }
+    }
 }
 
 /// State of a host: `Yes` if all its flows have sent all they will, and control has told the other
@@ -93,7 +127,7 @@ impl World {
             nics: [&link.up, &link.down].map(|way| way.nic_rate().unwrap_or(USUAL_NIC)),
             ends: Vec::new(),
             work: 0,
-            begins: None,
+            agenda: VecDeque::new(),
             told: [Told::No; 2],
             stop: Arc::default(),
         }
@@ -106,7 +140,7 @@ impl World {
     }
 
     /// Runs all flows of the work to their ends, and stops the load then. `work` and `load` have the near and
-    /// the far ends of each; the load begins `lead` earlier.
+    /// the far ends of each; the load runs when `beside` says.
     ///
     /// # Errors
     /// The error of a flow that fails; also if they are not done after `longest`.
@@ -114,31 +148,32 @@ impl World {
         &mut self,
         work: [Vec<End>; 2],
         load: [Vec<End>; 2],
-        lead: Nanos,
+        beside: Beside,
         longest: Nanos,
         on_point: OnPoint<'_>,
     ) -> Result<()> {
         self.work = work[0].len();
         let hosts = work.into_iter().zip(load);
         self.ends = hosts.flat_map(|(work, load)| work.into_iter().chain(load)).collect();
-        let deadline = self.start + longest + lead;
+        let deadline = self.start + longest + beside.lead;
         let (mut now, mut here, mut steps) = (self.clock.now(), 0, 0u64);
         let mut is_set_up = false;
         loop {
             self.step(now, on_point)?;
             if !is_set_up && self.are_set_up()? {
                 is_set_up = true;
-                self.begins = Some(now + lead);
-                self.begin(now, Role::Load);
-                self.step(now, on_point)?;
+                self.agenda = beside.agenda(now);
             }
-            if self.begins.is_some_and(|at| at <= now) {
-                self.begins = None;
-                self.begin(now, Role::Measured);
+            while let Some((_, step)) = self.agenda.front().copied().filter(|(at, _)| *at <= now) {
+                self.agenda.pop_front();
+                self.take(step, now);
                 self.step(now, on_point)?;
             }
             if is_set_up && self.of(Role::Measured).all(|end| end.is_over()) {
-                self.of(Role::Load).for_each(|end| end.stop(now));
+                if !self.agenda.is_empty() {
+                    return Err(Error::peer("trial", OVER_TOO_SOON));
+                }
+                self.of(Role::Load).filter(|end| !end.is_over()).for_each(|end| end.stop(now));
                 return Ok(());
             }
             let next = self.next(now).filter(|at| *at <= deadline).ok_or_else(unfinished)?;
@@ -158,8 +193,11 @@ impl World {
         }
     }
 
-    fn begin(&mut self, now: Nanos, role: Role) {
-        self.of(role).for_each(|end| end.begin(now));
+    fn take(&mut self, step: Step, now: Nanos) {
+        match step {
+            Step::Begin(role) => self.of(role).for_each(|end| end.begin(now)),
+            Step::EndLoad => self.of(Role::Load).for_each(|end| end.fall_silent(now)),
+        }
     }
 
     /// Returns the ends, at both hosts, of the work or of the load.
@@ -220,7 +258,7 @@ impl World {
         let interfaces = interfaces
             .filter(|(_, ends)| ends.iter().any(End::may_transmit))
             .map(|(interface, _)| interface.free_at.max(now));
-        channels.chain(ends).chain(interfaces).chain(self.begins).min()
+        channels.chain(ends).chain(interfaces).chain(self.agenda.front().map(|(at, _)| *at)).min()
     }
 
     fn flows(&self) -> usize {

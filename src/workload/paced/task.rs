@@ -7,6 +7,7 @@ use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 
 use super::super::header::account_of;
+use super::super::load::Observed;
 use super::super::setting::{claiming, with_count};
 use super::super::{Lengths, Part, Reports, Task};
 use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
@@ -43,6 +44,11 @@ pub(in crate::workload) trait Work: Send + Sync {
     /// of the pace, on the lanes in turns. Both ends have the same seed.
     fn plan(&self, _pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
         None
+    }
+
+    /// Returns true if it has no plan of its own.
+    fn is_even(&self) -> bool {
+        true
     }
 
     /// Returns the maximum number of messages.
@@ -172,6 +178,12 @@ impl<W: Work> Task for Paced<W> {
 
     fn is_paced(&self) -> bool {
         true
+    }
+
+    /// Messages on a grid of times are told apart by their numbers, whether they arrive or not.
+    fn observed(&self) -> Option<Observed> {
+        let is_even = self.work.is_even() && self.pace.flows == 1;
+        is_even.then_some(Observed::OneWay(self.pace.direction))
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {

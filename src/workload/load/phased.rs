@@ -1,0 +1,310 @@
+//! Work in phases: what it takes to have them, and the figures of a trial that follow from them.
+
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Metric, Metrics, Role, Unit};
+use crate::spec::{Settings, Spec};
+use crate::time::Nanos;
+
+use super::super::{Lengths, Reports, Task};
+use super::log::{MOST, most};
+use super::phases::{
+    INDUCED, Observed, Phase, Phases, QUANTILES, Stint, descriptive, goodput_name, metrics,
+    quantile_name, ratio_name,
+};
+use super::{FOR, FROM, GOODPUT, PHASE};
+use crate::workload::Measurements;
+
+/// Returns the phases that `settings` ask for, beside work of this name; `typed` is what was given.
+///
+/// # Errors
+/// [`Error::Usage`] where a key that belongs to phases stands without `load-from`.
+pub(super) fn asked(
+    work: &str,
+    typed: &Spec,
+    settings: &Settings,
+    guard: Nanos,
+) -> Result<Option<Phases>> {
+    let Some(from) = settings.span(FROM) else {
+        return match typed.options.iter().find(|(key, _)| [FOR, PHASE].contains(&key.as_str())) {
+            Some((key, _)) => Err(Error::usage(format!(
+                "{work}: `{key}` belongs to a load that begins in the middle of the work; say when, as {FROM}=5s, \
+                 or leave it out"
+            ))),
+            None => Ok(None),
+        };
+    };
+    let stint = Stint { from, lasts: settings.span(FOR).unwrap_or(from) };
+    let judged = settings.text(PHASE).unwrap_or_default();
+    let judged = Phase::ALL.into_iter().find(|phase| phase.name() == judged);
+    Ok(Some(Phases { stint, guard, judged }))
+}
+
+/// Returns the work that `parse` makes of `spec`, as long as its phases where its length is open.
+///
+/// # Errors
+/// [`Error::Usage`] where the work has no phases, is over too soon, or has too few messages in one.
+pub(super) fn in_phases(
+    phases: &Phases,
+    spec: &Spec,
+    parse: impl Fn(&Spec) -> Result<Box<dyn Task>>,
+) -> Result<Box<dyn Task>> {
+    let work = &spec.name;
+    let unit = unit(spec, &parse);
+    let mut task = parse(spec);
+    if let Some(lengths) = task.as_ref().ok().and_then(|task| task.lengths()) {
+        // As long after the load as before it, and what drains then.
+        let whole = phases.stint.end() + phases.guard + phases.stint.from;
+        task = parse(&lengths.apply(spec.clone(), whole.0.div_ceil(lengths.unit_ns.max(1))));
+    }
+    let task = task?;
+    if task.observed().is_none() {
+        return Err(Error::usage(format!(
+            "{work}: it does not tell its messages apart by the time at which they were due, so it has no phases; \
+             leave out {FROM}, or take round trips or messages at an even rate"
+        )));
+    }
+    let Some(whole) = task.planned() else {
+        return Err(Error::usage(format!(
+            "{work}: nobody knows how long it will take, and a load that begins at {} needs to; give it a time \
+             instead of a count",
+            phases.stint.from
+        )));
+    };
+    let (_, enough) = claimed(phases, &*task)?;
+    for phase in Phase::ALL {
+        let (from, to) = phases.span(phase, whole);
+        let fewest = if phases.judged == Some(phase) { enough } else { QUANTILES[0].2 };
+        let needs = Nanos(unit.map_or(1, |unit| unit.unit_ns).saturating_mul(fewest));
+        if to < from + needs {
+            return Err(Error::usage(too_short(work, phases, phase, whole, needs)));
+        }
+    }
+    match most(&*task) {
+        Some(messages) if messages > MOST => Err(Error::usage(format!(
+            "{work}: {messages} messages are to be told apart by phase, and {MOST} can be; send fewer a second, or \
+             shorten {FROM} and {FOR}"
+        ))),
+        _ => Ok(task),
+    }
+}
+
+/// Returns the quantile of a phase that stands for the claim of the work, and the fewest messages for it.
+///
+/// # Errors
+/// [`Error::Usage`] where phases do not have it.
+fn claimed(phases: &Phases, task: &dyn Task) -> Result<(&'static str, u64)> {
+    let metrics = task.metrics();
+    let claim = metrics.iter().find(|metric| metric.role == Role::Claim);
+    let name = claim.map_or("", |metric| &metric.name);
+    if name.contains("_p999_") && phases.judged.is_some() {
+        return Err(Error::usage(format!(
+            "{}: a phase has percentiles up to p99; claim that, or give {PHASE}=all",
+            task.spec().name
+        )));
+    }
+    let found = QUANTILES.iter().find(|(quantile, ..)| name.contains(&format!("_{quantile}_")));
+    let (quantile, _, fewest) = found.unwrap_or(&QUANTILES[0]);
+    Ok((quantile, *fewest))
+}
+
+/// Returns the length of the work in its units, as if its settings left that open.
+fn unit(spec: &Spec, parse: impl Fn(&Spec) -> Result<Box<dyn Task>>) -> Option<Lengths> {
+    let mut open = spec.clone();
+    open.options.retain(|(key, _)| key != "count" && key != "time");
+    parse(&open).ok()?.lengths()
+}
+
+fn too_short(work: &str, phases: &Phases, phase: Phase, whole: Nanos, needs: Nanos) -> String {
+    let Stint { from, lasts } = phases.stint;
+    let Phases { guard, .. } = phases;
+    let what = match phase {
+        Phase::Before => format!("raise {FROM}"),
+        Phase::During => format!("raise {FOR}"),
+        Phase::After => "have the work last longer, or leave its length out".to_owned(),
+    };
+    format!(
+        "{work}: the load begins at {from} and lasts {lasts}, and the work {whole}, which leaves too little {} the \
+         load: {needs} of messages are the least there, besides {} before each edge and {guard} after it; {what}, \
+         or lower load-lead",
+        phase.name(),
+        phases.ahead(),
+    )
+}
+
+impl Phases {
+    /// Adds the figures of each phase to those of the work, and has verdicts given for the phase that is asked for.
+    pub(super) fn add_metrics(&self, observed: Observed, task: &dyn Task) -> Vec<Metric> {
+        let mut all = task.metrics();
+        all.extend(metrics(observed));
+        if let Some(claim) = self.claim(observed, task) {
+            for metric in &mut all {
+                let is_claim = metric.name == claim;
+                metric.role = if is_claim { Role::Claim } else { Role::Descriptive };
+            }
+            all.sort_by_key(|metric| metric.role != Role::Claim);
+        }
+        all
+    }
+
+    /// Returns the name of the figure that verdicts are given for, where it is a phase's.
+    fn claim(&self, observed: Observed, task: &dyn Task) -> Option<String> {
+        let (quantile, _) = claimed(self, task).unwrap_or((QUANTILES[0].0, QUANTILES[0].2));
+        Some(quantile_name(observed, quantile, self.judged?))
+    }
+
+    /// Adds the figures of the phases that the observing end reports, and what follows from several of them.
+    pub(super) fn conclude(
+        &self,
+        observed: Observed,
+        task: &dyn Task,
+        reports: &Reports<'_>,
+        findings: &mut Measurements,
+    ) {
+        let (senders, observers) = match observed {
+            Observed::RoundTrips => (reports.near, reports.near),
+            Observed::OneWay(direction) => {
+                let (senders, receivers, _) = reports.of(direction);
+                (senders, receivers)
+            }
+        };
+        let pacing = senders.first().and_then(|sender| sender.pacing.as_ref());
+        let was_silent = pacing.is_some_and(|p| p.missed_no_room + p.missed_no_time > 0);
+        let reported = observers.first().map(|half| &half.figures);
+        for metric in metrics(observed) {
+            // The numbers of messages that never left are those of others then, and the times of lost ones unknown.
+            let counts_gaps = ["loss_", "burst_"].iter().any(|of| metric.name.starts_with(of));
+            let figure = reported.and_then(|figures| figures.get(&metric.name));
+            let Some(figure) = figure.filter(|_| !(counts_gaps && was_silent)) else { continue };
+            let is_time = observed == Observed::RoundTrips && metric.unit == Unit::Nanos;
+            if is_time && *figure >= task.timeout().0 as f64 {
+                findings.censored.push(metric.name.clone());
+            }
+            findings.metrics.insert(metric.name, *figure);
+        }
+        compare(observed, findings);
+        let Some(claim) = self.claim(observed, task) else { return };
+        // Parts of a trial that differ on purpose say nothing about how a figure drifts.
+        findings.segments = Vec::new();
+        if findings.why_invalid.is_none() && !findings.metrics.contains_key(&claim) {
+            findings.why_invalid = Some(format!(
+                "too few messages came through in the phase that is judged to have its figure, {claim}"
+            ));
+        }
+    }
+}
+
+/// Adds what compares the phase during the load with the one before it.
+fn compare(observed: Observed, findings: &mut Measurements) {
+    let of = |name: String| findings.metrics.get(&name).copied();
+    let both =
+        |name: &dyn Fn(Phase) -> String| Some((of(name(Phase::Before))?, of(name(Phase::During))?));
+    let times = both(&|phase| quantile_name(observed, QUANTILES[0].0, phase));
+    let losses = both(&|phase| format!("loss_{}_share", phase.name()));
+    let ratio = times.filter(|(before, _)| *before > 0.0).map(|(before, during)| during / before);
+    let induced = losses.map(|(before, during)| during - before);
+    findings.metrics.extend(ratio.map(|ratio| (ratio_name(observed), ratio)));
+    findings.metrics.extend(induced.map(|induced| (INDUCED.to_owned(), induced)));
+}
+
+/// Figure of the load: its share of all that arrives while it runs.
+const SHARE: &str = "load_goodput_share";
+/// Figure of the load: Jain's index of the goodputs of its flows.
+const JAIN: &str = "load_jain_share";
+
+/// Returns the figures of how load and work share the path.
+pub(super) fn share_metrics() -> [Metric; 2] {
+    let share = |name: &str, label: &str, better| {
+        descriptive(name.to_owned(), label.to_owned(), Unit::Share, better)
+    };
+    [
+        share(SHARE, "share of the load in all goodput", Better::Lower),
+        share(JAIN, "Jain's index of the load's flows", Better::Higher),
+    ]
+}
+
+/// Adds the share of the load in what arrived while it ran, once its goodput is known, and how evenly its flows
+/// shared that, by the `rates` of each: (Σx)² / (n Σx²) (Jain, Chiu and Hawe 1984, DEC-TR-301).
+pub fn add_shares(rates: &[f64], metrics: &mut Metrics) {
+    let work = metrics.get(&goodput_name(Phase::During)).copied();
+    let Some((load, work)) = metrics.get(GOODPUT).copied().zip(work) else { return };
+    if load + work > 0.0 {
+        metrics.insert(SHARE.to_owned(), load / (load + work));
+    }
+    let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
+    if rates.len() > 1 && squares > 0.0 {
+        metrics.insert(JAIN.to_owned(), sum * sum / (rates.len() as f64 * squares));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super as workload;
+    use super::*;
+
+    fn parse(typed: &str) -> Box<dyn Task> {
+        workload::parse(typed).unwrap()
+    }
+
+    #[test]
+    fn a_work_of_open_length_is_as_long_as_its_phases() {
+        let task = parse("ping:load=kcp,load-from=2s,load-for=4s");
+        assert_eq!(task.lengths(), None);
+        let whole = task.planned().unwrap();
+        assert!((Nanos::from_secs(8)..Nanos::from_millis(8_500)).contains(&whole), "{whole}");
+        let stint = task.load().unwrap().stint.unwrap();
+        assert_eq!((stint.from, stint.end()), (Nanos::from_secs(2), Nanos::from_secs(6)));
+        let again = parse(&task.spec().to_string());
+        assert_eq!((again.spec(), again.planned()), (task.spec(), task.planned()));
+        assert!(parse("ping:load=kcp").load().unwrap().stint.is_none());
+    }
+
+    #[test]
+    fn verdicts_are_given_for_the_phase_that_is_asked_for() {
+        let claims = |typed: &str| -> Vec<String> {
+            let metrics = parse(typed).metrics().into_iter();
+            metrics.filter(|m| m.role == Role::Claim).map(|m| m.name).collect()
+        };
+        assert_eq!(claims("ping:load=kcp,load-from=2s"), ["rtt_p50_during_ns"]);
+        assert_eq!(claims("ping:load=kcp,load-from=2s,load-phase=after"), ["rtt_p50_after_ns"]);
+        assert_eq!(claims("ping:load=kcp,load-from=2s,claim=p99"), ["rtt_p99_during_ns"]);
+        assert_eq!(claims("ping:load=kcp,load-from=2s,load-phase=all"), ["rtt_p50_ns"]);
+        assert_eq!(claims("state:load=kcp,load-from=2s"), ["delay_p50_during_ns"]);
+        let (none, some) =
+            (parse("state:load=none,load-from=2s"), parse("state:load=kcp,load-from=2s"));
+        assert_eq!((none.metrics(), none.planned()), (some.metrics(), some.planned()));
+        assert_eq!(none.load(), None);
+    }
+
+    #[test]
+    fn phases_that_cannot_be_had_are_refused_with_what_would_do() {
+        let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
+        assert!(say("ping:load-from=2s").contains("add load=CONTENDER"));
+        assert!(say("ping:load=kcp,load-for=2s").contains("say when, as load-from=5s"));
+        assert!(say("ping:load=kcp,load-phase=after").contains("say when"));
+        assert!(say("ping:count=1000,load=kcp,load-from=5s").contains("too little after"));
+        assert!(
+            say("ping:time=11s,load=kcp,load-from=5s,load-for=6s").contains("too little after")
+        );
+        assert!(say("ping:load=kcp,load-from=2s,load-for=60ms").contains("raise load-for"));
+        assert!(say("state:load=kcp,load-from=200ms,load-for=2s").contains("raise load-from"));
+        assert!(say("ping:load=kcp,load-from=500ms,claim=p99").contains("raise load-for"));
+        assert!(say("bulk:load=kcp,load-from=2s").contains("has no phases"));
+        assert!(say("video:load=kcp,load-from=2s").contains("has no phases"));
+        assert!(say("ping:window=1,load=kcp,load-from=2s").contains("a time instead"));
+        assert!(say("ping:interval=10us,load=kcp,load-from=20s").contains("can be"));
+        assert!(say("ping:claim=p999,load=kcp,load-from=20s").contains("up to p99"));
+    }
+
+    #[test]
+    fn shares_of_the_link_and_of_flows() {
+        let mut metrics: Metrics =
+            [(GOODPUT.to_owned(), 9e6), ("goodput_during_bps".to_owned(), 1e6)].into();
+        add_shares(&[3.0, 3.0], &mut metrics);
+        assert_eq!((metrics[SHARE], metrics[JAIN]), (0.9, 1.0));
+        add_shares(&[1.0, 0.0], &mut metrics);
+        assert_eq!(metrics[JAIN], 0.5);
+        let mut plain: Metrics = [(GOODPUT.to_owned(), 9e6)].into();
+        add_shares(&[3.0, 3.0], &mut plain);
+        assert_eq!(plain.len(), 1);
+    }
+}

@@ -1,0 +1,354 @@
+//! Phases of a trial: before, during and after the load, with the figures of the work in each.
+//!
+//! ```text
+//! load     ............................|#################################|....................
+//! phase    <------- before -------> gg | ggggggg <----- during -----> gg | ggggggg <- after ->
+//! ```
+//! A message belongs to the phase in which it was due. Near an edge (`g`) it belongs to none: for `load-lead` after
+//! it, in which the load finds its rate or the queue drains, and for a quarter of that before it, so that no round
+//! trip that began in a phase ends in the next, and none hangs on how fast the word to start or to stop came.
+
+use std::collections::BTreeMap;
+
+use crate::contract::Direction;
+use crate::measurements::moments::nearest_rank;
+use crate::measurements::{Better, Metric, Role, Unit};
+use crate::time::Nanos;
+
+use super::super::setting::{spoken, typed};
+use super::{FOR, FROM, PHASE};
+
+/// Part of the work's time for which a load runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stint {
+    /// Time from the work's begin to the load's.
+    pub from: Nanos,
+    /// Time that the load then runs.
+    pub lasts: Nanos,
+}
+
+impl Stint {
+    /// Returns the time from the work's begin to the end of the load.
+    pub fn end(&self) -> Nanos {
+        self.from + self.lasts
+    }
+}
+
+/// Way in which messages of a work are observed one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observed {
+    /// There and back, at the near end.
+    RoundTrips,
+    /// One way, on one clock, where they arrive.
+    OneWay(Direction),
+}
+
+impl Observed {
+    /// Returns the first part of the names of its times, and their label.
+    pub(super) fn names(self) -> [&'static str; 2] {
+        match self {
+            Observed::RoundTrips => ["rtt", "RTT"],
+            Observed::OneWay(_) => ["delay", "delay"],
+        }
+    }
+}
+
+/// Part of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Before,
+    During,
+    After,
+}
+
+impl Phase {
+    pub(super) const ALL: [Phase; 3] = [Phase::Before, Phase::During, Phase::After];
+
+    pub(super) fn name(self) -> &'static str {
+        ["before", "during", "after"][self as usize]
+    }
+}
+
+/// Phases that were asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Phases {
+    pub(super) stint: Stint,
+    /// Time after an edge of the load in which a message is in no phase.
+    pub(super) guard: Nanos,
+    /// The phase that verdicts are given for; `None` for the trial as a whole.
+    pub(super) judged: Option<Phase>,
+}
+
+/// A quantile of a phase: its name, in thousandths, and the fewest messages of which ten lie beyond it.
+pub(super) const QUANTILES: [(&str, u64, u64); 3] =
+    [("p50", 500, 20), ("p90", 900, 100), ("p99", 990, 1000)];
+
+/// Fate of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fate {
+    /// Time at which it was due, after the work's begin.
+    pub(super) due: Nanos,
+    /// Time that it took, in nanoseconds; [`LOST`] if it never came.
+    pub(super) took: u64,
+}
+
+/// Longer than any time, so that lost messages are sorted last.
+pub(super) const LOST: u64 = u64::MAX;
+
+/// Facts of the messages whose figures are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) observed: Observed,
+    /// Bytes of each.
+    pub(super) size: u64,
+    /// Time that the work lasts.
+    pub(super) whole: Nanos,
+    /// Time after which an answer counts as lost.
+    pub(super) timeout: Nanos,
+}
+
+/// Share of round trips that the trimmed mean of [`per_minute`] keeps, in thousandths, and the fewest of them.
+const KEPT: u64 = 950;
+const FEWEST_KEPT: usize = 20;
+
+/// Nanoseconds of a minute.
+const MINUTE: f64 = 60e9;
+
+impl Phases {
+    /// Returns the time before an edge in which a message is in no phase.
+    pub(super) fn ahead(&self) -> Nanos {
+        Nanos(self.guard.0 / 4)
+    }
+
+    /// Returns the bounds of a phase in a work that lasts for `whole`.
+    pub(super) fn span(&self, phase: Phase, whole: Nanos) -> (Nanos, Nanos) {
+        let Stint { from, .. } = self.stint;
+        match phase {
+            Phase::Before => (Nanos::ZERO, from - self.ahead()),
+            Phase::During => (from + self.guard, self.stint.end() - self.ahead()),
+            Phase::After => (self.stint.end() + self.guard, whole),
+        }
+    }
+
+    /// Returns the settings as options.
+    pub(super) fn options(&self) -> [(String, String); 3] {
+        let judged = self.judged.map_or("all", Phase::name).to_owned();
+        [
+            (FROM.to_owned(), typed(self.stint.from)),
+            (FOR.to_owned(), typed(self.stint.lasts)),
+            (PHASE.to_owned(), judged),
+        ]
+    }
+
+    /// Returns the time of the load in words.
+    pub(super) fn spoken(&self) -> String {
+        format!("from {} on for {}", spoken(self.stint.from), spoken(self.stint.lasts))
+    }
+
+    /// Returns the figures of all phases, of messages in the order in which they were due.
+    pub(super) fn figures(&self, facts: &Facts, fates: &[Fate]) -> BTreeMap<String, f64> {
+        let mut figures = BTreeMap::new();
+        for phase in Phase::ALL {
+            let (from, to) = self.span(phase, facts.whole);
+            let first = fates.partition_point(|fate| fate.due < from);
+            let end = fates.partition_point(|fate| fate.due < to).max(first);
+            if first < end {
+                figures.extend(of_phase(phase, facts, &fates[first..end], to - from));
+            }
+        }
+        figures
+    }
+}
+
+/// Returns the figures of one phase, which lasts for `span`.
+fn of_phase(phase: Phase, facts: &Facts, own: &[Fate], span: Nanos) -> Vec<(String, f64)> {
+    let name = phase.name();
+    let mut figures = Vec::new();
+    let mut times: Vec<u64> = own.iter().map(|fate| fate.took).collect();
+    times.sort_unstable();
+    let is_there_and_back = facts.observed == Observed::RoundTrips;
+    for (quantile, per_mille, fewest) in QUANTILES {
+        let rank = nearest_rank(times.len() as u64, per_mille) as usize;
+        let at = times.get(rank - 1).filter(|_| times.len() as u64 >= fewest);
+        let value = match at {
+            // The least that it can be. What goes one way has no timeout, and then no figure.
+            Some(&LOST) if is_there_and_back => Some(facts.timeout.0),
+            Some(&LOST) | None => None,
+            Some(took) => Some(*took),
+        };
+        let name = quantile_name(facts.observed, quantile, phase);
+        figures.extend(value.map(|ns| (name, ns as f64)));
+    }
+    if is_there_and_back {
+        figures.extend(per_minute(&times).map(|rpm| (format!("probe_{name}_rpm"), rpm)));
+    }
+    let lost = times.iter().filter(|took| **took == LOST).count();
+    let (longest, mean) = bursts(own);
+    figures.push((format!("loss_{name}_share"), lost as f64 / times.len() as f64));
+    figures.push((format!("burst_max_{name}_count"), longest as f64));
+    figures.extend(mean.map(|mean| (format!("burst_mean_{name}_count"), mean)));
+    let bits = 8 * ((times.len() - lost) as u64).saturating_mul(facts.size);
+    figures.push((goodput_name(phase), bits as f64 * 1e9 / span.0.max(1) as f64));
+    figures
+}
+
+/// Returns the round trips that would fit into a minute one after the other, at the mean of those that are no longer
+/// than their 95th percentile; `None` where that is not known, or lost. `times` are sorted.
+///
+/// The Responsiveness under Working Conditions of draft-ietf-ippm-responsiveness is 60 000 over such a mean in
+/// milliseconds, of times to connect, to negotiate TLS and to answer on connections of their own, and of answers on
+/// the connections that carry the load. This is that of one probe on one connection of its own.
+fn per_minute(times: &[u64]) -> Option<f64> {
+    let rank = nearest_rank(times.len() as u64, KEPT) as usize;
+    let kept = times.get(..rank).filter(|_| times.len() >= FEWEST_KEPT)?;
+    let sum: u128 = kept.iter().map(|took| u128::from(*took)).sum();
+    (kept.last() != Some(&LOST) && sum > 0).then(|| MINUTE * rank as f64 / sum as f64)
+}
+
+/// Returns the longest run of messages lost one after the other, and the mean length of such runs if there are any
+/// (loss periods, RFC 3357, section 4).
+fn bursts(fates: &[Fate]) -> (u64, Option<f64>) {
+    let (mut runs, mut lost, mut longest) = (0u64, 0u64, 0);
+    for run in fates.chunk_by(|a, b| (a.took == LOST) == (b.took == LOST)) {
+        if run[0].took == LOST {
+            runs += 1;
+            lost += run.len() as u64;
+            longest = longest.max(run.len() as u64);
+        }
+    }
+    (longest, (runs > 0).then(|| lost as f64 / runs as f64))
+}
+
+/// Name of the losses during the load less those before it.
+pub(super) const INDUCED: &str = "loss_induced_share";
+
+pub(super) fn ratio_name(observed: Observed) -> String {
+    format!("{}_p50_under_load_ratio", observed.names()[0])
+}
+
+pub(super) fn quantile_name(observed: Observed, quantile: &str, phase: Phase) -> String {
+    format!("{}_{quantile}_{}_ns", observed.names()[0], phase.name())
+}
+
+pub(super) fn goodput_name(phase: Phase) -> String {
+    format!("goodput_{}_bps", phase.name())
+}
+
+pub(super) fn descriptive(name: String, label: String, unit: Unit, better: Better) -> Metric {
+    Metric { name, label, unit, better, role: Role::Descriptive }
+}
+
+/// Returns the figures of all phases.
+pub(super) fn metrics(observed: Observed) -> Vec<Metric> {
+    let [_, times] = observed.names();
+    let lower = |name: String, label: String, unit| descriptive(name, label, unit, Better::Lower);
+    let higher = |name: String, label: String, unit| descriptive(name, label, unit, Better::Higher);
+    let mut metrics = Vec::new();
+    for phase in Phase::ALL {
+        let name = phase.name();
+        let when = format!("{name} the load");
+        for (quantile, ..) in QUANTILES {
+            let called = quantile_name(observed, quantile, phase);
+            metrics.push(lower(called, format!("{times} {quantile} {when}"), Unit::Nanos));
+        }
+        if observed == Observed::RoundTrips {
+            let label = format!("probe round trips per minute {when}");
+            metrics.push(higher(format!("probe_{name}_rpm"), label, Unit::Count));
+        }
+        metrics.push(lower(format!("loss_{name}_share"), format!("lost {when}"), Unit::Share));
+        for (which, label) in [("max", "longest"), ("mean", "mean")] {
+            let called = format!("burst_{which}_{name}_count");
+            metrics.push(lower(called, format!("{label} burst of losses {when}"), Unit::Count));
+        }
+        let label = format!("goodput of the work {when}");
+        metrics.push(higher(goodput_name(phase), label, Unit::BitRate));
+    }
+    let label = format!("{times} p50 during the load over that before");
+    metrics.push(lower(ratio_name(observed), label, Unit::Count));
+    metrics.push(lower(INDUCED.to_owned(), "induced loss".to_owned(), Unit::Share));
+    metrics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn phases() -> Phases {
+        let stint = Stint { from: Nanos(1000 * MS), lasts: Nanos(2000 * MS) };
+        Phases { stint, guard: Nanos(100 * MS), judged: Some(Phase::During) }
+    }
+
+    fn facts(observed: Observed) -> Facts {
+        let (whole, timeout) = (Nanos(4000 * MS), Nanos(3000 * MS));
+        Facts { observed, size: 100, whole, timeout }
+    }
+
+    /// A message every 10 ms for four seconds, each of which takes what `took` says of its time in ms.
+    fn fates(took: impl Fn(u64) -> u64) -> Vec<Fate> {
+        let fate = |ms| Fate { due: Nanos(ms * MS), took: took(ms) };
+        (0..400).map(|n| fate(n * 10)).collect()
+    }
+
+    #[test]
+    fn messages_near_an_edge_are_in_no_phase() {
+        // Bad are those and only those that are between the phases.
+        let bad = |ms| (975..1100).contains(&ms) || (2975..3100).contains(&ms);
+        let all = fates(|ms| if bad(ms) { LOST } else { 5 * MS });
+        let figures = phases().figures(&facts(Observed::RoundTrips), &all);
+        for phase in ["before", "during", "after"] {
+            assert_eq!(figures[&format!("loss_{phase}_share")], 0.0, "{phase}");
+            assert_eq!(figures[&format!("rtt_p50_{phase}_ns")], 5e6);
+            assert_eq!(figures[&format!("probe_{phase}_rpm")], 12_000.0);
+            assert!(!figures.contains_key(&format!("burst_mean_{phase}_count")));
+        }
+        // 98 messages of 975 ms, and 188 of 1875.
+        assert_eq!(figures["goodput_before_bps"], 98.0 * 800.0 / 0.975);
+        assert_eq!(figures["goodput_during_bps"], 188.0 * 800.0 / 1.875);
+    }
+
+    #[test]
+    fn bursts_are_runs_of_losses_within_a_phase() {
+        let lost = [1200, 1210, 1220, 1500, 2960, 2970];
+        let all = fates(|ms| if lost.contains(&ms) { LOST } else { ms * 1000 });
+        let figures = phases().figures(&facts(Observed::OneWay(Direction::Up)), &all);
+        assert_eq!(figures["burst_max_during_count"], 3.0);
+        assert_eq!(figures["burst_mean_during_count"], 2.0);
+        assert_eq!(figures["loss_during_share"], 6.0 / 188.0);
+        assert_eq!(figures["burst_max_before_count"], 0.0);
+        assert!(!figures.keys().any(|name| name.ends_with("_rpm")));
+    }
+
+    #[test]
+    fn a_quantile_among_the_lost_is_the_timeout_there_and_back_and_nothing_one_way() {
+        let all = fates(|ms| if ms % 20 == 0 { LOST } else { MS });
+        let there_and_back = phases().figures(&facts(Observed::RoundTrips), &all);
+        assert_eq!(there_and_back["rtt_p90_during_ns"], 3e9);
+        assert!(!there_and_back.contains_key("probe_during_rpm"));
+        let one_way = phases().figures(&facts(Observed::OneWay(Direction::Up)), &all);
+        assert!(!one_way.contains_key("delay_p90_during_ns"));
+        assert_eq!(one_way["burst_max_during_count"], 1.0);
+    }
+
+    #[test]
+    fn round_trips_a_minute_are_of_the_shorter_nineteen_twentieths() {
+        let mut times = vec![20 * MS; 95];
+        times.extend([LOST; 5]);
+        assert_eq!(per_minute(&times), Some(3000.0));
+        times.extend([LOST; 10]);
+        assert_eq!(per_minute(&times), None);
+        assert_eq!(per_minute(&times[..19]), None);
+    }
+
+    #[test]
+    fn every_figure_has_its_metric() {
+        for observed in [Observed::RoundTrips, Observed::OneWay(Direction::Down)] {
+            let lost = fates(|ms| if ms % 100 == 0 { LOST } else { MS });
+            let known: Vec<String> = metrics(observed).into_iter().map(|m| m.name).collect();
+            let figures = phases().figures(&facts(observed), &lost);
+            assert!(figures.len() >= 15);
+            assert!(figures.keys().all(|name| known.contains(name)), "{figures:?}");
+        }
+    }
+}
