@@ -16,8 +16,8 @@ use super::paced::{LOST, Pace, Paced, Period, Work, count_key, direction_key, si
 use super::setting::{fits_rate, one_clock, ways};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
-mod ages;
-mod motion;
+pub(in crate::workload) mod ages;
+pub(in crate::workload) mod motion;
 
 use ages::{Ages, Showing};
 use motion::{Display, Motion};

@@ -13,15 +13,15 @@ use super::motion::{Display, Motion};
 
 /// Motion of a state, and its display.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Showing {
-    pub(super) motion: Motion,
-    pub(super) display: Display,
+pub(in crate::workload) struct Showing {
+    pub(in crate::workload) motion: Motion,
+    pub(in crate::workload) display: Display,
     /// Interval between two updates.
-    pub(super) period: Nanos,
+    pub(in crate::workload) period: Nanos,
 }
 
 /// Arrivals in their order.
-pub(super) struct Ages {
+pub(in crate::workload) struct Ages {
     showing: Showing,
     /// Times at which each was due, and at which it came.
     arrivals: Vec<(Nanos, Nanos)>,
@@ -33,7 +33,7 @@ pub(super) struct Ages {
 const FRAMES: u64 = 60;
 
 impl Ages {
-    pub(super) fn new(count: u64, showing: Showing) -> Ages {
+    pub(in crate::workload) fn new(count: u64, showing: Showing) -> Ages {
         Ages { showing, arrivals: Vec::with_capacity(count as usize), count }
     }
 

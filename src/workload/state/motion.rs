@@ -7,7 +7,7 @@ use crate::time::Nanos;
 
 /// A motion that repeats every second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Motion {
+pub(in crate::workload) enum Motion {
     /// Swing from one end to the other and back, as a pendulum.
     Sine,
     /// Jump from one end to the other, every half second, and still in between.
@@ -18,7 +18,7 @@ pub(super) enum Motion {
 
 impl Motion {
     /// Returns the motion of this name; the first if there is none.
-    pub(super) fn named(name: &str) -> Motion {
+    pub(in crate::workload) fn named(name: &str) -> Motion {
         match name {
             "step" => Motion::Step,
             "bounce" => Motion::Bounce,
@@ -41,7 +41,7 @@ impl Motion {
 
 /// Display between updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Display {
+pub(in crate::workload) enum Display {
     /// Position of the newest update.
     Hold,
     /// Position of the newest update, moved on by now at its speed (dead reckoning).
