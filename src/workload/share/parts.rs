@@ -31,16 +31,6 @@ impl Kind {
     /// Every part, in the order of their lanes.
     pub(super) const ALL: [Kind; 4] = [Kind::Picture, Kind::Voice, Kind::Pose, Kind::Pen];
 
-    /// Returns the name of its lane.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Kind::Picture => "picture",
-            Kind::Voice => "voice",
-            Kind::Pose => "pose",
-            Kind::Pen => "pen",
-        }
-    }
-
     /// Returns the lane that it takes of this many.
     pub(super) fn lane(self, lanes: usize) -> Lane {
         Lane((self as usize).min(lanes.max(1) - 1) as u16)

@@ -26,17 +26,6 @@ pub(super) struct Seen {
 /// The figure of a picture that can be claimed.
 pub(super) const PICTURE: &str = "picture_mean_ns";
 
-/// Returns the figure that a claim is for.
-pub(super) fn claimed(claim: &str) -> &'static str {
-    match claim {
-        "pen-p99" => "pen_p99_ns",
-        "pose" => "pose_age_mean_ns",
-        "voice" => "voice_impairment_share",
-        "picture" => PICTURE,
-        _ => "pen_mean_ns",
-    }
-}
-
 /// Its figures: name, label, unit and the better end.
 pub(super) const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("pen_mean_ns", "pen: mean delivery", Unit::Nanos, Better::Lower),
