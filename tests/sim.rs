@@ -541,6 +541,24 @@ fn tables_are_as_the_golden_file_says() {
     assert_eq!(text.lines().count(), expected.lines().count());
 }
 
+/// Objects that are all alike take turns: each is in every tenth update, and its age is that of a state told as often, in
+/// which each update is lost with probability p on its own: d + T (1 + p) / (2 (1 - p)).
+#[test]
+fn the_age_of_objects_within_a_cap_is_as_computed() {
+    // 20 bytes and five objects of 28 at 50 Hz.
+    let workload = "state:hz=50,objects=50,near=0%,cap=64kbit,count=4000";
+    for (loss, p) in [("0%", 0.0), ("5%", 0.05)] {
+        let path = format!("delay=25ms,loss={loss}");
+        let ages = (0..8).map(|seed| {
+            let record = seeded(&path, "sim-datagram", workload, seed);
+            record.metrics["age_mean_ns"] / 1e6
+        });
+        let mean = ages.sum::<f64>() / 8.0;
+        let expected = 25.0 + 200.0 * (1.0 + p) / (2.0 * (1.0 - p));
+        assert!((mean / expected - 1.0).abs() < 0.01, "{loss}: {mean} and {expected}");
+    }
+}
+
 #[test]
 fn a_round_trip_is_twice_the_delay_and_the_time_on_the_wire() {
     let record = trial("delay=25ms", "sim-datagram", "ping:interval=1ms,count=200");

@@ -85,8 +85,8 @@ impl Seen {
         let parts = vec![pictures.pieces(); pictures.count as usize];
         let every = Period { ns: pictures.every.0.max(1), over: 1 };
         let (display, motion) = (Display::Hold, Motion::named(""));
-        let period = session.pose.period.times(1);
-        let showing = Showing { motion, display, period };
+        let (phase, period) = (Nanos::ZERO, session.pose.period.times(1));
+        let showing = Showing { motion, display, phase, period };
         let pen = vec![true; session.pen.count as usize];
         Seen {
             parts: Kind::ALL.map(|kind| match kind {
