@@ -119,6 +119,50 @@ fn one_sender_feeds_several_receivers() {
     }
 }
 
+/// A session on one connection, on lanes, and shared out among three protocols; every part has its figure.
+#[test]
+fn a_session_has_a_figure_for_each_part() {
+    let contenders = ["tcp", "quic", "mix:pose=udp,voice=udp,pen=quic,picture=tcp"];
+    let paths = ["loopback", "delay=5ms,rate=20mbit,queue=100ms"];
+    for path in if can() { &paths[..] } else { &paths[..1] } {
+        let outcome = race(&contenders, path, "share:count=60,picture=200kB");
+        for trial in trials(&outcome) {
+            let figure = |name: &str| trial["metrics"][name].as_f64().unwrap();
+            assert_eq!(figure("pen_undelivered_share"), 0.0, "{trial}");
+            assert_eq!(figure("picture_unfinished_share"), 0.0, "{trial}");
+            assert!(figure("voice_rating_share") > 0.0, "{trial}");
+            if path.contains("rate") {
+                // The least is the way; 200 kB at 20 Mbit/s take 80 ms.
+                for name in ["pen_mean_ns", "pose_age_mean_ns"] {
+                    assert!((5e6..500e6).contains(&figure(name)), "{trial}");
+                }
+                assert!(figure("picture_mean_ns") > 80e6, "{trial}");
+            }
+        }
+    }
+}
+
+/// A request on a connection that is kept takes a round trip; on one of its own the handshake comes on top.
+#[test]
+fn a_request_with_its_own_connection_pays_for_the_handshake() {
+    if !can() {
+        return;
+    }
+    let contenders = ["tcp", "tls:resume=on", "quic"];
+    let work = "rpc:arrivals=constant,rate=2pps,response=1kB,count=20";
+    for (connect, trips) in [("kept", [1.0, 1.0, 1.0]), ("each", [2.0, 3.0, 2.0])] {
+        let outcome = race(&contenders, "delay=20ms", &format!("{work},connect={connect}"));
+        for trial in trials(&outcome) {
+            let contender = count(&trial["contender"]) as usize;
+            for figure in ["response_p50_ns", "first_byte_mean_ns"] {
+                let took = trial["metrics"][figure].as_f64().unwrap() / 40e6;
+                let trips = trips[contender];
+                assert!((trips..trips + 0.9).contains(&took), "{contender} {connect}: {took}");
+            }
+        }
+    }
+}
+
 /// What one connection sends to a group crosses the path once, whatever the number of receivers, and each of them has all of
 /// it, though the path loses packets.
 #[test]

@@ -399,7 +399,9 @@ impl<C: Conn + ?Sized> Flow<C> {
         // Not every full socket shows when there is room again; arrivals always show.
         let longest = if interest == Interest::Read { GUARD } else { Nanos::from_millis(1) };
         let latest = clock.now() + longest;
-        let until = self.conn.next_deadline().map_or(latest, |due| due.min(latest));
+        let others = self.half.waits_for_room_until();
+        let until =
+            [self.conn.next_deadline(), others].into_iter().flatten().fold(latest, Nanos::min);
         waiter
             .wait(clock, self.conn.fd(), Some(until), interest)
             .map_err(|e| failed("wait for room to send", e))?;

@@ -11,13 +11,13 @@
 //! an exchange of its own that no time counts.
 
 use crate::contract::{Direction, Guarantees, PeerKind, Side};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measurements::{Better, Metric, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::{self, account_of};
-use super::setting::{PathKind, claiming, with_count};
+use super::setting::{claiming, reopens, with_count};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
 use crate::workload::{Endpoint, Measurements};
 
@@ -90,12 +90,7 @@ impl Workload for Connect {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        if setting.kind == PathKind::Remote {
-            return Err(Error::usage(
-                "connect: a server lets in the connections that a trial begins with, and no more; race it on \
-                 loopback, or with --path on a path like the one to there",
-            ));
-        }
+        reopens(INFO.id, setting)?;
         Ok(Box::new(ConnectTask::new(Settings::check(spec, KEYS)?, setting)))
     }
 

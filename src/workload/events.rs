@@ -24,7 +24,7 @@ use super::paced::{
 use super::setting::{fits_rate, one_clock, ways};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
-mod deliveries;
+pub(in crate::workload) mod deliveries;
 
 use deliveries::Deliveries;
 

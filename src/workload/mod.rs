@@ -32,6 +32,7 @@ mod paced;
 mod ping;
 mod rpc;
 mod setting;
+mod share;
 mod state;
 mod streams;
 pub mod traffic;
@@ -55,6 +56,7 @@ pub const ALL: &[&dyn Workload] = &[
     &video::Video,
     &inputs::Inputs,
     &rpc::Rpc,
+    &share::Share,
     &fanout::Fanout,
 ];
 
@@ -264,6 +266,12 @@ pub trait Endpoint: Send {
     /// Notes that the transport had no room for the message of the last `poll`, at `now`; the next `poll`
     /// may ask for the same one again.
     fn on_no_room(&mut self, _now: Nanos) {}
+
+    /// Returns the time from which a message of another lane is due, while the one of the last `poll` waits for
+    /// room: no wait for that is to last longer. `None` if all wait behind it.
+    fn waits_for_room_until(&self) -> Option<Nanos> {
+        None
+    }
 
     /// Takes a message that arrived.
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]);

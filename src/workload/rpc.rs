@@ -1,4 +1,4 @@
-//! Requests and their responses over one connection that is kept: what a service takes to answer, from when the
+//! Requests and their responses over one connection that is kept, or over one for each: what a service takes to answer, from when the
 //! request was due, whatever is still on its way before it.
 //!
 //! ```text
@@ -19,14 +19,17 @@ use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use super::header::account_of;
 use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
-use super::setting::{claiming, fits_rate, numbered, with_count};
+use super::setting::{claiming, fits_rate, numbered, reopens, with_count};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
 use crate::workload::{Endpoint, Measurements};
 
+mod answers;
 mod client;
+mod redialler;
 mod service;
 
 use client::Client;
+use redialler::Redialler;
 use service::Server;
 
 /// The workload.
@@ -65,6 +68,12 @@ const KEYS: &[Key] = &[
         doc: "lanes of the connection that requests and responses take in turns, where the transport has them; else all share its order",
     },
     Key {
+        name: "connect",
+        kind: Kind::Choice(&["kept", "each"]),
+        default: "kept",
+        doc: "one connection for all requests, or a new one for each: opened when the request is due and the one before has its response, its handshake counted",
+    },
+    Key {
         name: "count",
         kind: Kind::Count(20, 1_000_000),
         default: "",
@@ -93,6 +102,12 @@ const ENOUGH_FOR_P99: u64 = 1_000;
 
 /// The most requests in a second.
 const MOST_PER_SECOND: u64 = 1_000_000;
+
+/// The most requests with a connection each: their numbers have 16 bits.
+const MOST_CONNECTIONS: u64 = 65_000;
+
+/// Longest time that a request with a connection of its own may take, handshake and response.
+const LONGEST: Nanos = Nanos::from_secs(60);
 
 /// The largest response in bytes.
 const LARGEST: u64 = 1 << 30;
@@ -134,6 +149,16 @@ impl Workload for Rpc {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         let task = Calls::new(Settings::check(spec, KEYS)?)?;
+        if task.connect == Connect::Each {
+            reopens("rpc: connect=each", setting)?;
+            if task.count > MOST_CONNECTIONS {
+                return Err(Error::usage(format!(
+                    "rpc: connect=each with count={} opens more connections than the {MOST_CONNECTIONS} that can be \
+                     told apart; ask for fewer",
+                    task.count
+                )));
+            }
+        }
         let offers =
             [(Direction::Up, task.request as f64), (Direction::Down, task.mean_response())];
         for (direction, bytes) in offers {
@@ -162,6 +187,15 @@ impl Workload for Rpc {
     }
 }
 
+/// Connections of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Connect {
+    /// One for all.
+    Kept,
+    /// One for each.
+    Each,
+}
+
 /// Calls with their settings.
 #[derive(Debug, Clone)]
 struct Calls {
@@ -173,6 +207,7 @@ struct Calls {
     response: (u64, u64),
     mtu: usize,
     lanes: u16,
+    connect: Connect,
     count: u64,
     claimed: String,
     /// Length that a trial has to have, if the settings leave it open.
@@ -186,6 +221,10 @@ impl Calls {
         let asked = settings.count("count");
         let claim = settings.text("claim").unwrap_or_default();
         let fewest = if claim == "p99" { ENOUGH_FOR_P99 } else { ENOUGH };
+        let connect = match settings.text("connect") {
+            Some("each") => Connect::Each,
+            _ => Connect::Kept,
+        };
         let unit_ns = Period::of_packets(rate).times(1).0.max(1);
         Ok(Calls {
             rate,
@@ -193,7 +232,11 @@ impl Calls {
             request: size("request"),
             response: range(settings.text("response").unwrap_or_default())?,
             mtu: size("mtu"),
-            lanes: settings.count("lanes").map_or(1, |lanes| lanes as u16),
+            lanes: match connect {
+                Connect::Kept => settings.count("lanes").map_or(1, |lanes| lanes as u16),
+                Connect::Each => 1,
+            },
+            connect,
             count: asked.unwrap_or(fewest),
             claimed: format!("response_{claim}_ns"),
             lengths: asked.is_none().then_some(Lengths { fewest, unit_ns, key: "count" }),
@@ -228,7 +271,11 @@ impl Task for Calls {
     fn headline(&self) -> String {
         let [response, rate] =
             ["response", "rate"].map(|key| self.settings.text(key).unwrap_or_default());
-        format!("{}-byte requests for {response}, {rate}, over one connection", self.request)
+        let over = match self.connect {
+            Connect::Kept => "over one connection",
+            Connect::Each => "over a connection each",
+        };
+        format!("{}-byte requests for {response}, {rate}, {over}", self.request)
     }
 
     fn lengths(&self) -> Option<Lengths> {
@@ -262,7 +309,15 @@ impl Task for Calls {
     }
 
     fn longest(&self) -> Nanos {
-        self.period().times(self.count) + DRAIN + DRAIN
+        let planned = self.period().times(self.count);
+        match self.connect {
+            Connect::Kept => planned + DRAIN + DRAIN,
+            Connect::Each => planned + Nanos(LONGEST.0.saturating_mul(self.count)),
+        }
+    }
+
+    fn reconnects(&self) -> bool {
+        self.connect == Connect::Each
     }
 
     fn planned(&self) -> Option<Nanos> {
@@ -290,6 +345,7 @@ impl Task for Calls {
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let lanes = self.lanes(&part.guarantees).len() as u16;
         match part.side {
+            Side::Near if self.connect == Connect::Each => Box::new(Redialler::new(self, &part)),
             Side::Near => Box::new(Client::new(self, lanes, part)),
             Side::Far => Box::new(Server::new(self, lanes, part.tag)),
         }

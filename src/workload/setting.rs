@@ -153,6 +153,17 @@ pub(super) fn one_clock(workload: &str, setting: &Setting) -> Result<()> {
     )))
 }
 
+/// Refuses work that opens connections while it runs, where a server lets in those of the beginning only.
+pub(super) fn reopens(work: &str, setting: &Setting) -> Result<()> {
+    if setting.kind != PathKind::Remote {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{work}: a server lets in the connections that a trial begins with, and no more; race it on loopback, or \
+         with --path on a path like the one to there"
+    )))
+}
+
 /// Refuses work that offers more bits per second of data in one direction than the path is known to carry, headers
 /// aside: its queue would grow for as long as the trial lasts, and every figure with it.
 pub(super) fn fits_rate(

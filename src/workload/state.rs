@@ -7,20 +7,27 @@
 //! age        /|/|/|  /  /  / |/|/|
 //! ```
 
-use crate::contract::{Direction, Guarantees, Service};
-use crate::error::Result;
-use crate::measurements::{Better, Unit};
+use crate::contract::{Direction, Guarantees, Lane, Service};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Tally, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::BitRate;
 
-use super::paced::{LOST, Pace, Paced, Period, Work, count_key, direction_key, size_key};
+use super::paced::{
+    LOST, Measure, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
+    count_key, direction_key, size_key,
+};
 use super::setting::{fits_rate, one_clock, ways};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
-mod ages;
-mod motion;
+pub(in crate::workload) mod ages;
+pub(in crate::workload) mod motion;
+mod objects;
 
 use ages::{Ages, Showing};
 use motion::{Display, Motion};
+use objects::{Crowd, Objects};
 
 /// The workload.
 pub(super) struct State;
@@ -37,9 +44,9 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "motion",
-        kind: Kind::Choice(&["sine", "step", "bounce"]),
+        kind: Kind::Choice(&["sine", "step", "bounce", "linear", "hand"]),
         default: "sine",
-        doc: "what the state does, for the error of what is shown: swings once a second, jumps every half second, or falls and bounces every second",
+        doc: "what the state does, for the error of what is shown: swings once a second, jumps every half second, falls and bounces every second, goes to and fro at one speed, or reaches as a hand does",
     },
     Key {
         name: "display",
@@ -52,6 +59,30 @@ const KEYS: &[Key] = &[
         kind: Kind::Span(0, 5_000_000_000),
         default: "50ms",
         doc: "how far behind the sender's time interpolation shows",
+    },
+    Key {
+        name: "objects",
+        kind: Kind::Count(1, 10_000),
+        default: "1",
+        doc: "how many objects the state has; of several, those in an update are chosen by priority",
+    },
+    Key {
+        name: "object-size",
+        kind: Kind::Size(1, 65_507 - STAMPED_LEN as u64),
+        default: "28",
+        doc: "one object in an update of several, behind a header of 20 bytes; size is not used then",
+    },
+    Key {
+        name: "near",
+        kind: Kind::Share,
+        default: "10%",
+        doc: "share of the objects that are near, and a hundred times as important as the rest",
+    },
+    Key {
+        name: "cap",
+        kind: Kind::Rate(1_000, 100_000_000_000),
+        default: "",
+        doc: "the most that updates of several objects may take, headers of 20 bytes included (all objects in each update)",
     },
     direction_key("down", "near to far, or far to near as from a server"),
     Key {
@@ -72,6 +103,10 @@ static INFO: Info = Info {
 /// Updates that have a mean age: two seconds of a game, in which losses of 1 % strike once.
 const ENOUGH: u64 = 120;
 
+/// The largest message, and the most that is weighed: objects times updates.
+const LARGEST: u64 = 65_507;
+const MOST_OBJECTS: u64 = 10_000_000;
+
 /// Seconds of a state in which losses of 1 % strike, and the fewest updates that are any: those of an application
 /// that tells it less often take no longer.
 const SECONDS: u64 = 2;
@@ -84,7 +119,7 @@ impl Workload for State {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         one_clock(INFO.id, setting)?;
-        let task = task(Settings::check(spec, KEYS)?);
+        let task = task(Settings::check(spec, KEYS)?)?;
         fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
         Ok(Box::new(task))
     }
@@ -118,11 +153,49 @@ struct Updates {
     /// The service that is asked for; `None` for the transport's own.
     service: Option<Service>,
     showing: Showing,
+    /// Objects, where there are several.
+    crowd: Option<Crowd>,
     claimed: String,
 }
 
-fn task(settings: Settings) -> Paced<Updates> {
-    let period = Period::of_packets(settings.count("hz").unwrap_or(60));
+/// Returns the objects that share each update, if there are several.
+fn crowd(settings: &Settings, hz: u64) -> Result<Option<Crowd>> {
+    let objects = settings.count("objects").unwrap_or(1);
+    let size = settings.size("object-size").map_or(1, |size| size.0);
+    let cap = settings.rate("cap").map(|cap| cap.0);
+    if objects == 1 {
+        return match cap {
+            None => Ok(None),
+            Some(_) => Err(Error::usage(
+                "state: cap= is shared out among objects, and there is one; give objects=, or lower hz or size",
+            )),
+        };
+    }
+    let room = cap.map_or(LARGEST, |cap| (cap / 8 / hz).min(LARGEST));
+    let each = (room.saturating_sub(STAMPED_LEN as u64) / size).min(objects);
+    match cap {
+        None if each < objects => Err(Error::usage(format!(
+            "state: {objects} objects of {size} bytes do not fit into one message of {LARGEST}; give cap=, so that \
+             some of them are in each update"
+        ))),
+        Some(cap) if each == 0 => Err(Error::usage(format!(
+            "state: cap={} at {hz} Hz leaves {room} bytes for each update, and one object takes {}; raise the cap, or \
+             lower hz or object-size",
+            BitRate(cap),
+            size + STAMPED_LEN as u64
+        ))),
+        _ => {
+            let near = (settings.share("near").unwrap_or_default() * objects as f64).round();
+            Ok(Some(Crowd { objects: objects as usize, near: near as usize, each: each as usize }))
+        }
+    }
+}
+
+fn task(settings: Settings) -> Result<Paced<Updates>> {
+    let hz = settings.count("hz").unwrap_or(60);
+    let crowd = crowd(&settings, hz)?;
+    let object = settings.size("object-size").map_or(1, |size| size.0 as usize);
+    let period = Period::of_packets(hz);
     let work = Updates {
         service: match settings.text("service") {
             Some("latest") => Some(Service::BEST_EFFORT),
@@ -138,15 +211,27 @@ fn task(settings: Settings) -> Paced<Updates> {
                 }
                 _ => Display::Hold,
             },
+            phase: Nanos::ZERO,
             period: period.times(1),
         },
+        crowd,
         claimed: format!("age_{}_ns", settings.text("claim").unwrap_or_default()),
     };
-    Paced { pace: Pace::of(settings, period, ENOUGH), work }
+    let mut pace = Pace::of(settings, period, ENOUGH);
+    if let Some(crowd) = crowd {
+        pace.size = STAMPED_LEN + crowd.each * object;
+        if pace.count.saturating_mul(crowd.objects as u64) > MOST_OBJECTS {
+            return Err(Error::usage(format!(
+                "state: count={} with objects={} has more priorities to weigh than {MOST_OBJECTS}; take fewer of either",
+                pace.count, crowd.objects
+            )));
+        }
+    }
+    Ok(Paced { pace, work })
 }
 
 impl Work for Updates {
-    type Measure = Ages;
+    type Measure = Told;
 
     fn id(&self) -> &'static str {
         INFO.id
@@ -154,11 +239,17 @@ impl Work for Updates {
 
     fn headline(&self, pace: &Pace) -> String {
         let ways = ways(&[pace.direction]);
-        format!("{}-byte state updates at {} Hz {ways}", pace.size, pace.text("hz"))
+        let hz = pace.text("hz");
+        match self.crowd {
+            None => format!("{}-byte state updates at {hz} Hz {ways}", pace.size),
+            Some(Crowd { objects, each, .. }) => {
+                format!("state of {objects} objects, {each} in each update, at {hz} Hz {ways}")
+            }
+        }
     }
 
     fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {
-        FIGURES
+        if self.crowd.is_some() { CROWD_FIGURES } else { FIGURES }
     }
 
     fn claimed(&self) -> String {
@@ -169,10 +260,64 @@ impl Work for Updates {
         vec![self.service.unwrap_or(promised.service)]
     }
 
-    fn measure(&self, slots: u64, _seed: u64) -> Ages {
-        Ages::new(slots, self.showing)
+    /// Says of each message which update it is, as it has objects of its own.
+    fn plan(&self, pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
+        self.crowd?;
+        let (period, count, len) = (pace.period, pace.count, pace.size);
+        let slots = (0..count).map(move |tick| Slot {
+            due: period.times(tick),
+            place: Some((tick, Lane(0))),
+            len,
+            otherwise: Otherwise::Skipped,
+        });
+        let (step, span) = (period.times(1), period.times(count));
+        Some(Plan { slots: Box::new(slots), count, step, span, is_even: true })
+    }
+
+    fn measure(&self, slots: u64, _seed: u64) -> Told {
+        match self.crowd {
+            None => Told::One(Ages::new(slots, self.showing)),
+            Some(crowd) => Told::Many(Objects::new(crowd, slots, self.showing)),
+        }
     }
 }
+
+/// What the receiver knows: of one object or of many.
+enum Told {
+    One(Ages),
+    Many(Objects),
+}
+
+impl Measure for Told {
+    const BYTES_EACH: u64 = Ages::BYTES_EACH;
+
+    #[inline]
+    fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally) {
+        match self {
+            Told::One(ages) => ages.note(now, seq, due, received),
+            Told::Many(objects) => objects.note(now, seq, due, received),
+        }
+    }
+
+    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
+        match self {
+            Told::One(ages) => ages.figures(),
+            Told::Many(objects) => objects.figures(),
+        }
+    }
+}
+
+/// The figures of many objects.
+const CROWD_FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("age_mean_ns", "mean age", Unit::Nanos, Better::Lower),
+    ("age_p99_ns", "age p99", Unit::Nanos, Better::Lower),
+    ("age_max_ns", "greatest age", Unit::Nanos, Better::Lower),
+    ("near_age_mean_ns", "mean age of what is near", Unit::Nanos, Better::Lower),
+    ("rest_age_mean_ns", "mean age of the rest", Unit::Nanos, Better::Lower),
+    ("error_mean_share", "mean error of what is shown", Unit::Share, Better::Lower),
+    ("error_p99_share", "error p99 of what is shown", Unit::Share, Better::Lower),
+    (LOST, "lost", Unit::Share, Better::Lower),
+];
 
 /// Its figures: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[

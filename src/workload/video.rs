@@ -22,7 +22,7 @@ use super::paced::{
 use super::setting::{fits_rate, one_clock, ways};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
-mod pictures;
+pub(in crate::workload) mod pictures;
 
 use pictures::Pictures;
 

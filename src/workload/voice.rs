@@ -20,8 +20,8 @@ use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key
 use super::setting::{fits_rate, one_clock, ways};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
-mod emodel;
-mod frames;
+pub(in crate::workload) mod emodel;
+pub(in crate::workload) mod frames;
 
 use emodel::Codec;
 use frames::Frames;

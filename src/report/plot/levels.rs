@@ -154,7 +154,7 @@ pub(super) fn shares(outcome: &Outcome) -> Option<Figure> {
         "The share of the variance of each figure's logarithm that each condition accounts for; \
          interactions, changes from block to block and noise make up the rest."
             .into(),
-        numbers(&["metric", "factor", "share", "low", "high"], rows.collect()),
+        numbers(&["metric", "factor", "share of variance", "low", "high"], rows.collect()),
         |size| {
             let x = (Axis::exact(0.0, 1.0), Quantity::Of(crate::measurements::Unit::Share));
             stacked(size, &key, &bars, x)

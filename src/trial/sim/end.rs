@@ -274,7 +274,11 @@ impl End {
                     Progress::Closed => self.flow.half.on_closed(now),
                     Progress::Idle => {
                         self.flow.half.on_no_room(now);
-                        let guard = Wait::until(now + ROOM_GUARD, WaitsFor::Room);
+                        let others = self.flow.half.waits_for_room_until();
+                        // A time that has passed already must not keep the clock from going on.
+                        let others = others.map(|at| at.max(now + Nanos(1)));
+                        let at = others.map_or(now + ROOM_GUARD, |at| at.min(now + ROOM_GUARD));
+                        let guard = Wait::until(at, WaitsFor::Room);
                         return self.receive(clock, guard);
                     }
                 }

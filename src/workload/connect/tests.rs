@@ -4,6 +4,7 @@ use super::*;
 use crate::contract::{Action, Lane};
 use crate::measurements::ConnStats;
 use crate::workload;
+use crate::workload::PathKind;
 
 const MS: u64 = 1_000_000;
 

@@ -14,7 +14,7 @@ struct Message {
 }
 
 /// Messages by number.
-pub(super) struct Deliveries {
+pub(in crate::workload) struct Deliveries {
     messages: Vec<Message>,
     event_size: usize,
     state_size: usize,
@@ -28,7 +28,11 @@ const EVENTS: usize = 1;
 
 impl Deliveries {
     /// Creates deliveries of messages that are events if `kinds` says so, and updates of the state if not.
-    pub(super) fn new(kinds: Vec<bool>, event_size: usize, state_size: usize) -> Deliveries {
+    pub(in crate::workload) fn new(
+        kinds: Vec<bool>,
+        event_size: usize,
+        state_size: usize,
+    ) -> Deliveries {
         let missing = kinds.iter().filter(|is_event| **is_event).count() as u64;
         let message = |is_event| Message { is_event, arrival: None };
         let messages = kinds.into_iter().map(message).collect();

@@ -14,6 +14,12 @@ pub(in crate::workload) trait Measure: Send {
     /// Bytes of memory for each message.
     const BYTES_EACH: u64 = 0;
 
+    /// Returns the number by which it knows a message, which is its sequence number unless the message says
+    /// otherwise.
+    fn number(&self, seq: u64, _bytes: &[u8]) -> u64 {
+        seq
+    }
+
     /// Notes that message `seq` arrived at `now`, for the first time. It was due at `due` on its sender's
     /// clock, where it says so. `received` counts it already.
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally);
@@ -77,6 +83,7 @@ impl<M: Measure> Endpoint for Receiver<M> {
     #[inline]
     fn on_message(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) {
         let Some(seq) = self.intake.take(now, bytes) else { return };
+        let seq = self.measure.number(seq, bytes);
         if bytes.len() != self.measure.length(seq).unwrap_or(self.size) {
             self.intake.damaged();
         }

@@ -58,6 +58,17 @@ pub(in crate::workload) trait Work: Send + Sync {
 
     /// Returns the measurement for a flow with this many slots of the pace.
     fn measure(&self, slots: u64, seed: u64) -> Self::Measure;
+
+    /// Creates the sending endpoint of one flow, with these lanes.
+    fn sender(&self, pace: &Pace, lanes: &[Service], part: Part) -> Box<dyn Endpoint> {
+        match self.plan(pace, lanes, part.seed) {
+            Some(plan) => Box::new(Sender::of(plan, part)),
+            None => {
+                let schedule = pace.schedule(part.flow);
+                Box::new(Sender::new(schedule, pace.size, lanes.len() as u16, part))
+            }
+        }
+    }
 }
 
 /// The plan of a work's own.
@@ -187,18 +198,14 @@ impl<W: Work> Task for Paced<W> {
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
-        let schedule = self.pace.schedule(part.flow);
         let lanes = self.work.lanes(&part.guarantees);
         if self.pace.sends(part.side) {
-            return match self.work.plan(&self.pace, &lanes, part.seed) {
-                Some(plan) => Box::new(Sender::of(plan, part)),
-                None => Box::new(Sender::new(schedule, self.pace.size, lanes.len() as u16, part)),
-            };
+            return self.work.sender(&self.pace, &lanes, part);
         }
         // Where messages of one lane may be lost, the receiver must not wait for all.
         let mut deliveries = lanes.iter().map(|service| service.delivery);
         let loses = deliveries.find(|delivery| *delivery != Delivery::Reliable);
-        let measure = self.work.measure(schedule.slots(), part.seed);
+        let measure = self.work.measure(self.pace.schedule(part.flow).slots(), part.seed);
         let (size, tag, transit) = (self.pace.size, part.tag, part.transit);
         Box::new(Receiver::new(size, tag, transit, loses.unwrap_or(Delivery::Reliable), measure))
     }

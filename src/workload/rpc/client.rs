@@ -9,31 +9,19 @@ use crate::time::Nanos;
 
 use super::super::header::Header;
 use super::super::paced::{
-    DRAIN, Intake, Otherwise, Pacer, Plan, Quantiles, STAMPED_LEN, Slot, Turn, fill, read_stamp,
-    write_stamp,
+    DRAIN, Intake, Otherwise, Pacer, Plan, STAMPED_LEN, Slot, Turn, fill, read_stamp, write_stamp,
 };
 use super::super::{Part, Standing};
 use super::Calls;
+use super::answers::{Answer, figures};
 use crate::workload::{Endpoint, EndpointReport};
-
-/// A request and what has come of its response.
-#[derive(Debug, Clone, Copy)]
-struct Request {
-    /// Bytes of the response, and of those the ones that are here.
-    size: u64,
-    here: u64,
-    due: Nanos,
-    /// Times at which the first of its messages came, and the last.
-    first: Nanos,
-    last: Nanos,
-}
 
 pub(super) struct Client {
     tag: u32,
     request: usize,
     pacer: Pacer<Box<dyn Iterator<Item = Slot> + Send>>,
     intake: Intake,
-    requests: Vec<Request>,
+    requests: Vec<Answer>,
     answered: u64,
     /// The request of the last `poll`, until it is sent.
     polled: Option<u64>,
@@ -43,14 +31,12 @@ pub(super) struct Client {
 }
 
 /// Bytes of memory for each request.
-pub(super) const BYTES_EACH: u64 = size_of::<Request>() as u64;
+pub(super) const BYTES_EACH: u64 = size_of::<Answer>() as u64;
 
 impl Client {
     pub(super) fn new(task: &Calls, lanes: u16, part: Part) -> Client {
         let sizes = task.requests(part.seed).map(|(_, size)| size);
-        let blank = Nanos::ZERO;
-        let request = |size| Request { size, here: 0, due: blank, first: blank, last: blank };
-        let requests: Vec<Request> = sizes.map(request).collect();
+        let requests: Vec<Answer> = sizes.map(|size| Answer::of(Nanos::ZERO, size)).collect();
         let len = task.request;
         let slots = (0..).zip(task.requests(part.seed)).map(move |(number, (due, _))| Slot {
             due,
@@ -85,29 +71,6 @@ impl Client {
         let is_answered = self.answered >= self.pacer.tally().messages;
         self.is_settled |= is_answered || self.intake.has_ended() || now >= at;
         if self.is_settled { Action::Done } else { Action::Wait(Some(at)) }
-    }
-
-    /// Returns the figures; `None` if nothing was answered.
-    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
-        let asked = self.requests.len();
-        let whole = self.requests.iter().filter(|request| request.here == request.size);
-        let begun = self.requests.iter().filter(|request| request.here > 0);
-        let responses = Quantiles::of(whole.map(|one| (one.last - one.due).0).collect())?;
-        let first = Quantiles::of(begun.map(|one| (one.first - one.due).0).collect())?;
-        let mut figures = vec![
-            ("response_mean_ns", responses.mean()),
-            ("response_max_ns", responses.greatest() as f64),
-            ("first_byte_mean_ns", first.mean()),
-            ("unanswered_share", 1.0 - responses.count() / asked as f64),
-        ];
-        let known = [
-            ("response_p50_ns", responses.among(0.5, asked)),
-            ("response_p99_ns", responses.among(0.99, asked)),
-            ("first_byte_p99_ns", first.among(0.99, asked)),
-        ];
-        let known = known.map(|(name, time)| Some((name, time? as f64)));
-        figures.extend(known.into_iter().flatten());
-        Some(figures)
     }
 }
 
@@ -152,16 +115,11 @@ impl Endpoint for Client {
         let part = bytes.len().saturating_sub(STAMPED_LEN) as u64;
         let left = self.pacer.tally().messages;
         let request = self.requests.get_mut(number as usize).filter(|_| number < left);
-        let Some(request) = request.filter(|one| part > 0 && one.here + part <= one.size) else {
+        let Some(is_whole) = request.and_then(|request| request.take(now, part)) else {
             self.intake.damaged();
             return;
         };
-        if request.here == 0 {
-            request.first = now;
-        }
-        request.here += part;
-        request.last = now;
-        self.answered += u64::from(request.here == request.size);
+        self.answered += u64::from(is_whole);
     }
 
     fn on_closed(&mut self, _now: Nanos) {
@@ -191,7 +149,7 @@ impl Endpoint for Client {
         let mut report =
             EndpointReport { received: *self.intake.received(), ..self.pacer.report() };
         if self.is_settled {
-            let figures = self.figures().into_iter().flatten();
+            let figures = figures(&self.requests).into_iter().flatten();
             report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
         }
         report

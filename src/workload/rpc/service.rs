@@ -11,7 +11,7 @@ use crate::time::Nanos;
 use super::super::Standing;
 use super::super::header::Header;
 use super::super::paced::{Intake, STAMPED_LEN, fill, read_stamp, write_stamp};
-use super::Calls;
+use super::{Calls, Connect};
 use crate::workload::{Endpoint, EndpointReport};
 
 /// A response of which something is left.
@@ -29,6 +29,8 @@ pub(super) struct Server {
     /// Bytes of a response that one message carries.
     room: u64,
     takes_turns: bool,
+    /// True if a request comes on a connection of its own.
+    is_redialled: bool,
     queue: VecDeque<Response>,
     intake: Intake,
     sent: Tally,
@@ -47,6 +49,7 @@ impl Server {
             largest: task.response.1,
             room: task.room(),
             takes_turns: lanes > 1,
+            is_redialled: task.connect == Connect::Each,
             queue: VecDeque::with_capacity(task.count as usize),
             intake: Intake::new(tag, Nanos::ZERO, Delivery::Reliable),
             sent: Tally::default(),
@@ -101,14 +104,20 @@ impl Endpoint for Server {
         self.queue.push_back(Response { lane, request, left: size });
     }
 
-    /// Nobody waits for what is left.
-    fn on_closed(&mut self, _now: Nanos) {
-        self.is_over = true;
+    /// Nobody waits for what is left on the connection before.
+    fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {
         self.queue.clear();
     }
 
-    fn on_peer_finished(&mut self, now: Nanos, _sent: Tally) {
-        self.on_closed(now);
+    /// Nobody waits for what is left; the next connection may still come in.
+    fn on_closed(&mut self, _now: Nanos) {
+        self.is_over |= !self.is_redialled;
+        self.queue.clear();
+    }
+
+    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {
+        self.is_over = true;
+        self.queue.clear();
     }
 
     fn has_sent_all(&self) -> bool {

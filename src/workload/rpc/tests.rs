@@ -36,7 +36,8 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("rpc:response=9kB..1kB").contains("the smaller first"));
     assert!(say("rpc:response=0").contains("from 1 byte"));
     assert!(say("rpc:response=1kB..").contains("size"));
-    assert!(say("rpc:connect=each").contains("connect"));
+    assert!(say("rpc:connect=some").contains("connect"));
+    assert!(say("rpc:connect=each,count=65001").contains("65000"));
     // A hundred responses a second of 10 kB are 8 Mbit/s, and fifty requests of 60 kB more than that.
     let bounds = Bounds { delay: None, rate: Some(BitRate(7_999_999)) };
     let narrow = Setting { up: bounds, down: bounds, ..Setting::LOOPBACK };
@@ -47,6 +48,8 @@ fn what_cannot_be_meant_is_refused() {
     assert!(asks.to_string().contains("the queue would grow"));
     let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
     assert!(workload::parse_on("rpc", &elsewhere).is_ok(), "one end has all the times");
+    let each = workload::parse_on("rpc:connect=each", &elsewhere).err().unwrap().to_string();
+    assert!(each.contains("rpc: connect=each: a server lets in"), "{each}");
 }
 
 #[test]
@@ -169,4 +172,75 @@ fn what_was_not_asked_for_is_damage() {
     far.on_message(Nanos(1), Lane(0), &greedy);
     assert_eq!(far.report(Nanos(1)).received.corrupted, 2);
     assert_eq!(far.poll(Nanos(1), &mut [0; 2000]), Action::Wait(None));
+}
+
+/// Both halves with 10 ms between them each way, where a handshake takes 20 ms and a token 7 more, which no time counts.
+/// The far end sends all of a response at once.
+fn redial(typed: &str, answers: impl Fn(u64) -> bool) -> [EndpointReport; 2] {
+    let task = task(typed);
+    assert!(task.reconnects());
+    let promised = Guarantees { lanes: 8, ..Guarantees::BYTE_STREAM };
+    assert_eq!((task.lanes(&promised).len(), task.lane_names().len()), (1, 0));
+    let [mut near, mut far] = [Side::Near, Side::Far].map(|side| task.half(part(side, promised)));
+    let ms = Nanos::from_millis;
+    let (mut now, mut out, mut opened) = (Nanos::from_secs(1), [0; 2000], 0);
+    loop {
+        match near.poll(now, &mut out) {
+            Action::Open => {
+                far.on_closed(now);
+                now += ms(27);
+                far.on_opened(now, Nanos::ZERO);
+                near.on_opened(now, ms(20));
+                opened += 1;
+            }
+            Action::Send { lane, len } => {
+                near.on_sent(now);
+                now += ms(10);
+                far.on_message(now, lane, &out[..len]);
+                now += ms(10);
+                while let Action::Send { lane, len } = far.poll(now, &mut out) {
+                    far.on_sent(now);
+                    near.on_message(now, lane, &out[..len]);
+                    if !answers(opened) {
+                        near.on_closed(now);
+                        break;
+                    }
+                }
+            }
+            Action::Wait(at) => now = at.unwrap(),
+            Action::Done => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    far.on_peer_finished(now, near.standing(now).sent);
+    assert_eq!(far.poll(now, &mut out), Action::Done);
+    [near.report(now), far.report(now)]
+}
+
+#[test]
+fn a_request_with_its_own_connection_takes_its_handshake_too() {
+    let typed = "rpc:connect=each,arrivals=constant,rate=10pps,response=3kB,count=20";
+    let [near, far] = redial(typed, |_| true);
+    for figure in ["response_mean_ns", "response_p50_ns", "response_max_ns", "first_byte_mean_ns"] {
+        assert_eq!(near.figures[figure], 40e6, "{figure}");
+    }
+    assert_eq!((near.sent.messages, far.sent.messages), (20, 60));
+    assert_eq!(near.received.messages, 60);
+}
+
+/// A request each 20 ms, of which each takes 40: the nth waits for (n - 1) times 20 ms, whatever tokens take.
+#[test]
+fn a_request_waits_for_the_connection_before() {
+    let typed = "rpc:connect=each,arrivals=constant,rate=50pps,response=1kB,count=20";
+    let [near, _] = redial(typed, |_| true);
+    assert_eq!(near.figures["response_max_ns"], (40 + 19 * 20) as f64 * 1e6);
+    assert_eq!(near.figures["response_mean_ns"], (40.0 + 9.5 * 20.0) * 1e6);
+}
+
+#[test]
+fn a_connection_that_ends_too_early_leaves_its_request_unanswered() {
+    let typed = "rpc:connect=each,arrivals=constant,rate=10pps,response=3kB,count=20";
+    let [near, far] = redial(typed, |opened| opened != 7);
+    assert_eq!(near.figures["unanswered_share"], 1.0 - 19.0 / 20.0);
+    assert_eq!((near.sent.messages, far.sent.messages, near.received.messages), (20, 58, 58));
 }

@@ -13,15 +13,17 @@ use super::motion::{Display, Motion};
 
 /// Motion of a state, and its display.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Showing {
-    pub(super) motion: Motion,
-    pub(super) display: Display,
+pub(in crate::workload) struct Showing {
+    pub(in crate::workload) motion: Motion,
+    pub(in crate::workload) display: Display,
+    /// Time by which its motion is ahead of that of others.
+    pub(in crate::workload) phase: Nanos,
     /// Interval between two updates.
-    pub(super) period: Nanos,
+    pub(in crate::workload) period: Nanos,
 }
 
 /// Arrivals in their order.
-pub(super) struct Ages {
+pub(in crate::workload) struct Ages {
     showing: Showing,
     /// Times at which each was due, and at which it came.
     arrivals: Vec<(Nanos, Nanos)>,
@@ -33,12 +35,12 @@ pub(super) struct Ages {
 const FRAMES: u64 = 60;
 
 impl Ages {
-    pub(super) fn new(count: u64, showing: Showing) -> Ages {
+    pub(in crate::workload) fn new(count: u64, showing: Showing) -> Ages {
         Ages { showing, arrivals: Vec::with_capacity(count as usize), count }
     }
 
     /// Returns the age over time, from the first arrival to the last.
-    fn teeth(&self) -> Vec<Tooth> {
+    pub(super) fn teeth(&self) -> Vec<Tooth> {
         saw::teeth(self.arrivals.iter().copied())
     }
 
@@ -68,12 +70,16 @@ impl Ages {
         delays.get(rank.max(1) - 1).copied()
     }
 
-    /// Returns mean and 99th percentile of the error of what is shown, over frames.
-    fn errors(&self) -> Vec<(&'static str, f64)> {
+    /// Returns the position and the speed at a time.
+    fn moved(&self, time: Nanos) -> (f64, f64) {
+        self.showing.motion.at(time + self.showing.phase)
+    }
+
+    /// Returns the error of what is shown, in each frame.
+    pub(super) fn errors(&self) -> Vec<f64> {
         let (Some(first), Some(last)) = (self.arrivals.first(), self.arrivals.last()) else {
             return Vec::new();
         };
-        let motion = self.showing.motion;
         let frame = Nanos(1_000_000_000 / FRAMES);
         let mut errors = Vec::new();
         let (mut now, mut arrived) = (first.1, 0);
@@ -86,27 +92,20 @@ impl Ages {
                 arrived += 1;
             }
             if let Some(shown) = self.shown(&known, now) {
-                errors.push((shown - motion.at(now).0).abs().min(1.0));
+                errors.push((shown - self.moved(now).0).abs().min(1.0));
             }
             now += frame;
         }
-        errors.sort_unstable_by(f64::total_cmp);
-        let n = errors.len();
-        if n == 0 {
-            return Vec::new();
-        }
-        let p99 = errors[((n as f64 * 0.99).ceil() as usize).clamp(1, n) - 1];
-        vec![("error_mean_share", errors.iter().sum::<f64>() / n as f64), ("error_p99_share", p99)]
+        errors
     }
 
     /// Returns the position shown at `now`; `None` if nothing is known yet.
     fn shown(&self, known: &[Nanos], now: Nanos) -> Option<f64> {
-        let motion = self.showing.motion;
         let newest = *known.last()?;
         match self.showing.display {
-            Display::Hold => Some(motion.at(newest).0),
+            Display::Hold => Some(self.moved(newest).0),
             Display::Extrapolate => {
-                let (position, speed) = motion.at(newest);
+                let (position, speed) = self.moved(newest);
                 Some(position + speed * (now - newest).0 as f64 / 1e9)
             }
             Display::Interpolate(playout) => {
@@ -115,15 +114,26 @@ impl Ages {
                 match (after.checked_sub(1).map(|at| known[at]), known.get(after)) {
                     (Some(before), Some(after)) => {
                         let share = (then - before).0 as f64 / (*after - before).0.max(1) as f64;
-                        let (from, to) = (motion.at(before).0, motion.at(*after).0);
+                        let (from, to) = (self.moved(before).0, self.moved(*after).0);
                         Some(from + (to - from) * share)
                     }
-                    (Some(before), None) => Some(motion.at(before).0),
-                    (None, after) => after.map(|due| motion.at(*due).0),
+                    (Some(before), None) => Some(self.moved(before).0),
+                    (None, after) => after.map(|due| self.moved(*due).0),
                 }
             }
         }
     }
+}
+
+/// Returns mean and 99th percentile of errors; nothing where there are none.
+pub(super) fn summed(mut errors: Vec<f64>) -> Vec<(&'static str, f64)> {
+    errors.sort_unstable_by(f64::total_cmp);
+    let n = errors.len();
+    if n == 0 {
+        return Vec::new();
+    }
+    let p99 = errors[((n as f64 * 0.99).ceil() as usize).clamp(1, n) - 1];
+    vec![("error_mean_share", errors.iter().sum::<f64>() / n as f64), ("error_p99_share", p99)]
 }
 
 impl Measure for Ages {
@@ -149,7 +159,7 @@ impl Measure for Ages {
             ("stall_share", stalled as f64 / total),
             ("stall_max_ns", longest as f64),
         ];
-        figures.extend(self.errors());
+        figures.extend(summed(self.errors()));
         figures.extend(self.playout().map(|delay| ("playout_p99_ns", delay as f64)));
         Some(figures)
     }
@@ -163,7 +173,8 @@ mod tests {
 
     /// Updates every 10 ms, with what came when, in ms.
     fn ages(display: Display, arrivals: &[(u64, u64)]) -> Ages {
-        let showing = Showing { motion: Motion::Sine, display, period: Nanos(10 * MS) };
+        let showing =
+            Showing { motion: Motion::Sine, display, phase: Nanos::ZERO, period: Nanos(10 * MS) };
         let mut ages = Ages::new(100, showing);
         for (due, came) in arrivals {
             let (due, now) = (Nanos(due * MS), Nanos(came * MS));

@@ -55,3 +55,23 @@ fn what_it_says_of_itself_is_the_same_work_again() {
     assert_eq!(task("state").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
     assert_eq!(task("state:count=50").lengths(), None);
 }
+
+#[test]
+fn several_objects_share_what_the_cap_leaves() {
+    // Fiedler's 901 objects: 256 kbit/s at 60 Hz are 533 bytes, of which 513 carry 18 objects of 28.
+    let capped = task("state:objects=901,cap=256kbit");
+    assert_eq!(capped.largest_message(), STAMPED_LEN + 18 * 28);
+    assert!(capped.headline().contains("901 objects, 18 in each update"), "{}", capped.headline());
+    assert_eq!(task(&capped.spec().to_string()).spec(), capped.spec());
+    assert!(capped.metrics().iter().any(|metric| metric.name == "near_age_mean_ns"));
+    assert_eq!(task("state:objects=10").largest_message(), STAMPED_LEN + 280);
+    let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
+    assert!(say("state:cap=256kbit").contains("there is one"));
+    assert!(say("state:objects=9999").contains("give cap="));
+    assert!(say("state:objects=10,cap=20kbit").contains("raise the cap"));
+    assert!(say("state:objects=10000,cap=1mbit,count=1001").contains("take fewer"));
+    let narrow = Bounds { rate: Some(BitRate(250_000)), ..Bounds::UNKNOWN };
+    let down = Setting { down: narrow, ..Setting::LOOPBACK };
+    let refused = workload::parse_on("state:objects=901,cap=256kbit", &down).err().unwrap();
+    assert!(refused.to_string().contains("252 kbit/s"), "{refused}");
+}

@@ -16,7 +16,7 @@ struct Frame {
 }
 
 /// Frames by number.
-pub(super) struct Pictures {
+pub(in crate::workload) struct Pictures {
     frames: Vec<Frame>,
     /// The frame of each message, and its length; of those that have come, no frame.
     messages: Vec<(u32, u32)>,
@@ -40,7 +40,7 @@ struct Seen {
 
 impl Pictures {
     /// Creates pictures whose frames have `parts` messages each, with the frame and length of each message.
-    pub(super) fn new(
+    pub(in crate::workload) fn new(
         parts: Vec<u64>,
         messages: Vec<(u32, u32)>,
         gop: u64,
@@ -50,6 +50,17 @@ impl Pictures {
         let frame = |missing| Frame { missing, due: Nanos::ZERO, came: Nanos::ZERO };
         let frames = parts.into_iter().map(frame).collect();
         Pictures { frames, messages, gop: gop as usize, deadline, period }
+    }
+
+    /// Returns the times from when each frame was due until it was whole; `None` if none is.
+    pub(in crate::workload) fn latencies(&self) -> Option<Quantiles> {
+        let whole = self.frames.iter().filter(|frame| frame.missing == 0);
+        Quantiles::of(whole.map(|frame| (frame.came - frame.due).0).collect())
+    }
+
+    /// Returns the number of frames that are not whole.
+    pub(in crate::workload) fn missing(&self) -> usize {
+        self.frames.iter().filter(|frame| frame.missing > 0).count()
     }
 
     fn seen(&self) -> Seen {
@@ -95,8 +106,7 @@ impl Measure for Pictures {
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
-        let whole = self.frames.iter().filter(|frame| frame.missing == 0);
-        let latencies = Quantiles::of(whole.map(|frame| (frame.came - frame.due).0).collect())?;
+        let latencies = self.latencies()?;
         let (seen, n) = (self.seen(), self.frames.len());
         let share = |frames: u64| frames as f64 / n as f64;
         let mut figures = vec![

@@ -5,7 +5,7 @@ use crate::time::Nanos;
 
 /// Impairment by a codec, and its robustness to lost frames (ITU-T G.113, appendix I).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Codec {
+pub(in crate::workload) struct Codec {
     /// The equipment impairment factor at no loss, Ie.
     impairment: f64,
     /// The packet-loss robustness factor, Bpl.
@@ -14,7 +14,7 @@ pub(super) struct Codec {
 
 impl Codec {
     /// Returns the codec of this name; G.711 with concealment if there is none.
-    pub(super) fn named(name: &str) -> Codec {
+    pub(in crate::workload) fn named(name: &str) -> Codec {
         let (impairment, robustness) = match name {
             "g711" => (0.0, 4.3),
             "g729a" => (11.0, 19.0),

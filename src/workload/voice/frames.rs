@@ -7,7 +7,7 @@ use super::super::paced::Measure;
 use super::emodel::{Codec, rating};
 
 /// Frames by number.
-pub(super) struct Frames {
+pub(in crate::workload) struct Frames {
     codec: Codec,
     frame: Nanos,
     buffer: Nanos,
@@ -29,7 +29,12 @@ struct Heard {
 const BUFFERS: std::ops::RangeInclusive<u64> = 0..=500;
 
 impl Frames {
-    pub(super) fn new(count: u64, codec: Codec, frame: Nanos, buffer: Nanos) -> Frames {
+    pub(in crate::workload) fn new(
+        count: u64,
+        codec: Codec,
+        frame: Nanos,
+        buffer: Nanos,
+    ) -> Frames {
         Frames { codec, frame, buffer, delays: vec![None; count as usize], seen: 0 }
     }
 
