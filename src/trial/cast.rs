@@ -48,6 +48,8 @@ pub(super) struct Group {
     pub(super) far_nodes: u16,
     /// True if its progress is reported while the trial runs.
     pub(super) live: bool,
+    /// True if a server starts its far end, which then opens no file.
+    pub(super) is_served: bool,
     /// True if its ends go before other programs.
     pub(super) goes_first: bool,
     /// Properties of a path that the race itself emulates.
@@ -96,6 +98,7 @@ impl Group {
             token: Token::fresh()?,
             far_nodes,
             live: false,
+            is_served: false,
             goes_first: false,
             emulated: None,
         })
@@ -107,6 +110,7 @@ impl Group {
     /// [`Error::Usage`] where a relay is asked for, which a server does not start.
     pub(super) fn served(mut self) -> Result<Group> {
         self.far_nodes = self.far_nodes.min(1);
+        self.is_served = true;
         match self.contender.via {
             Via::Direct => Ok(self),
             Via::Relay => Err(Error::usage(format!(
@@ -135,7 +139,12 @@ impl Group {
     /// Returns the plan of a far node, which listens at this endpoint.
     pub(super) fn far(&self, node: u16, at: Address) -> AgentPlan {
         let share = Share { node, nodes: self.far_nodes };
-        AgentPlan { share: Some(share).filter(|_| self.far_nodes > 1), ..self.plan(Side::Far, at) }
+        let share = Some(share).filter(|_| self.far_nodes > 1);
+        let plan = AgentPlan { share, ..self.plan(Side::Far, at) };
+        match self.is_served {
+            true => AgentPlan { contender: self.contender.without_files(), ..plan },
+            false => plan,
+        }
     }
 
     /// Returns the plan of the relay before a far node, which listens at the same address; `None` if none is asked for.
