@@ -48,6 +48,7 @@ pub(super) fn admit(
         ));
     }
     let contender = Contender::sent(&plan.contender)?;
+    check_knobs(&contender)?;
     let task = workload::parse(&plan.workload)?;
     let info = contender.transport.info();
     let demand = Demand {
@@ -87,6 +88,16 @@ pub(super) fn admit(
         goes_first: false,
     };
     Ok(Admitted { plan, flows: demand.flows, span, most_bytes: demand.most_bytes })
+}
+
+/// Refuses knobs that name a file. An honest client keeps them to itself, and its near end writes.
+fn check_knobs(contender: &Contender) -> Result<()> {
+    contender.file().map_or(Ok(()), |knob| {
+        Err(Error::unsupported(
+            format!("{}:{knob}=FILE", contender.transport.info().id),
+            "a server writes no file because a client says so; leave it out of the far end's plan",
+        ))
+    })
 }
 
 /// Refuses files of this host: a server neither reads nor writes a file because a client says so. An honest client
@@ -225,6 +236,17 @@ mod tests {
         }
         assert!(ask("bulk:file=-,bytes=1MB").is_ok(), "the client's own");
         assert!(ask("bulk:sink=-,bytes=1MB,direction=down").is_ok());
+    }
+
+    #[test]
+    fn no_log_is_written_for_a_client() {
+        let parse = |typed: &str| Contender::parse(typed).unwrap();
+        let logging = parse("quic:qlog=/tmp/x,mtu=1400B");
+        let why = check_knobs(&logging).unwrap_err().to_string();
+        assert!(why.contains("a server writes no file"), "{why}");
+        assert_eq!(logging.without_files(), "quic:mtu=1400B");
+        check_knobs(&parse(&logging.without_files())).unwrap();
+        assert!(check_knobs(&parse("mix:a=udp,others=quic:qlog=x")).is_err());
     }
 
     #[test]

@@ -138,6 +138,25 @@ impl Contender {
         self.transport.info().meaning(option).or_else(of_part)
     }
 
+    /// Returns it as typed, without the knobs that name a file: for an end that opens none.
+    pub fn without_files(&self) -> String {
+        let mut spec = self.spec.clone();
+        spec.options.retain(|(name, _)| !self.names_file(name));
+        spec.to_string()
+    }
+
+    /// Returns the first of its knobs that were typed and name a file.
+    pub fn file(&self) -> Option<&str> {
+        let mut own = self.spec.options.iter().map(|(name, _)| name.as_str());
+        let of_parts = || self.transport.parts().iter().find_map(|part| part.contender.file());
+        own.find(|name| self.names_file(name)).or_else(of_parts)
+    }
+
+    fn names_file(&self, knob: &str) -> bool {
+        let key = self.transport.info().keys.iter().find(|key| key.name == knob);
+        key.is_some_and(|key| matches!(key.kind, Kind::Path))
+    }
+
     fn part(&self, name: &str) -> Option<&Part> {
         self.transport.parts().iter().find(|part| part.name == name)
     }

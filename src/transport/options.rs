@@ -152,6 +152,8 @@ pub(super) const MTU: Meaning = Meaning::where_asked(
     "mtu",
     "smaller packets carry more headers, and take more CPU time for each byte",
 );
+pub(super) const QLOG: Meaning =
+    Meaning::always("qlog", "writing down each packet takes CPU time of the end that does");
 pub(super) const MIN_RTO: Meaning = Meaning::always(
     "min-rto",
     "it decides how long the last message of a burst, once lost, waits to be sent again",

@@ -17,6 +17,7 @@ use end::End;
 
 mod end;
 mod lanes;
+mod qlog;
 mod setup;
 
 /// QUIC streams.
@@ -88,6 +89,7 @@ const OPTIONS: &[Meaning] = &[
     options::RESUME,
     options::WINDOW,
     options::MTU,
+    options::QLOG,
     options::IO,
     options::RX,
     options::SNDBUF,
@@ -115,6 +117,13 @@ const KEYS: &[Key] = &[
         kind: Kind::Size(1_228, 9_216),
         default: MTU.default,
         doc: "the largest IP packet, up to a jumbo frame; the path's where that is less",
+    },
+    Key {
+        name: "qlog",
+        kind: Kind::Path,
+        default: "",
+        doc: "writes packets and congestion control of each connection to a file of its own, in the form of qlog 0.3: \
+              q.sqlog becomes q-TRIAL-near.sqlog and q-TRIAL-far.sqlog; a far end with --to writes none",
     },
 ];
 
@@ -181,5 +190,8 @@ fn open(id: &str, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
     let setup = setup::Setup::new(opening, payload, least).map_err(|e| {
         Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
     })?;
-    Ok(Box::new(End::new(opening, setup)))
+    let qlog = opening.knobs.text("qlog").map(|file| qlog::Qlog::create(file, opening));
+    let qlog =
+        qlog.transpose().map_err(|e| Error::setup(format!("write the qlog of `{id}`"), e))?;
+    Ok(Box::new(End::new(opening, setup, qlog)))
 }

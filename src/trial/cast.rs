@@ -55,6 +55,8 @@ pub(super) struct Group {
     pub(super) far_nodes: u16,
     /// True if its progress is reported while the trial runs.
     pub(super) live: bool,
+    /// True if a server starts its far end, which then opens no file.
+    pub(super) is_served: bool,
     /// True if its ends go before other programs.
     pub(super) goes_first: bool,
     /// Properties of a path that the race itself emulates.
@@ -105,6 +107,7 @@ impl Group {
             token: Token::fresh()?,
             far_nodes,
             live: false,
+            is_served: false,
             goes_first: false,
             emulated: None,
             way: None,
@@ -120,6 +123,7 @@ impl Group {
             return Err(Error::usage(external::unserved(&self.order.contender)));
         }
         self.far_nodes = self.far_nodes.min(1);
+        self.is_served = true;
         match self.contender.via {
             Via::Direct | Via::Turn { .. } => Ok(self),
             Via::Relay | Via::Coturn => Err(Error::usage(format!(
@@ -158,7 +162,12 @@ impl Group {
     /// Returns the plan of a far node, which listens at this endpoint.
     pub(super) fn far(&self, node: u16, at: Address) -> AgentPlan {
         let share = Share { node, nodes: self.far_nodes };
-        AgentPlan { share: Some(share).filter(|_| self.far_nodes > 1), ..self.plan(Side::Far, at) }
+        let share = Some(share).filter(|_| self.far_nodes > 1);
+        let plan = AgentPlan { share, ..self.plan(Side::Far, at) };
+        match self.is_served {
+            true => AgentPlan { contender: self.contender.without_files(), ..plan },
+            false => plan,
+        }
     }
 
     /// Returns the plan of the relay at the host of a far node, which listens at the same address; `None` if none is to be

@@ -14,6 +14,7 @@ use quinn_proto::{
 
 use super::AROUND;
 use super::lanes::Lanes;
+use super::qlog::{Qlog, Way};
 use super::setup::{OWN_STREAM_WINDOW, Setup};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
@@ -52,10 +53,12 @@ pub(super) struct End {
     resume: Resume,
     /// True if its first data went with the handshake.
     is_early: bool,
+    /// Log of the connection, where one was asked for.
+    qlog: Option<Qlog>,
 }
 
 impl End {
-    pub(super) fn new(opening: &Opening<'_>, setup: Setup) -> End {
+    pub(super) fn new(opening: &Opening<'_>, setup: Setup, qlog: Option<Qlog>) -> End {
         let (client, server) = match opening.side {
             Side::Near => (Some(setup.client), None),
             Side::Far => (None, Some(Arc::new(setup.server))),
@@ -78,6 +81,7 @@ impl End {
             headers: (!setup.is_mtu_fixed).then(|| opening.headers()),
             resume: setup.resume,
             is_early: false,
+            qlog,
         }
     }
 
@@ -116,6 +120,18 @@ impl End {
             }
             _ => self.mtu,
         }
+    }
+
+    /// Notes datagrams, all of `size` bytes but the last, and what the connection then says of itself.
+    fn note(&mut self, now: Nanos, way: Way, datagrams: &[u8], size: usize) {
+        let Some(qlog) = &mut self.qlog else { return };
+        for datagram in datagrams.chunks(size.max(1)) {
+            qlog.datagram(now, way, datagram);
+        }
+        if let Some((_, connection)) = &self.connection {
+            qlog.stats(now, &connection.stats());
+        }
+        qlog.write();
     }
 
     /// Plans the next look.
@@ -169,8 +185,8 @@ impl Protocol for End {
         self.plan();
     }
 
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
-        let now = self.epoch.instant(now);
+    fn handle(&mut self, at: Nanos, datagram: &[u8]) {
+        let now = self.epoch.instant(at);
         self.scratch.clear();
         let data = BytesMut::from(datagram);
         match self.endpoint.handle(now, PEER, None, None, data, &mut self.scratch) {
@@ -187,14 +203,17 @@ impl Protocol for End {
         }
         self.attend();
         self.plan();
+        self.note(at, Way::Received, datagram, datagram.len());
     }
 
-    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, at: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
         if let Some(answer) = self.answers.pop_front() {
             batch.extend_from_slice(&answer);
+            self.note(at, Way::Sent, &answer, answer.len());
             return Some(answer.len());
         }
-        let now = self.epoch.instant(now);
+        let now = self.epoch.instant(at);
+        let start = batch.len();
         let (_, connection) = self.connection.as_mut()?;
         if let Err(error) = self.lanes.offer_the_rest(connection) {
             self.state = State::Closed(error.to_string());
@@ -210,20 +229,25 @@ impl Protocol for End {
         };
         self.attend();
         self.plan();
-        sent.map(|sent| sent.segment_size.unwrap_or(sent.size))
+        let sent = sent.map(|sent| sent.segment_size.unwrap_or(sent.size));
+        if let Some(size) = sent {
+            self.note(at, Way::Sent, &batch[start..], size);
+        }
+        sent
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
         self.due
     }
 
-    fn on_deadline(&mut self, now: Nanos) {
-        let now = self.epoch.instant(now);
+    fn on_deadline(&mut self, at: Nanos) {
+        let now = self.epoch.instant(at);
         if let Some((_, connection)) = &mut self.connection {
             connection.handle_timeout(now);
         }
         self.attend();
         self.plan();
+        self.note(at, Way::Sent, &[], 1);
     }
 
     fn room(&self, lane: Lane) -> usize {
@@ -295,6 +319,7 @@ impl Protocol for End {
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
             ("resume", self.resume.word().to_owned()),
             ("window", window),
+            ("qlog", self.qlog.as_ref().map_or_else(|| "off".to_owned(), Qlog::effective)),
             ("mtu", format!("{} B", self.packet())),
         ])
     }
