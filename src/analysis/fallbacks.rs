@@ -14,7 +14,7 @@ fn notice(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
     let own: Vec<&Trial> =
         outcome.trials.iter().filter(|trial| trial.contender == entrant.id).collect();
     let fell = || own.iter().filter_map(|trial| Some((trial, trial.record.fallback?)));
-    let (last, _) = fell().last()?;
+    let (last, _) = fell().next_back()?;
     let mut took: Vec<u64> = fell().map(|(_, Fallback { after_ns, .. })| after_ns).collect();
     took.sort_unstable();
     let at_start = fell().filter(|(_, fallback)| fallback.cause == FallbackCause::Start).count();

@@ -81,7 +81,7 @@ fn destination(header: &libc::msghdr) -> Option<Destination> {
             let info = message.read::<libc::in6_pktinfo>()?;
             Some(Destination {
                 ip: IpAddr::V6(info.ipi6_addr.s6_addr.into()),
-                interface: info.ipi6_ifindex as u32,
+                interface: info.ipi6_ifindex,
             })
         }
         _ => None,

@@ -87,8 +87,7 @@ static INFO: Info = Info {
             name: "cc",
             kind: Kind::Choice(&["kcp", "none"]),
             default: "",
-            doc: "congestion control: KCP's own, or nothing but the window; not set: none, and kcp in \
-                  mode=default",
+            doc: "congestion control: KCP's own, or the window alone; not set: none, and kcp in mode=default",
         },
         Key {
             name: "nodelay",

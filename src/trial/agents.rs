@@ -1,7 +1,7 @@
 //! The real runner: starts two agents per trial, far and near, leads them through it, and brings
 //! their reports together.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,14 +11,13 @@ use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::external::{Command, Pair, Places};
 use crate::transport::{Address, Contender, unserved};
 use crate::workload::{NamedFile, Task};
 
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
 use super::control::{RelayPlan, ToAgent};
-use super::external::{CommandPlan, Running};
+use super::external::{self, Running};
 use super::files::{Files, Overwrite};
 use super::link::Link;
 use super::live::{Live, Row};
@@ -311,7 +310,11 @@ impl Agents {
                 at = Address::Ip(server.address);
             }
             if let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) {
-                let (near, commands) = self.forward(pair, *target)?;
+                let keeper = |side| match &self.far {
+                    Far::Emulated(path) => path.keeper(side),
+                    Far::Loopback(_) | Far::Server { .. } => process::keeper(None),
+                };
+                let (near, commands) = external::forward(pair, *target, keeper, &self.stop)?;
                 all.commands.extend(commands);
                 at = Address::Ip(near);
             }
@@ -323,28 +326,6 @@ impl Agents {
             all.at.push(self.endpoint(&group.contender)?);
         }
         Ok(all)
-    }
-
-    /// Starts the commands that forward a port to `target`; returns where the near one listens.
-    fn forward(&self, pair: &Pair, target: SocketAddr) -> Result<(SocketAddr, [Running; 2])> {
-        let start = |side, command: &Command, port, places| {
-            let plan = CommandPlan { command: command.clone(), places, port };
-            let keeper = match &self.far {
-                Far::Emulated(path) => path.keeper(side)?,
-                Far::Loopback(_) | Far::Server { .. } => process::keeper(None)?,
-            };
-            Running::start(keeper, side, &plan, &self.stop)
-        };
-        let listen = SocketAddr::new(target.ip(), 0);
-        let (far, far_command) =
-            start(Side::Far, &pair.far, None, Places { listen, far: None, target })?;
-        let here = match target.ip() {
-            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::LOCALHOST),
-        };
-        let places = Places { listen: SocketAddr::new(here, 0), far: Some(far), target };
-        let (near, near_command) = start(Side::Near, &pair.near, Some(pair.port), places)?;
-        Ok((near, [near_command, far_command]))
     }
 
     /// Starts the relay before a far node, if one is asked for, and notes where the near node is to dial.

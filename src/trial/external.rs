@@ -9,7 +9,7 @@
 //! A keeper ends its command as well when the line to the race ends, however it does. No server starts keepers, and none
 //! of this is in the protocol of control.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deadheat_base::frame;
@@ -20,7 +20,7 @@ use crate::contract::Side;
 use crate::error::{Error, Fault, Result};
 use crate::measurements::Cost;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::external::{Command, Places, Port};
+use crate::transport::external::{Command, Pair, Places, Port};
 use crate::transport::handover::readable;
 
 mod keeper;
@@ -67,6 +67,32 @@ enum FromKeeper {
     Cost(Cost),
     /// What went wrong with the command; the last word.
     Fault(Fault),
+}
+
+/// Starts the commands that forward a port to `target`, each with a keeper of its side; returns where the near one listens.
+///
+/// # Errors
+/// Fails if a command cannot be started, ends at once, or does not listen in time.
+pub(super) fn forward(
+    pair: &Pair,
+    target: SocketAddr,
+    keeper: impl Fn(Side) -> Result<AgentProcess>,
+    stop: &AtomicBool,
+) -> Result<(SocketAddr, [Running; 2])> {
+    let start = |side, command: &Command, port, places| {
+        let plan = CommandPlan { command: command.clone(), places, port };
+        Running::start(keeper(side)?, side, &plan, stop)
+    };
+    let listen = SocketAddr::new(target.ip(), 0);
+    let (far, far_command) =
+        start(Side::Far, &pair.far, None, Places { listen, far: None, target })?;
+    let here = match target.ip() {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::LOCALHOST),
+    };
+    let places = Places { listen: SocketAddr::new(here, 0), far: Some(far), target };
+    let (near, near_command) = start(Side::Near, &pair.near, Some(pair.port), places)?;
+    Ok((near, [near_command, far_command]))
 }
 
 /// A command under way. Dropping it ends it.

@@ -1,6 +1,6 @@
 //! Way through a relay, as a race finds it: the server, what it is to be told, and the largest packet that passes.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::datapath::option::path_mtu_to;
 use crate::error::{Error, Result};
@@ -70,10 +70,7 @@ fn find(host: &str, port: u16, far: &Far) -> Result<SocketAddr> {
         }
         Far::Loopback(Family::V6) => false,
         Far::Loopback(_) => true,
-        Far::Server { server, .. } => match server.address.ip().to_canonical() {
-            IpAddr::V4(_) => true,
-            IpAddr::V6(_) => false,
-        },
+        Far::Server { server, .. } => server.address.ip().to_canonical().is_ipv4(),
     };
     let failed = |e| Error::setup(format!("find the TURN server {host}:{port}"), e);
     let mut found = (host, port).to_socket_addrs().map_err(failed)?;
