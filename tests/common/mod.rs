@@ -21,8 +21,9 @@ use deadheat::host::quiet::{
 use deadheat::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes, PathFigures};
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
-    Account, Better, ClockEstimate, ContentState, Cost, Distribution, HostCounters, Ledger, Metric,
-    PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Throttled, Unit, Verified, WarmUp,
+    Account, Better, ClockEstimate, ContentState, Cost, Distribution, Fallback, FallbackCause,
+    HostCounters, Ledger, Metric, PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Throttled,
+    Unit, Verified, WarmUp,
 };
 use deadheat::path::gate::LatenessLimits;
 use deadheat::result::explained::{BulkEnd, Calls, Explained, Explanation, Limit, Moving};
@@ -261,7 +262,7 @@ fn path_figures() -> PathFigures {
         fates: PacketOutcomes {
             arrived: MESSAGES + 2,
             arrived_bytes: 92 * (MESSAGES + 2),
-            blocked: 0,
+            blocked: 2,
             delivered: MESSAGES - 200,
             delivered_bytes: 92 * (MESSAGES - 200),
             lost: 201,
@@ -780,8 +781,13 @@ fn record(contender: usize, block: u64) -> Record {
         valid: true,
         why_invalid: None,
         implementation: "linux-6.18".into(),
-        fallback: None,
-        recovered: None,
+        fallback: (contender == UDP && block == 3).then_some(Fallback {
+            cause: FallbackCause::Silence,
+            at_ns: 2_000_000_000,
+            after_ns: 1_010_000_000,
+            unheard: 104,
+        }),
+        recovered: (contender == UDP).then_some(17),
         metrics,
         censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),

@@ -50,6 +50,7 @@ path = "delay=5ms"
 placement = "busy"
 budget = "5m"
 every = "1s"
+as_deployed = true
 explain = true
 [race.quick]
 workload = "ping:count=50,interval=2ms"
