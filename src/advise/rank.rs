@@ -27,7 +27,7 @@ pub fn first<T>(leads: impl IntoIterator<Item = (Lead, T)>) -> Option<(Lead, T)>
 /// Returns the verdict of a race on two contenders as typed, and who is ahead; `None` if it has none, or is
 /// not to be trusted.
 pub fn verdict<'a>(outcome: &'a Outcome, a: &str, b: &str) -> Option<(Lead, &'a Verdict)> {
-    let id = |typed: &str| Some(outcome.contenders.iter().find(|one| one.spec == typed)?.id);
+    let id = |typed: &str| Some(outcome.contenders.iter().find(|one| one.label == typed)?.id);
     let (a, b) = (id(a)?, id(b)?);
     let of = |verdict: &&Verdict| [(a, b), (b, a)].contains(&(verdict.a, verdict.b));
     let found = outcome.verdicts.iter().find(of).filter(|_| outcome.trusted())?;

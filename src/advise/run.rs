@@ -188,7 +188,7 @@ fn figure(plan: &Plan, course: &Course<'_>, contender: &str) -> Option<Figure> {
         let considered = &entry.considered;
         let mut trusted = course.of(&considered.name).filter(|(_, outcome)| outcome.trusted());
         trusted.find_map(|(ran, outcome)| {
-            let id = outcome.contenders.iter().find(|one| one.spec == contender)?.id;
+            let id = outcome.contenders.iter().find(|one| one.label == contender)?.id;
             let is_it = |one: &&crate::result::outcome::Summary| {
                 one.contender == id && one.metric == considered.metric.name
             };

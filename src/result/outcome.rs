@@ -210,7 +210,7 @@ pub struct Replan {
 pub struct Entrant {
     /// Index of the contender, from 0.
     pub id: usize,
-    /// Specification as typed.
+    /// Specification as run: as typed, with the terms of the race and the window that its path asks for.
     pub spec: String,
     /// Name that is unique in this race: `udp`, `udp #2`.
     pub label: String,

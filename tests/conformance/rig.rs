@@ -57,6 +57,10 @@ pub(crate) fn everyone() -> Vec<(Contender, Address)> {
             }
             Err(other) => panic!("{typed}: {other}"),
         }
+        // Nothing comes back from a group: `transport/multicast/tests` has this body's promises for one direction.
+        if contender.transport.info().peer == PeerKind::Group {
+            continue;
+        }
         let any: &[Address] = &match contender.transport.info().reach {
             Reach::Network | Reach::Path => vec![
                 Address::Ip((Ipv4Addr::LOCALHOST, 0).into()),
