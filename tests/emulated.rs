@@ -149,7 +149,7 @@ fn a_request_with_its_own_connection_pays_for_the_handshake() {
         return;
     }
     let contenders = ["tcp", "tls:resume=on", "quic"];
-    let work = "rpc:arrivals=constant,rate=2pps,response=1kB,count=20";
+    let work = "rpc:arrivals=constant,rate=5pps,response=1kB,count=20";
     for (connect, trips) in [("kept", [1.0, 1.0, 1.0]), ("each", [2.0, 3.0, 2.0])] {
         let outcome = race(&contenders, "delay=20ms", &format!("{work},connect={connect}"));
         for trial in trials(&outcome) {
